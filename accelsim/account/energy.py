@@ -1,0 +1,201 @@
+"""Joules: each ledger row times the energy of its action, plus static power times time.
+
+Choices: the chip's idle power (``power.idle``) and the static power of each attached memory are drawn during
+the whole run; the host's idle power only while it works for this run (ledger row 'host', 'busy'), since it
+serves others in between. The static share of an operator is what it adds to the latency (``spans.added_fs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from itertools import pairwise
+from math import fsum, log
+from typing import NamedTuple, TypeVar
+
+from accelsim.account.spans import OUTSIDE, PADDING, added_fs
+from accelsim.machine.run import Run
+from accelsim.spec.models import Chip, SramPoint
+
+STATIC = "static"
+FS = 1e-15
+Key = TypeVar("Key", bound=Hashable)
+
+
+class EnergyRow(NamedTuple):
+    """A ledger row with its energy. Static rows count fs; ``op`` -1 is no operator."""
+
+    component: str
+    action: str
+    op: int
+    tensor: str
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody wants
+    energy_J: float
+
+
+class UnpricedAction(LookupError):
+    """The ledger holds an action that the chip's spec has no energy for: the tool contradicts itself."""
+
+
+def sram_J_per_B(points: list[SramPoint], capacity_B: float, write: bool = False) -> float:
+    """Energy of one byte into or out of an SRAM: linear in log(capacity) between the points of the table.
+
+    Below the first point: the first point. Beyond the last: the power law through the last two. (CACTI, 45 nm
+    hp, 64-bit reads: 32 KB 14.9 pJ, 1 MB 67.7 pJ, 64 MB 457 pJ; the power law says 417 pJ, a straight line
+    131 pJ.)
+    """
+    table = sorted((float(p.capacity), float(p.write if write else p.read)) for p in points)
+    if capacity_B <= table[0][0] or len(table) == 1:
+        return table[0][1]
+    for (small, low), (large, high) in pairwise(table):
+        if capacity_B <= large:
+            return low + (high - low) * log(capacity_B / small) / log(large / small)
+    (small, low), (large, high) = table[-2:]
+    if low <= 0 or high <= low:
+        return high
+    return float(high * (capacity_B / large) ** (log(high / low) / log(large / small)))
+
+
+def price_list(chip: Chip) -> dict[tuple[str, str], float]:
+    """(component, action) -> joules per count, for everything that can happen on this chip.
+
+    A link is called '<memory>.link' or by its kind ('pcie').
+    """
+    prices: dict[tuple[str, str], float] = {}
+    if chip.matrix:
+        prices |= {("matrix", f"mac.{name}"): float(energy) for name, energy in chip.energy.mac.items()}
+        prices["matrix", PADDING] = 0.0
+        prices |= {("matrix", f"pe_register.{way}"): float(chip.energy.register) for way in ("read", "write")}
+    if chip.vector:
+        prices |= {("vector", f"op.{name}"): float(energy) for name, energy in chip.energy.vector.items()}
+    for name, buffer in chip.buffers.items():
+        for way in ("read", "write"):
+            prices[name, way] = sram_J_per_B(chip.energy.sram, float(buffer.capacity), way == "write")
+    return prices | _host_prices(chip) | _memory_prices(chip)
+
+
+def _host_prices(chip: Chip) -> dict[tuple[str, str], float]:
+    if chip.host is None:
+        return {}
+    return {
+        ("host", "op"): float(chip.host.energy_per_op),
+        ("host", "busy"): float(chip.host.idle_power) * FS,
+        ("host", "read"): float(chip.host.memory.read_energy),
+        ("host", "write"): float(chip.host.memory.write_energy),
+    }
+
+
+def _memory_prices(chip: Chip) -> dict[tuple[str, str], float]:
+    prices: dict[tuple[str, str], float] = {}
+    for name, attached in chip.memories.items():
+        prices[name, "read"] = float(attached.memory.read_energy)
+        prices[name, "write"] = float(attached.memory.write_energy)
+        if attached.link:
+            prices[f"{name}.link", "transfer"] = float(attached.link.energy)
+            prices[attached.link.kind, "transfer"] = float(attached.link.energy)
+    return prices
+
+
+def static_power_W(chip: Chip) -> dict[str, float]:
+    """What is drawn all the time: action name -> W. Zero entries are left out."""
+    powers = {"idle.chip": float(chip.power.idle) if chip.power else 0.0}
+    powers |= {
+        f"idle.{name}": float(attached.memory.static_power) for name, attached in chip.memories.items()
+    }
+    return {name: power for name, power in powers.items() if power > 0}
+
+
+def energy_table(run: Run) -> list[EnergyRow]:
+    """Every ledger row with its energy, then the static rows; ``energy_J`` adds up to the energy of the run.
+
+    Raises UnpricedAction for a component or action that the spec of the chip has no energy for.
+    """
+    prices = price_list(run.chip)
+    rows = []
+    for row in run.ledger:
+        if (row.component, row.action) not in prices:
+            raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
+        rows.append(EnergyRow(*row, row.count * prices[row.component, row.action]))
+    return rows + _static_rows(run)
+
+
+def _unpriced(chip: Chip, component: str, action: str, prices: dict[tuple[str, str], float]) -> str:
+    known = [name for owner, name in prices if owner == component]
+    has = (
+        f"it has {', '.join(known)}" if known else f"components: {', '.join(sorted({c for c, _ in prices}))}"
+    )
+    return f"{chip.name} has no energy for action {action!r} of component {component!r}; {has}"
+
+
+def _static_rows(run: Run) -> list[EnergyRow]:
+    shares = {step: added for step, added in enumerate(added_fs(run)) if added}
+    shares[OUTSIDE] = run.time_fs - sum(shares.values())
+    return [
+        EnergyRow(STATIC, action, step, "", fs, power * fs * FS)
+        for action, power in static_power_W(run.chip).items()
+        for step, fs in shares.items()
+        if fs
+    ]
+
+
+def total_J(rows: Iterable[EnergyRow]) -> float:
+    """Energy of the rows, J."""
+    return fsum(row.energy_J for row in rows)
+
+
+def _group(rows: Iterable[EnergyRow], key: Callable[[EnergyRow], Key]) -> dict[Key, float]:
+    parts: dict[Key, list[float]] = {}
+    for row in rows:
+        parts.setdefault(key(row), []).append(row.energy_J)
+    return {name: fsum(values) for name, values in parts.items()}
+
+
+def by_component(rows: Iterable[EnergyRow]) -> dict[str, float]:
+    """Component -> J, in the order of the ledger."""
+    return _group(rows, lambda row: row.component)
+
+
+def by_op(rows: Iterable[EnergyRow]) -> dict[int, float]:
+    """Index of the step (-1: none) -> J."""
+    return _group(rows, lambda row: row.op)
+
+
+def by_tensor(rows: Iterable[EnergyRow]) -> dict[str, float]:
+    """Tensor -> J; '' is energy that no tensor caused (static power)."""
+    return _group(rows, lambda row: row.tensor)
+
+
+CATEGORIES = (
+    "MAC",
+    "PE registers",
+    "on-chip SRAM",
+    "vector unit",
+    "off-chip memory",
+    "link",
+    "host",
+    "static",
+)
+"""Kinds of energy for plots and words, from the arithmetic outwards."""
+
+
+def category(chip: Chip, row: EnergyRow) -> str:
+    """The entry of CATEGORIES that a row belongs to."""
+    if row.component == "matrix":
+        return "PE registers" if row.action.startswith("pe_register") else "MAC"
+    if row.action == "transfer":
+        return "link"
+    if row.component in chip.memories and row.action in ("read", "write"):
+        return "off-chip memory"
+    if row.component in chip.buffers:
+        return "on-chip SRAM"
+    return {"vector": "vector unit", "host": "host", STATIC: STATIC}[row.component]
+
+
+def by_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[str, float]:
+    """Category -> J, in the order of CATEGORIES, those that occur."""
+    found = _group(rows, lambda row: category(chip, row))
+    return {name: found[name] for name in CATEGORIES if name in found}
+
+
+def by_op_and_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[tuple[int, str], float]:
+    """(step, category) -> J."""
+    return _group(rows, lambda row: (row.op, category(chip, row)))

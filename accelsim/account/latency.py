@@ -1,0 +1,197 @@
+"""Per-layer results and the summary of a run: seconds, cycles, utilisation, traffic, joules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib.metadata import PackageNotFoundError, version
+from math import prod
+from typing import Any
+
+from accelsim.account import bounds, energy
+from accelsim.account.spans import OUTSIDE, added_fs, ideal_seconds, macs_by_format, peak_mac_rate
+from accelsim.machine.run import Run
+from accelsim.workload.graph import Graph
+from accelsim.workload.ops.base import Gemm
+
+FS_PER_S = 10**15
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One step of the program. Times in fs.
+
+    ``start_fs``..``end_fs``: from its first command to its last; steps overlap. ``added_fs``: what it adds to
+    the latency; these add up to it. ``cycles``: its span in cycles of the chip clock. ``utilisation``: MACs /
+    (peak rate of their format x span), None without matrix work. ``reasons``: what the span was spent on, fs;
+    ``bound`` the largest in words. ``traffic_B``: off-chip memory -> (bytes read, bytes written).
+    ``energy_J`` by category adds up to its energy.
+    """
+
+    index: int
+    name: str
+    label: str
+    engine: str
+    out_shape: tuple[int, ...]
+    gemm: Gemm | None
+    macs: int
+    ops: int
+    start_fs: int
+    end_fs: int
+    added_fs: int
+    cycles: int
+    utilisation: float | None
+    bound_key: str
+    bound: str
+    reasons: dict[str, int]
+    traffic_B: dict[str, tuple[int, int]]
+    energy_by_category_J: dict[str, float] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def span_fs(self) -> int:
+        """Time from its first command to the end of its last, fs."""
+        return self.end_fs - self.start_fs
+
+    @property
+    def dram_B(self) -> int:
+        """Bytes to and from all off-chip memories."""
+        return sum(read + write for read, write in self.traffic_B.values())
+
+    @property
+    def energy_J(self) -> float:
+        """Energy of the layer, J, its share of static power included."""
+        return sum(self.energy_by_category_J.values())
+
+
+def layers(run: Run) -> list[Layer]:
+    """One entry per step of the program, in its order. Raises UnpricedAction (see ``energy``)."""
+    added, reasons, formats = added_fs(run), bounds.step_reasons(run), macs_by_format(run)
+    traffic = traffic_by_step(run)
+    joules: dict[int, dict[str, float]] = {}
+    split = energy.by_op_and_category(run.chip, energy.energy_table(run))
+    for (op, category), value in split.items():
+        joules.setdefault(op, {})[category] = value
+    rows = []
+    for index, step in enumerate(run.program.steps):
+        start, end = run.step_spans[index]
+        bound = bounds.largest(reasons[index])
+        rows.append(
+            Layer(
+                index=index, name=step.name, label=step.label, engine=step.engine, out_shape=step.out_shape,
+                gemm=step.gemm, macs=step.macs, ops=step.ops,
+                start_fs=start, end_fs=end, added_fs=added[index],
+                cycles=round(Fraction(run.chip.clock) * (end - start) / FS_PER_S),
+                utilisation=_utilisation(run, formats.get(index, {}), end - start),
+                bound_key=bound, bound=bounds.describe(run.chip, bound), reasons=reasons[index],
+                traffic_B=traffic.get(index, {}), energy_by_category_J=joules.get(index, {}), note=step.note,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _utilisation(run: Run, formats: dict[str, int], span_fs: int) -> float | None:
+    if not formats or not span_fs:
+        return None
+    return ideal_seconds(run.chip, formats) * FS_PER_S / span_fs
+
+
+def traffic_by_step(run: Run) -> dict[int, dict[str, tuple[int, int]]]:
+    """Step (-1: none) -> off-chip memory -> bytes read, bytes written."""
+    table: dict[int, dict[str, tuple[int, int]]] = {}
+    for row in run.ledger:
+        if row.component in run.chip.memories and row.action in ("read", "write"):
+            memories = table.setdefault(row.op, {})
+            read, write = memories.get(row.component, (0, 0))
+            is_read = row.action == "read"
+            memories[row.component] = (read + row.count * is_read, write + row.count * (not is_read))
+    return table
+
+
+def traffic_by_memory(run: Run) -> dict[str, dict[str, int]]:
+    """Off-chip memory -> {'read_B', 'write_B'}, every attached memory, in the order of the spec."""
+    totals = {name: {"read_B": 0, "write_B": 0} for name in run.chip.memories}
+    for memories in traffic_by_step(run).values():
+        for name, (read, write) in memories.items():
+            totals[name]["read_B"] += read
+            totals[name]["write_B"] += write
+    return totals
+
+
+def batch_size(graph: Graph) -> int:
+    """Inferences of one run: the first dimension of the first input of rank 2 or more, else 1."""
+    shapes = (graph.tensors[name].shape for name in graph.inputs)
+    return next((int(shape[0]) for shape in shapes if len(shape) > 1 and shape[0] > 0), 1)
+
+
+def tool_version() -> str:
+    """Version of accelsim, or 'not installed' in a bare source tree."""
+    try:
+        return version("accelsim")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def main_format(run: Run) -> str:
+    """The operand format of most MACs ('' without matrix work)."""
+    totals: dict[str, int] = {}
+    for formats in macs_by_format(run).values():
+        for name, macs in formats.items():
+            totals[name] = totals.get(name, 0) + macs
+    return max(totals, key=lambda name: totals[name]) if totals else ""
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """The run in one dictionary that JSON can hold; the unit is the end of each key.
+
+    ``achieved_TOPS`` counts a MAC as two operations, whichever engine did it; ``utilisation`` only what the
+    matrix unit did, against its peak. Keys that make no sense for this chip are None.
+    """
+    rows = energy.energy_table(run)
+    total_J, seconds, batch = energy.total_J(rows), run.seconds, batch_size(run.program.graph)
+    return {
+        "tool": "accelsim",
+        "tool_version": tool_version(),
+        "chip": run.chip.name,
+        "chip_title": run.chip.title,
+        "model": run.program.graph.name,
+        "dtype": run.program.dtype,
+        "values": run.values,
+        "weights_from": run.program.graph.values_from,
+        "batch": batch,
+        "steps": len(run.program.steps),
+        "steps_on_host": sum(step.engine == "host" for step in run.program.steps),
+        "latency_s": seconds,
+        "cycles": round(Fraction(run.chip.clock) * run.time_fs / FS_PER_S),
+        "throughput_per_s": batch / seconds if seconds else None,
+        "energy_J": total_J,
+        "energy_per_inference_J": total_J / batch,
+        "power_average_W": total_J / seconds if seconds else None,
+        **_rates(run),
+        "array_percent": bounds.array_split(run.step_stalls),
+        "latency_by_bound_s": {key: fs / FS_PER_S for key, fs in bounds.time_by_reason(run).items()},
+        "traffic": traffic_by_memory(run),
+        "energy_by_component_J": energy.by_component(rows),
+        "energy_by_category_J": energy.by_category(run.chip, rows),
+        "energy_outside_steps_J": energy.by_op(rows).get(OUTSIDE, 0.0),
+        "notes": list(run.program.notes),
+    }
+
+
+def _rates(run: Run) -> dict[str, Any]:
+    macs, seconds, mac_format = sum(step.macs for step in run.program.steps), run.seconds, main_format(run)
+    formats: dict[str, int] = {}
+    for counts in macs_by_format(run).values():
+        for name, count in counts.items():
+            formats[name] = formats.get(name, 0) + count
+    return {
+        "macs": macs,
+        "achieved_TOPS": 2e-12 * macs / seconds if seconds else None,
+        "peak_TOPS": 2e-12 * peak_mac_rate(run.chip, mac_format) if mac_format else None,
+        "utilisation": ideal_seconds(run.chip, formats) / seconds if formats and seconds else None,
+    }
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """'1x64x56x56'; 'scalar' for an empty shape."""
+    return "x".join(str(extent) for extent in shape) if prod(shape) or shape else "scalar"

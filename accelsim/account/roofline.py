@@ -1,0 +1,77 @@
+"""Roofline: the rate of each layer against its intensity (Williams, Waterman, Patterson, CACM 2009)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from accelsim.account.latency import FS_PER_S, Layer, layers, main_format
+from accelsim.account.spans import bandwidth_Bps, memory_of, peak_mac_rate
+from accelsim.machine.run import Run
+
+OPS_PER_MAC = 2
+
+
+@dataclass(frozen=True)
+class Point:
+    """One layer: operations per byte of the memory (``inf`` when it moved none), and per second."""
+
+    layer: int
+    name: str
+    intensity_ops_per_B: float
+    achieved_ops_per_s: float
+
+    @property
+    def macs_per_B(self) -> float:
+        """The same intensity in multiply-accumulates per byte (what the TPU paper puts on the x axis)."""
+        return self.intensity_ops_per_B / OPS_PER_MAC
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The roof of one memory and the layers under it. A MAC counts as two operations throughout."""
+
+    memory: str
+    kind: str
+    holds: tuple[str, ...]
+    peak_ops_per_s: float
+    bandwidth_Bps: float
+    points: tuple[Point, ...]
+
+    @property
+    def knee_ops_per_B(self) -> float:
+        """Intensity from which on the memory no longer limits."""
+        return self.peak_ops_per_s / self.bandwidth_Bps
+
+    def roof(self, intensity_ops_per_B: float) -> float:
+        """Highest rate that the memory and the matrix unit allow at that intensity, operations per second."""
+        return min(self.peak_ops_per_s, self.bandwidth_Bps * intensity_ops_per_B)
+
+
+def rooflines(run: Run) -> list[Roofline]:
+    """One roofline per attached memory, that of the weights first; empty when the matrix unit did no work."""
+    mac_format = main_format(run)
+    if not mac_format:
+        return []
+    rows = [layer for layer in layers(run) if layer.utilisation is not None]
+    weights = memory_of(run.chip, "weights")
+    peak = OPS_PER_MAC * peak_mac_rate(run.chip, mac_format)
+    return [
+        _roofline(run, name, peak, rows)
+        for name in sorted(run.chip.memories, key=lambda name: name != weights)
+    ]
+
+
+def _roofline(run: Run, memory: str, peak: float, rows: list[Layer]) -> Roofline:
+    attached = run.chip.memories[memory]
+    kind = (
+        attached.memory.kind if attached.link is None else f"{attached.memory.kind} over {attached.link.kind}"
+    )
+    points = tuple(_point(layer, memory) for layer in rows)
+    return Roofline(memory, kind, tuple(attached.holds), peak, bandwidth_Bps(attached), points)
+
+
+def _point(layer: Layer, memory: str) -> Point:
+    nbytes = sum(layer.traffic_B.get(memory, (0, 0)))
+    ops = OPS_PER_MAC * layer.macs
+    return Point(layer.index, layer.name, ops / nbytes if nbytes else inf, ops * FS_PER_S / layer.span_fs)

@@ -1,0 +1,71 @@
+"""Whose time is it: the latency split over the steps, and the peak rates to compare with."""
+
+from __future__ import annotations
+
+from accelsim.machine.run import Run
+from accelsim.spec.models import Attachment, Chip
+
+MAC_ACTION = "mac."
+PADDING = "mac.padding"
+OUTSIDE = -1
+"""Index of the step that stands for "no step": time and energy that no operator caused."""
+
+
+def fronts_fs(run: Run) -> list[int]:
+    """Per step: when all that completes before it has ended (in order of completion), fs."""
+    fronts = [0] * len(run.step_spans)
+    front = 0
+    for step in sorted(range(len(run.step_spans)), key=lambda index: (run.step_spans[index][1], index)):
+        fronts[step] = front
+        front = max(front, run.step_spans[step][1])
+    return fronts
+
+
+def added_fs(run: Run) -> list[int]:
+    """What each step adds to the latency, fs: from its front (see ``fronts_fs``) to its own end.
+
+    Steps overlap, so their spans add up to more than the run; these add up to the end of the last one.
+    """
+    return [end - front for (_, end), front in zip(run.step_spans, fronts_fs(run), strict=True)]
+
+
+def peak_mac_rate(chip: Chip, mac_format: str) -> float:
+    """Multiply-accumulates per second of all matrix units of the chip in one operand format.
+
+    Raises KeyError where the chip has no matrix unit or the unit does not know the format.
+    """
+    if chip.matrix is None:
+        raise KeyError(f"{chip.name} has no matrix unit, so no peak for {mac_format}")
+    unit = chip.matrix
+    per_clock = unit.rows * unit.cols * chip.cores / unit.formats[mac_format].cycles_per_row
+    return float(per_clock * (unit.clock or chip.clock))
+
+
+def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
+    """Step -> operand format -> algorithmic MACs that the matrix unit did for it."""
+    table: dict[int, dict[str, int]] = {}
+    for row in run.ledger:
+        if row.component == "matrix" and row.action.startswith(MAC_ACTION) and row.action != PADDING:
+            formats = table.setdefault(row.op, {})
+            name = row.action.removeprefix(MAC_ACTION)
+            formats[name] = formats.get(name, 0) + row.count
+    return table
+
+
+def ideal_seconds(chip: Chip, formats: dict[str, int]) -> float:
+    """Time of so many MACs per format at the peak rate, s."""
+    return sum(macs / peak_mac_rate(chip, name) for name, macs in sorted(formats.items()))
+
+
+def bandwidth_Bps(attached: Attachment) -> float:
+    """Usable bytes per second between chip and memory: all channels, or the link where it is slower."""
+    memory = float(attached.memory.bandwidth * attached.memory.channels * attached.memory.efficiency)
+    return min(memory, float(attached.link.bandwidth)) if attached.link else memory
+
+
+def memory_of(chip: Chip, operand: str) -> str:
+    """Name of the attached memory that holds 'weights' or 'activations'; '' when there is none."""
+    for name, attached in chip.memories.items():
+        if operand in attached.holds:
+            return name
+    return ""

@@ -1,0 +1,95 @@
+"""Per-channel affine maps y = a * x + b with constant a, b: recognised in a graph, applied to weights, all
+lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from accelsim.compiler import edit
+from accelsim.workload.graph import Array, Graph, Node, Tensor
+
+Vector = Callable[[], Array]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """y = scale * x + shift along one axis of C channels; each makes a float64 array [C] on demand, None is
+    absent."""
+
+    scale: Vector | None = None
+    shift: Vector | None = None
+
+
+def affine_of(graph: Graph, node: Node, data: str, axis: int) -> Affine | None:
+    """The per-channel map that ``node`` applies to its operand ``data`` along ``axis``, or None when it is
+    none.
+
+    Knows BatchNormalization, and Mul, Add, Sub with a constant that varies along ``axis`` only.
+    """
+    if node.op == "BatchNormalization":
+        return _batch_norm(graph, node) if axis == 1 and node.inputs[0] == data else None
+    if node.op not in ("Mul", "Add", "Sub") or node.inputs.count(data) != 1:
+        return None
+    if node.op == "Sub" and node.inputs[0] != data:
+        return None
+    shape = graph.tensors[data].shape
+    other = graph.tensors[node.inputs[1 - node.inputs.index(data)]]
+    if not other.is_constant or not _per_channel(other.shape, shape, axis) or len(shape) <= axis:
+        return None
+    channels = partial(_channels, other, shape[axis], -1.0 if node.op == "Sub" else 1.0)
+    return Affine(scale=channels) if node.op == "Mul" else Affine(shift=channels)
+
+
+def bake(tensor: Tensor, scale: Vector | None, shift: Vector | None, axis: int = 0) -> Array:
+    """tensor * scale + shift along ``axis``, in float64, rounded once to float32."""
+    values = edit.peek(tensor).astype(np.float64)
+    along = [1] * values.ndim
+    along[axis] = -1
+    if scale is not None:
+        values *= scale().reshape(along)
+    if shift is not None:
+        values += shift().reshape(along)
+    return values.astype(np.float32)
+
+
+def _per_channel(constant: tuple[int, ...], shape: tuple[int, ...], axis: int) -> bool:
+    """Whether broadcasting ``constant`` to ``shape`` leaves ``shape`` as it is and varies along ``axis``
+    only."""
+    if len(constant) > len(shape):
+        return False
+    aligned = (1,) * (len(shape) - len(constant)) + constant
+    return all(
+        n == 1 or (n == size and i == axis) for i, (n, size) in enumerate(zip(aligned, shape, strict=True))
+    )
+
+
+def _channels(tensor: Tensor, count: int, sign: float) -> Array:
+    return np.broadcast_to(edit.peek(tensor).astype(np.float64).reshape(-1) * sign, (count,))
+
+
+def _batch_norm(graph: Graph, node: Node) -> Affine | None:
+    """a = scale / sqrt(var + epsilon), b = B - mean * a (Ioffe and Szegedy, arXiv 1502.03167, algorithm
+    2)."""
+    tensors = [graph.tensors[name] for name in node.inputs[1:5]]
+    if not all(tensor.is_constant for tensor in tensors):
+        return None
+    scale, bias, mean, var = tensors
+    epsilon = float(node.attrs["epsilon"])
+    return Affine(
+        partial(_bn_scale, scale, var, epsilon), partial(_bn_shift, scale, bias, mean, var, epsilon)
+    )
+
+
+def _bn_scale(scale: Tensor, var: Tensor, epsilon: float) -> Array:
+    root: Array = np.sqrt(edit.peek(var).astype(np.float64) + epsilon)
+    return edit.peek(scale).astype(np.float64) / root
+
+
+def _bn_shift(scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, epsilon: float) -> Array:
+    return edit.peek(bias).astype(np.float64) - edit.peek(mean).astype(np.float64) * _bn_scale(
+        scale, var, epsilon
+    )

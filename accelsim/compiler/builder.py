@@ -1,0 +1,100 @@
+"""Writes commands; derives what each has to wait for from the regions that it reads and writes.
+
+Read after write, write after read and write after write become waits, except on the same in-order unit that runs one
+command after the other. Counting tokens of slot buffers ('full', 'empty') are exactly these waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from accelsim.compiler.memory import Space
+from accelsim.compiler.program import Action, Command, CommandKind, Effect, Phase, Region, Use, Wait
+
+SEQUENTIAL = frozenset({"matrix", "vector", "host"})
+
+
+@dataclass(slots=True)
+class _History:
+    version: int = 0
+    writer: int | None = None
+    readers: dict[str, tuple[int, Phase]] = field(default_factory=dict)
+
+
+class Builder:
+    """Commands, regions and their history so far. ``engines``: name -> kind."""
+
+    def __init__(self, engines: dict[str, str]) -> None:
+        self.engines = engines
+        self.commands: list[Command] = []
+        self.regions: list[Region] = []
+        self._history: list[_History] = []
+
+    def region(self, memory: str, name: str, size_B: int, space: Space | None = None) -> int | None:
+        """A new region: in the off-chip memory, or placed in ``space`` (None when there is no room)."""
+        offset = -1
+        if space is not None:
+            placed = space.place(size_B)
+            if placed is None:
+                return None
+            offset = placed
+        region = Region(len(self.regions), memory, name, offset, size_B)
+        if space is not None:
+            region = replace(region, overlaps=space.add(region))
+        self.regions.append(region)
+        self._history.append(_History())
+        return region.id
+
+    def use(self, region: int, role: str) -> Use:
+        """The current version of a region, to read."""
+        return Use(region, self._history[region].version, role)
+
+    def emit(
+        self, kind: CommandKind, engine: str, op: int, label: str, work: object, effect: Effect,
+        reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
+    ) -> int:  # fmt: skip
+        """Append a command; ``reads`` and ``writes`` are (region, role) pairs, see ``Use``. Returns its id."""
+        ident = len(self.commands)
+        waits: dict[Wait, None] = {}
+        uses = [self.use(region, role) for region, role in reads]
+        for use in uses:
+            self._wait_for_writer(engine, use, waits)
+        done = []
+        for region, role in writes:
+            if role in ("whole", "begin"):
+                self._wait_for_users(engine, kind, region, waits)
+                self._history[region] = _History(self._history[region].version + 1)
+            done.append(Use(region, self._history[region].version, role))
+            if role in ("whole", "end"):
+                self._history[region].writer = ident
+        for use in uses:
+            phase: Phase = use.role if kind == "MatMul" and use.role in ("w", "a") else "done"  # type: ignore[assignment]
+            self._history[use.region].readers[engine] = (ident, phase)
+        self.commands.append(
+            Command(ident, kind, engine, op, label, work, effect,  # type: ignore[arg-type]
+                    tuple(waits),
+                    tuple(uses), tuple(done), tuple(actions))
+        )  # fmt: skip
+        return ident
+
+    def _wait_for_writer(self, engine: str, use: Use, waits: dict[Wait, None]) -> None:
+        writer = self._history[use.region].writer
+        if writer is None or self._ordered(engine, self.commands[writer].engine):
+            return
+        waits[Wait(writer, "done", use.role if use.role in ("w", "a") else "full")] = None
+
+    def _wait_for_users(self, engine: str, kind: CommandKind, region: int, waits: dict[Wait, None]) -> None:
+        why = "acc" if kind == "MatMul" else "empty"
+        for past in (region, *self.regions[region].overlaps):
+            history = self._history[past]
+            for reader_engine, (reader, phase) in history.readers.items():
+                if not self._ordered(engine, reader_engine):
+                    waits[Wait(reader, phase, why)] = None
+            if history.writer is not None and not history.readers:
+                if not self._ordered(engine, self.commands[history.writer].engine):
+                    waits[Wait(history.writer, "done", why)] = None
+
+    def _ordered(self, engine: str, other: str) -> bool:
+        """Whether the two run one after the other anyway."""
+        return engine == other and self.engines[engine] in SEQUENTIAL

@@ -1,0 +1,133 @@
+"""Small changes to a graph that every pass needs: names, renaming, lazy constants, order, dead code."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+from accelsim.workload.graph import Array, Graph, Node, Tensor
+
+FLOATS = frozenset({"fp32", "fp16", "bf16", "fp64"})
+"""Formats that hold real numbers; everything else is an index, a flag or already quantised."""
+
+
+def parts(node: Node) -> list[Node]:
+    """The node itself and what is fused behind it, in order of execution."""
+    return [node, *node.epilogue]
+
+
+def fresh(graph: Graph, wanted: str) -> str:
+    """``wanted``, or ``wanted.2``, ``wanted.3``... when a tensor has that name already."""
+    name, count = wanted, 1
+    while name in graph.tensors:
+        count += 1
+        name = f"{wanted}.{count}"
+    return name
+
+
+def add_tensor(graph: Graph, wanted: str, shape: tuple[int, ...], dtype: str = "fp32") -> str:
+    """A new tensor without values; returns its name (``wanted``, made unique)."""
+    name = fresh(graph, wanted)
+    graph.tensors[name] = Tensor(name, shape, dtype)
+    return name
+
+
+def peek(tensor: Tensor) -> Array:
+    """The values of a constant without keeping them in ``tensor``, so that what is derived does not double
+    memory."""
+    if tensor.data is not None or tensor.source is None:
+        return tensor.value()
+    return tensor.source()
+
+
+def rewire(graph: Graph, old: str, new: str) -> None:
+    """Make every reader of tensor ``old`` read ``new``."""
+    for node in graph.nodes:
+        for part in parts(node):
+            part.inputs = [new if name == old else name for name in part.inputs]
+
+
+def rename_output(node: Node, old: str, new: str) -> None:
+    """Make the part of ``node`` that produces tensor ``old`` produce ``new``."""
+    for part in parts(node):
+        part.outputs = [new if name == old else name for name in part.outputs]
+
+
+def producers(graph: Graph) -> dict[str, Node]:
+    """Tensor name -> the (fused) node that writes it, parts inside included."""
+    return {name: node for node in graph.nodes for part in parts(node) for name in part.outputs if name}
+
+
+def drop(graph: Graph, gone: list[Node]) -> None:
+    """Take these very nodes out of the list."""
+    ids = {id(node) for node in gone}
+    graph.nodes = [node for node in graph.nodes if id(node) not in ids]
+
+
+def derive_constant(
+    graph: Graph, name: str, shape: tuple[int, ...], make: Callable[[], Array], dtype: str = "fp32"
+) -> str:
+    """A constant whose values ``make`` computes on first use.
+
+    It takes over the name ``name`` when at most one place reads that tensor, else it gets a new one; returns
+    the name.
+    """
+    if name in graph.tensors and uses(graph, name) > 1:
+        name = fresh(graph, name)
+    graph.tensors[name] = Tensor(name, shape, dtype, source=make)
+    return name
+
+
+def uses(graph: Graph, name: str) -> int:
+    """How many inputs of nodes and outputs of the graph the tensor is."""
+    inner = sum(part.inputs.count(name) for node in graph.nodes for part in parts(node))
+    return inner + graph.outputs.count(name)
+
+
+def only_consumer(graph: Graph, consumers: dict[str, list[Node]], name: str) -> Node | None:
+    """The one node that reads ``name``, when there is exactly one and the tensor is not an output of the
+    graph."""
+    readers = consumers.get(name, [])
+    return readers[0] if len(readers) == 1 and name not in graph.outputs else None
+
+
+def sort(graph: Graph) -> None:
+    """Topological order that keeps the present order wherever the data flow allows it."""
+    made_by = {name: index for index, node in enumerate(graph.nodes) for name in node.writes}
+    waits = [{made_by[name] for name in node.reads if name in made_by} for node in graph.nodes]
+    users: list[list[int]] = [[] for _ in graph.nodes]
+    for index, needs in enumerate(waits):
+        for need in sorted(needs):
+            users[need].append(index)
+    ready = [index for index, needs in enumerate(waits) if not needs]
+    graph.nodes = [graph.nodes[index] for index in _drain(ready, waits, users)]
+
+
+def _drain(ready: list[int], waits: list[set[int]], users: list[list[int]]) -> Iterator[int]:
+    heapq.heapify(ready)
+    while ready:
+        index = heapq.heappop(ready)
+        yield index
+        for user in users[index]:
+            waits[user].discard(index)
+            if not waits[user]:
+                heapq.heappush(ready, user)
+
+
+def prune(graph: Graph) -> int:
+    """Remove nodes that no output needs and tensors that nobody names; returns the number of nodes removed.
+
+    Expects topological order.
+    """
+    alive = set(graph.outputs)
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if alive.intersection(node.writes):
+            kept.append(node)
+            alive.update(node.reads)
+    removed = len(graph.nodes) - len(kept)
+    graph.nodes = kept[::-1]
+    named = {name for node in graph.nodes for part in parts(node) for name in (*part.inputs, *part.outputs)}
+    named.update(graph.inputs, graph.outputs)
+    graph.tensors = {name: tensor for name, tensor in graph.tensors.items() if name in named}
+    return removed

@@ -1,0 +1,145 @@
+"""Fold batch normalisation, and other per-channel constants, into the weights and bias of the matrix op
+before it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from accelsim.compiler import edit
+from accelsim.compiler.affine import Affine, Vector, affine_of, bake
+from accelsim.compiler.state import State
+from accelsim.workload.graph import Array, Graph, Node, Tensor
+
+_BIASED = frozenset({"Conv", "Gemm"})
+"""Matrix ops with a bias input."""
+
+
+def fold_batch_norm(state: State) -> None:
+    """y = a * (x W + c) + b with constant a, b per output channel becomes x W' + c'.
+
+    Applies to Conv, Gemm and MatMul with constant weights that one BatchNormalization, Mul, Add or Sub reads,
+    and again to what follows that. New weights are made on first use, in float64, and rounded once. A MatMul
+    has no bias input: what remains behind it is a ``Bias`` node. A BatchNormalization that is left over
+    becomes Mul and Add where the vector unit has these and not the normalisation itself (Jacob et al., arXiv
+    1712.05877, section 3.2).
+    """
+    graph = state.graph
+    consumers = graph.consumers()
+    folded = sum(_fold_into(graph, consumers, node) for node in list(graph.nodes) if _weighted(graph, node))
+    split = _split_batch_norms(state)
+    edit.prune(graph)
+    if folded:
+        state.notes.append(f"fold_batch_norm: {folded} per-channel nodes folded into weights and biases")
+    if split:
+        state.notes.append(
+            f"fold_batch_norm: {split} batch normalisations have no matrix op before them: Mul and Add"
+        )
+
+
+def _weighted(graph: Graph, node: Node) -> bool:
+    """Whether the node is a matrix op of an activation with constant weights (and bias)."""
+    if node.op not in (*_BIASED, "MatMul") or graph.tensors[node.inputs[0]].is_constant:
+        return False
+    if node.op == "MatMul" and len(graph.tensors[node.inputs[1]].shape) != 2:
+        return False
+    return all(graph.tensors[name].is_constant for name in node.inputs[1:] if name)
+
+
+def channel_axis(graph: Graph, node: Node) -> int:
+    """Axis of the output channels in the result of a matrix op: 1 for a Conv, the last one for a product."""
+    return 1 if node.op == "Conv" else len(graph.tensors[node.outputs[0]].shape) - 1
+
+
+def _fold_into(graph: Graph, consumers: dict[str, list[Node]], node: Node) -> int:
+    """Fold everything foldable behind ``node``; returns how many nodes went."""
+    axis, count, bias = channel_axis(graph, node), 0, None
+    while True:
+        tail = bias or node
+        follower = edit.only_consumer(graph, consumers, tail.outputs[0])
+        affine = None if follower is None else affine_of(graph, follower, tail.outputs[0], axis)
+        if follower is None or affine is None:
+            return count
+        if affine.scale is not None:
+            _scale_weights(graph, node, affine)
+        if node.op in _BIASED:
+            _shift_input(graph, node, affine)
+        elif bias is not None or affine.shift is not None:
+            bias = _shift_behind(graph, node, bias, affine, axis)
+        tail = bias or node
+        edit.drop(graph, [follower])
+        tail.outputs = follower.outputs
+        count += 1
+
+
+def _scale_weights(graph: Graph, node: Node, affine: Affine) -> None:
+    weight = graph.tensors[node.inputs[1]]
+    make = partial(bake, weight, affine.scale, None, 0 if node.op == "Conv" else len(weight.shape) - 1)
+    node.inputs[1] = edit.derive_constant(graph, weight.name, weight.shape, make)
+
+
+def _shift_input(graph: Graph, node: Node, affine: Affine) -> None:
+    old = graph.tensors[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else None
+    channels = graph.tensors[node.outputs[0]].shape[1]
+    if old is None and affine.shift is None:
+        return
+    make = partial(_new_bias, old, channels, affine)
+    wanted = f"{node.name}.bias" if old is None else old.name
+    name = edit.fresh(graph, wanted) if old is None else wanted
+    node.inputs[2:] = [edit.derive_constant(graph, name, (channels,), make)]
+
+
+def _new_bias(old: Tensor | None, channels: int, affine: Affine) -> Array:
+    before = Tensor("", (channels,), data=np.zeros(channels, np.float32)) if old is None else old
+    return bake(before, affine.scale, affine.shift)
+
+
+def _shift_behind(graph: Graph, node: Node, bias: Node | None, affine: Affine, axis: int) -> Node:
+    """The Bias node behind a MatMul, with the map applied to it; made when there is none."""
+    out = graph.tensors[node.outputs[0]]
+    channels = out.shape[axis]
+    old = None if bias is None else graph.tensors[bias.inputs[1]]
+    make = partial(_new_bias, old, channels, affine)
+    name = edit.fresh(graph, f"{node.name}.bias") if old is None else old.name
+    name = edit.derive_constant(graph, name, (channels,), make)
+    if bias is not None:
+        bias.inputs[1] = name
+        return bias
+    bias = Node(f"{node.name}.bias", "Bias", [out.name, name], [out.name], {"axis": axis})
+    at = next(index for index, other in enumerate(graph.nodes) if other is node)
+    graph.nodes.insert(at + 1, bias)
+    return bias
+
+
+def _split_batch_norms(state: State) -> int:
+    functions = state.chip.vector.functions if state.chip.vector else {}
+    if "BatchNormalization" in functions or not {"Mul", "Add"} <= set(functions):
+        return 0
+    nodes: list[Node] = []
+    for node in state.graph.nodes:
+        nodes += _split_batch_norm(state.graph, node)
+    count = len(nodes) - len(state.graph.nodes)
+    state.graph.nodes = nodes
+    return count
+
+
+def _split_batch_norm(graph: Graph, node: Node) -> list[Node]:
+    affine = affine_of(graph, node, node.inputs[0], 1) if node.op == "BatchNormalization" else None
+    if affine is None or affine.scale is None or affine.shift is None:
+        return [node]
+    out = graph.tensors[node.outputs[0]]
+    shape = (out.shape[1], *[1] * (len(out.shape) - 2))
+    names = []
+    for what, make in (("scale", affine.scale), ("shift", affine.shift)):
+        name = edit.fresh(graph, f"{node.name}.{what}")
+        names.append(edit.derive_constant(graph, name, shape, partial(_column, make, shape)))
+    scaled = edit.add_tensor(graph, f"{out.name}.scaled", out.shape, out.dtype)
+    return [
+        Node(f"{node.name}.scale", "Mul", [node.inputs[0], names[0]], [scaled]),
+        Node(node.name, "Add", [scaled, names[1]], [out.name]),
+    ]
+
+
+def _column(make: Vector, shape: tuple[int, ...]) -> Array:
+    return np.asarray(make(), np.float32).reshape(shape)

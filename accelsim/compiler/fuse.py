@@ -1,0 +1,131 @@
+"""Fuse: what runs on the results of a node before they are written. See ``Node.epilogue`` for the
+invariants."""
+
+from __future__ import annotations
+
+from math import prod
+
+from accelsim.compiler import edit
+from accelsim.compiler.fold import channel_axis
+from accelsim.compiler.place import gemm_view
+from accelsim.compiler.state import State
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.ops import base
+
+PARTIAL_SUM_B = 4
+"""Bytes of one partial sum."""
+
+
+def fuse(state: State) -> None:
+    """Split the bias of matrix nodes off into an epilogue node ``Bias``; then fuse behind matrix and vector
+    nodes.
+
+    A follower is fused when nobody else reads what lies between, its result has the same shape and it works
+    element by element (its other operands broadcast); behind a matrix node one pooling may come last when the
+    open sums of one image fit half of the accumulators. Matrix nodes go
+    first, later ones before earlier ones, so that an Add of two branches
+    is fused into the branch that is computed last. With ``options.fuse`` False, or results that do not pass
+    the vector unit, only the bias is.
+    """
+    graph = state.graph
+    for node in graph.nodes:
+        if node.engine == "matrix":
+            _split_bias(graph, node)
+    absorbed = _absorb_all(state)
+    edit.sort(graph)
+    if absorbed:
+        state.notes.append(f"fuse: {absorbed} nodes fused behind the node that feeds them")
+
+
+def _split_bias(graph: Graph, node: Node) -> None:
+    """Conv(x, w, b) -> y becomes Conv(x, w) -> y.sum, then Bias(y.sum, b) -> y in its epilogue."""
+    bias = node.inputs[2] if len(node.inputs) > 2 else ""
+    del node.inputs[2:]
+    if not bias:
+        return
+    out, axis = graph.tensors[node.outputs[0]], channel_axis(graph, node)
+    total = edit.add_tensor(graph, f"{out.name}.sum", out.shape, out.dtype)
+    node.outputs = [total]
+    node.epilogue = [
+        Node(f"{node.name}.bias", "Bias", [total, bias], [out.name], {"axis": axis}, engine="vector")
+    ]
+
+
+def _absorb_all(state: State) -> int:
+    graph, consumers = state.graph, state.graph.consumers()
+    gone: list[Node] = []
+    absorbed: set[int] = set()
+    last_first = graph.nodes[::-1]
+    for node in sorted(last_first, key=lambda node: node.engine != "matrix"):
+        while id(node) not in absorbed and (follower := _follower(state, consumers, node)) is not None:
+            for name in follower.reads:
+                consumers[name] = [node if reader is follower else reader for reader in consumers[name]]
+            node.epilogue += edit.parts(follower)
+            gone.append(follower)
+            absorbed.add(id(follower))
+    edit.drop(graph, gone)
+    return len(gone)
+
+
+def _follower(state: State, consumers: dict[str, list[Node]], node: Node) -> Node | None:
+    """The node to fuse behind ``node`` next, or None."""
+    graph = state.graph
+    if node.engine not in ("matrix", "vector") or len(node.writes) != 1 or _ends_in_pool(node):
+        return None
+    follower = edit.only_consumer(graph, consumers, node.writes[0])
+    if follower is None or follower.engine != "vector" or len(follower.outputs) != 1:
+        return None
+    if follower.op == "Bias" and node.engine == "matrix" and not node.epilogue:
+        return follower
+    if not state.options.fuse:
+        return None
+    rule = _behind_matrix if node.engine == "matrix" else _behind_vector
+    return follower if rule(state, node, follower) else None
+
+
+def _ends_in_pool(node: Node) -> bool:
+    return bool(node.epilogue) and _kind(node.epilogue[-1]) == "pool"
+
+
+def _kind(node: Node) -> str:
+    return base.get(node.op).kind
+
+
+def _behind_matrix(state: State, node: Node, follower: Node) -> bool:
+    assert state.chip.matrix is not None
+    if not state.chip.matrix.epilogue:
+        return False
+    return _is_elementwise(state.graph, node, follower) or _pools(state, node, follower)
+
+
+def _behind_vector(state: State, node: Node, follower: Node) -> bool:
+    return _kind(node) == "elementwise" and _is_elementwise(state.graph, node, follower)
+
+
+def _is_elementwise(graph: Graph, node: Node, follower: Node) -> bool:
+    """Whether every part of ``follower`` maps one element of the result of ``node`` to one of the same
+    place."""
+    result, parts = node.writes[0], edit.parts(follower)
+    if follower.inputs.count(result) != 1 or any(result in part.inputs for part in follower.epilogue):
+        return False
+    shape = graph.tensors[result].shape
+    same = all(graph.tensors[name].shape == shape for part in parts for name in part.outputs)
+    return same and all(_kind(part) == "elementwise" for part in parts)
+
+
+def _pools(state: State, node: Node, follower: Node) -> bool:
+    """Whether ``follower`` is a pooling of a convolution whose open sums of one image fit half of the
+    accumulators."""
+    if _kind(follower) != "pool" or follower.epilogue or node.op != "Conv":
+        return False
+    view = gemm_view(state.graph, node)
+    if view is None or view.conv is None or state.chip.matrix is None:
+        return False
+    needed_B = prod(view.conv.out) * state.chip.matrix.cols * PARTIAL_SUM_B
+    return needed_B <= accumulator_B(state.chip) // 2
+
+
+def accumulator_B(chip: Chip) -> int:
+    """Capacity of the buffers that hold partial sums, B."""
+    return int(sum(buffer.capacity for buffer in chip.buffers.values() if "partial_sums" in buffer.holds))

@@ -1,0 +1,148 @@
+"""Where every tensor is while the program is written: homes in off-chip memories, places on the chip, rings of slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from accelsim.compiler.actions import transfer_actions
+from accelsim.compiler.builder import Builder
+from accelsim.compiler.memory import Ring, Space
+from accelsim.compiler.program import Action, Effect, Transfer
+from accelsim.compiler.roles import Roles, slot_B
+from accelsim.errors import Infeasible
+from accelsim.workload.graph import Graph, Tensor
+
+
+@dataclass
+class Place:
+    """Regions that hold a tensor now: in an off-chip memory, on the chip; None where it is not."""
+
+    home: int | None = None
+    chip: int | None = None
+
+
+@dataclass
+class Layout:
+    """Places, buffers and rings of one core."""
+
+    graph: Graph
+    roles: Roles
+    builder: Builder
+    places: dict[str, Place] = field(default_factory=dict)
+    spaces: dict[str, Space] = field(default_factory=dict)
+    rings: dict[str, Ring] = field(default_factory=dict)
+    presets: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sums = self.roles.sums
+        for name, buffer in self.roles.chip.buffers.items():
+            self.spaces[name] = Space(name, buffer.capacity, rotate=name == sums)
+
+    def place(self, tensor: str) -> Place:
+        """Where a tensor is; constants and graph inputs start in their home."""
+        if tensor not in self.places:
+            entry = self.graph.tensors[tensor]
+            home = self.roles.weights_home if entry.is_constant else self.input_home(entry)
+            region = self.off_chip(home, tensor, entry.nbytes)
+            self.presets[region] = tensor
+            self.places[tensor] = Place(home=region)
+        return self.places[tensor]
+
+    def input_home(self, tensor: Tensor) -> str:
+        """Graph inputs arrive at the host."""
+        return self.roles.host_home
+
+    def off_chip(self, memory: str, tensor: str, size_B: int) -> int:
+        """A new region for a tensor in an off-chip memory."""
+        region = self.builder.region(memory, tensor, size_B)
+        assert region is not None
+        return region
+
+    def on_chip(self, buffer: str, name: str, size_B: int) -> int | None:
+        """A new region in a buffer, or None when there is no room."""
+        return self.builder.region(self.roles.engine(buffer), name, size_B, self.spaces[buffer])
+
+    def release(self, buffer: str, regions: list[int]) -> None:
+        """Give back what a step took in a buffer."""
+        for region in regions:
+            self.spaces[buffer].release(region)
+
+    def load_whole(self, op: int, tensor: str) -> bool:
+        """Bring a tensor onto the chip as a whole, unless it is there. False when it does not fit."""
+        place = self.place(tensor)
+        if place.chip is not None:
+            return True
+        assert place.home is not None
+        size = self.graph.tensors[tensor].nbytes
+        buffer = self.roles.activations
+        region = self.on_chip(buffer, tensor, size) if buffer else None
+        if region is None:
+            return False
+        place.chip = region
+        effect = Effect("copy", operands=((tensor, place.home),), tensor=tensor)
+        self.load(op, place.home, region, tensor, size, effect)
+        return True
+
+    def load(self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect) -> int:
+        """A Load of ``size_B`` bytes of a home region into a region on the chip."""
+        memory, builder = self.builder.regions[source].memory, self.builder
+        buffer = builder.regions[target].memory
+        actions = [*transfer_actions(self.roles, memory, tensor, size_B, False), Action(buffer, "write", tensor, size_B)]
+        return builder.emit(
+            "Load", self.roles.load_engine(memory), op, f"load {tensor}", Transfer(memory, size_B, False), effect,
+            [(source, "src")], [(target, "whole")], actions,
+        )  # fmt: skip
+
+    def load_parameters(self, op: int, sources: list[int], target: int, memory: str, size_B: int) -> int:
+        """One Load of the constants that a vector unit keeps in registers of its own."""
+        actions = transfer_actions(self.roles, memory, "parameters", size_B, False)
+        return self.builder.emit(
+            "Load", self.roles.load_engine(memory), op, "load parameters", Transfer(memory, size_B, False),
+            Effect("none"), [(source, "src") for source in sources], [(target, "whole")], actions,
+        )  # fmt: skip
+
+    def store(
+        self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, role: str = "whole"
+    ) -> int:
+        """A Store of ``size_B`` bytes from the chip into (a part of) a home region."""
+        memory, builder = self.builder.regions[target].memory, self.builder
+        buffer = builder.regions[source].memory
+        actions = [*transfer_actions(self.roles, memory, tensor, size_B, True), Action(buffer, "read", tensor, size_B)]
+        return builder.emit(
+            "Store", self.roles.store_engine(memory), op, f"store {tensor}", Transfer(memory, size_B, True), effect,
+            [(source, "acc" if effect.what == "epilogue" else "src")], [(target, role)], actions,
+        )  # fmt: skip
+
+    def store_whole(self, op: int, tensor: str, memory: str) -> int:
+        """Make sure that a tensor is in an off-chip memory; returns its region there."""
+        place = self.place(tensor)
+        if place.home is not None and self.builder.regions[place.home].memory == memory:
+            return place.home
+        size = self.graph.tensors[tensor].nbytes
+        source = place.chip if place.chip is not None else place.home
+        assert source is not None
+        target = self.off_chip(memory, tensor, size)
+        self.store(op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor))
+        place.home = target
+        return target
+
+    def slots(self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str) -> tuple[Ring, list[int]]:
+        """Slots for tiles in flight: the buffer's own fixed ring, or ``count`` new ones (which the step gives back).
+
+        Raises Infeasible when a tile, or that many, do not fit.
+        """
+        spec = self.roles.buffer(buffer)
+        if spec.slots is not None:
+            size = slot_B(spec, op, buffer, tile_B, tile)
+            if buffer not in self.rings:
+                regions = [self._slot(buffer, f"slot {i}", size, op, tile) for i in range(spec.slots)]
+                self.rings[buffer] = Ring(regions)
+            return self.rings[buffer], []
+        regions = [self._slot(buffer, f"{name} {i}", tile_B, op, tile) for i in range(count)]
+        return Ring(regions), regions
+
+    def _slot(self, buffer: str, name: str, size_B: int, op: str, tile: str) -> int:
+        region = self.on_chip(buffer, name, size_B)
+        if region is None:
+            raise Infeasible(op, buffer, size_B, self.spaces[buffer].free_B(), tile)
+        return region

@@ -1,0 +1,259 @@
+"""Lowering of one matrix step: the tiles of its mapping become Load, MatMul, Vector and Store commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from accelsim.compiler.actions import nbytes, product_actions
+from accelsim.compiler.layout import Layout
+from accelsim.compiler.mapping import Mapping
+from accelsim.compiler.memory import Ring
+from accelsim.compiler.program import Action, Cycles, Effect, Tile
+from accelsim.compiler.tiles import Exec, a_elements, a_key, b_key, folds, loop, open_sums
+from accelsim.compiler.timing import cycles_per_row, vector_clocks
+from accelsim.errors import Infeasible
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.ops.base import Gemm, get
+
+
+def side_inputs(layout: Layout, node: Node) -> list[str]:
+    """Activations that the epilogue reads beside the sums."""
+    own = {name for name in node.inputs if name}
+    return [name for name in node.reads if name not in own and not layout.graph.tensors[name].is_constant]
+
+
+def parameters(layout: Layout, node: Node) -> list[str]:
+    """Constants that the epilogue reads (bias, scales)."""
+    own = {name for name in node.inputs if name}
+    return [name for name in node.reads if name not in own and layout.graph.tensors[name].is_constant]
+
+
+@dataclass
+class MatrixStep:
+    """One matrix node while its commands are written."""
+
+    layout: Layout
+    op: int
+    node: Node
+    gemm: Gemm
+    mapping: Mapping
+    dtype: str
+    taken: list[tuple[str, list[int]]] = field(default_factory=list)
+
+    def lower(self) -> None:
+        """Emit all commands. Raises Infeasible when the tiles do not fit."""
+        self._prepare()
+        a_held: tuple[tuple[int, ...], int] | None = None
+        b_held: tuple[tuple[int, ...], int] | None = None
+        sums: dict[tuple[int, int, int], int] = {}
+        for step in loop(self.gemm, self.mapping):
+            tile = step.tile
+            b_held = self._held(b_held, b_key(tile), tile, self._b)
+            a_held = self._held(a_held, a_key(tile, self.mapping), tile, self._a)
+            slot = (tile.g0, tile.m0, tile.n0)
+            if step.first:
+                sums[slot] = self.sums.take()
+            self._product(step, a_held[1], b_held[1], sums[slot])
+            if step.last:
+                self._finish(tile, sums.pop(slot))
+        self._complete()
+
+    def _held(self, held, key, tile, load):  # type: ignore[no-untyped-def]
+        return held if self.mapping.reuse and held and held[0] == key else (key, load(tile))
+
+    def _tensor(self, name: str) -> Tensor:
+        return self.layout.graph.tensors[name]
+
+    def _prepare(self) -> None:
+        """Operands where the mapping wants them, slots for what is streamed, a place for the result."""
+        layout, mapping, roles = self.layout, self.mapping, self.layout.roles
+        self.out = self._tensor(self.node.writes[0])
+        self.a_region = self._operand(self.gemm.a, mapping.a_resident)
+        resident_b = not self._tensor(self.gemm.b).is_constant and mapping.b_resident
+        self.b_region = self._operand(self.gemm.b, resident_b)
+        self.sides = {name: self._operand(name, False, prefer_chip=True) for name in side_inputs(layout, self.node)}
+        self._load_parameters()
+        tm, tn, tk, tg = (min(x, y) for x, y in zip(
+            (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
+            (self.gemm.M, self.gemm.N, self.gemm.K, self.gemm.groups), strict=True))  # fmt: skip
+        self.shape = f"{tg}x{tm}x{tn}x{tk}"
+        sum_format = roles.matrix.formats[self.dtype].accumulate
+        self.sums = self._slots(roles.sums, "sums", nbytes(sum_format, tg * tm * tn), mapping.y_slots)
+        if open_sums(self.gemm, mapping) > len(self.sums.slots):
+            raise Infeasible(self.node.name, roles.sums, open_sums(self.gemm, mapping), len(self.sums.slots), self.shape,
+                             f"loop order {mapping.order} keeps {open_sums(self.gemm, mapping)} sums open, "
+                             f"there are {len(self.sums.slots)} accumulator slots")  # fmt: skip
+        if not self._on_chip(self.b_region):
+            tile_B = nbytes(self._tensor(self.gemm.b).dtype, tg * tn * tk)
+            self.b_slots = self._slots(roles.weights, "weights", tile_B, mapping.w_slots)
+        if not self._on_chip(self.a_region):
+            self.a_slots = self._slots(roles.activations, "tiles", self._largest_a(), mapping.a_slots)
+        self._prepare_result(tg * tm * tn)
+
+    def _operand(self, tensor: str, resident: bool, prefer_chip: bool = False) -> int:
+        """Region to read an operand from: on the chip when resident, otherwise its home."""
+        place = self.layout.place(tensor)
+        if prefer_chip and place.chip is not None:
+            return place.chip
+        if resident:
+            if not self.layout.load_whole(self.op, tensor):
+                buffer = self.layout.roles.activations
+                raise Infeasible(self.node.name, buffer, self._tensor(tensor).nbytes,
+                                 self.layout.spaces[buffer].free_B(), f"all of {tensor}")  # fmt: skip
+            assert place.chip is not None
+            return place.chip
+        if place.home is None:
+            return self.layout.store_whole(self.op, tensor, self.layout.roles.activations_home)
+        return place.home
+
+    def _on_chip(self, region: int) -> bool:
+        return self.layout.builder.regions[region].offset >= 0
+
+    def _load_parameters(self) -> None:
+        """One Load of everything constant that the epilogue needs."""
+        layout, self.parameter_region = self.layout, -1
+        constants = parameters(layout, self.node)
+        if not constants:
+            return
+        memory = layout.roles.weights_home
+        sources = [layout.place(name).home for name in constants]
+        size = sum(self._tensor(name).nbytes for name in constants)
+        self.parameter_region = layout.off_chip(layout.roles.engine("vector"), f"{self.node.name} parameters", size)
+        layout.load_parameters(self.op, [s for s in sources if s is not None], self.parameter_region, memory, size)
+
+    def _slots(self, buffer: str, name: str, tile_B: int, count: int) -> Ring:
+        ring, regions = self.layout.slots(buffer, self.node.name, name, tile_B, count, self.shape)
+        self.taken.append((buffer, regions))
+        return ring
+
+    def _largest_a(self) -> int:
+        dtype, sizes = self._tensor(self.gemm.a).dtype, set()
+        for step in loop(self.gemm, self.mapping):
+            sizes.add(self._a_elements(step.tile))
+        return nbytes(dtype, max(sizes))
+
+    def _a_elements(self, tile: Tile) -> int:
+        k0, k1 = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
+        return a_elements(self.gemm, tile.g1 - tile.g0, tile.m0, tile.m1, k0, k1)
+
+    def _prepare_result(self, tile_elements: int) -> None:
+        layout, roles, out = self.layout, self.layout.roles, self.out
+        place = layout.places.setdefault(out.name, type(layout.place(self.gemm.a))())
+        self.written = 0
+        if self.mapping.y_resident:
+            place.chip = layout.on_chip(roles.activations, out.name, out.nbytes)
+            if place.chip is None:
+                free = layout.spaces[roles.activations].free_B()
+                raise Infeasible(self.node.name, roles.activations, out.nbytes, free, f"all of {out.name}")
+            return
+        place.home = layout.off_chip(roles.activations_home, out.name, out.nbytes)
+        if roles.matrix.epilogue:
+            self.y_slots = self._slots(roles.activations, "results", nbytes(out.dtype, tile_elements), 2)
+        self.side_slots = {
+            name: self._slots(roles.activations, f"side {name}", nbytes(self._tensor(name).dtype, tile_elements), 2)
+            for name, region in self.sides.items() if not self._on_chip(region)
+        }  # fmt: skip
+
+    def _a(self, tile: Tile) -> int:
+        if self._on_chip(self.a_region):
+            return self.a_region
+        size = nbytes(self._tensor(self.gemm.a).dtype, self._a_elements(tile))
+        k = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
+        effect = Effect("load_a", tile._replace(k0=k[0], k1=k[1]), ((self.gemm.a, self.a_region),))
+        return self._load_tile(self.a_slots, self.a_region, self.gemm.a, size, effect)
+
+    def _b(self, tile: Tile) -> int:
+        if self._on_chip(self.b_region):
+            return self.b_region
+        count = (tile.g1 - tile.g0) * (tile.n1 - tile.n0) * (tile.k1 - tile.k0)
+        size = nbytes(self._tensor(self.gemm.b).dtype, count)
+        effect = Effect("load_b", tile, ((self.gemm.b, self.b_region),))
+        return self._load_tile(self.b_slots, self.b_region, self.gemm.b, size, effect)
+
+    def _load_tile(self, ring: Ring, source: int, tensor: str, size: int, effect: Effect) -> int:
+        slot = ring.take()
+        self.layout.load(self.op, source, slot, tensor, size, effect)
+        return slot
+
+    def _product(self, step: Exec, a: int, b: int, acc: int) -> None:
+        layout, roles, tile = self.layout, self.layout.roles, step.tile
+        a_type, b_type = self._tensor(self.gemm.a).dtype, self._tensor(self.gemm.b).dtype
+        role_a, role_b = ("w", "a") if roles.matrix.dataflow == "is" else ("a", "w")
+        work = folds(roles.matrix, tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0,
+                     cycles_per_row(roles, self.dtype, b_type if role_b == "a" else a_type))  # fmt: skip
+        write = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
+        b_from = roles.activations if b == self.b_region else roles.weights
+        actions = product_actions(
+            roles, self.dtype, tile, step.first, (self.gemm.a, self.gemm.b, self.out.name), (a_type, b_type), b_from
+        )
+        layout.builder.emit(
+            "MatMul", roles.engine("matrix"), self.op, self.node.name, work,
+            Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
+            [(b, role_b), (a, role_a)], [(acc, write[step.first, step.last])], actions,
+        )  # fmt: skip
+
+    def _finish(self, tile: Tile, acc: int) -> None:
+        """The sums of a tile are complete: through the vector unit into a buffer, or straight out."""
+        layout, roles = self.layout, self.layout.roles
+        role, last = self._piece(tile)
+        place = layout.places[self.out.name]
+        out_B = nbytes(self.out.dtype, self._out_elements(tile))
+        operands = tuple(self.sides.items())
+        effect = Effect("epilogue", tile, operands, self.out.name, last)
+        if not roles.matrix.epilogue:
+            assert place.home is not None
+            layout.store(self.op, acc, place.home, self.out.name, out_B, effect, role)
+            return
+        sides = {name: self._side(name, region, tile) for name, region in self.sides.items()}
+        effect = effect._replace(operands=tuple(sides.items()))
+        if place.chip is not None:
+            self._vector(tile, acc, place.chip, role, out_B, effect)
+            return
+        assert place.home is not None
+        slot = self.y_slots.take()
+        self._vector(tile, acc, slot, "whole", out_B, effect)
+        store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
+        layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
+
+    def _out_elements(self, tile: Tile) -> int:
+        """Elements of a result tile (fewer than its sums when a pooling is fused)."""
+        shrink = self.gemm.groups * self.gemm.M * self.gemm.N // self.out.elements
+        return (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0) // max(1, shrink)
+
+    def _piece(self, tile: Tile) -> tuple[str, bool]:
+        """Whether this tile begins or ends the result, and is the last one."""
+        first = self.written == 0
+        self.written += (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
+        return {(True, True): "whole", (True, False): "begin", (False, True): "end"}.get((first, last), "part"), last
+
+    def _side(self, name: str, region: int, tile: Tile) -> int:
+        if self._on_chip(region):
+            return region
+        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        effect = Effect("load_side", tile, ((name, region),))
+        return self._load_tile(self.side_slots[name], region, name, nbytes(self._tensor(name).dtype, count), effect)
+
+    def _vector(self, tile: Tile, acc: int, target: int, role: str, out_B: int, effect: Effect) -> None:
+        layout, roles, builder = self.layout, self.layout.roles, self.layout.builder
+        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        sums_B = nbytes(roles.matrix.formats[self.dtype].accumulate, count)
+        functions = [(part.op, count) for part in self.node.epilogue]
+        clocks = vector_clocks(roles.chip, functions, sums_B, out_B, roles.sums, roles.activations)
+        vector = roles.engine("vector")
+        actions = [
+            Action(roles.engine(roles.sums), "read", self.out.name, sums_B),
+            Action(roles.engine(roles.activations), "write", self.out.name, out_B),
+            *(Action(roles.engine(roles.activations), "read", name, nbytes(self._tensor(name).dtype, count))
+              for name, _ in effect.operands),
+        ]  # fmt: skip
+        if functions:
+            actions.append(Action(vector, "op.fp32", "", count * len(functions)))
+        reads = [(acc, "acc"), *((region, "src") for _, region in effect.operands)]
+        if self.parameter_region >= 0:
+            reads.append((self.parameter_region, "src"))
+        builder.emit("Vector", vector, self.op, self.node.name, Cycles(clocks), effect, reads, [(target, role)], actions)
+
+    def _complete(self) -> None:
+        for buffer, regions in self.taken:
+            self.layout.release(buffer, regions)

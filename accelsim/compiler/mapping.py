@@ -1,0 +1,40 @@
+"""A mapping: how one matrix op is cut into tiles, in which order they run, and what stays on the chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Order = Literal["nmk", "mnk", "nkm", "mkn"]
+ORDERS: tuple[Order, ...] = ("nmk", "mnk", "nkm", "mkn")
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Tile sizes and loop order of one GEMM (see ``workload.ops.base.Gemm``), outermost loop first; groups outside all.
+
+    ``tm``, ``tn``, ``tk``: tile extents (the last tile of each dimension is smaller). ``tg``: groups per tile; above 1
+    only when a tile holds whole groups (tn = N, tk = K).
+    ``reuse``: a load is left out when its tile is that of the command just before.
+    ``a_resident``: the whole activation operand lies in its buffer before the op starts; otherwise it is streamed from
+    its memory tile by tile. ``y_resident``: the result stays in an activation buffer; otherwise tiles go out.
+    ``b_resident``: the same for a stationary operand that is an activation; weights always come tile by tile.
+    ``a_slots``, ``w_slots``, ``y_slots``: tiles in flight of streamed activations, weights, partial sums.
+    ``a_whole_k``: a streamed activation tile holds all of K (its key is m alone).
+    In 'nkm' and 'mkn' the open sums of the whole inner loop stay in the accumulators, so the inner tile count is at
+    most ``y_slots`` (or there is one k tile).
+    """
+
+    order: Order
+    tm: int
+    tn: int
+    tk: int
+    tg: int = 1
+    reuse: bool = True
+    a_resident: bool = True
+    b_resident: bool = True
+    y_resident: bool = True
+    a_whole_k: bool = False
+    a_slots: int = 2
+    w_slots: int = 2
+    y_slots: int = 2

@@ -1,0 +1,165 @@
+"""Place: on which engine each node runs, and in plain words why not on a faster one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accelsim.compiler import edit
+from accelsim.compiler.state import State
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.ops import base
+from accelsim.workload.ops.base import Gemm, Op
+
+
+def place(state: State) -> None:
+    """Set ``engine`` and ``note`` of every node: 'alias', 'matrix', 'vector', else 'host' (see the rules
+    below).
+
+    Raises UsageError when the chip cannot compute in ``state.dtype``.
+    """
+    check_dtype(state.chip, state.dtype)
+    graph = state.graph
+    for node in graph.nodes:
+        node.engine, node.note = _engine(state.chip, graph, node)
+    _join_bias(graph)
+    _strand(graph)
+    host = [node for node in graph.nodes if node.engine == "host"]
+    if host and state.chip.matrix is not None:
+        ops = ", ".join(dict.fromkeys(node.op for node in host))
+        state.notes.append(f"place: {len(host)} of {len(graph.nodes)} nodes run on the host ({ops})")
+
+
+def check_dtype(chip: Chip, dtype: str) -> None:
+    """UsageError naming what the chip has when it cannot compute in ``dtype``: formats of its matrix unit,
+    else of its processor."""
+    if chip.matrix is not None:
+        formats = list(chip.matrix.formats)
+    else:
+        formats = list(chip.host.peak) if chip.host else ["fp32"]
+    if dtype not in formats:
+        what = f"{chip.name} does not compute in {dtype!r}"
+        expected = "one of " + ", ".join(formats)
+        raise UsageError(Problem(what, "dtype", expected, nearest(dtype, formats)))
+
+
+def _engine(chip: Chip, graph: Graph, node: Node) -> tuple[str, str]:
+    op = base.find(node.op)
+    if op is None:
+        return "host", f"{node.op}: only the host knows this op"
+    if op.kind == "alias":
+        return "alias", ""
+    if op.kind == "matrix" and chip.matrix is not None:
+        why = _not_on_matrix(chip, graph, node, op)
+        return ("host", f"{node.op}: {why}") if why else ("matrix", "")
+    if chip.vector is None:
+        return "host", f"{node.op}: the chip has no {'matrix' if op.kind == 'matrix' else 'vector'} unit"
+    if node.op not in chip.vector.functions and not (node.op == "Bias" and "Add" in chip.vector.functions):
+        return "host", f"{node.op}: not a function of the vector unit"
+    if any(graph.tensors[name].dtype not in edit.FLOATS for name in node.outputs if name):
+        return "host", f"{node.op}: the vector unit has no {graph.tensors[node.outputs[0]].dtype} numbers"
+    return "vector", ""
+
+
+def _tensors(graph: Graph, names: list[str]) -> list[Tensor | None]:
+    return [graph.tensors[name] if name else None for name in names]
+
+
+def gemm_view(graph: Graph, node: Node) -> Gemm | None:
+    """How the node looks to a matrix unit, or None."""
+    op = base.find(node.op)
+    if op is None or op.gemm is None:
+        return None
+    return op.gemm(node, _tensors(graph, node.inputs), [graph.tensors[name] for name in node.outputs])
+
+
+def _not_on_matrix(chip: Chip, graph: Graph, node: Node, op: Op) -> str:
+    """Why the matrix unit cannot do the node, or ''."""
+    assert chip.matrix is not None
+    view = gemm_view(graph, node)
+    if view is None:
+        return "has no form as a matrix product"
+    a, b = graph.tensors[view.a], graph.tensors[view.b]
+    if a.is_constant:
+        return "its left operand is a constant, which the matrix unit does not stream"
+    if a.dtype not in edit.FLOATS or b.dtype not in edit.FLOATS:
+        return f"its operands are {a.dtype} and {b.dtype} already"
+    if not b.is_constant and "activations" not in chip.matrix.stationary_from:
+        return "a product of two activations, and the matrix unit holds only weights"
+    if b.is_constant and "weights" not in chip.matrix.stationary_from:
+        return "a product with weights, and the matrix unit holds only activations"
+    return ""
+
+
+def _join_bias(graph: Graph) -> None:
+    """A Bias behind a matrix node belongs to it, whatever the functions of the vector unit are."""
+    producers, consumers = edit.producers(graph), graph.consumers()
+    for node in graph.nodes:
+        before = producers.get(node.inputs[0]) if node.op == "Bias" else None
+        if before is None or before.engine != "matrix":
+            continue
+        if edit.only_consumer(graph, consumers, node.inputs[0]) is node:
+            node.engine, node.note = "vector", ""
+
+
+def _strand(graph: Graph) -> None:
+    """Vector nodes that only host nodes feed and only host nodes read go to the host: no transfer is worth
+    it.
+
+    Decided for each connected island of vector nodes, seen through nodes without work.
+    """
+    for island in _islands(graph):
+        around = {engine for node in island for engine in node.around}
+        if around == {"before:host", "after:host"}:
+            for node in island:
+                node.node.engine = "host"
+                node.node.note = f"{node.node.op}: between nodes of the host, so it stays there"
+
+
+@dataclass
+class _Place:
+    """A node, the island it is on, and which other engines come directly before and after it."""
+
+    node: Node
+    island: list[_Place]
+    around: set[str]
+
+
+def _islands(graph: Graph) -> list[list[_Place]]:
+    """Connected sets of vector nodes, with the engines around them, in order of first appearance."""
+    places: dict[int, _Place] = {}
+    for node in graph.nodes:
+        if node.engine == "vector":
+            places[id(node)] = _Place(node, [], set())
+            places[id(node)].island.append(places[id(node)])
+    for source, target in _edges(graph):
+        first, second = places.get(id(source)), places.get(id(target))
+        if first is not None and second is not None:
+            _merge(first, second)
+        elif first is not None:
+            first.around.add(f"after:{target.engine if target else 'output'}")
+        elif second is not None and source is not None:
+            second.around.add(f"before:{source.engine}")
+    return list({id(place.island): place.island for place in places.values()}.values())
+
+
+def _merge(first: _Place, second: _Place) -> None:
+    if first.island is not second.island:
+        first.island += second.island
+        for place in second.island:
+            place.island = first.island
+
+
+def _edges(graph: Graph) -> Iterator[tuple[Node | None, Node | None]]:
+    """(producer, consumer) of every activation, through alias nodes; None for an input or output of the
+    graph."""
+    origin: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        sources = [origin.get(name) for name in node.inputs if name and not graph.tensors[name].is_constant]
+        for name in node.outputs:
+            origin[name] = (sources[0] if sources else None) if node.engine == "alias" else node
+        if node.engine != "alias":
+            yield from ((source, node) for source in sources)
+    yield from ((origin.get(name), None) for name in graph.outputs)

@@ -1,0 +1,180 @@
+"""The program: what the hardware is told to do. Commands on in-order queues, regions that they read and write.
+
+Everything that a command needs in order to run is in the command: which commands it waits for and why (``waits``),
+what it occupies and for how long (``work``, by engine kind), what it does to the contents of the buffers (``effect``)
+and what it costs (``actions``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from accelsim.compiler.mapping import Mapping
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.ops.base import Gemm
+
+CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host"]
+Phase = Literal["w", "a", "done"]
+"""When a command has finished with a region: 'w' and 'a' when a MatMul has read its stationary and its streamed
+operand for the last time, 'done' when the command completes (for a transfer: its last data beat)."""
+
+
+class Action(NamedTuple):
+    """One ledger entry: ``count`` times ``action`` of ``component``, caused by ``tensor``."""
+
+    component: str
+    action: str
+    tensor: str
+    count: int
+
+
+class Wait(NamedTuple):
+    """Do not start (or, ``why`` 'a' and 'acc', do not stream) before ``command`` has passed ``phase``.
+
+    ``why`` names what is missing: 'w' a full stationary tile, 'a' a full streamed tile, 'acc' a free accumulator
+    slot, 'full' a source that is not there yet, 'empty' a destination that is still being read.
+    """
+
+    command: int
+    phase: Phase
+    why: str
+
+
+class Use(NamedTuple):
+    """A version of a region that a command reads or writes.
+
+    ``role`` of a read: 'w' and 'a' stationary and streamed operand of a MatMul, 'acc' partial sums, 'src' a source.
+    ``role`` of a write: 'whole' writes all of a new version, 'begin', 'part' and 'end' the first, a middle and the
+    last piece of it.
+    """
+
+    region: int
+    version: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A range of bytes of a buffer, or a whole tensor in an off-chip memory (``offset`` -1).
+
+    ``overlaps``: older regions of the same bytes, which are gone once this one is written.
+    """
+
+    id: int
+    memory: str
+    name: str
+    offset: int
+    size_B: int
+    overlaps: tuple[int, ...] = ()
+
+
+class Transfer(NamedTuple):
+    """Work of a Load or Store: bytes through the port of an attached memory."""
+
+    memory: str
+    nbytes: int
+    write: bool
+
+
+class Folds(NamedTuple):
+    """Work of a MatMul: ``n`` folds that stream ``rows`` rows each, at ``cycles_per_row``."""
+
+    n: int
+    rows: int
+    cycles_per_row: int
+
+
+class Cycles(NamedTuple):
+    """Work of a Vector command, in clocks of its unit."""
+
+    clocks: int
+
+
+class Duration(NamedTuple):
+    """Work of a Host command."""
+
+    fs: int
+
+
+class Tile(NamedTuple):
+    """Half-open ranges of one tile of a GEMM: groups, M, N, K."""
+
+    g0: int
+    g1: int
+    m0: int
+    m1: int
+    n0: int
+    n1: int
+    k0: int
+    k1: int
+
+
+class Effect(NamedTuple):
+    """What a command does to contents, as data; the value policies interpret it.
+
+    ``what``: 'copy' (a whole tensor), 'load_a', 'load_b', 'load_side' (a tile of an operand), 'product', 'epilogue'
+    (accumulators -> result tile; also on their way out of the chip), 'store' (result tile out), 'node' (a whole
+    node at once), 'none' (nothing that the values depend on). ``last``: the node's outputs are complete.
+    ``operands``: (tensor, region) pairs that the command reads. ``tensor``: what is written.
+    """
+
+    what: str
+    tile: Tile | None = None
+    operands: tuple[tuple[str, int], ...] = ()
+    tensor: str = ""
+    last: bool = False
+
+
+@dataclass(slots=True)
+class Command:
+    """One entry of an engine's queue. ``op`` is the index of the step in ``Program.steps``."""
+
+    id: int
+    kind: CommandKind
+    engine: str
+    op: int
+    label: str
+    work: Transfer | Folds | Cycles | Duration
+    effect: Effect
+    waits: tuple[Wait, ...] = ()
+    reads: tuple[Use, ...] = ()
+    writes: tuple[Use, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass
+class Step:
+    """One row of the per-layer tables: a fused node, where it runs and how it was mapped."""
+
+    name: str
+    label: str
+    engine: str
+    out_shape: tuple[int, ...]
+    node: Node
+    macs: int = 0
+    ops: int = 0
+    gemm: Gemm | None = None
+    mapping: Mapping | None = None
+    note: str = ""
+    binds: str = ""
+
+
+@dataclass
+class Program:
+    """Commands in program order (queues keep that order), regions and steps.
+
+    ``presets``: regions that hold a tensor from the start (region -> tensor). ``results``: graph output -> region in
+    which it ends. ``engines``: engine -> kind ('matrix', 'vector', 'host', 'dma').
+    """
+
+    graph: Graph
+    dtype: str
+    commands: list[Command]
+    regions: list[Region]
+    steps: list[Step]
+    presets: dict[int, str]
+    results: dict[str, int]
+    engines: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+    passes: list[Any] = field(default_factory=list)

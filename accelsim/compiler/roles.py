@@ -1,0 +1,105 @@
+"""Which memory of a chip plays which part, and the engine names of one core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from accelsim.errors import Infeasible
+from accelsim.spec.models import Attachment, Buffer, Chip, MatrixUnit
+
+HOST = "host"
+"""Engine and (for a plain CPU) memory name of the host processor."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """A chip by role. Buffers are None on a chip without a matrix unit; ``core`` prefixes names when cores > 1."""
+
+    chip: Chip
+    core: str = ""
+
+    def _buffer(self, role: str) -> str:
+        return next((name for name, buffer in self.chip.buffers.items() if role in buffer.holds), "")
+
+    def _memory(self, role: str) -> str:
+        return next((name for name, memory in self.chip.memories.items() if role in memory.holds), HOST)
+
+    @property
+    def activations(self) -> str:
+        """Name of the buffer of the activations, '' without one."""
+        return self._buffer("activations")
+
+    @property
+    def weights(self) -> str:
+        """Name of the buffer of the weights, '' without one."""
+        return self._buffer("weights")
+
+    @property
+    def sums(self) -> str:
+        """Name of the buffer of the partial sums, '' without one."""
+        return self._buffer("partial_sums")
+
+    @property
+    def weights_home(self) -> str:
+        """Memory in which weights live."""
+        return self._memory("weights")
+
+    @property
+    def activations_home(self) -> str:
+        """Memory in which activations live when they are not on the chip."""
+        return self._memory("activations")
+
+    @property
+    def host_home(self) -> str:
+        """Memory that the host works on: there inputs arrive, results end and fallen-back operators run."""
+        held = [name for name, memory in self.chip.memories.items() if "host" in memory.holds]
+        return held[0] if held else self.activations_home
+
+    @property
+    def matrix(self) -> MatrixUnit:
+        """The matrix unit; only asked for where there is one."""
+        assert self.chip.matrix is not None
+        return self.chip.matrix
+
+    def buffer(self, name: str) -> Buffer:
+        """Spec of a buffer."""
+        return self.chip.buffers[name]
+
+    def memory(self, name: str) -> Attachment:
+        """Spec of an attached memory."""
+        return self.chip.memories[name]
+
+    def engine(self, name: str) -> str:
+        """Full name of an engine or buffer of this core."""
+        return f"{self.core}{name}"
+
+    def load_engine(self, memory: str) -> str:
+        """Engine that reads from an attached memory."""
+        return self.engine(self.memory(memory).load_engine)
+
+    def store_engine(self, memory: str) -> str:
+        """Engine that writes to an attached memory."""
+        return self.engine(self.memory(memory).store_engine)
+
+    def engines(self) -> dict[str, str]:
+        """Engine -> kind for this core; the host is shared by all cores."""
+        kinds = {}
+        for memory in self.chip.memories.values():
+            kinds[self.engine(memory.load_engine)] = "dma"
+            kinds[self.engine(memory.store_engine)] = "dma"
+        if self.chip.matrix is not None:
+            kinds[self.engine("matrix")] = "matrix"
+        if self.chip.vector is not None:
+            kinds[self.engine("vector")] = "vector"
+        if self.chip.host is not None:
+            kinds[HOST] = "host"
+        return kinds
+
+
+def slot_B(buffer: Buffer, op: str, name: str, needed_B: int, tile: str) -> int:
+    """Bytes of one slot of a buffer with a fixed number of slots; Infeasible when a tile does not fit."""
+    assert buffer.slots is not None
+    size = buffer.slot_capacity or buffer.capacity // buffer.slots
+    if needed_B > size:
+        raise Infeasible(op, f"one slot of {name}", needed_B, size, tile)
+    return size

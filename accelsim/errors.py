@@ -1,0 +1,77 @@
+"""Every error that a user can cause. Each carries its facts as data and prints them as one clear text."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: what, where (``file:line:column`` or a path), what was expected, nearest valid name."""
+
+    what: str
+    where: str = ""
+    expected: str = ""
+    nearest: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        if self.expected:
+            text += f"; expected {self.expected}"
+        if self.nearest:
+            text += f"; did you mean {self.nearest!r}?"
+        return text
+
+
+class AccelsimError(Exception):
+    """Base of all errors caused by input; the command line prints it and exits with code 2."""
+
+    def __init__(self, problems: Problem | str | Iterable[Problem]) -> None:
+        if isinstance(problems, str):
+            problems = Problem(problems)
+        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class SpecError(AccelsimError):
+    """A spec file (or an override of one of its fields) is wrong."""
+
+
+class ModelError(AccelsimError):
+    """A workload cannot be read, or holds something that no kernel knows."""
+
+
+class UsageError(AccelsimError):
+    """A combination of options that makes no sense."""
+
+
+class Infeasible(AccelsimError):
+    """A layer cannot be mapped; why, as data.
+
+    ``op`` is the node, ``buffer`` the memory that is too small, ``needed_B`` and ``available_B`` bytes,
+    ``tile`` the smallest tile that was tried, in words.
+    """
+
+    def __init__(self, op: str, buffer: str, needed_B: int, available_B: int, tile: str, why: str = "") -> None:
+        self.op, self.buffer, self.tile, self.why = op, buffer, tile, why
+        self.needed_B, self.available_B = needed_B, available_B
+        reason = why or f"{buffer} needs {needed_B:,} B, {available_B:,} B are available"
+        super().__init__(Problem(f"{op} does not fit: {reason} (tile {tile})"))
+
+
+class HazardError(AccelsimError):
+    """A command read a buffer region that was not written, or was recycled: the schedule is wrong."""
+
+    def __init__(self, command: str, region: str, writer: str) -> None:
+        self.command, self.region, self.writer = command, region, writer
+        super().__init__(Problem(f"{command} reads {region}, whose last writer is {writer}"))
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """The valid name closest to ``name``, or '' when none is close."""
+    names = list(valid)
+    folded = {candidate.casefold(): candidate for candidate in names}
+    match = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return folded[match[0]] if match else ""

@@ -1,0 +1,1 @@
+"""Number formats as values: how they round, saturate and scale."""

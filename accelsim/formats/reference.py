@@ -1,0 +1,269 @@
+"""Reference of a quantised graph in plain int64 arithmetic, whole ops, independent of the kernels that
+machines run.
+
+Bit equality with it is the check of tiling, accumulation, fused epilogues and quantisation steps. Matrix
+products run in float64: with operands of at most 16 bits and K < 2^23 every partial sum is an integer below
+2^53, so they are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.errors import ModelError, Problem
+
+Array = NDArray[Any]
+
+
+class NodeLike(Protocol):
+    """What the reference needs to know of a node; attrs are those of the canonical forms of the op
+    registry."""
+
+    name: str
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attrs: dict[str, Any]
+
+    @property
+    def epilogue(self) -> Sequence[NodeLike]:
+        """Nodes fused behind it."""
+
+
+class TensorLike(Protocol):
+    """A tensor: its shape, its format, and its values when it is a constant."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def value(self) -> Array:
+        """Values of a constant."""
+
+
+class GraphLike(Protocol):
+    """Nodes in topological order, and tensors by name."""
+
+    @property
+    def nodes(self) -> Sequence[NodeLike]:
+        """The (fused) nodes."""
+
+    @property
+    def tensors(self) -> Mapping[str, TensorLike]:
+        """Every tensor by name."""
+
+
+Floats = Callable[[Any, list[Array | None]], list[Array]]
+Rule = Callable[[NodeLike, list[Array], tuple[int, ...]], Array]
+
+LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
+PRODUCTS = frozenset({"Conv", "MatMul", "Gemm"})
+
+
+def integer_reference(
+    graph: GraphLike, feeds: Mapping[str, Array], floats: Floats | None = None
+) -> dict[str, Array]:
+    """Every tensor of the graph, those inside fused nodes included, computed from ``feeds``.
+
+    ``floats(node, values)`` computes what has no rule here: real-valued functions of the host or the vector
+    unit, whose last bit depends on how they are computed (softmax, averages, float products); without it such
+    nodes are a ModelError that names all of them.
+    """
+    parts = [part for node in graph.nodes for part in (node, *node.epilogue)]
+    unknown = [part for part in parts if not _has_rule(graph, part)]
+    if unknown and floats is None:
+        raise ModelError(Problem(f"no integer reference for {part.op}", part.name) for part in unknown)
+    known: dict[str, Array] = {name: np.asarray(value) for name, value in feeds.items()}
+    for part in parts:
+        values = [_value(graph, known, name) for name in part.inputs]
+        if floats is not None and not _has_rule(graph, part):
+            known.update(zip(part.outputs, floats(part, values), strict=False))
+        else:
+            known.update(_apply(graph, part, [value for value in values if value is not None]))
+    return known
+
+
+def _has_rule(graph: GraphLike, part: NodeLike) -> bool:
+    """Whether the result is defined to the last bit: a rule exists, and products are of integers."""
+    return part.op in RULES and (part.op not in PRODUCTS or graph.tensors[part.inputs[0]].dtype in LIMITS)
+
+
+def _value(graph: GraphLike, known: Mapping[str, Array], name: str) -> Array | None:
+    if not name:
+        return None
+    return known[name] if name in known else graph.tensors[name].value()
+
+
+def _apply(graph: GraphLike, part: NodeLike, values: list[Array]) -> Iterator[tuple[str, Array]]:
+    if part.op == "Split":
+        cuts = np.cumsum(part.attrs["split"])[:-1]
+        yield from zip(part.outputs, np.split(values[0], cuts, axis=part.attrs["axis"]), strict=True)
+    else:
+        name = part.outputs[0]
+        yield name, RULES[part.op](part, values, graph.tensors[name].shape)
+
+
+def _wrap(total: Array) -> Array:
+    """Sums modulo 2^32, as int32 holds them."""
+    return ((total.astype(np.int64) + 2**31) % 2**32 - 2**31).astype(np.int32)
+
+
+def _centred(node: NodeLike, values: list[Array]) -> tuple[Array, Array]:
+    """Both operands in float64, zero points subtracted."""
+    a = values[0].astype(np.float64) - node.attrs.get("a_zero_point", 0)
+    return a, values[1].astype(np.float64) - node.attrs.get("b_zero_point", 0)
+
+
+def _conv(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    """One product per kernel offset: Y[n, g, o, pq] += W[g, o, c, offset] X[n, g, c, pq + offset]."""
+    x, w = _centred(node, values)
+    groups, rank, attrs = node.attrs["group"], x.ndim - 2, node.attrs
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    padding = [(0, 0), (0, 0), *zip(attrs["pads"][:rank], attrs["pads"][rank:], strict=True)]
+    padded = np.pad(x, padding)
+    total = np.zeros((x.shape[0], groups, w.shape[1], int(np.prod(shape[2:]))))
+    for offset in product(*map(range, attrs["kernel_shape"])):
+        seen = padded[_window(attrs, offset, shape[2:])]
+        seen = seen.reshape(x.shape[0], groups, x.shape[1] // groups, -1)
+        at: tuple[Any, ...] = (..., *offset)
+        total += w[at] @ seen
+    y = _wrap(total.reshape(shape))
+    return y if len(values) < 3 else _bias_along(y, values[2], 1)
+
+
+def _window(attrs: dict[str, Any], offset: tuple[int, ...], out: tuple[int, ...]) -> tuple[Any, ...]:
+    """Index of what one kernel offset sees, for every output position."""
+    starts = [d * o for d, o in zip(attrs["dilations"], offset, strict=True)]
+    steps = list(attrs["strides"])
+    along = zip(starts, steps, out, strict=True)
+    return (..., *(slice(start, start + step * (n - 1) + 1, step) for start, step, n in along))
+
+
+def _matmul(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    a, b = _centred(node, values)
+    return _wrap(np.matmul(a, b))
+
+
+def _gemm(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    attrs = node.attrs
+    if (attrs["alpha"], attrs["beta"]) != (1, 1):
+        raise ModelError(Problem("Gemm with factors has no integer reference", node.name, "alpha = beta = 1"))
+    a, b = _centred(node, values)
+    y = _wrap(np.matmul(a.T if attrs["transA"] else a, b.T if attrs["transB"] else b))
+    return y if len(values) < 3 else _add(node, [y, values[2]], shape)
+
+
+def _bias(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    return _bias_along(values[0], values[1], node.attrs["axis"])
+
+
+def _bias_along(y: Array, bias: Array, axis: int) -> Array:
+    along = bias.reshape([-1 if i == axis else 1 for i in range(y.ndim)])
+    return _wrap(y.astype(np.int64) + along) if y.dtype.kind in "iu" else (y + along).astype(np.float32)
+
+
+def _parameter(node: NodeLike, name: str, rank: int) -> Array:
+    """A scale or multiplier, placed along its axis."""
+    value: Array = np.asarray(node.attrs[name])
+    axis = node.attrs["axis"]
+    return (
+        value
+        if axis is None or value.ndim == 0
+        else value.reshape([-1 if i == axis else 1 for i in range(rank)])
+    )
+
+
+def _codes(node: NodeLike, real: Array) -> Array:
+    """Round half to even, add the zero point, saturate."""
+    dtype = node.attrs["dtype"]
+    low, high = LIMITS[dtype]
+    whole = np.rint(np.nan_to_num(real.astype(np.float64), nan=0.0, posinf=1e9, neginf=-1e9)).astype(np.int64)
+    return np.clip(whole + _parameter(node, "zero_point", real.ndim), low, high).astype(dtype)
+
+
+def _quantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    with np.errstate(over="ignore"):
+        return _codes(node, values[0].astype(np.float32) / _parameter(node, "scale", values[0].ndim))
+
+
+def _requantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    with np.errstate(over="ignore"):
+        return _codes(node, values[0].astype(np.float32) * _parameter(node, "multiplier", values[0].ndim))
+
+
+def _dequantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    rank = values[0].ndim
+    centred = values[0].astype(np.int64) - _parameter(node, "zero_point", rank)
+    return (centred.astype(np.float32) * _parameter(node, "scale", rank)).astype(np.float32)
+
+
+def _relu(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    return np.where(values[0] > 0, values[0], 0).astype(values[0].dtype)
+
+
+def _clip(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    x = values[0]
+    low, high = node.attrs["min"], node.attrs["max"]
+    x = x if low is None else np.where(x < x.dtype.type(low), x.dtype.type(low), x)
+    return x if high is None else np.where(x > x.dtype.type(high), x.dtype.type(high), x)
+
+
+def _max_pool(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    """The padding never wins, so it holds the lowest value."""
+    x, attrs = values[0], node.attrs
+    rank = x.ndim - 2
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    reach = [
+        (n - 1) * s + d * (k - 1) + 1
+        for n, s, d, k in zip(
+            shape[2:], attrs["strides"], attrs["dilations"], attrs["kernel_shape"], strict=True
+        )
+    ]
+    before = attrs["pads"][:rank]
+    after = [max(0, need - size - b) for need, size, b in zip(reach, x.shape[2:], before, strict=True)]
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)], constant_values=lowest)
+    offsets = product(*map(range, attrs["kernel_shape"]))
+    return np.asarray(np.max([padded[_window(attrs, o, shape[2:])] for o in offsets], axis=0))
+
+
+def _global_max(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    return np.asarray(np.max(values[0], axis=tuple(range(2, values[0].ndim)), keepdims=True))
+
+
+def _add(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    total: Array = np.add(values[0], values[1])
+    return total
+
+
+def _reshape(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    return values[0].reshape(shape)
+
+
+def _concat(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    return np.concatenate(values, axis=node.attrs["axis"])
+
+
+def _transpose(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    return np.transpose(values[0], node.attrs["perm"])
+
+
+def _pairwise(step: Callable[[Array, Array], Array]) -> Rule:
+    return lambda node, values, shape: step(values[0], values[1])
+
+
+RULES: dict[str, Rule] = {
+    "Conv": _conv, "MatMul": _matmul, "Gemm": _gemm, "Bias": _bias,
+    "Quantize": _quantize, "Requantize": _requantize, "Dequantize": _dequantize,
+    "Relu": _relu, "Clip": _clip, "MaxPool": _max_pool, "GlobalMaxPool": _global_max,
+    "Add": _add, "Sub": _pairwise(np.subtract), "Mul": _pairwise(np.multiply),
+    "Min": _pairwise(np.minimum), "Max": _pairwise(np.maximum),
+    "Concat": _concat, "Transpose": _transpose, "Split": _reshape,
+    "Reshape": _reshape, "Flatten": _reshape, "Squeeze": _reshape, "Unsqueeze": _reshape,
+    "Identity": _reshape, "Dropout": _reshape,
+}  # fmt: skip
+"""Op -> rule on whole arrays: (node, values, shape of the result) -> result. One correctly rounded step each,
+so the result does not depend on how it is computed. Split has several outputs and is cut in place."""

@@ -1,0 +1,36 @@
+"""Simulated time: integer femtoseconds, derived from exact rational clock periods and never from rounded sums."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+FS_PER_S = 10**15
+
+
+class Clock:
+    """A clock domain. Edge ``n`` rises at ``at(n)``; edge 1 is the first at which anything can happen."""
+
+    def __init__(self, frequency_Hz: float) -> None:
+        frequency = Fraction(frequency_Hz)
+        self._num = FS_PER_S * frequency.denominator
+        self._den = frequency.numerator
+        self.frequency_Hz = frequency_Hz
+
+    def at(self, cycle: int) -> int:
+        """Time of an edge, fs."""
+        return cycle * self._num // self._den
+
+    def edge(self, t_fs: int) -> int:
+        """Number of the first edge at or after a time."""
+        return -(-t_fs * self._den // self._num)
+
+    def cycles(self, duration_fs: int) -> float:
+        """A duration in clocks (for reports only)."""
+        return duration_fs * self._den / self._num
+
+
+def transfer_fs(nbytes: int, beat_B: int, bytes_per_second: float) -> int:
+    """Time that a port needs for so many bytes, in whole beats, rounded up to a femtosecond."""
+    beats = -(-nbytes // beat_B)
+    rate = Fraction(bytes_per_second)
+    return -(-beats * beat_B * FS_PER_S * rate.denominator // rate.numerator)

@@ -1,0 +1,87 @@
+"""What the simulated memories hold: versions of regions, checked at every access, and their values.
+
+A region has one current version. It is valid from the completion of its last write until the next writer starts.
+A command that reads [from, to) checks at ``to`` that its version was valid all that time; if not, the schedule is
+wrong and ``HazardError`` says so. Values are kept by a policy (``effects``): exact, fast or off.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import simpy
+
+from accelsim.compiler.program import Command, Program, Use
+from accelsim.errors import HazardError
+
+NEVER = 1 << 62
+
+
+class Effects(Protocol):
+    """A value policy."""
+
+    def read(self, command: Command, use: Use) -> None:
+        """The command has finished reading: take the operand."""
+
+    def complete(self, command: Command) -> None:
+        """The command completes: run its effect, write its results."""
+
+    def forget(self, region: int) -> None:
+        """The bytes of the region now belong to another one."""
+
+
+class Contents:
+    """Versions of all regions of a program; ``effects`` holds the values."""
+
+    def __init__(self, env: simpy.Environment, program: Program, effects: Effects) -> None:
+        self._env, self._program, self._effects = env, program, effects
+        count = len(program.regions)
+        self._version = [0] * count
+        self._valid_from = [NEVER] * count
+        self._valid_to = [NEVER] * count
+        self._writer = ["nobody"] * count
+
+    def preset(self, region: int) -> None:
+        """The region holds version 0 from the start (weights and inputs in their memory)."""
+        self._valid_from[region] = 0
+
+    def begin(self, command: Command, t_fs: int) -> None:
+        """The command starts to overwrite its destinations: what was there, and all that overlaps, is gone."""
+        for use in command.writes:
+            if use.role in ("whole", "begin"):
+                for region in (use.region, *self._program.regions[use.region].overlaps):
+                    if region != use.region:
+                        self._effects.forget(region)
+                    if self._valid_to[region] > t_fs:
+                        self._valid_to[region] = t_fs
+                        self._writer[region] = command.label
+
+    def read(self, command: Command, use: Use, from_fs: int, to_fs: int) -> None:
+        """Check, at ``to_fs``, that the version was there all the time; hand the operand to the value policy.
+
+        Raises HazardError otherwise.
+        """
+        region = use.region
+        if (
+            self._version[region] != use.version
+            or self._valid_from[region] > from_fs
+            or self._valid_to[region] < to_fs
+        ):
+            name = self._program.regions[region]
+            raise HazardError(
+                f"{command.label} (command {command.id})",
+                f"{name.memory}:{name.name} version {use.version}",
+                f"{self._writer[region]} (version {self._version[region]})",
+            )
+        self._effects.read(command, use)
+
+    def commit(self, command: Command) -> None:
+        """The command completes now: its effect runs and what it finished becomes valid."""
+        self._effects.complete(command)
+        for use in command.writes:
+            if use.role in ("whole", "end"):
+                region = use.region
+                self._version[region] = use.version
+                self._valid_from[region] = int(self._env.now)
+                self._valid_to[region] = NEVER
+                self._writer[region] = command.label

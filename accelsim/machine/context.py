@@ -1,0 +1,66 @@
+"""What the engines of one simulation share, and the records that they leave."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import simpy
+
+from accelsim.compiler.program import Command
+from accelsim.machine.clock import Clock
+from accelsim.machine.contents import Contents
+from accelsim.machine.milestones import Milestones
+from accelsim.machine.run import FoldRecord, Slice
+
+
+@dataclass
+class EngineLog:
+    """How one engine spent its time, fs: ``busy`` intervals, ``waits`` intervals with what was missing, and stalls
+    ``within`` the busy intervals by reason."""
+
+    busy: list[tuple[int, int]] = field(default_factory=list)
+    waits: list[tuple[int, int, str]] = field(default_factory=list)
+    within: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def wait(self, start_fs: int, end_fs: int, why: str) -> None:
+        """The head command waited; empty intervals are dropped."""
+        if end_fs > start_fs:
+            self.waits.append((start_fs, end_fs, why))
+
+
+@dataclass
+class Context:
+    """Environment, chip clock, milestones, contents of the memories, and the records of the run.
+
+    Edge n of a clock ends the interval from edge n-1 to n: what occupies edges i..j occupies [at(i-1), at(j)).
+    """
+
+    env: simpy.Environment
+    clock: Clock
+    milestones: Milestones
+    contents: Contents
+    slices: list[Slice] = field(default_factory=list)
+    logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
+    folds: list[FoldRecord] = field(default_factory=list)
+
+    def at(self, t_fs: int, action: Callable[[], None]) -> None:
+        """Run ``action`` at a time that has not passed."""
+        self.env.timeout(t_fs - self.env.now).callbacks.append(lambda _: action())  # type: ignore[union-attr]
+
+    def sleep_until(self, t_fs: int) -> simpy.Event:
+        """An event at that time, or now if it has passed."""
+        return self.env.timeout(max(0, t_fs - self.env.now))
+
+    def complete(self, command: Command, start_fs: int, data_fs: int, end_fs: int) -> None:
+        """Record a command whose times are certain; publish its completion; commit its effect when it completes."""
+        self.slices.append(Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs))
+        self.milestones.publish(command.id, "done", end_fs)
+        self.at(end_fs, lambda: self.contents.commit(command))
+
+    def check_reads(self, command: Command, from_fs: int, to_fs: int, roles: tuple[str, ...] = ()) -> None:
+        """At ``to_fs``: everything (or only ``roles``) that the command read was valid since ``from_fs``."""
+        uses = [use for use in command.reads if not roles or use.role in roles]
+        if uses:
+            self.at(to_fs, lambda: [self.contents.read(command, use, from_fs, to_fs) for use in uses])  # type: ignore[func-returns-value]

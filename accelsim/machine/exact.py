@@ -1,0 +1,210 @@
+"""The exact value policy: every command does to the contents of the buffers what the hardware does, tile by tile.
+
+A region holds an array: a whole tensor, an operand tile [groups, rows, columns], or the partial sums of a tile
+[groups, m, n]. Reading takes the array at the time when the hardware has read it for the last time; the command
+computes with what was taken. So a wrong schedule is a wrong number (or a HazardError).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from accelsim.compiler.program import Command, Program, Step, Tile, Use
+from accelsim.machine.epilogue import TileShape, result_matrix, run_epilogue
+from accelsim.workload.execute import run_node
+from accelsim.workload.graph import Array
+from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
+from accelsim.workload.ops.base import Gemm
+from accelsim.workload.ops.product import product
+from accelsim.workload.ops.values import contain
+
+
+class Exact:
+    """Contents by region. ``_taken``: operands that a running command has read."""
+
+    def __init__(self, program: Program, feeds: dict[str, Array], keep: bool) -> None:
+        self._program, self._keep, self._feeds = program, keep, feeds
+        self._held: dict[int, Array] = {}
+        self._taken: dict[tuple[int, int], Array] = {}
+        self._views: dict[tuple[int, str, int], tuple[Array, Array]] = {}
+        self._results: dict[int, Array] = {}
+        self._tensors: dict[str, Array] = {}
+        self._do: dict[str, Callable[[Command], None]] = {
+            "copy": self._copy, "load_a": self._load_a, "load_b": self._load_b, "load_side": self._load_side,
+            "product": self._product, "epilogue": self._epilogue, "store": self._store, "node": self._node,
+            "none": lambda command: None,
+        }  # fmt: skip
+
+    def read(self, command: Command, use: Use) -> None:
+        """Take the operand out of the region."""
+        if command.effect.what != "none":
+            self._taken[command.id, use.region] = self._at(use.region)
+
+    def _at(self, region: int) -> Array:
+        if region not in self._held and region in self._program.presets:
+            name = self._program.presets[region]
+            tensor = self._program.graph.tensors[name]
+            self._held[region] = contain(tensor.value() if tensor.is_constant else self._feeds[name], tensor.dtype)
+        return self._held.get(region, _NOTHING)
+
+    def forget(self, region: int) -> None:
+        """The bytes are being overwritten."""
+        self._held.pop(region, None)
+
+    def complete(self, command: Command) -> None:
+        """Run the effect of a command."""
+        self._do[command.effect.what](command)
+        for use in command.reads:
+            self._taken.pop((command.id, use.region), None)
+
+    def _operand(self, command: Command, index: int = 0) -> Array:
+        return self._taken[command.id, command.effect.operands[index][1]]
+
+    def _tensor(self, command: Command, index: int = 0) -> Array:
+        """A whole-tensor operand in the shape that this command knows it by."""
+        name = command.effect.operands[index][0]
+        return self._operand(command, index).reshape(self._program.graph.tensors[name].shape)
+
+    def _put(self, command: Command, value: Array) -> None:
+        self._held[command.writes[0].region] = value
+
+    def _copy(self, command: Command) -> None:
+        self._put(command, self._operand(command))
+
+    def _gemm(self, command: Command) -> tuple[Step, Gemm, Tile]:
+        step, tile = self._program.steps[command.op], command.effect.tile
+        assert step.gemm is not None and tile is not None
+        return step, step.gemm, tile
+
+    def _view(self, command: Command, role: str, group: int, source: Array, make: Callable[[], Array]) -> Array:
+        """A matrix view of a whole operand, made once per step; views of earlier steps are dropped."""
+        key = (command.op, role, group)
+        if key not in self._views or self._views[key][0] is not source:
+            self._views = {old: view for old, view in self._views.items() if old[0] >= command.op - 1}
+            self._views[key] = (source, make())
+        return self._views[key][1]
+
+    def _a_tile(self, command: Command, source: Array, tile: Tile) -> Array:
+        step, gemm, _ = self._gemm(command)
+        groups = [
+            self._view(command, "a", g, source, lambda g=g: a_matrix(gemm, source, g, step.node))  # type: ignore[misc]
+            for g in range(tile.g0, tile.g1)
+        ]  # fmt: skip
+        return _stack([matrix[tile.m0 : tile.m1, tile.k0 : tile.k1] for matrix in groups])
+
+    def _b_tile(self, command: Command, source: Array, tile: Tile) -> Array:
+        step, gemm, _ = self._gemm(command)
+        groups = [
+            self._view(command, "b", g, source, lambda g=g: b_matrix(gemm, source, g, step.node))  # type: ignore[misc]
+            for g in range(tile.g0, tile.g1)
+        ]  # fmt: skip
+        return _stack([matrix[tile.k0 : tile.k1, tile.n0 : tile.n1] for matrix in groups])
+
+    def _load_a(self, command: Command) -> None:
+        _, _, tile = self._gemm(command)
+        self._put(command, self._a_tile(command, self._whole(command), tile))
+
+    def _load_b(self, command: Command) -> None:
+        _, _, tile = self._gemm(command)
+        self._put(command, self._b_tile(command, self._whole(command), tile))
+
+    def _whole(self, command: Command, index: int = 0) -> Array:
+        """A whole tensor, always as the same array object as long as it is the same operand."""
+        name, _ = command.effect.operands[index]
+        value = self._operand(command, index)
+        shape = self._program.graph.tensors[name].shape
+        if value.shape == shape:
+            return value
+        return self._view(command, f"shape {name}", 0, value, lambda: value.reshape(shape))
+
+    def _load_side(self, command: Command) -> None:
+        self._put(command, self._side_tile(command, 0))
+
+    def _side_tile(self, command: Command, index: int) -> Array:
+        """The part of a whole side operand that belongs to a tile of the result."""
+        step, gemm, tile = self._gemm(command)
+        name, _ = command.effect.operands[index]
+        shape = self._program.graph.tensors[step.node.outputs[0]].shape
+        source = self._whole(command, index)
+        whole = self._view(command, f"side {name}", 0, source, lambda: result_matrix(gemm, source, shape))
+        return whole[tile.g0 : tile.g1, tile.m0 : tile.m1, tile.n0 : tile.n1]
+
+    def _product(self, command: Command) -> None:
+        _, gemm, tile = self._gemm(command)
+        a, b = self._operand(command, 0), self._operand(command, 1)
+        if a.ndim != 3 or self._is_whole(command, 0):
+            a = self._a_tile(command, self._whole(command, 0), tile)
+        elif a.shape[2] != tile.k1 - tile.k0:  # a slab of all of K
+            a = a[:, :, tile.k0 : tile.k1]
+        if self._is_whole(command, 1):
+            b = self._b_tile(command, self._whole(command, 1), tile)
+        sums = product(a, b)
+        region = command.writes[0].region
+        self._held[region] = sums if command.writes[0].role in ("whole", "begin") else self._held[region] + sums
+
+    def _is_whole(self, command: Command, index: int) -> bool:
+        """Whether the operand is a tensor that lies on the chip as a whole (not a tile in a slot)."""
+        region = self._program.regions[command.effect.operands[index][1]]
+        return region.name in self._program.graph.tensors
+
+    def _epilogue(self, command: Command) -> None:
+        step, gemm, tile = self._gemm(command)
+        acc = next(self._taken[command.id, use.region] for use in command.reads if use.role == "acc")
+        sides = {
+            name: self._side_tile(command, index) if self._is_whole(command, index) else self._operand(command, index)
+            for index, (name, _) in enumerate(command.effect.operands)
+        }
+        result = run_epilogue(step.node, self._program.graph, TileShape.of(gemm, tile), acc, sides)
+        self._deposit(command, result)
+
+    def _deposit(self, command: Command, piece: Array) -> None:
+        """Write a result tile into (a part of) the result; with the last one it becomes a tensor."""
+        use = command.writes[0]
+        name = command.effect.tensor
+        region = self._program.regions[use.region]
+        if region.name != name:  # a slot on its way out
+            self._held[use.region] = piece
+            return
+        _, gemm, tile = self._gemm(command)
+        out = self._program.graph.tensors[name]
+        shrink = gemm.groups * gemm.M * gemm.N // out.elements
+        if use.role in ("whole", "begin"):
+            self._results[use.region] = np.empty((gemm.groups, gemm.M // shrink, gemm.N), piece.dtype)
+        whole = self._results[use.region]
+        whole[tile.g0 : tile.g1, tile.m0 // shrink : -(-tile.m1 // shrink), tile.n0 : tile.n1] = piece
+        if use.role in ("whole", "end"):
+            self._held[use.region] = y_from_matrix(gemm, self._results.pop(use.region), out.shape)
+            self._remember(name, self._held[use.region])
+
+    def _store(self, command: Command) -> None:
+        self._deposit(command, self._operand(command))
+
+    def _node(self, command: Command) -> None:
+        step, graph = self._program.steps[command.op], self._program.graph
+        values = {name: self._tensor(command, index) for index, (name, _) in enumerate(command.effect.operands)}
+        results = run_node(step.node, graph, values)
+        for use, name, result in zip(command.writes, step.node.writes, results, strict=True):
+            self._held[use.region] = result
+            self._remember(name, result)
+
+    def _remember(self, name: str, value: Array) -> None:
+        if self._keep:
+            self._tensors[name] = value.reshape(self._program.graph.tensors[name].shape)
+
+    def outputs(self) -> dict[str, Array]:
+        """Graph outputs by name, from the memory of the host."""
+        tensors = self._program.graph.tensors
+        return {name: self._at(region).reshape(tensors[name].shape) for name, region in self._program.results.items()}
+
+    def kept(self) -> dict[str, Array]:
+        """Every tensor that existed in a memory, when asked to keep them."""
+        return {**self._tensors, **self.outputs()} if self._keep else {}
+
+
+_NOTHING = np.empty(0, np.float32)
+
+
+def _stack(tiles: list[Array]) -> Array:
+    return tiles[0][np.newaxis] if len(tiles) == 1 else np.stack(tiles)

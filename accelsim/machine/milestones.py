@@ -1,0 +1,56 @@
+"""When each command has passed each phase. Engines publish; engines that depend on it wait.
+
+A time is published as soon as it is certain, which may be before it has come: a tile that has started to stream ends
+at a known edge. Whoever waits continues when the time is known, and starts at the first edge at which it has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import simpy
+
+from accelsim.compiler.program import Phase, Wait
+
+Waiting = Generator[simpy.Event, Any, tuple[int, str]]
+
+
+class Milestones:
+    """Release times in fs by (command, phase); ``delay_fs`` passes before a release may be acquired."""
+
+    def __init__(self, env: simpy.Environment, delay_fs: int) -> None:
+        self._env = env
+        self._delay_fs = delay_fs
+        self._times: dict[tuple[int, Phase], int] = {}
+        self._waiters: dict[tuple[int, Phase], simpy.Event] = {}
+
+    def publish(self, command: int, phase: Phase, t_fs: int) -> None:
+        """Command passes the phase at ``t_fs`` (now or later)."""
+        self._times[command, phase] = t_fs
+        waiter = self._waiters.pop((command, phase), None)
+        if waiter is not None:
+            waiter.succeed()
+
+    def known(self, command: int, phase: Phase) -> int | None:
+        """The time, if it is known yet."""
+        return self._times.get((command, phase))
+
+    def available(self, waits: Iterable[Wait]) -> Waiting:
+        """Wait until all release times are known.
+
+        Returns the time (fs) from which on all can be acquired (0 when there is nothing to wait for) and what was
+        missing last.
+        """
+        latest, why = 0, ""
+        for wait in waits:
+            key = (wait.command, wait.phase)
+            if key not in self._times:
+                waiter = self._waiters.get(key)
+                if waiter is None:
+                    waiter = self._waiters[key] = self._env.event()
+                yield waiter
+            released = self._times[key] + self._delay_fs
+            if released > latest:
+                latest, why = released, wait.why
+        return latest, why

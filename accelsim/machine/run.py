@@ -1,0 +1,97 @@
+"""A run: what happened. Timeline, ledger of actions, output values; everything else is computed from these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from accelsim.compiler.program import Program
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Array
+
+
+class Slice(NamedTuple):
+    """One command on one engine, times in fs. ``start`` is when it occupied the engine, ``data`` when its operands
+    moved (a transfer: first data beat; a MatMul: first streamed row), ``end`` when it completed."""
+
+    command: int
+    engine: str
+    op: int
+    label: str
+    start: int
+    data: int
+    end: int
+
+
+class Row(NamedTuple):
+    """One ledger row: ``count`` times ``action`` of ``component`` for ``op`` (index of the step) and ``tensor``.
+
+    Action names: component 'matrix': 'mac.<format>' (algorithmic), 'mac.padding' (PEs that multiplied zeros or
+    idled in a fold), 'pe_register.read'/'pe_register.write' (bytes). A buffer: 'read'/'write' (bytes). A memory:
+    'read'/'write' (bytes). A link: 'transfer' (bytes). 'vector': 'op.<format>' (operations). 'host': 'op' (operations),
+    'busy' (fs).
+    """
+
+    component: str
+    action: str
+    op: int
+    tensor: str
+    count: int
+
+
+class Busy(NamedTuple):
+    """How one engine spent the time of the run, fs: busy, stalled (by reason), idle; they add up to the whole."""
+
+    engine: str
+    busy: int
+    stalled: dict[str, int]
+    idle: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoldRecord:
+    """Edges (cycle numbers of the array clock) of one MatMul command: what a waveform of the array would show.
+
+    ``free``: the last row of the command before was streamed at the edge before this one. ``stream_first``: first row
+    of the first fold; later folds follow every ``step`` edges, each streaming for ``rows`` edges. ``load_first``: first
+    stationary row of the first fold (``load`` edges each); later folds load ``reload`` edges after the stream before.
+    ``ready``: for each operand ('w', 'a', 'acc') the first edge at which its token could be acquired, 0 where the
+    command had none to acquire. ``done``: last accumulator write.
+    """
+
+    command: int
+    free: int
+    load_first: int
+    stream_first: int
+    step: int
+    reload: int
+    load: int
+    rows: int
+    folds: int
+    done: int
+    ready: dict[str, int]
+
+
+@dataclass
+class Run:
+    """Everything that one simulation produced. Times are integer fs."""
+
+    chip: Chip
+    program: Program
+    values: str  # policy: exact, fast, off
+    time_fs: int
+    slices: list[Slice]
+    ledger: list[Row]
+    engines: list[Busy]
+    step_spans: list[tuple[int, int]]  # per step: first start, last end
+    step_stalls: list[dict[str, int]]  # per step: why its MatMuls waited ('active', 'shift', 'weights', ...), fs
+    feeds: dict[str, Array] = field(default_factory=dict)
+    outputs: dict[str, Array] = field(default_factory=dict)
+    tensors: dict[str, Array] = field(default_factory=dict)  # every materialised tensor, when asked to keep them
+    occupancy: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # buffer -> (time fs, bytes in use)
+    folds: list[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
+
+    @property
+    def seconds(self) -> float:
+        """Latency of the run, s."""
+        return self.time_fs * 1e-15

@@ -1,0 +1,1 @@
+"""Tables, plots, a trace and one HTML page of a run."""

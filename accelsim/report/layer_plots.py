@@ -1,0 +1,197 @@
+"""Plots with one bar or mark per layer: latency, energy, and what moving data costs against computing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from accelsim.account import bounds
+from accelsim.account.energy import CATEGORIES, price_list
+from accelsim.account.latency import Layer, layers, main_format
+from accelsim.account.spans import memory_of
+from accelsim.machine.run import Run
+from accelsim.report.style import (
+    BLUE,
+    CATEGORY_LOOKS,
+    GREEN,
+    REASON_LOOKS,
+    VERMILLION,
+    Look,
+    figure,
+    log_axis,
+    prefixed,
+    subtitle,
+    ticks,
+)
+from accelsim.report.table import layer_names
+from accelsim.report.text import shorten, si
+from accelsim.workload.graph import FORMAT_BYTES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_NAMES = 40
+"""Up to so many layers, each has its name and a horizontal bar; beyond, numbers along a horizontal axis."""
+NAME_WIDTH = 30
+FS = 1e-15
+
+
+def _layer_figure(rows: Sequence[Layer]) -> tuple[Figure, Axes]:
+    named = len(rows) <= MOST_NAMES
+    fig, (axes,) = figure(max(2.6, 1.5 + 0.21 * len(rows)) if named else 4.6)
+    positions = [layer.index + 1 for layer in rows]
+    if named:
+        names = [
+            f"{shorten(name, NAME_WIDTH)}  {p}" for name, p in zip(layer_names(rows), positions, strict=True)
+        ]
+        axes.set_yticks(positions, names, fontsize=8)
+        axes.set_ylim(len(rows) + 0.6, 0.4)
+    else:
+        axes.set_xticks(ticks(len(rows), 20))
+        axes.set_xlim(0.2, len(rows) + 0.8)
+        axes.set_xlabel("layer (number in the table)")
+    return fig, axes
+
+
+def _stacked(
+    rows: Sequence[Layer],
+    series: dict[str, list[float]],
+    looks: dict[str, Look],
+    labels: dict[str, str],
+    unit: str,
+) -> tuple[Figure, Axes, str]:
+    """Stacked bars per layer; ``series``: key -> values in SI units of ``unit``; returns the scaled unit."""
+    fig, axes = _layer_figure(rows)
+    named = len(rows) <= MOST_NAMES
+    totals = [sum(values[i] for values in series.values()) for i in range(len(rows))]
+    factor, name = prefixed(totals, unit)
+    start = [0.0] * len(rows)
+    positions = [layer.index + 1 for layer in rows]
+    for key, values in series.items():
+        look, part = looks[key], [value * factor for value in values]
+        style: dict[str, Any] = {
+            "color": look.color,
+            "hatch": look.hatch,
+            "edgecolor": "white",
+            "linewidth": 0.3,
+        }
+        if named:
+            axes.barh(positions, part, 0.75, left=start, label=labels[key], **style)
+        else:
+            axes.bar(positions, part, 0.85, bottom=start, label=labels[key], **style)
+        start = [below + value for below, value in zip(start, part, strict=True)]
+    if named:
+        for place, total, end in zip(positions, totals, start, strict=True):
+            options: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7.5}
+            axes.annotate(si(total, unit), (end, place), xytext=(3, 0), **options)
+        axes.margins(x=0.12)
+    return fig, axes, name
+
+
+def _largest(rows: Sequence[Layer], values: Sequence[float], unit: str) -> str:
+    """The three layers with the largest values, for plots that have no room for names."""
+    if len(rows) <= MOST_NAMES:
+        return ""
+    names = layer_names(rows)
+    top = sorted(range(len(rows)), key=lambda i: -values[i])[:3]
+    parts = [f"layer {i + 1}, {shorten(names[i], 20)} ({si(values[i], unit)})" for i in top]
+    return f"largest: {'; '.join(parts)}"
+
+
+def _finish(fig: Figure, axes: Axes, rows: Sequence[Layer], title: str, note: str, quantity: str) -> None:
+    named = len(rows) <= MOST_NAMES
+    axes.grid(True, axis="x" if named else "y")
+    axes.set_title(title, pad=20 if note else 6)
+    if note:
+        subtitle(axes, note)
+    if named:
+        axes.set_xlabel(quantity)
+        axes.tick_params(axis="y", length=0)
+    else:
+        axes.set_ylabel(quantity)
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        fig.legend(handles, labels, loc="outside lower center", ncols=4)
+
+
+def latency(run: Run) -> Figure:
+    """What each layer adds to the latency, split by what the time was spent on."""
+    rows = layers(run)
+    parts = [bounds.split(layer.added_fs, layer.reasons) for layer in rows]
+    keys = [key for key in bounds.REASONS if any(part.get(key) for part in parts)]
+    series = {key: [part.get(key, 0) * FS for part in parts] for key in keys}
+    labels = {key: bounds.describe(run.chip, key) for key in keys}
+    fig, axes, unit = _stacked(rows, series, REASON_LOOKS, labels, "s")
+    note = _largest(rows, [layer.added_fs * FS for layer in rows], "s")
+    title = f"Latency per layer: together {si(run.seconds, 's')}"
+    _finish(fig, axes, rows, title, note, f"time that the layer adds to the run ({unit})")
+    return fig
+
+
+def energy(run: Run) -> Figure:
+    """Energy of each layer by category, its share of the static power included."""
+    rows = layers(run)
+    keys = [key for key in CATEGORIES if any(layer.energy_by_category_J.get(key) for layer in rows)]
+    series = {key: [layer.energy_by_category_J.get(key, 0.0) for layer in rows] for key in keys}
+    fig, axes, unit = _stacked(rows, series, CATEGORY_LOOKS, {key: key for key in keys}, "J")
+    values = [layer.energy_J for layer in rows]
+    title = f"Energy per layer: together {si(sum(values), 'J')}"
+    _finish(fig, axes, rows, title, _largest(rows, values, "J"), f"energy ({unit})")
+    return fig
+
+
+MARKS = (
+    (("MAC",), "o", BLUE, "computing: multiply and add"),
+    (("PE registers", "on-chip SRAM"), "^", GREEN, "moving on the chip: SRAM and registers"),
+    (("off-chip memory", "link"), "s", VERMILLION, "moving off the chip: memory and links"),
+)
+
+
+def moving_data(run: Run) -> Figure:
+    """Energy of computing, of on-chip and of off-chip data movement per layer, on a logarithmic axis."""
+    rows = layers(run)
+    fig, axes = _layer_figure(rows)
+    named = len(rows) <= MOST_NAMES
+    sums = [
+        [sum(layer.energy_by_category_J.get(kind, 0.0) for kind in kinds) for layer in rows]
+        for kinds, *_ in MARKS
+    ]
+    factor, unit = prefixed([value for values in sums for value in values], "J")
+    for (_, marker, color, label), joules in zip(MARKS, sums, strict=True):
+        where = [layer.index + 1 for layer, value in zip(rows, joules, strict=True) if value]
+        values = [value * factor for value in joules if value]
+        xy = (values, where) if named else (where, values)
+        axes.plot(
+            *xy, linestyle="none", marker=marker, color=color, markersize=6 if named else 4, label=label
+        )
+    _connect(axes, [[values[i] * factor for values in sums] for i in range(len(rows))], named)
+    if any(map(any, sums)):
+        (axes.set_xscale if named else axes.set_yscale)("log")
+        log_axis(axes.xaxis if named else axes.yaxis)
+    _finish(fig, axes, rows, "Energy of moving data against computing", access_note(run),
+            f"energy of the layer ({unit}, logarithmic)")  # fmt: skip
+    return fig
+
+
+def _connect(axes: Axes, triples: list[list[float]], named: bool) -> None:
+    for place, values in enumerate(triples, 1):
+        present = [value for value in values if value]
+        if len(present) > 1:
+            line = axes.hlines if named else axes.vlines
+            line(place, min(present), max(present), color="#cccccc", linewidth=1, zorder=1)
+
+
+def access_note(run: Run) -> str:
+    """'one int8 operand from ddr3: 63 pJ = 315 MACs of 0.2 pJ'; '' without matrix work or memory."""
+    memory, mac_format = memory_of(run.chip, "weights"), main_format(run)
+    prices = price_list(run.chip)
+    mac_J = prices.get(("matrix", f"mac.{mac_format}"), 0.0)
+    if not memory or not mac_J:
+        return ""
+    access_J = prices[memory, "read"] * FORMAT_BYTES.get(mac_format, 1.0)
+    kind = run.chip.memories[memory].memory.kind
+    return (
+        f"reading one {mac_format} operand from {kind} costs {si(access_J, 'J')}, "
+        f"as much as {si(access_J / mac_J)} MACs of {si(mac_J, 'J')}"
+    )

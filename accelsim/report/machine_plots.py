@@ -1,0 +1,319 @@
+"""Plots of the whole machine: roofline, what each engine did when, how full the buffers were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import isfinite, log
+from typing import TYPE_CHECKING, NamedTuple
+
+from accelsim.account.bounds import describe
+from accelsim.account.latency import Layer, layers
+from accelsim.account.roofline import Point, Roofline, rooflines
+from accelsim.account.spans import fronts_fs
+from accelsim.machine.run import Run, Slice
+from accelsim.report.style import (
+    ENGINE_LOOKS,
+    FAINT,
+    GREEN,
+    GREY,
+    INK,
+    REASON_LOOKS,
+    Look,
+    figure,
+    log_axis,
+    prefixed,
+    subtitle,
+)
+from accelsim.report.text import count_of, percent, si
+from accelsim.units import show
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FS = 1e-15
+RESOLUTION = 2000
+"""Parts of the time axis below which neighbouring slices are drawn as one."""
+
+
+class Interval(NamedTuple):
+    """A time span, fs."""
+
+    start: int
+    end: int
+
+
+def merged(intervals: Iterable[tuple[int, int]], gap: int) -> list[Interval]:
+    """Sorted, disjoint intervals; those closer than ``gap`` become one."""
+    result: list[Interval] = []
+    for start, end in sorted(intervals):
+        if result and start - result[-1].end <= gap:
+            result[-1] = Interval(result[-1].start, max(result[-1].end, end))
+        else:
+            result.append(Interval(start, end))
+    return result
+
+
+def roofline(run: Run) -> Figure:
+    """One panel per off-chip memory with every layer; the area of a mark is its share of the latency."""
+    roofs = [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
+    fig, panels = figure(5.0, 1, max(1, len(roofs)), sharey=True)
+    if not roofs:
+        _nothing(panels[0], "Roofline", "no layer used the matrix unit and moved data off the chip")
+        return fig
+    rows = {layer.index: layer for layer in layers(run)}
+    rates = [p.achieved_ops_per_s for roof in roofs for p in roof.points if p.achieved_ops_per_s]
+    panels[0].set_yscale("log")
+    panels[0].set_ylim(min(rates) / 2.5, roofs[0].peak_ops_per_s * 2)
+    log_axis(panels[0].yaxis, 1e-12)
+    for roof, axes in zip(roofs, panels, strict=True):
+        _roof(axes, roof)
+        _points(axes, roof, rows, run)
+    panels[0].set_ylabel("achieved (TOPS; one MAC is two operations)")
+    for key in dict.fromkeys(rows[p.layer].bound_key for roof in roofs for p in roof.points):
+        label = f"bound by {describe(run.chip, key)}"
+        panels[0].plot([], [], "o", color=REASON_LOOKS[key].color, label=label)
+    fig.suptitle("Roofline: how fast each layer ran, and how fast it could", x=0.01, ha="left", weight="bold")
+    fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return fig
+
+
+run: Run) -> Figure:
+    """One panel per off-chip memory, every layer in each; the area of a mark is the layer's share of the latency."""
+    roofs = [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
+    fig, panels = figure(4.6, 1, max(1, len(roofs)), sharey=True)
+    if not roofs:
+        _nothing(
+            panels[0],
+            "Roofline",
+            "no layer of this run both used the matrix unit and moved data off the chip",
+        )
+        return fig
+    rows = {layer.index: layer for layer in layers(run)}
+    for roof, axes in zip(roofs, panels, strict=True):
+        _roof(axes, roof)
+        _points(axes, roof, rows, run)
+    factor, unit = 1e-12, "TOPS"
+    panels[0].set_ylabel(f"achieved ({unit}; one MAC is two operations)")
+    panels[0].yaxis.set_major_formatter(lambda value, _: f"{value * factor:g}")
+    keys = list(dict.fromkeys(rows[p.layer].bound_key for roof in roofs for p in roof.points))
+    for key in keys:
+        panels[0].plot(
+            [], [], "o", color=REASON_LOOKS[key].color, label=f"bound by {describe(run.chip, key)}"
+        )
+    fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return fig
+
+
+def _roof(axes: Axes, roof: Roofline) -> None:
+    finite = [p.intensity_ops_per_B for p in roof.points if isfinite(p.intensity_ops_per_B)]
+    low = min(*finite, roof.knee_ops_per_B) / 4
+    high = max(*finite, roof.knee_ops_per_B) * 4
+    knee, peak = roof.knee_ops_per_B, roof.peak_ops_per_s
+    axes.plot([low, knee, high], [roof.roof(low), peak, peak], color=INK, linewidth=1.5)
+    axes.vlines(knee, axes.get_ylim()[0], peak, color=FAINT, linestyle=":", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    log_axis(axes.xaxis)
+    axes.grid(True, which="major")
+    hidden = sum(not isfinite(p.intensity_ops_per_B) for p in roof.points)
+    lines = [
+        f"{roof.memory} ({roof.kind}), {si(roof.bandwidth_Bps, 'B/s')}",
+        f"peak {si(roof.peak_ops_per_s * 1e-12)} TOPS, knee at {si(knee)} operations/B",
+        f"not shown: {count_of(hidden, 'layer')} without bytes" if hidden else "",
+    ]
+    axes.set_title("\n".join(lines), fontsize=9, weight="normal")
+    axes.set_xlabel(f"operations per byte of {', '.join(roof.holds)}")
+
+
+axes: Axes, roof: Roofline) -> None:
+    finite = [p.intensity_ops_per_B for p in roof.points if isfinite(p.intensity_ops_per_B)]
+    low = min(*finite, roof.knee_ops_per_B) / 4
+    high = max(*finite, roof.knee_ops_per_B) * 4
+    knee, peak = roof.knee_ops_per_B, roof.peak_ops_per_s
+    axes.plot([low, knee, high], [roof.roof(low), peak, peak], color=INK, linewidth=1.5)
+    axes.vlines(knee, roof.roof(low), peak, color=FAINT, linestyle=":", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    bottom = min([roof.roof(low), *(p.achieved_ops_per_s for p in roof.points if p.achieved_ops_per_s)]) / 2
+    axes.set_ylim(bottom, peak * 2)
+    axes.set_xlim(low, high)
+    axes.grid(True, which="major")
+    axes.set_title(f"Roofline of {roof.memory} ({roof.kind})", pad=20)
+    hidden = sum(not isfinite(p.intensity_ops_per_B) for p in roof.points)
+    note = f"peak {si(peak * 1e-12)} TOPS, {si(roof.bandwidth_Bps, 'B/s')}, knee {si(knee)} op/B"
+    subtitle(axes, note + (f"; {hidden} layers use no bytes of it" if hidden else ""))
+    axes.set_xlabel(f"operations per byte of {', '.join(roof.holds)}")
+
+
+def _points(axes: Axes, roof: Roofline, rows: dict[int, Layer], run: Run) -> None:
+    shown = [p for p in roof.points if isfinite(p.intensity_ops_per_B) and p.achieved_ops_per_s]
+    sizes = [18 + 400 * rows[p.layer].added_fs / max(run.time_fs, 1) for p in shown]
+    colors = [REASON_LOOKS[rows[p.layer].bound_key].color for p in shown]
+    axes.scatter(
+        [p.intensity_ops_per_B for p in shown], [p.achieved_ops_per_s for p in shown], s=sizes, c=colors,
+        edgecolors="white", linewidths=0.6, zorder=3,
+    )  # fmt: skip
+    for group in _clusters(axes, shown, rows):
+        numbers = [str(p.layer + 1) for p in group]
+        text = ", ".join(numbers) if len(numbers) <= 3 else f"{numbers[0]}, {numbers[1]}, +{len(numbers) - 2}"
+        axes.annotate(
+            text, (group[0].intensity_ops_per_B, group[0].achieved_ops_per_s), xytext=(6, -9),
+            textcoords="offset points", fontsize=7, color="#444444",
+        )  # fmt: skip
+
+
+def _clusters(axes: Axes, points: Sequence[Point], rows: dict[int, Layer]) -> list[list[Point]]:
+    """Points that lie so close that they can only share one label; the costliest layer leads each group."""
+    (low, high), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    groups: list[tuple[float, float, list[Point]]] = []
+    for point in sorted(points, key=lambda p: -rows[p.layer].added_fs):
+        x = log(point.intensity_ops_per_B / low) / log(high / low)
+        y = log(point.achieved_ops_per_s / bottom) / log(top / bottom)
+        for gx, gy, group in groups:
+            if abs(gx - x) < 0.11 and abs(gy - y) < 0.06:
+                group.append(point)
+                break
+        else:
+            groups.append((x, y, [point]))
+    return [group for _, _, group in groups]
+
+
+def timeline(run: Run) -> Figure:
+    """What each engine did when: one row per engine, and on top whose turn it was."""
+    engines = [name for name in run.program.engines if any(piece.engine == name for piece in run.slices)]
+    fig, (axes,) = figure(1.7 + 0.42 * (len(engines) + 1))
+    factor, unit = prefixed([run.seconds], "s")
+    scale = FS * factor
+    _layer_row(axes, run, scale)
+    busy = {entry.engine: entry.busy for entry in run.engines}
+    by_engine: dict[str, list[Slice]] = {name: [] for name in engines}
+    for piece in run.slices:
+        by_engine.setdefault(piece.engine, []).append(piece)
+    for row, name in enumerate(engines, 1):
+        look = ENGINE_LOOKS.get(run.program.engines[name], Look(GREY))
+        for parity, shade in ((0, 1.0), (1, 0.55)):
+            times = [(p.data, p.end) for p in by_engine[name] if p.op % 2 == parity]
+            bars = [
+                (i.start * scale, (i.end - i.start) * scale) for i in merged(times, run.time_fs // RESOLUTION)
+            ]
+            axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=look.color, alpha=shade, linewidth=0)
+        if run.time_fs:
+            share = percent(busy.get(name, 0) / run.time_fs)
+            axes.annotate(f"busy {share}", (1.0, row), xycoords=("axes fraction", "data"), xytext=(6, 0),
+                          textcoords="offset points", va="center", fontsize=8)  # fmt: skip
+    axes.set_yticks(range(len(engines) + 1), ["layer", *engines])
+    axes.set_ylim(len(engines) + 0.6, -0.6)
+    axes.set_xlim(0, run.time_fs * scale or 1)
+    axes.set_xlabel(f"time ({unit})")
+    axes.tick_params(axis="y", length=0)
+    axes.grid(True, axis="x")
+    axes.set_title(f"What each engine did: {si(run.seconds, 's')}", pad=20)
+    subtitle(axes, "moving or computing data; dark and light alternate from layer to layer, white is waiting")
+    return fig
+
+
+def _layer_row(axes: Axes, run: Run, scale: float) -> None:
+    """The top row: what each layer adds to the run, with its number where there is room."""
+    fronts = fronts_fs(run)
+    for step, ((_, end), front) in enumerate(zip(run.step_spans, fronts, strict=True)):
+        width, number = (end - front) * scale, str(step + 1)
+        color = "#d9d9d9" if step % 2 else "#f0f0f0"
+        axes.broken_barh([(front * scale, width)], (-0.36, 0.72), facecolor=color, linewidth=0)
+        if run.time_fs and (end - front) / run.time_fs > 0.004 + 0.006 * len(number):
+            axes.text(front * scale + width / 2, 0, number, ha="center", va="center", fontsize=7)
+
+
+axes: Axes, run: Run, scale: float) -> None:
+    """The top row: from the end of all earlier layers to the end of each, with its number where there is room."""
+    fronts = fronts_fs(run)
+    for step, ((_, end), front) in enumerate(zip(run.step_spans, fronts, strict=True)):
+        width = (end - front) * scale
+        color = "#d9d9d9" if step % 2 else "#f0f0f0"
+        axes.broken_barh([(front * scale, width)], (-0.36, 0.72), facecolor=color, linewidth=0)
+        if run.time_fs and (end - front) / run.time_fs > 0.008 * (1 + len(str(step + 1))):
+            axes.text(
+                (front + (end - front) / 2) * scale, 0, str(step + 1), ha="center", va="center", fontsize=7
+            )
+
+
+def occupancy(run: Run) -> Figure:
+    """How full each on-chip buffer was: one panel each, with its capacity."""
+    shown = [(name, points) for name, points in run.occupancy.items() if points]
+    fig, panels = figure(1.0 + 1.45 * max(1, len(shown)), max(1, len(shown)), 1, sharex=True)
+    if not shown:
+        _nothing(panels[0], "Buffer occupancy", "this run has no on-chip buffers, or did not record them")
+        return fig
+    factor, unit = prefixed([run.seconds], "s")
+    for (name, points), axes in zip(shown, panels, strict=True):
+        _buffer(axes, run, name, points, FS * factor)
+    fig.suptitle("Buffer occupancy: how full each on-chip buffer was", x=0.01, ha="left", weight="bold")
+    panels[-1].set_xlabel(f"time ({unit})")
+    panels[-1].set_xlim(0, run.time_fs * FS * factor or 1)
+    return fig
+
+
+def _buffer(axes: Axes, run: Run, name: str, points: Sequence[tuple[int, int]], scale: float) -> None:
+    buffer = run.chip.buffers.get(name)
+    capacity = float(buffer.capacity) if buffer else 0.0
+    peak = max(size for _, size in points)
+    factor = 100 / capacity if capacity else 1.0
+    steps = _coarse([*points, (run.time_fs, points[-1][1])], run.time_fs // RESOLUTION)
+    times, sizes = [t * scale for t, _ in steps], [size * factor for _, size in steps]
+    axes.fill_between(times, sizes, step="post", color=GREEN, alpha=0.35, linewidth=0)
+    axes.step(times, sizes, where="post", color=GREEN, linewidth=1)
+    whole = f" of {show(capacity, 'B', 3, binary=True)}" if capacity else ""
+    axes.set_title(
+        f"{name}: at most {show(peak, 'B', 3, binary=True)}{whole} in use", fontsize=9.5, weight="normal"
+    )
+    axes.set_ylabel("% full" if capacity else "bytes")
+    axes.set_ylim(0, max(1.15 * peak * factor, 1e-9))
+    axes.grid(True)
+
+
+axes: Axes, run: Run, name: str, points: Sequence[tuple[int, int]], scale: float) -> None:
+    buffer = run.chip.buffers.get(name)
+    capacity = float(buffer.capacity) if buffer else 0.0
+    peak = max(size for _, size in points)
+    factor = 100 / capacity if capacity else 1.0
+    steps = _coarse([*points, (run.time_fs, points[-1][1])], run.time_fs // RESOLUTION)
+    times, sizes = [t * scale for t, _ in steps], [size * factor for _, size in steps]
+    axes.fill_between(times, sizes, step="post", color=GREEN, alpha=0.35, linewidth=0)
+    axes.step(times, sizes, where="post", color=GREEN, linewidth=1)
+    used = (
+        f"at most {si(peak, 'B')} of {si(capacity, 'B')} in use"
+        if capacity
+        else f"at most {si(peak, 'B')} in use"
+    )
+    axes.set_title(f"{name}: {used}", fontsize=9.5)
+    axes.set_ylabel("% full" if capacity else "bytes")
+    axes.set_ylim(0, max(1.15 * peak * factor, 1e-9))
+    axes.grid(True)
+
+
+def _coarse(points: Sequence[tuple[int, int]], step: int) -> list[tuple[int, int]]:
+    """At most one point per ``step``, the largest of those that fall together: no peak is lost."""
+    result: list[tuple[int, int]] = []
+    for time, size in points:
+        if result and step and time - result[-1][0] < step:
+            result[-1] = (result[-1][0], max(size, result[-1][1]))
+        else:
+            result.append((time, size))
+    return result
+
+
+points: Sequence[tuple[int, int]], step: int) -> list[tuple[int, int]]:
+    """The points with at most one per ``step``: the largest of those that fall together, so that no peak is lost."""
+    result: list[tuple[int, int]] = []
+    for time, size in points:
+        if result and step and time - result[-1][0] < step:
+            result[-1] = (result[-1][0], max(size, result[-1][1]))
+        else:
+            result.append((time, size))
+    return result
+
+
+def _nothing(axes: Axes, title: str, why: str) -> None:
+    axes.set_title(title)
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes)

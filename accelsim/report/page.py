@@ -1,0 +1,177 @@
+"""One self-contained HTML page: words, tables, plots, ledger totals, provenance. No script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from pydantic import BaseModel
+
+from accelsim.account.energy import energy_table, price_list
+from accelsim.account.latency import Layer
+from accelsim.machine.run import Run
+from accelsim.report.plot import PLOTS
+from accelsim.report.table import LAYER_COLUMNS, energy_rows, layer_cells, layer_names, summary_rows
+from accelsim.report.text import percent, seconds, si
+from accelsim.report.words import levers, sentences
+
+HOW_TO_READ = (
+    ("time", "span of a layer, from its first command to its last; layers overlap, so these do not add up"),
+    ("of run", "what the layer adds to the latency; adds up to 100%"),
+    ("bound by", "what most of the layer's time was spent on"),
+    ("util.", "multiply-accumulates over what the matrix unit could have done in the layer's span"),
+    ("DRAM", "bytes to and from all off-chip memories"),
+    (
+        "energy",
+        "count of every action times its energy from the spec, plus static power for the time that it adds",
+    ),
+)
+"""Column of the layer table -> what it means."""
+
+
+def html(run: Run, layers: Sequence[Layer], summary: dict[str, Any], pictures: dict[str, str]) -> str:
+    """The page; ``pictures``: name of the plot -> its SVG file as text. Valid HTML5, prints, fits a phone."""
+    title = f"{summary['model']} on {summary['chip_title']}"
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        *(f"<p class=lead>{escape(sentence)}</p>" for sentence in sentences(run, layers, summary)),
+        _section("Summary", _table(("", ""), summary_rows(summary), numbers=())),
+        _section("Energy", _table(("category", "energy", "share"), energy_rows(summary), numbers=(1, 2))),
+        _section("What would help", _levers(run, summary)),
+        *(_figure(name, pictures[name]) for name in PLOTS if name in pictures),
+        _section("Layers", _layers(layers) + _how_to_read()),
+        _section("Engines", _engines(run)),
+        _section("Ledger", _ledger(run)),
+        _section("Where the figures of the chip come from", _provenance(run)),
+        *([_section("Notes of the compiler", _list(summary["notes"]))] if summary["notes"] else []),
+        f"<footer>accelsim {escape(str(summary['tool_version']))}</footer>",
+    ]
+    return _document(title, "\n".join(body))
+
+
+def _document(title: str, body: str) -> str:
+    style = files("accelsim.report").joinpath("page.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int]) -> str:
+    """A table that scrolls by itself where the page is narrow; ``numbers``: columns set flush right."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        marked = (
+            f"<{tag} class=n>{escape(cell)}</{tag}>" if index in numbers else f"<{tag}>{escape(cell)}</{tag}>"
+            for index, cell in enumerate(cells)
+        )
+        return f"<tr>{''.join(marked)}</tr>"
+
+    head = f"<thead>{line('th', headers)}</thead>\n" if any(headers) else ""
+    body = "\n".join(line("td", row) for row in rows)
+    return f"<div class=scroll><table>\n{head}<tbody>\n{body}\n</tbody></table></div>"
+
+
+def _list(entries: Iterable[str]) -> str:
+    return "<ul>\n" + "\n".join(f"<li>{escape(entry)}</li>" for entry in entries) + "\n</ul>"
+
+
+def _levers(run: Run, summary: dict[str, Any]) -> str:
+    rows = [(what, f"at most {percent(saving)}") for what, saving in levers(run, summary) if saving > 0.0005]
+    note = "<p>Amdahl's law for each, all else unchanged; the next bottleneck may take over part of it.</p>"
+    return _table(("change", "shortens the run by"), rows, numbers=(1,)) + note
+
+
+def _figure(name: str, svg: str) -> str:
+    entry = PLOTS[name]
+    return (
+        f"<figure>\n{inline_svg(svg, name, entry.title)}\n"
+        f"<figcaption><strong>{escape(entry.title)}.</strong> {escape(entry.caption)}</figcaption>\n</figure>"
+    )
+
+
+def inline_svg(svg: str, name: str, title: str) -> str:
+    """The <svg> element of a file for use inside a page: own ids, scales with the page, has a name to be read out."""
+    element = svg[svg.index("<svg") :]
+    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
+    element = re.sub(r'\bid="', f'id="{name}-', element)
+    element = re.sub(r'(xlink:href|href)="#', rf'\1="#{name}-', element)
+    element = re.sub(r"url\(#", f"url(#{name}-", element)
+    opening, rest = element.split(">", 1)
+    opening = re.sub(r'\s(width|height|version)="[^"]*"', "", opening)
+    return f'{opening} role="img" aria-label="{escape(title)}">{rest.strip()}'
+
+
+def _layers(layers: Sequence[Layer]) -> str:
+    total_fs = sum(layer.added_fs for layer in layers)
+    rows = [
+        layer_cells(layer, name, total_fs) for layer, name in zip(layers, layer_names(layers), strict=True)
+    ]
+    numbers = [index for index, column in enumerate(LAYER_COLUMNS) if column.right]
+    return _table([column.title for column in LAYER_COLUMNS], rows, numbers)
+
+
+def _how_to_read() -> str:
+    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>\n" for term, text in HOW_TO_READ)
+    return f"<h3>How to read the table</h3>\n<dl>\n{terms}</dl>"
+
+
+def _engines(run: Run) -> str:
+    rows = []
+    for entry in run.engines:
+        why = ", ".join(f"{reason} {seconds(fs)}" for reason, fs in entry.stalled.items() if fs)
+        share = percent(entry.busy / run.time_fs if run.time_fs else 0.0)
+        rows.append((entry.engine, seconds(entry.busy), share, why or "–", seconds(entry.idle)))
+    return _table(("engine", "busy", "of run", "stalled", "idle"), rows, numbers=(1, 2, 4))
+
+
+def _ledger(run: Run) -> str:
+    """Totals by component and action; the full ledger is in ledger.csv."""
+    prices = price_list(run.chip)
+    totals: dict[tuple[str, str], tuple[int, float]] = {}
+    for row in energy_table(run):
+        count, energy = totals.get((row.component, row.action), (0, 0.0))
+        totals[row.component, row.action] = (count + row.count, energy + row.energy_J)
+    rows = []
+    for (component, action), (count, energy) in totals.items():
+        price = prices.get((component, action))
+        rows.append(
+            (
+                component,
+                action,
+                f"{count:,}",
+                si(price, "J") if price is not None else "power x time",
+                si(energy, "J"),
+            )
+        )
+    return _table(("component", "action", "count", "each", "energy"), rows, numbers=(2, 3, 4))
+
+
+def provenance(model: BaseModel, path: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """(path in the spec, source, as of, note) of every block that states one, from the outside in."""
+    found = [str(getattr(model, name, None) or "") for name in ("source", "as_of", "note")]
+    if any(found):
+        yield path or "chip", found[0], found[1], found[2]
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        entries = value.items() if isinstance(value, dict) else [("", value)]
+        for key, entry in entries:
+            if isinstance(entry, BaseModel):
+                yield from provenance(entry, ".".join(part for part in (path, name, str(key)) if part))
+
+
+def _provenance(run: Run) -> str:
+    rows = list(provenance(run.chip))
+    return (
+        _table(("block", "source", "as of", "note"), rows, numbers=())
+        if rows
+        else "<p>The spec states none.</p>"
+    )

@@ -1,0 +1,101 @@
+"""The registry of plots: name -> function of a run. ``draw`` makes one, ``save_all`` writes all files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.machine.run import Run
+from accelsim.report import layer_plots, machine_plots
+from accelsim.report.style import save, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = ("png", "svg")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One plot; calling it with a run gives the matplotlib figure. ``caption`` says how to read it."""
+
+    name: str
+    title: str
+    caption: str
+    function: Callable[[Run], Figure]
+
+    def __call__(self, run: Run) -> Figure:
+        """Draw it; the caller owns the figure."""
+        with styled():
+            return self.function(run)
+
+
+PLOTS: dict[str, Plot] = {
+    plot.name: plot
+    for plot in (
+        Plot(
+            "latency",
+            "Latency per layer",
+            "A bar is what the layer adds to the run: from the end of everything before it to its own end. Bars "
+            "add up to the latency; colours say what the time was spent on.",
+            layer_plots.latency,
+        ),
+        Plot(
+            "energy",
+            "Energy per layer",
+            "Energy of each layer by what used it. Static power is charged for the time that the layer adds.",
+            layer_plots.energy,
+        ),
+        Plot(
+            "roofline",
+            "Roofline",
+            "A mark is a layer (numbers as in the table), its area the layer's share of the latency. No layer can "
+            "lie above the line: left of the knee the memory is the limit, right of it the matrix unit.",
+            machine_plots.roofline,
+        ),
+        Plot(
+            "timeline",
+            "Engine timeline",
+            "One row per engine; what overlaps runs at the same time. The top row says which layer the run "
+            "was waiting for.",
+            machine_plots.timeline,
+        ),
+        Plot(
+            "occupancy",
+            "Buffer occupancy",
+            "How much of each on-chip buffer held data that was still needed.",
+            machine_plots.occupancy,
+        ),
+        Plot(
+            "moving_data",
+            "Energy of moving data against computing",
+            "Three marks per layer, on a logarithmic axis: a small distance is a large factor.",
+            layer_plots.moving_data,
+        ),
+    )
+}
+"""Every plot by name."""
+
+
+def draw(name: str, run: Run) -> Figure:
+    """The figure of that name. UsageError when there is none."""
+    if name not in PLOTS:
+        raise UsageError(
+            Problem(f"no plot {name!r}", expected=f"one of {', '.join(PLOTS)}", nearest=nearest(name, PLOTS))
+        )
+    return PLOTS[name](run)
+
+
+def save_all(run: Run, folder: Path) -> list[Path]:
+    """Write every plot as PNG and SVG into ``folder`` (which exists); the same run gives the same bytes."""
+    paths = []
+    for name in PLOTS:
+        drawn = draw(name, run)
+        for suffix in SUFFIXES:
+            path = folder / f"{name}.{suffix}"
+            save(drawn, path)
+            paths.append(path)
+    return paths

@@ -1,0 +1,158 @@
+"""The look of all plots: own figures (no pyplot state), a colour-blind-safe palette, deterministic files.
+
+Colours are those of Okabe and Ito ("Color Universal Design", 2008), which differ in lightness too; whatever
+is stacked also has a hatch, so that a grey print can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from accelsim.units import parse, show
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+WIDTH_IN = 9.0
+DPI = 120
+INK = "#222222"
+FAINT = "#bbbbbb"
+
+BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
+ORANGE, PURPLE, YELLOW, GREY = "#E69F00", "#CC79A7", "#F0E442", "#999999"
+
+
+class Look(NamedTuple):
+    """Colour and hatch of one kind of thing."""
+
+    color: str
+    hatch: str = ""
+
+
+CATEGORY_LOOKS: dict[str, Look] = {
+    "MAC": Look(BLUE),
+    "PE registers": Look(SKY, "////"),
+    "on-chip SRAM": Look(GREEN),
+    "vector unit": Look(PURPLE, "...."),
+    "off-chip memory": Look(VERMILLION, "\\\\\\\\"),
+    "link": Look(ORANGE),
+    "host": Look(YELLOW, "xxxx"),
+    "static": Look(GREY),
+}
+"""Energy category (``account.energy.CATEGORIES``) -> look."""
+
+REASON_LOOKS: dict[str, Look] = {
+    "compute": Look(BLUE),
+    "array": Look("#003f63", "////"),
+    "weight_shift": Look(SKY, "////"),
+    "weight_fetch": Look(VERMILLION, "\\\\\\\\"),
+    "activation_traffic": Look(ORANGE),
+    "accumulators": Look(GREEN, "||||"),
+    "vector": Look(PURPLE, "...."),
+    "host": Look(YELLOW, "xxxx"),
+    "waiting": Look(GREY),
+}
+"""Reason (``account.bounds.REASONS``) -> look."""
+
+ENGINE_LOOKS: dict[str, Look] = {
+    "matrix": Look(BLUE),
+    "vector": Look(PURPLE),
+    "host": Look(YELLOW),
+    "dma": Look(VERMILLION),
+}
+"""Kind of engine -> look."""
+
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.edgecolor": "#666666",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "hatch.linewidth": 0.5,
+    "text.color": INK,
+    "text.parse_math": False,
+    "svg.hashsalt": "accelsim",
+    "svg.fonttype": "path",
+    "figure.dpi": DPI,
+    "savefig.dpi": DPI,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Within it, matplotlib's defaults are ours, whatever the user's own settings are."""
+    from matplotlib import rc_context, rcdefaults
+
+    with rc_context():
+        rcdefaults()
+        with rc_context(STYLE):  # type: ignore[arg-type]  # the stubs list every key as a literal
+            yield
+
+
+def figure(height_in: float, rows: int = 1, cols: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of the common width with ``rows`` x ``cols`` axes (row by row), laid out without overlap."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    result = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    FigureCanvasAgg(result)
+    axes = result.subplots(rows, cols, squeeze=False, **shared)
+    return result, [axis for line in axes for axis in line]
+
+
+def save(drawn: Figure, path: Path) -> None:
+    """Write the figure as PNG or SVG (by the suffix of ``path``): the same bytes for the same figure."""
+    with styled():
+        if path.suffix == ".svg":
+            drawn.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+        else:
+            drawn.savefig(path, format="png", metadata={"Software": None})
+
+
+def prefixed(values: Iterable[float], unit: str) -> tuple[float, str]:
+    """(factor, 'us'): what to multiply values with, and the unit with the prefix that suits the largest."""
+    top = max((abs(value) for value in values if isfinite(value)), default=0.0)
+    if not top:
+        return 1.0, unit
+    name = show(top, unit).rsplit(" ", 1)[-1]
+    return 1.0 / parse(f"1 {name}", unit), name
+
+
+def ticks(count: int, most: int) -> list[int]:
+    """1 and the multiples of 1, 2, 5, 10, 20, ... up to ``count``, about ``most`` of them."""
+    step = next(s * 10**power for power in range(9) for s in (1, 2, 5) if count <= most * s * 10**power)
+    return sorted({1, *range(step, count + 1, step)})
+
+
+def log_axis(axis: Axis, factor: float = 1.0) -> None:
+    """Plain numbers (times ``factor``) for powers of ten; 2 and 5 are labelled where decades are few."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    few = high / low < 300
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=20))
+    axis.set_major_formatter(lambda value, _: show(value * factor, "", 3).replace(" ", ""))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def subtitle(axes: Axes, text: str) -> None:
+    """A line in small print between the title and the axes; the title needs ``pad=18``."""
+    axes.annotate(
+        text, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5,
+        color="#555555", va="bottom",
+    )  # fmt: skip

@@ -1,0 +1,235 @@
+"""Tables for the terminal that fit its width: names are shortened, then columns go; no row ever wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from accelsim.account.latency import Layer, shape_text
+from accelsim.report.text import cut, percent, seconds, short_names, shorten, si
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+GAP = 2
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: ``rank`` 0 is never dropped, the highest goes first.
+
+    ``least``: characters that it may be shortened to (None: never shortened) by ``shorten``.
+    """
+
+    title: str
+    rank: int = 0
+    right: bool = True
+    least: int | None = None
+    shorten: Callable[[str, int], str] = shorten
+
+
+LAYER_COLUMNS = (
+    Column("#", 0),
+    Column("layer", 0, right=False, least=14),
+    Column("op", 8, right=False, least=10, shorten=cut),
+    Column("output", 7, right=False, least=11),
+    Column("MACs", 4),
+    Column("cycles", 6),
+    Column("time", 0),
+    Column("of run", 5),
+    Column("bound by", 1, right=False, least=12, shorten=cut),
+    Column("util.", 2),
+    Column("DRAM", 3),
+    Column("energy", 0),
+)
+"""Columns of the per-layer table. 'time' is the span of the layer, 'of run' what it adds to the latency."""
+
+
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], list[int]]:
+    """Indices of the columns that stay and their widths, so that a row is at most ``width`` characters.
+
+    Shortens first (the widest name loses first), then drops by rank, then shortens as far as it takes.
+    """
+    widths = [max(len(column.title), *(len(row[i]) for row in rows), 1) for i, column in enumerate(columns)]
+    kept = list(range(len(columns)))
+
+    def excess() -> int:
+        return sum(widths[i] for i in kept) + GAP * (len(kept) - 1) - width
+
+    droppable = sorted((i for i in kept if columns[i].rank), key=lambda i: -columns[i].rank)
+    while excess() > sum(widths[i] - _floor(columns[i], widths[i]) for i in kept) and droppable:
+        kept.remove(droppable.pop(0))
+    for hard in (False, True):
+        while excess() > 0:
+            choices = [i for i in kept if widths[i] > (3 if hard else _floor(columns[i], widths[i]))]
+            if not choices:
+                break
+            widest = max(choices, key=lambda i: (widths[i], -i))
+            widths[widest] -= 1
+    return kept, [widths[i] for i in kept]
+
+
+def _floor(column: Column, width: int) -> int:
+    return width if column.least is None else min(width, max(column.least, len(column.title)))
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    width: int = 80,
+    title: str = "",
+    footer: Sequence[str] | None = None,
+) -> Table:
+    """A rich table of text cells that is at most ``width`` characters wide; one line per row.
+
+    ``footer`` is a last row, set off by a rule.
+    """
+    from rich import box
+    from rich.table import Table
+
+    body = [*rows, footer] if footer is not None else list(rows)
+    kept, widths = fit(columns, body, width)
+    result = Table(
+        title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False,
+        padding=(0, 1, 0, 0), pad_edge=False, header_style="bold",
+    )  # fmt: skip
+    for index, space in zip(kept, widths, strict=True):
+        column = columns[index]
+        result.add_column(
+            column.shorten(column.title, space),
+            justify="right" if column.right else "left",
+            no_wrap=True,
+            width=space,
+        )
+    for number, row in enumerate(body):
+        cells = [columns[i].shorten(row[i], space) for i, space in zip(kept, widths, strict=True)]
+        is_footer = footer is not None and number == len(body) - 1
+        result.add_row(
+            *map(_plain, cells), style="bold" if is_footer else None, end_section=number == len(rows) - 1
+        )
+    return result
+
+
+def _plain(cell: str) -> Any:
+    from rich.text import Text
+
+    return Text(cell)
+
+
+def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
+    """The cells of one layer, in the order of ``LAYER_COLUMNS``."""
+    return [
+        str(layer.index + 1),
+        name,
+        layer.label,
+        shape_text(layer.out_shape),
+        si(layer.macs) if layer.macs else "–",
+        f"{layer.cycles:,}",
+        seconds(layer.span_fs),
+        percent(layer.added_fs / total_fs if total_fs else 0.0),
+        layer.bound,
+        percent(layer.utilisation),
+        si(layer.dram_B, "B"),
+        si(layer.energy_J, "J"),
+    ]
+
+
+def layer_names(layers: Sequence[Layer]) -> list[str]:
+    """Short names of layers, for tables and plots."""
+    return short_names([layer.name for layer in layers], [layer.label.split("+")[0] for layer in layers])
+
+
+def layer_table(layers: Sequence[Layer], width: int = 80) -> Table:
+    """The per-layer table with a total. ``time`` overlaps between layers; ``of run`` adds up to 100 %."""
+    total_fs = sum(layer.added_fs for layer in layers)
+    names = layer_names(layers)
+    rows = [layer_cells(layer, name, total_fs) for layer, name in zip(layers, names, strict=True)]
+    footer = [
+        "", "total", "", "", si(sum(layer.macs for layer in layers)), "", seconds(total_fs), percent(1.0),
+        "", "",
+        si(sum(layer.dram_B for layer in layers), "B"), si(sum(layer.energy_J for layer in layers), "J"),
+    ]  # fmt: skip
+    return table(LAYER_COLUMNS, rows, width, footer=footer)
+
+
+def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The summary as (what, value) texts with units."""
+    peak = f" of {si(summary['peak_TOPS'], '', 4)} TOPS" if summary["peak_TOPS"] else " TOPS"
+    split = summary["array_percent"]
+    rows = [
+        ("chip", f"{summary['chip_title']} ({summary['chip']})"),
+        (
+            "model",
+            f"{summary['model']}, {summary['dtype']}, batch {summary['batch']}, values {summary['values']}",
+        ),
+        ("latency", si(summary["latency_s"], "s", 4)),
+        ("throughput", f"{si(summary['throughput_per_s'])} inferences/s"),
+        ("energy", si(summary["energy_J"], "J", 4)),
+        ("energy per inference", si(summary["energy_per_inference_J"], "J", 4)),
+        ("average power", si(summary["power_average_W"], "W")),
+        ("achieved", f"{si(summary['achieved_TOPS'])}{peak} ({percent(summary['utilisation'])})"),
+    ]
+    if split:
+        parts = ", ".join(f"{name} {share:.1f}%" for name, share in split.items())
+        rows.append(("array cycles", parts))
+    rows += [
+        (f"{name} traffic", f"{si(flow['read_B'], 'B')} read, {si(flow['write_B'], 'B')} written")
+        for name, flow in summary["traffic"].items()
+    ]
+    if summary["steps_on_host"]:
+        rows.append(("on the host", f"{summary['steps_on_host']} of {summary['steps']} layers"))
+    return rows
+
+
+def summary_table(summary: dict[str, Any], width: int = 80) -> Table:
+    """The summary as a block of two columns."""
+    columns = (Column("run", right=False), Column("", right=False, least=20, shorten=cut))
+    return table(columns, summary_rows(summary), width)
+
+
+def energy_rows(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Energy by category: (category, energy, share), in the order from the arithmetic outwards."""
+    total = summary["energy_J"]
+    return [
+        (name, si(energy, "J"), percent(energy / total if total else 0.0))
+        for name, energy in summary["energy_by_category_J"].items()
+    ]
+
+
+def energy_table(summary: dict[str, Any], width: int = 80) -> Table:
+    """Energy by category with the total."""
+    columns = (Column("energy", right=False), Column("", 0), Column("share", 1))
+    return table(
+        columns, energy_rows(summary), width, footer=("total", si(summary["energy_J"], "J"), percent(1.0))
+    )
+
+
+def text_table(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], width: int = 80, title: str = ""
+) -> Table:
+    """Any list (chips, models, checks): the first column stays, later ones go first when the width is short.
+
+    Columns whose cells all are numbers are set flush right.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    columns = []
+    for index, header in enumerate(headers):
+        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        columns.append(Column(header, index, right=numeric, least=None if numeric else 12, shorten=shorten))
+    return table(columns, cells, width, title)
+
+
+def render(renderable: RenderableType, width: int = 80, color: bool = False) -> str:
+    """The table as text of that width; without colour codes unless asked for."""
+    from rich.console import Console
+
+    stream = StringIO()
+    console = Console(
+        file=stream, width=width, force_terminal=color, color_system="standard" if color else None,
+        highlight=False, legacy_windows=False, emoji=False,
+    )  # fmt: skip
+    console.print(renderable)
+    return stream.getvalue()

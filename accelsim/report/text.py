@@ -1,0 +1,72 @@
+"""Numbers and names as a person reads them: engineering units, percent, names shortened in the middle."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from accelsim.units import show
+
+DIGITS = 3
+MISSING = "–"
+ELLIPSIS = "…"
+FS = 1e-15
+
+
+def si(value: float | None, unit: str = "", digits: int = DIGITS) -> str:
+    """``value`` in SI units of ``unit`` with an engineering prefix: '1.23 ms'; a dash for None."""
+    if value is None:
+        return MISSING
+    if not isfinite(value):
+        return "∞"
+    return show(float(value), unit, digits)
+
+
+def seconds(t_fs: float) -> str:
+    """A simulated time (fs) in engineering units of s."""
+    return si(t_fs * FS, "s")
+
+
+def percent(fraction: float | None) -> str:
+    """'12.3%' of a fraction, whole percents from 99.95 on; a dash for None."""
+    if fraction is None:
+        return MISSING
+    value = 100 * fraction
+    if value and value < 0.05:
+        return "<0.1%"
+    return f"{value:.1f}%" if value < 99.95 else f"{value:.0f}%"
+
+
+def shorten(name: str, width: int) -> str:
+    """``name`` in at most ``width`` characters; what is left out is in the middle and marked."""
+    if len(name) <= width:
+        return name
+    if width <= 1:
+        return name[:width]
+    tail = (width - 1) * 3 // 5
+    return name[: width - 1 - tail] + ELLIPSIS + name[len(name) - tail :]
+
+
+def cut(name: str, width: int) -> str:
+    """``name`` in at most ``width`` characters; what is left out is at the end and marked."""
+    return name if len(name) <= width else name[: max(0, width - 1)].rstrip(" (") + ELLIPSIS
+
+
+def short_names(names: list[str], ops: list[str]) -> list[str]:
+    """Names without the path components that all share at the front, and without the op type at the end.
+
+    '/encoder/layer.0/query/MatMul' becomes 'layer.0/query' where every name starts with '/encoder/'; the end
+    stays when two names would become equal.
+    """
+    parts = [name.split("/") for name in names]
+    shared = 0
+    shortest = min(map(len, parts), default=0)
+    while len(parts) > 1 and shared + 1 < shortest and len({part[shared] for part in parts}) == 1:
+        shared += 1
+    long = ["/".join(part[shared:]) for part in parts]
+    short = [name.removesuffix(f"/{op}") for name, op in zip(long, ops, strict=True)]
+    return short if len(set(short)) == len(short) else long
+
+
+def count_of(number: int, noun: str) -> str:
+    """'1 layer', '2 layers'."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

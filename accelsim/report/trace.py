@@ -1,0 +1,138 @@
+"""The timeline as a Chrome trace (JSON, gzip): opens in Perfetto and chrome://tracing.
+
+Format: "Trace Event Format" of the Chromium project: 'M' metadata, 'X' complete events, 'C' counters; times
+in us.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from accelsim.compiler.program import Transfer
+from accelsim.machine.run import Run, Slice
+
+FS_PER_US = 1e9
+PID_ENGINES, PID_COUNTERS = 1, 2
+Event = dict[str, Any]
+
+
+def events(run: Run) -> list[Event]:
+    """All events: a row per engine (more where its transfers overlap), counters of ports and buffers."""
+    return [*_engine_rows(run), *_bandwidth(run), *_occupancy(run)]
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The whole file as data."""
+    return {
+        "displayTimeUnit": "ns",
+        "otherData": {"chip": run.chip.name, "model": run.program.graph.name},
+        "traceEvents": events(run),
+    }
+
+
+def write(run: Run, path: Path) -> None:
+    """Write the gzipped file; the same run gives the same bytes (no name, no time in the gzip header)."""
+    text = json.dumps(document(run), separators=(",", ":")).encode()
+    with path.open("wb") as file, gzip.GzipFile("", "wb", mtime=0, fileobj=file) as packed:
+        packed.write(text)
+
+
+def _meta(pid: int, tid: int, kind: str, **args: Any) -> Event:
+    return {"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": args}
+
+
+def _engine_rows(run: Run) -> Iterator[Event]:
+    yield _meta(PID_ENGINES, 0, "process_name", name=f"{run.chip.name} running {run.program.graph.name}")
+    tid = 0
+    names = dict.fromkeys([*run.program.engines, *(piece.engine for piece in run.slices)])
+    for engine in names:
+        mine = sorted((p for p in run.slices if p.engine == engine), key=lambda p: (p.data, p.end, p.command))
+        clip = run.program.engines.get(engine) == "matrix"
+        for lane, pieces in enumerate(_lanes(mine, clip) or [[]]):
+            tid += 1
+            yield _meta(PID_ENGINES, tid, "thread_name", name=engine if not lane else f"{engine} +{lane}")
+            yield _meta(PID_ENGINES, tid, "thread_sort_index", sort_index=tid)
+            for piece, end in pieces:
+                yield _slice(run, piece, end, tid)
+
+
+def _lanes(pieces: list[Slice], clip: bool) -> list[list[tuple[Slice, int]]]:
+    """Slices and their drawn ends, without overlap per lane.
+
+    On an array a command drains while the next one streams, so its slice is cut there. Transfers that overlap
+    (two ports, or requests in flight) go to further lanes.
+    """
+    if clip:
+        nexts = [piece.data for piece in pieces[1:]]
+        return [[(p, min(p.end, nexts[i]) if i < len(nexts) else p.end) for i, p in enumerate(pieces)]]
+    lanes: list[list[tuple[Slice, int]]] = []
+    for piece in pieces:
+        for lane in lanes:
+            if lane[-1][1] <= piece.data:
+                lane.append((piece, piece.end))
+                break
+        else:
+            lanes.append([(piece, piece.end)])
+    return lanes
+
+
+def _slice(run: Run, piece: Slice, end: int, tid: int) -> Event:
+    work = run.program.commands[piece.command].work
+    args: dict[str, Any] = {
+        "layer": run.program.steps[piece.op].name if 0 <= piece.op < len(run.program.steps) else "",
+        "command": piece.command,
+        "waited_us": (piece.data - piece.start) / FS_PER_US,
+        "completed_us": piece.end / FS_PER_US,
+    }
+    if isinstance(work, Transfer):
+        args |= {"memory": work.memory, "bytes": work.nbytes}
+    return {
+        "ph": "X", "pid": PID_ENGINES, "tid": tid, "name": piece.label,
+        "cat": run.program.engines.get(piece.engine, ""), "ts": piece.data / FS_PER_US, "dur": max(0, end - piece.data) / FS_PER_US, "args": args,
+    }  # fmt: skip
+
+
+def _bandwidth(run: Run) -> Iterator[Event]:
+    """Bytes per second through each port, from the data phase of every transfer."""
+    changes: dict[str, dict[int, float]] = {}
+    for piece in run.slices:
+        work = run.program.commands[piece.command].work
+        if not isinstance(work, Transfer) or piece.end <= piece.data:
+            continue
+        port = f"{work.memory} {'write' if work.write else 'read'} GB/s"
+        rate = work.nbytes / (piece.end - piece.data) * 1e6  # bytes per fs -> GB/s
+        steps = changes.setdefault(port, {})
+        steps[piece.data] = steps.get(piece.data, 0.0) + rate
+        steps[piece.end] = steps.get(piece.end, 0.0) - rate
+    for port in sorted(changes):
+        yield from _counter(port, "GB/s", _running(changes[port]))
+
+
+def _running(changes: dict[int, float]) -> list[tuple[int, float]]:
+    level, points = 0.0, []
+    for time, change in sorted(changes.items()):
+        level += change
+        points.append((time, round(level, 6) + 0.0))
+    return points
+
+
+def _occupancy(run: Run) -> Iterator[Event]:
+    yield _meta(PID_COUNTERS, 0, "process_name", name="ports and buffers")
+    for buffer, points in run.occupancy.items():
+        yield from _counter(f"{buffer} bytes in use", "B", [(time, float(size)) for time, size in points])
+
+
+def _counter(name: str, unit: str, points: list[tuple[int, float]]) -> Iterator[Event]:
+    for time, value in points:
+        yield {
+            "ph": "C",
+            "pid": PID_COUNTERS,
+            "tid": 0,
+            "name": name,
+            "ts": time / FS_PER_US,
+            "args": {unit: value},
+        }

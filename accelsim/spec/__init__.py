@@ -1,0 +1,1 @@
+"""What the hardware is: spec files, read into frozen models."""

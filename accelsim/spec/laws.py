@@ -1,0 +1,244 @@
+"""Numbers of a chip that must agree: a table of laws, each a function from a chip to what breaks it.
+
+A finding that is a mere *claim* (a stated peak, a loading scheme that another dataflow has no use for) is
+dropped from a chip whose user has overridden what it rests on; the others stay errors.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from accelsim.errors import nearest
+from accelsim.spec.marks import PathTo
+from accelsim.spec.models import Buffer, Chip, MatrixUnit
+from accelsim.spec.names import VECTOR_FUNCTIONS, format_bits
+from accelsim.units import show
+
+PEAK_TOLERANCE = 0.01
+"""A stated peak may differ this much from 2 x rows x cols x clock x cores (vendors round)."""
+
+
+class Finding(NamedTuple):
+    """One law broken: where, what, what was expected, nearest name; ``claim``: see the module."""
+
+    path: PathTo
+    what: str
+    expected: str = ""
+    near: str = ""
+    claim: bool = False
+
+
+Law = Callable[[Chip], Iterator[Finding]]
+ROLES = ("activations", "weights", "partial_sums")
+
+
+def derived_peak(chip: Chip, matrix: MatrixUnit, number_format: str) -> float:
+    """2 x rows x cols x clock x cores / cycles per row, op/s."""
+    clock = matrix.clock or chip.clock
+    rate = matrix.formats[number_format].cycles_per_row
+    return 2 * matrix.rows * matrix.cols * clock * chip.cores / rate
+
+
+def stated_peak(chip: Chip) -> Iterator[Finding]:
+    """``peak`` agrees with the array, or without one with the host, within ``PEAK_TOLERANCE``."""
+    matrix, host = chip.matrix, chip.host
+    formats = list(matrix.formats) if matrix else list(host.peak) if host else []
+    for name, stated in chip.peak.items():
+        path = ("peak", name)
+        if name not in formats:
+            yield Finding(
+                path, "the chip does not compute in this format", "", nearest(name, formats), claim=True
+            )
+            continue
+        derived = derived_peak(chip, matrix, name) if matrix else host.peak[name] if host else 0.0
+        if abs(stated - derived) > PEAK_TOLERANCE * derived:
+            how = "2 x rows x cols x clock x cores / cycles_per_row" if matrix else "the host's peak"
+            expected = f"{show(derived, 'op/s')} ({how})"
+            yield Finding(path, f"stated {show(stated, 'op/s')} contradicts the rest", expected, claim=True)
+
+
+def one_memory_per_role(chip: Chip) -> Iterator[Finding]:
+    """Each kind of operand lives in exactly one memory (chips with a matrix unit)."""
+    for role in ROLES[:2] if chip.matrix else ():
+        holders = [name for name, memory in chip.memories.items() if role in memory.holds]
+        if len(holders) != 1:
+            what = f"{role} live in {' and '.join(holders)}" if holders else f"no memory holds {role}"
+            path: PathTo = ("memories", holders[1], "holds") if holders else ("memories",)
+            yield Finding(path, what, "exactly one memory")
+
+
+def one_memory_for_the_host(chip: Chip) -> Iterator[Finding]:
+    """The host of a chip with a matrix unit works on exactly one memory; without a host none is for it."""
+    holders = [name for name, memory in chip.memories.items() if "host" in memory.holds]
+    if chip.host is None and holders:
+        yield Finding(("memories", holders[0], "holds"), "the chip has no host", "no 'host' here, or a host:")
+    if chip.host is not None and chip.matrix is not None and len(holders) != 1:
+        path: PathTo = ("memories", holders[1], "holds") if holders else ("memories",)
+        what = (
+            f"the host works on {' and '.join(holders)}" if holders else "no memory holds the host's operands"
+        )
+        yield Finding(path, what, "exactly one memory that holds 'host'")
+
+
+def one_buffer_per_role(chip: Chip) -> Iterator[Finding]:
+    """Each role has exactly one buffer (chips with a matrix unit)."""
+    for role in ROLES if chip.matrix else ():
+        holders = [name for name, buffer in chip.buffers.items() if role in buffer.holds]
+        if len(holders) != 1:
+            what = f"{role} live in {' and '.join(holders)}" if holders else f"no buffer holds {role}"
+            path: PathTo = ("buffers", holders[1], "holds") if holders else ("buffers",)
+            yield Finding(path, what, "exactly one buffer")
+
+
+def slots_fit(chip: Chip) -> Iterator[Finding]:
+    """``slots`` x ``slot_capacity`` is within the capacity."""
+    for name, buffer in chip.buffers.items():
+        needed = (buffer.slots or 1) * (buffer.slot_capacity or 0)
+        if needed > buffer.capacity:
+            size = show(buffer.capacity, "B", binary=True)
+            slot = show(buffer.slot_capacity or 0, "B", binary=True)
+            what = f"{buffer.slots or 1} slots of {slot} exceed {size}"
+            yield Finding(("buffers", name, "slot_capacity"), what)
+
+
+def _slot_B(buffer: Buffer) -> int:
+    """Bytes of the largest tile that a slot can hold."""
+    return buffer.slot_capacity or buffer.capacity // (buffer.slots or 1)
+
+
+def slot_holds_a_fold(chip: Chip) -> Iterator[Finding]:
+    """In the preferred format a slot holds the stationary tile of a fold, a streamed row, a row of sums."""
+    matrix = chip.matrix
+    if matrix is None:
+        return
+    operand = _bytes(next(iter(matrix.formats)))
+    tile, row = matrix.rows * matrix.cols * operand, matrix.rows * operand
+    sums = matrix.cols * _bytes(next(iter(matrix.formats.values())).accumulate)
+    stationary = {"ws": "weights", "is": "activations", "os": ""}[matrix.dataflow]
+    for name, buffer in chip.buffers.items():
+        for role in buffer.holds:
+            needed = sums if role == "partial_sums" else tile if role == stationary else row
+            if _slot_B(buffer) < needed:
+                key = "slot_capacity" if buffer.slot_capacity else "capacity"
+                what = (
+                    f"a slot of {show(_slot_B(buffer), 'B', binary=True)} is too small for {role} of one fold"
+                )
+                yield Finding(("buffers", name, key), what, f"at least {show(needed, 'B', binary=True)}")
+
+
+def _bytes(number_format: str) -> int:
+    """Bytes of the widest operand of a format; an unknown one counts as a byte."""
+    return max(1, *((bits + 7) // 8 for bits in format_bits(number_format) or (8,)))
+
+
+def shadow_load_means_something(chip: Chip) -> Iterator[Finding]:
+    """``shadow_load`` is given only where stationary operands are loaded behind a running fold."""
+    matrix = chip.matrix
+    if matrix is None or "shadow_load" not in matrix.model_fields_set:
+        return
+    if matrix.dataflow == "os" or matrix.schedule != "overlapped":
+        what = f"has no meaning with dataflow {matrix.dataflow}, schedule {matrix.schedule}"
+        yield Finding(("matrix", "shadow_load"), what, "dataflow ws or is, schedule overlapped", claim=True)
+
+
+def formats_are_known(chip: Chip) -> Iterator[Finding]:
+    """Names of number formats can be read: int8, fp16, bf16, int8xint16."""
+    for name, mac in (chip.matrix.formats if chip.matrix else {}).items():
+        for path, each in ((name,), name), ((name, "accumulate"), mac.accumulate):
+            if format_bits(each) is None:
+                yield Finding(
+                    ("matrix", "formats", *path), f"{each!r} is no number format", "int8, fp16, bf16, ..."
+                )
+
+
+RESERVED = ("matrix", "vector", "host")
+
+
+def engines_are_distinct(chip: Chip) -> Iterator[Finding]:
+    """An engine name is either a load or a store queue, and not that of a unit."""
+    loads = {memory.load_engine for memory in chip.memories.values()}
+    for name, memory in chip.memories.items():
+        for key, engine in ("load_engine", memory.load_engine), ("store_engine", memory.store_engine):
+            path = ("memories", name, key)
+            if engine in RESERVED:
+                yield Finding(path, f"{engine!r} is the name of a unit", "another name")
+            elif key == "store_engine" and engine in loads:
+                yield Finding(path, f"{engine!r} is a load engine too", "a name of its own")
+
+
+def energies_are_there(chip: Chip) -> Iterator[Finding]:
+    """The energy table has each format of the matrix unit, and its operands for the vector unit."""
+    if chip.matrix is None:
+        return
+    operands = [name for name in chip.matrix.formats if "x" not in name] if chip.vector else []
+    for table, needed in ("mac", list(chip.matrix.formats)), ("vector", operands):
+        for name in needed:
+            if name not in getattr(chip.energy, table):
+                yield Finding(("energy", table), f"no energy of format {name}")
+
+
+def sram_points_rise(chip: Chip) -> Iterator[Finding]:
+    """SRAM sizes of the energy table rise, so that they can be interpolated."""
+    sizes = [point.capacity for point in chip.energy.sram]
+    for index in range(1, len(sizes)):
+        if sizes[index] <= sizes[index - 1]:
+            yield Finding(("energy", "sram", index, "capacity"), "sizes must rise from point to point")
+
+
+def functions_are_known(chip: Chip) -> Iterator[Finding]:
+    """The vector unit's functions are names of operators."""
+    for name in chip.vector.functions if chip.vector else ():
+        if name not in VECTOR_FUNCTIONS:
+            path = ("vector", "functions", name)
+            yield Finding(path, "no operator of this name", "", nearest(name, VECTOR_FUNCTIONS))
+
+
+def powers_are_ordered(chip: Chip) -> Iterator[Finding]:
+    """idle <= busy <= tdp."""
+    if chip.power is None:
+        return
+    stated = [
+        (key, value) for key in ("idle", "busy", "tdp") if (value := getattr(chip.power, key)) is not None
+    ]
+    for (low, small), (high, large) in itertools.pairwise(stated):
+        if small > large:
+            yield Finding(("power", high), f"{show(large, 'W')} is less than {low}, {show(small, 'W')}")
+
+
+def something_computes(chip: Chip) -> Iterator[Finding]:
+    """A chip without a matrix unit has a host to compute on; memories have something to feed."""
+    if chip.matrix is None and chip.host is None:
+        yield Finding((), "the chip has neither a matrix unit nor a host", "matrix: or host:")
+
+
+LAWS: tuple[Law, ...] = (
+    stated_peak,
+    one_memory_per_role,
+    one_memory_for_the_host,
+    one_buffer_per_role,
+    slots_fit,
+    slot_holds_a_fold,
+    shadow_load_means_something,
+    formats_are_known,
+    engines_are_distinct,
+    energies_are_there,
+    sram_points_rise,
+    functions_are_known,
+    powers_are_ordered,
+    something_computes,
+)
+"""Every law; a new one is a function and a line here."""
+
+
+def broken(chip: Chip, complete: bool = True) -> list[Finding]:
+    """What breaks the laws. Of an incomplete chip (fields with errors) only those that can be judged."""
+    found: list[Finding] = []
+    for law in LAWS:
+        try:
+            found += law(chip)
+        except (AttributeError, TypeError, IndexError, StopIteration):
+            if complete:
+                raise
+    return found

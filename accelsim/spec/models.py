@@ -1,0 +1,235 @@
+"""The nouns of a spec file. Frozen, SI numbers, unknown keys refused; in the file a field carries its unit.
+
+Composition: where a field names another file (``memory: memories/ddr3-tpu-v1``) the loader puts that file's
+content in its place, so the models below never see a reference.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from accelsim.spec.quantity import (
+    Bytes,
+    BytesPerSecond,
+    Hertz,
+    Joules,
+    JoulesPerByte,
+    OpsPerSecond,
+    Seconds,
+    SquareMetres,
+    Watts,
+)
+
+Dataflow = Literal["ws", "os", "is"]
+Schedule = Literal["scalesim", "sequential", "overlapped"]
+ShadowLoad = Literal["column", "diagonal"]
+Role = Literal["activations", "weights", "partial_sums"]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+
+
+class Model(BaseModel):
+    """Base: frozen, strict about keys, with the provenance that every block may carry."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str | None = Field(None, description="where the figures of this block come from")
+    as_of: str | None = Field(
+        None,
+        pattern=r"^\d{4}(-\d\d){0,2}$",
+        description="when they were published or read, YYYY or YYYY-MM or YYYY-MM-DD",
+    )
+    note: str | None = Field(None, description="what a reader must know about them")
+
+
+class MacFormat(Model):
+    """How a matrix unit handles one operand format."""
+
+    cycles_per_row: PositiveInt = Field(
+        1, description="clocks per streamed row: 2 is half rate, 4 quarter rate"
+    )
+    accumulate: str = Field("int32", description="format of the partial sums")
+
+
+class MatrixUnit(Model):
+    """A systolic array."""
+
+    rows: PositiveInt = Field(description="PEs in a column: the reduction in ws and is")
+    cols: PositiveInt = Field(description="PEs in a row")
+    clock: Hertz | None = Field(None, description="clock of the array; the chip's clock when absent")
+    dataflow: Dataflow = Field("ws", description="what stays in the PEs: weights, outputs or inputs")
+    schedule: Schedule = Field("overlapped", description="how a fold follows the one before")
+    shadow_load: ShadowLoad = Field(
+        "column", description="when the shadow weights of ws and is may be loaded"
+    )
+    load_rows_per_clock: PositiveInt = Field(1, description="stationary rows shifted in per clock")
+    min_interval: int = Field(0, ge=0, description="clocks that a fold occupies the array at the least")
+    accumulator_latency: int = Field(
+        1, ge=0, description="clocks from the bottom PE to the accumulator memory"
+    )
+    stationary_from: list[Literal["weights", "activations"]] = Field(
+        ["weights", "activations"],
+        description="sources of the stationary operand: memory of the weights, activation buffer",
+    )
+    epilogue: bool = Field(
+        True, description="results pass the vector unit on their way out of the accumulators"
+    )
+    formats: dict[str, MacFormat] = Field(
+        min_length=1, description="operand formats, the preferred one first"
+    )
+
+
+class VectorUnit(Model):
+    """The unit for everything that is not a matrix product: activation, pooling, normalisation."""
+
+    lanes: PositiveInt = Field(description="elements per clock")
+    clock: Hertz | None = Field(None, description="clock of the unit; the chip's clock when absent")
+    latency: int = Field(0, ge=0, description="clocks from the first operand to the first result")
+    chained: bool = Field(
+        False, description="fused functions follow each other within the clock, as in a pipeline"
+    )
+    functions: dict[str, PositiveInt] = Field(
+        description="op -> clocks per element and lane; other ops go to the host"
+    )
+
+
+class Buffer(Model):
+    """An on-chip SRAM."""
+
+    capacity: Bytes = Field(description="all of it")
+    holds: list[Role] = Field(min_length=1, description="what lies in it")
+    slots: PositiveInt | None = Field(
+        None, description="tiles in flight (2 = double buffering); absent: the compiler decides"
+    )
+    slot_capacity: Bytes | None = Field(None, description="largest tile of one slot; absent: what fits")
+    read_width: Bytes = Field(description="bytes per clock out of the buffer")
+    write_width: Bytes = Field(description="bytes per clock into the buffer")
+    ports: PositiveInt = Field(2, description="accesses at a time; those beyond wait")
+
+
+class Memory(Model):
+    """An off-chip memory device."""
+
+    kind: str = Field(description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
+    capacity: Bytes = Field(description="all channels together")
+    bandwidth: BytesPerSecond = Field(description="peak of one channel")
+    channels: PositiveInt = Field(1, description="channels; a transfer is striped over all of them")
+    efficiency: float = Field(1.0, gt=0, le=1, description="usable share of the peak")
+    beat: Bytes = Field(
+        1, description="granule of one data clock and channel; transfers are rounded up to it"
+    )
+    latency: Seconds = Field(description="from acceptance of a request to its first data")
+    pipelined: bool = Field(True, description="latency of a request overlaps the data of the one before")
+    read_energy: JoulesPerByte = Field(description="per byte read, activation included")
+    write_energy: JoulesPerByte = Field(description="per byte written, activation included")
+    static_power: Watts = Field(0.0, description="drawn all the time: standby and refresh")
+
+
+class Link(Model):
+    """A link to another memory: PCIe, NVLink."""
+
+    kind: str = Field(description="pcie, nvlink, ...: names the row of tables and plots")
+    bandwidth: BytesPerSecond = Field(description="payload rate of one direction, after protocol overhead")
+    latency: Seconds = Field(description="from the first byte sent to the first byte received")
+    duplex: Literal["full", "half"] = Field("full", description="half: both directions share the rate")
+    energy: JoulesPerByte = Field(description="per payload byte, both ends")
+
+
+class Attachment(Model):
+    """A memory as one chip sees it: which operands live there and through which engines they move."""
+
+    memory: Memory = Field(description="the device")
+    link: Link | None = Field(None, description="what lies between the chip and the memory, if anything")
+    holds: list[Literal["activations", "weights", "host"]] = Field(
+        min_length=1,
+        description="operands that live here; 'host': operators that fall back to the CPU work here",
+    )
+    load_engine: Name = Field("dma_in", description="engine whose queue reads from it")
+    store_engine: Name = Field("dma_out", description="engine whose queue writes to it")
+    arbitration: Literal["loads_first", "stores_first"] = Field(
+        "loads_first", description="who wins when both ask at one edge"
+    )
+
+
+class Processor(Model):
+    """A CPU, as far as operators fall back to it."""
+
+    title: str = Field(description="name for tables")
+    cores: PositiveInt = Field(description="physical cores")
+    clock: Hertz = Field(description="base clock")
+    peak: dict[str, OpsPerSecond] = Field(
+        description="format -> arithmetic peak, a multiply-add counts as two"
+    )
+    efficiency: float = Field(gt=0, le=1, description="usable share of the peak")
+    memory: Memory = Field(description="its main memory")
+    overhead: Seconds = Field(description="time to dispatch one operator")
+    energy_per_op: Joules = Field(
+        description="dynamic energy of one arithmetic operation, everything in the core included"
+    )
+    idle_power: Watts = Field(0.0, description="drawn while it works, besides the dynamic energy")
+
+
+class SramPoint(Model):
+    """Energy of an access to an SRAM of one size."""
+
+    capacity: Bytes = Field(description="size of the SRAM")
+    read: JoulesPerByte = Field(description="per byte read")
+    write: JoulesPerByte = Field(description="per byte written")
+
+
+with warnings.catch_warnings():
+    # A field named 'register' hides ABCMeta.register, which no spec needs.
+    warnings.filterwarnings("ignore", message='Field name "register"')
+
+    class EnergyTable(Model):
+        """Energy of each action that happens on a chip of one process node."""
+
+        node: str = Field(description="process, e.g. '45 nm'")
+        mac: dict[str, Joules] = Field(description="operand format -> multiply and add")
+        vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
+        register: JoulesPerByte = Field(description="a register inside a PE, read or written")
+        sram: list[SramPoint] = Field(min_length=1, description="interpolated in log(capacity)")
+
+
+class Power(Model):
+    """Measured power of the chip."""
+
+    idle: Watts = Field(description="clocked but without work")
+    busy: Watts | None = Field(None, description="measured under load")
+    tdp: Watts | None = Field(None, description="thermal design power")
+
+
+class Calibration(Model):
+    """Constants that were fitted, on what, and how far off they still are."""
+
+    fitted_on: str = Field(description="the measurements")
+    residual: str = Field(description="how far off the fit still is")
+    values: dict[str, float] = Field(description="the constants, by name")
+
+
+class Chip(Model):
+    """One accelerator (or, without a matrix unit, a plain CPU)."""
+
+    name: Name = Field(description="short name, that of its file")
+    title: str = Field(description="name for tables")
+    kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="what sort of chip")
+    process: str | None = Field(None, description="process node")
+    die_area: SquareMetres | None = Field(None, description="area of the die")
+    clock: Hertz = Field(description="clock of every unit that states none of its own")
+    cores: PositiveInt = Field(1, description="identical cores on one shared set of memories")
+    token_delay: int = Field(
+        1, ge=0, description="clocks from the release of a buffer slot until it may be acquired"
+    )
+    matrix: MatrixUnit | None = Field(None, description="systolic array")
+    vector: VectorUnit | None = Field(None, description="unit for everything else")
+    buffers: dict[Name, Buffer] = Field({}, description="on-chip SRAMs by name")
+    memories: dict[Name, Attachment] = Field({}, description="off-chip memories by name")
+    host: Processor | None = Field(None, description="where operators run that the chip cannot do")
+    energy: EnergyTable = Field(description="energy of each action")
+    power: Power | None = Field(None, description="measured power")
+    peak: dict[str, OpsPerSecond] = Field(
+        {}, description="stated peak per format, checked against rows x cols x clock"
+    )
+    calibration: Calibration | None = Field(None, description="fitted constants")

@@ -1,0 +1,84 @@
+"""The types of spec fields with a dimension: in a file a text with its unit, in Python an SI number.
+
+``Bytes`` is an int. The others are floats, except that a whole number stays an int, so that a clock of 700
+MHz is exactly 700000000 and every period is an exact rational.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from accelsim import units
+
+
+def _validator(unit: str, positive: bool = False, whole: bool = False) -> Callable[[Any], float]:
+    """Text -> number of ``unit``; ValueError when it has no unit, the wrong one, or is out of range."""
+
+    def validate(text: Any) -> float:
+        if not isinstance(text, str):
+            raise ValueError(f"{text!r} has no unit; expected {units.expected(unit)}")
+        exact = units.parse_exact(text, unit)
+        if exact < 0 or (positive and exact == 0):
+            bound = "more than zero" if positive else "zero or more"
+            raise ValueError(f"{text!r} is out of range; expected {bound}")
+        if exact.denominator == 1:
+            return exact.numerator
+        if whole:
+            raise ValueError(f"{text!r} is not a whole number of {unit}; expected {units.expected(unit)}")
+        return float(exact)
+
+    return validate
+
+
+def _schema(unit: str) -> dict[str, Any]:
+    """JSON schema of a field: a text, its unit and an example."""
+    row = units.dimension(unit)
+    spellings = "|".join(name.replace("^", r"\^") for name in row.spellings)
+    pattern = rf"^\s*\+?[0-9._]+([eE][+-]?[0-9]+)?\s*[A-Za-zµ]*?({spellings})\s*$"
+    return {
+        "type": "string",
+        "pattern": pattern,
+        "description": f"{row.what} in {unit}",
+        "examples": [row.example],
+        "unit": unit,
+    }
+
+
+def _spell(unit: str) -> PlainSerializer:
+    """Writes the field to JSON as a text that reads back the same; Python dumps keep the number."""
+    return PlainSerializer(lambda value: units.spell(value, unit), return_type=str, when_used="json")
+
+
+Bytes = Annotated[
+    int, PlainValidator(_validator("B", positive=True, whole=True)), _spell("B"), WithJsonSchema(_schema("B"))
+]
+"""Bytes, a positive int: '24 MiB', '64 B'."""
+BytesPerSecond = Annotated[
+    float, PlainValidator(_validator("B/s", positive=True)), _spell("B/s"), WithJsonSchema(_schema("B/s"))
+]
+"""Bandwidth, B/s, positive: '34 GB/s'."""
+Hertz = Annotated[
+    float, PlainValidator(_validator("Hz", positive=True)), _spell("Hz"), WithJsonSchema(_schema("Hz"))
+]
+"""Frequency, Hz, positive, an int when whole: '700 MHz'."""
+Joules = Annotated[float, PlainValidator(_validator("J")), _spell("J"), WithJsonSchema(_schema("J"))]
+"""Energy, J, not negative: '0.3 pJ'."""
+JoulesPerByte = Annotated[
+    float, PlainValidator(_validator("J/B")), _spell("J/B"), WithJsonSchema(_schema("J/B"))
+]
+"""Energy per byte, J/B, not negative: '0.9 pJ/B', '4.0 pJ/bit'."""
+OpsPerSecond = Annotated[
+    float, PlainValidator(_validator("op/s", positive=True)), _spell("op/s"), WithJsonSchema(_schema("op/s"))
+]
+"""Arithmetic rate, op/s, positive, a multiply-add counts as two: '92 TOPS'."""
+Seconds = Annotated[float, PlainValidator(_validator("s")), _spell("s"), WithJsonSchema(_schema("s"))]
+"""Time, s, not negative: '40 ns'."""
+SquareMetres = Annotated[
+    float, PlainValidator(_validator("m²", positive=True)), _spell("m²"), WithJsonSchema(_schema("m²"))
+]
+"""Area, m², positive: '331 mm2'."""
+Watts = Annotated[float, PlainValidator(_validator("W")), _spell("W"), WithJsonSchema(_schema("W"))]
+"""Power, W, not negative: '28 W'."""

@@ -1,0 +1,169 @@
+"""Text with a unit -> SI number, and back. QuantiPhy knows the prefixes; nothing else in accelsim does.
+
+A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m². Arithmetic is exact (the digits as
+they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is the float nearest to 9e-13.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from quantiphy import QuantiPhyError, Quantity
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """What a field of this dimension is called, how a user may spell its unit, and an example.
+
+    ``spellings`` maps the unit without prefix to its worth in SI units; ``power`` is 2 for an area, whose
+    prefix is squared; ``binary`` prefers KiB, MiB, GiB where the number is then whole.
+    """
+
+    unit: str
+    what: str
+    example: str
+    spellings: dict[str, int | Fraction]
+    power: int = 1
+    binary: bool = False
+
+
+_BIT = Fraction(1, 8)
+DIMENSIONS: dict[str, Dimension] = {
+    row.unit: row
+    for row in (
+        Dimension(
+            "B", "a number of bytes", "24 MiB", {"B": 1, "byte": 1, "bytes": 1, "bit": _BIT}, binary=True
+        ),
+        Dimension("B/s", "a bandwidth", "34 GB/s", {"B/s": 1, "bit/s": _BIT}),
+        Dimension("Hz", "a frequency", "1.41 GHz", {"Hz": 1}),
+        Dimension("J", "an energy", "0.9 pJ", {"J": 1}),
+        Dimension("J/B", "an energy per byte", "0.9 pJ/B", {"J/B": 1, "J/byte": 1, "J/bit": 8}),
+        Dimension("W", "a power", "28 W", {"W": 1}),
+        Dimension("s", "a time", "40 ns", {"s": 1}),
+        Dimension(
+            "op/s",
+            "an arithmetic rate (a multiply-add counts as two)",
+            "92 TOPS",
+            dict.fromkeys(("op/s", "OP/s", "OPS", "FLOP/s", "FLOPS"), 1),
+        ),
+        Dimension("m²", "an area", "331 mm2", {"m2": 1, "m^2": 1, "m²": 1}, power=2),
+    )
+}
+"""Every dimension, by its SI unit."""
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*$")
+_PREFIXES = "PTGMkmunpfa"
+
+
+class _Quantity(Quantity):
+    """QuantiPhy with the prefixes that we write; a class of its own keeps other users' preferences alone."""
+
+
+_Quantity.set_prefs(output_sf=_PREFIXES, spacer=" ", unity_sf="")
+
+
+def dimension(unit: str) -> Dimension:
+    """The row of ``DIMENSIONS`` for ``unit``; KeyError when there is none."""
+    return DIMENSIONS[unit]
+
+
+def expected(unit: str) -> str:
+    """What a text of this dimension looks like, for error messages."""
+    row = DIMENSIONS[unit]
+    return f"{row.what} in {unit}, such as '{row.example}'"
+
+
+def parse_exact(text: str, unit: str) -> Fraction:
+    """``text`` in SI units of ``unit``, exactly. ValueError as for ``parse``."""
+    match = _NUMBER.match(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is not a number with a unit; expected {expected(unit)}")
+    number, suffix = match.groups()
+    if not suffix:
+        raise ValueError(f"{text!r} has no unit; expected {expected(unit)}")
+    scale = _scale(suffix, unit)
+    if scale is None:
+        raise ValueError(f"{text!r} has the wrong unit {suffix!r}; expected {expected(unit)}")
+    return Fraction(Decimal(number.replace("_", ""))) * scale
+
+
+def parse(text: str, unit: str) -> float:
+    """The number in SI units of ``unit`` (a key of ``DIMENSIONS``) that ``text`` states.
+
+    ``parse("24 MiB", "B") == 25165824``, ``parse("20 pJ/bit", "J/B") == 1.6e-10``, ``parse("331 mm2", "m²")
+    == 331e-6``. Raises ValueError (saying what was expected) for a bare number, a wrong unit, or what is no
+    number.
+    """
+    return float(parse_exact(text, unit))
+
+
+@lru_cache(maxsize=1024)
+def _scale(suffix: str, unit: str) -> Fraction | None:
+    """SI units per ``suffix`` ('GB/s' -> 10**9), None when it is no unit of this dimension."""
+    row = DIMENSIONS[unit]
+    for spelling, worth in sorted(row.spellings.items(), key=lambda item: -len(item[0])):
+        if suffix.endswith(spelling):
+            prefix = _prefix(suffix.removesuffix(spelling))
+            if prefix is not None:
+                return prefix**row.power * worth
+    return None
+
+
+def _prefix(prefix: str) -> Fraction | None:
+    """Worth of an SI or binary prefix ('' is 1), None when QuantiPhy does not know it."""
+    if not prefix:
+        return Fraction(1)
+    try:
+        quantity = Quantity(f"1 {prefix}g", binary=True)
+    except QuantiPhyError:
+        return None
+    return Fraction(Decimal(repr(float(quantity)))) if quantity.units == "g" else None
+
+
+def show(value: float, unit: str, digits: int = 4, binary: bool = False) -> str:
+    """``value`` (SI units of ``unit``, any text for one) with a prefix, to ``digits`` digits: '34 GB/s'.
+
+    ``binary`` uses KiB, MiB, GiB instead (capacities).
+    """
+    if unit == "m²":
+        return f"{value * 1e6:.{digits}g} mm²"
+    quantity = _Quantity(value, units=unit)
+    if binary:
+        return str(quantity.binary(prec=digits - 1, strip_zeros=True))
+    return str(quantity.render(prec=digits - 1, strip_zeros=True))
+
+
+def spell(value: float, unit: str) -> str:
+    """``value`` with all its digits and a prefix: ``parse(spell(value, unit), unit) == value``, always."""
+    exact = Decimal(value) if isinstance(value, int) else Decimal(repr(float(value)))
+    if DIMENSIONS[unit].binary:
+        return _spell_binary(value)
+    prefix = "m" if unit == "m²" else _best_prefix(value)
+    scale = _scale(prefix + unit, unit)
+    assert scale is not None
+    digits = exact * scale.denominator / scale.numerator
+    text = format(digits.normalize(), "f" if abs(digits.adjusted()) < 18 else "g")
+    spelled = f"{text} {prefix}{unit}"
+    return spelled if parse(spelled, unit) == value else f"{value!r} {unit}"
+
+
+def _spell_binary(value: float) -> str:
+    """Bytes with the largest binary prefix that leaves a whole number: '24 MiB'."""
+    for prefix in ("Ti", "Gi", "Mi", "Ki"):
+        scale = _scale(prefix + "B", "B")
+        if scale is not None and value >= scale and value % int(scale) == 0:
+            return f"{int(value) // int(scale)} {prefix}B"
+    return f"{value} B"
+
+
+def _best_prefix(value: float) -> str:
+    """The prefix that leaves one to three digits before the point."""
+    if value == 0:
+        return ""
+    text = show(abs(value), "g", 3)
+    prefix = text.rsplit(" ", 1)[-1].removesuffix("g")
+    return prefix if prefix in _PREFIXES else ""

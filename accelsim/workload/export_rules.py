@@ -1,0 +1,172 @@
+"""How each canonical op is written in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from accelsim.workload import export_quantised
+from accelsim.workload.export_writer import Writer
+from accelsim.workload.foreign_shapes import ELEMENT_TYPES, onnx_node, stored
+from accelsim.workload.graph import Node
+from accelsim.workload.ops import base
+from accelsim.workload.ops.values import CONTAINERS
+
+_INTERNAL = ("a_zero_point", "b_zero_point")
+
+
+def plain(node: Node, writer: Writer) -> None:
+    """An op whose ONNX attributes are the canonical ones, or a foreign node."""
+    if base.find(node.op) is None:
+        writer.nodes.append(onnx_node(node))
+    else:
+        writer.emit(node.op, node.inputs, node.outputs, **_attrs(node))
+
+
+def _attrs(node: Node, *drop: str) -> dict[str, Any]:
+    return {name: value for name, value in node.attrs.items() if name not in (*_INTERNAL, *drop)}
+
+
+def _as_inputs(*names: str) -> Callable[[Node, Writer], None]:
+    """Export of an op that takes these attributes as integer inputs, in this order."""
+
+    def export(node: Node, writer: Writer) -> None:
+        numbers = [writer.number(node, name, node.attrs[name]) for name in names]
+        writer.emit(node.op, [*node.inputs, *numbers], node.outputs, **_attrs(node, *names))
+
+    return export
+
+
+def _container(node: Node, writer: Writer) -> Any:
+    """NumPy type that ONNX stores for the first input of ``node``."""
+    dtype = writer.graph.tensors[node.inputs[0]].dtype
+    return stored(np.zeros(0, CONTAINERS[dtype]), dtype).dtype
+
+
+def _clip(node: Node, writer: Writer) -> None:
+    kind = _container(node, writer)
+    bounds = [
+        "" if node.attrs[name] is None else writer.number(node, name, node.attrs[name], kind)
+        for name in ("min", "max")
+    ]
+    writer.emit("Clip", [*node.inputs, *bounds], node.outputs)
+
+
+def _pad(node: Node, writer: Writer) -> None:
+    value = writer.number(node, "value", node.attrs["value"], _container(node, writer))
+    pads = writer.number(node, "pads", node.attrs["pads"])
+    writer.emit("Pad", [*node.inputs, pads, value], node.outputs, mode=node.attrs["mode"])
+
+
+def _slice(node: Node, writer: Writer) -> None:
+    names = ("starts", "ends", "axes", "steps")
+    writer.emit(
+        "Slice",
+        [*node.inputs, *(writer.number(node, name, node.attrs[name]) for name in names)],
+        node.outputs,
+    )
+
+
+def _cast(node: Node, writer: Writer) -> None:
+    writer.emit("Cast", node.inputs, node.outputs, to=ELEMENT_TYPES[node.attrs["to"]])
+
+
+def _softmax(node: Node, writer: Writer) -> None:
+    """Softmax over several axes (before opset 13) is one over a matrix view."""
+    if "flatten_from" not in node.attrs:
+        return plain(node, writer)
+    flat, done = writer.step(node, "flat"), writer.step(node, "done")
+    shape = writer.number(node, "shape", writer.graph.tensors[node.inputs[0]].shape)
+    writer.emit("Flatten", node.inputs, [flat], axis=node.attrs["flatten_from"])
+    writer.emit(node.op, [flat], [done], axis=1)
+    return writer.emit("Reshape", [done, shape], node.outputs)
+
+
+def _conv(node: Node, writer: Writer) -> None:
+    if writer.is_integer(node):
+        return export_quantised.conv(node, writer)
+    return plain(node, writer)
+
+
+def _gemm(node: Node, writer: Writer) -> None:
+    if writer.is_integer(node):
+        return export_quantised.gemm(node, writer)
+    return plain(node, writer)
+
+
+def _matmul(node: Node, writer: Writer) -> None:
+    if writer.is_integer(node):
+        return export_quantised.matmul(node, writer)
+    return plain(node, writer)
+
+
+def _silu(node: Node, writer: Writer) -> None:
+    gate = writer.step(node, "gate")
+    writer.emit("Sigmoid", node.inputs, [gate])
+    writer.emit("Mul", [node.inputs[0], gate], node.outputs)
+
+
+def _resize(node: Node, writer: Writer) -> None:
+    """Resize by the stated scales where they give the stated sizes, else by sizes."""
+    shape, scales, sizes = (
+        writer.graph.tensors[node.inputs[0]].shape,
+        node.attrs["scales"],
+        node.attrs["sizes"],
+    )
+    exact = all(int(length * scale) == size for length, scale, size in zip(shape, scales, sizes, strict=True))
+    how = (
+        [writer.number(node, "scales", scales, np.float32)]
+        if exact
+        else ["", writer.number(node, "sizes", sizes)]
+    )
+    nearest = node.attrs["nearest_mode"] if node.attrs["mode"] == "nearest" else None
+    writer.emit("Resize", [node.inputs[0], "", *how], node.outputs, mode=node.attrs["mode"],
+                coordinate_transformation_mode=node.attrs["coordinate"], nearest_mode=nearest)  # fmt: skip
+
+
+def _group_norm(node: Node, writer: Writer) -> None:
+    """GroupNormalization with scale and bias per channel (opset 21), repeated where they are per group."""
+    channels = writer.graph.tensors[node.inputs[0]].shape[1]
+    parts = []
+    for role, name in zip(("scale", "bias"), node.inputs[1:], strict=True):
+        (size,) = writer.graph.tensors[name].shape
+        parts.append(name if size == channels else _repeated(node, writer, name, role, channels // size))
+    writer.emit("GroupNormalization", [node.inputs[0], *parts], node.outputs, **_attrs(node))
+
+
+def _repeated(node: Node, writer: Writer, name: str, role: str, times: int) -> str:
+    tall, wide, flat = (writer.step(node, f"{role}.{part}") for part in ("tall", "wide", "flat"))
+    writer.emit("Unsqueeze", [name, writer.number(node, f"{role}.axis", [1])], [tall])
+    writer.emit("Tile", [tall, writer.number(node, f"{role}.times", [1, times])], [wide])
+    writer.emit("Reshape", [wide, writer.number(node, f"{role}.all", [-1])], [flat])
+    return flat
+
+
+_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+               "ReduceSumSquare")  # fmt: skip
+
+EXPORTS: dict[str, Callable[[Node, Writer], None]] = {
+    **{op: _as_inputs("axes") for op in (*_REDUCTIONS, "Squeeze", "Unsqueeze")},
+    **{op: _as_inputs("shape") for op in ("Reshape", "Expand")},
+    "Tile": _as_inputs("repeats"),
+    "Split": _as_inputs("split"),
+    "Slice": _slice,
+    "Pad": _pad,
+    "Clip": _clip,
+    "Cast": _cast,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+    "Quantize": export_quantised.quantize,
+    "Dequantize": export_quantised.dequantize,
+    "Requantize": export_quantised.requantize,
+    "Bias": export_quantised.bias,
+    "Silu": _silu,
+    "Gemm": _gemm,
+    "Conv": _conv,
+    "MatMul": _matmul,
+    "Resize": _resize,
+    "GroupNormalization": _group_norm,
+}
+"""Ops whose ONNX form differs from the canonical one."""

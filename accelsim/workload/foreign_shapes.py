@@ -1,0 +1,96 @@
+"""Shapes of what foreign nodes give, by ONNX's own shape inference on a model of that one node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.onnx_read import FORMATS
+from accelsim.workload.ops.foreign import op_type
+
+ELEMENT_TYPES = {name: number for number, name in FORMATS.items()}
+"""Format of a tensor -> ONNX element type number."""
+
+NUMPY_TYPES: dict[str, Any] = {"fp16": np.float16, "fp64": np.float64, "fp32": np.float32}
+"""Float formats whose container is not the NumPy type that ONNX stores (bf16 is made by ``stored``)."""
+
+_KNOWN_ELEMENTS = 1024
+Shapes = list[tuple[tuple[int, ...], str]]
+
+
+def infer(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
+    """[(shape, dtype)] of the outputs of a foreign node.
+
+    Raises ModelError when ONNX cannot tell (the shape depends on values that only a run makes).
+    """
+    from onnx import shape_inference
+
+    model = _one_node_model(node, ins, opset)
+    try:
+        inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except Exception as error:  # onnx raises InferenceError, and RuntimeError where a function body fails
+        raise ModelError(Problem(f"shapes of {op_type(node)} (opset {opset}): {error}", node.name)) from error
+    found = {item.name: item.type.tensor_type for item in inferred.graph.output}
+    return [_static(found.get(name), node, name) for name in node.outputs]
+
+
+def stored(values: Any, dtype: str) -> Any:
+    """Container values as the NumPy type that ONNX stores for ``dtype``."""
+    if dtype == "bf16":
+        import ml_dtypes
+
+        return values.astype(ml_dtypes.bfloat16)
+    return values.astype(NUMPY_TYPES.get(dtype, values.dtype), copy=False)
+
+
+def attribute(value: Any) -> Any:
+    """A node attribute as ``onnx.helper.make_node`` takes it."""
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+
+
+def onnx_node(node: Node) -> Any:
+    """The NodeProto of a foreign node, unchanged from the file that it came from."""
+    from onnx import helper
+
+    attrs = {key: attribute(value) for key, value in node.attrs.items() if key != "domain"}
+    domain = node.attrs.get("domain", "")
+    return helper.make_node(op_type(node), node.inputs, node.outputs, node.name, domain=domain, **attrs)
+
+
+def _one_node_model(node: Node, ins: list[Tensor | None], opset: int) -> Any:
+    from onnx import TensorProto, helper, numpy_helper
+
+    given = {tensor.name: tensor for tensor in ins if tensor is not None}
+    known = {
+        name: numpy_helper.from_array(stored(tensor.value(), tensor.dtype), name)
+        for name, tensor in given.items()
+        if tensor.is_constant and tensor.elements <= _KNOWN_ELEMENTS
+    }
+    inputs = [
+        helper.make_tensor_value_info(name, ELEMENT_TYPES[tensor.dtype], tensor.shape)
+        for name, tensor in given.items()
+    ]
+    outputs = [
+        helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.outputs if name
+    ]
+    graph = helper.make_graph([onnx_node(node)], "one node", inputs, outputs, list(known.values()))
+    domain = node.attrs.get("domain", "")
+    opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, opset)] if domain else [])]
+    return helper.make_model(graph, opset_imports=opsets)
+
+
+def _static(kind: Any, node: Node, name: str) -> tuple[tuple[int, ...], str]:
+    if not name:
+        return (), "fp32"
+    dims = (
+        [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim] if kind else [None]
+    )
+    if kind is None or kind.elem_type not in FORMATS or None in dims or not kind.HasField("shape"):
+        what = f"the shape or format of {name!r}, made by {op_type(node)}, depends on values"
+        raise ModelError(Problem(what, node.name, "static shapes"))
+    return tuple(int(dim) for dim in dims if dim is not None), FORMATS[kind.elem_type]

@@ -1,0 +1,150 @@
+"""The graph: what must be computed. Static shapes, topological order, one dataclass per noun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+FORMAT_BYTES = {
+    "fp64": 8.0, "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "int64": 8.0, "int32": 4.0, "int16": 2.0,
+    "int8": 1.0, "uint8": 1.0, "uint16": 2.0, "uint32": 4.0, "uint64": 8.0, "bool": 1.0, "string": 0.0,
+}  # fmt: skip
+"""Bytes of one element of each format a tensor may have."""
+
+
+@dataclass(frozen=True)
+class Quant:
+    """Integer quantisation: real = scale * (q - zero_point), zero_point 0 when symmetric.
+
+    ``scale`` is float32, a scalar or one per slice along ``axis`` of the tensor.
+    """
+
+    scale: Array
+    zero_point: int = 0
+    axis: int | None = None
+
+
+@dataclass
+class Tensor:
+    """A named array: shape, format, and (weights and constants only) its values.
+
+    ``source`` makes the values on first use, so that a model too large to execute is never materialised.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "fp32"
+    data: Array | None = None
+    source: Callable[[], Array] | None = None
+    quant: Quant | None = None
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.elements * FORMAT_BYTES[self.dtype])
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the values are known before the run (a weight or another constant)."""
+        return self.data is not None or self.source is not None
+
+    def value(self) -> Array:
+        """The values of a constant, made now if they were not yet."""
+        if self.data is None:
+            if self.source is None:
+                raise ValueError(f"tensor {self.name!r} is not a constant")
+            self.data = self.source()
+        return self.data
+
+
+@dataclass
+class Node:
+    """One operator. ``op`` is a key of the op registry (canonical ONNX op type).
+
+    ``inputs`` and ``outputs`` are the op's own; '' is an absent optional input. ``epilogue`` holds nodes fused
+    behind this one: they run on its result, element by element, before anything is written. What the whole fused
+    node touches is ``reads`` and ``writes``; everything in between never exists in a memory.
+    ``engine`` is set by the compiler: 'matrix', 'vector', 'host' or 'alias' (no work: another view of its input).
+    ``note`` says why the compiler decided so.
+    """
+
+    name: str
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    epilogue: list[Node] = field(default_factory=list)
+    engine: str = ""
+    note: str = ""
+
+    @property
+    def reads(self) -> list[str]:
+        """Every tensor that the fused node reads, in order, each once."""
+        inside = {name for node in (self, *self.epilogue) for name in node.outputs}
+        names = [name for node in (self, *self.epilogue) for name in node.inputs if name]
+        return [name for name in dict.fromkeys(names) if name not in inside]
+
+    @property
+    def writes(self) -> list[str]:
+        """Tensors that exist after the fused node: the outputs of its last part."""
+        return [name for name in (self.epilogue[-1] if self.epilogue else self).outputs if name]
+
+    def label(self) -> str:
+        """The op with what is fused behind it, for tables: 'Conv+Relu'."""
+        return "+".join([self.op, *(node.op for node in self.epilogue)])
+
+
+@dataclass
+class Graph:
+    """Nodes in topological order, tensors by name, names of inputs and outputs."""
+
+    name: str
+    nodes: list[Node]
+    tensors: dict[str, Tensor]
+    inputs: list[str]
+    outputs: list[str]
+    opset: int = 0
+    values_from: str = "model"
+
+    def constants(self) -> Iterator[Tensor]:
+        """All weights and other constants."""
+        return (tensor for tensor in self.tensors.values() if tensor.is_constant)
+
+    def ins(self, node: Node) -> list[Tensor]:
+        """Tensors that the (fused) node reads."""
+        return [self.tensors[name] for name in node.reads]
+
+    def outs(self, node: Node) -> list[Tensor]:
+        """Tensors that the (fused) node writes."""
+        return [self.tensors[name] for name in node.writes]
+
+    def consumers(self) -> dict[str, list[Node]]:
+        """Tensor name -> nodes that read it (in order)."""
+        table: dict[str, list[Node]] = {name: [] for name in self.tensors}
+        for node in self.nodes:
+            for name in node.reads:
+                table[name].append(node)
+        return table
+
+    def copy(self) -> Graph:
+        """An independent graph that shares the tensor values."""
+        nodes = [_copy_node(node) for node in self.nodes]
+        tensors = {name: replace(tensor) for name, tensor in self.tensors.items()}
+        return replace(self, nodes=nodes, tensors=tensors, inputs=list(self.inputs), outputs=list(self.outputs))
+
+
+def _copy_node(node: Node) -> Node:
+    return replace(node, inputs=list(node.inputs), outputs=list(node.outputs), attrs=dict(node.attrs),
+                   epilogue=[_copy_node(inner) for inner in node.epilogue])  # fmt: skip

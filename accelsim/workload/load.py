@@ -1,0 +1,150 @@
+"""One door for every workload: an ONNX file, a topology CSV, or a model of the zoo."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from accelsim.errors import ModelError, Problem, UsageError, nearest
+from accelsim.workload.graph import Graph
+from accelsim.workload.weights import parse_weights, randomise
+from accelsim.workload.zoo import ZOO, Entry
+
+DEFAULT_SEED = 0
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One line of the list of models; ``parameters`` with their defaults, ``batch`` the default batch."""
+
+    name: str
+    kind: str
+    description: str
+    parameters: dict[str, int]
+    batch: int
+
+
+def list_models() -> list[ModelRow]:
+    """Every model of the zoo."""
+    return [
+        ModelRow(item.name, item.kind, item.description, dict(item.params), item.batch)
+        for item in ZOO.values()
+    ]
+
+
+def load_model(
+    name_or_path: str | Path,
+    *,
+    batch: int | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    weights: str = "model",
+    params: Mapping[str, int] | None = None,
+) -> Graph:
+    """The graph of a workload.
+
+    ``name_or_path``: a model of the zoo, perhaps with parameters (``'mlp?hidden=512,layers=3'``), an ONNX
+    file or a topology CSV. ``batch``: first dimension of every real input. ``shapes``: input name -> whole
+    shape (ONNX only). ``weights``: 'model', or 'random:SEED'; what has no weights of its own (the zoo, CSVs)
+    gets 'random:0', and ``Graph.values_from`` says so. Raises ModelError and UsageError, all problems at
+    once.
+    """
+    text, inline = _split_parameters(str(name_or_path))
+    seed = parse_weights(weights)
+    given = {**inline, **(params or {})}
+    if batch is not None and batch < 1:
+        raise UsageError(Problem(f"batch {batch}", expected="1 or more"))
+    if text in ZOO:
+        return _from_zoo(ZOO[text], batch, shapes or {}, given, seed)
+    if given:
+        raise UsageError(
+            Problem(f"parameters {', '.join(given)} for {text!r}", expected="a model of the zoo")
+        )
+    return _from_file(_existing(text), batch, shapes or {}, seed)
+
+
+def _split_parameters(text: str) -> tuple[str, dict[str, int]]:
+    """'mlp?hidden=512,layers=3' -> ('mlp', {'hidden': 512, 'layers': 3}); a file name may hold a '?'."""
+    name, mark, query = text.partition("?")
+    if not mark or Path(text).exists():
+        return text, {}
+    pairs = [re.fullmatch(r"\s*([\w-]+)\s*=\s*(\d+)\s*", part) for part in query.split(",")]
+    problems = [
+        Problem(f"parameter {part!r}", name, "name=integer")
+        for part, pair in zip(query.split(","), pairs, strict=True)
+        if pair is None
+    ]
+    if problems:
+        raise UsageError(problems)
+    return name, {pair[1]: int(pair[2]) for pair in pairs if pair is not None}
+
+
+def _existing(text: str) -> Path:
+    path = Path(text)
+    if path.is_file():
+        return path
+    if path.suffix in (".onnx", ".csv") or path.exists():
+        raise ModelError(Problem("no such file" if not path.exists() else "not a file", text))
+    close = difflib.get_close_matches(text.casefold(), ZOO, n=3, cutoff=0.4) or list(ZOO)
+    raise ModelError(
+        Problem(
+            f"no model {text!r}",
+            expected=f"a file, or a name such as {', '.join(close)}",
+            nearest=nearest(text, ZOO),
+        )
+    )
+
+
+def _from_zoo(
+    entry: Entry,
+    batch: int | None,
+    shapes: Mapping[str, tuple[int, ...]],
+    given: Mapping[str, int],
+    seed: int | None,
+) -> Graph:
+    problems = [
+        Problem(
+            f"no parameter {name!r}",
+            entry.name,
+            ", ".join(entry.params) or "none",
+            nearest(name, entry.params),
+        )
+        for name in given
+        if name not in entry.params
+    ]
+    problems += [
+        Problem(f"{name}={value}", entry.name, "1 or more") for name, value in given.items() if value < 1
+    ]
+    if shapes:
+        problems.append(
+            Problem(f"shapes for {', '.join(shapes)}", entry.name, "a batch or parameters instead")
+        )
+    if problems:
+        raise UsageError(problems)
+    graph = entry.build(entry.batch if batch is None else batch, {**entry.params, **given})
+    return _seeded(graph, seed)
+
+
+def _from_file(
+    path: Path, batch: int | None, shapes: Mapping[str, tuple[int, ...]], seed: int | None
+) -> Graph:
+    if path.suffix == ".csv":
+        from accelsim.workload.topology_csv import read_topology
+
+        if shapes:
+            raise UsageError(Problem(f"shapes for {', '.join(shapes)}", str(path), "a batch instead"))
+        return _seeded(read_topology(path, 1 if batch is None else batch), seed)
+    from accelsim.workload.onnx_import import import_onnx
+
+    graph = import_onnx(path, batch, shapes)
+    return graph if seed is None else randomise(graph, seed)
+
+
+def _seeded(graph: Graph, seed: int | None) -> Graph:
+    """Seeded values for what has none of its own."""
+    randomise(graph, DEFAULT_SEED if seed is None else seed)
+    if seed is None:
+        graph.values_from += " (the model has no learnt values of its own)"
+    return graph

@@ -1,0 +1,75 @@
+"""Matrix views of the operands of a matrix op, for machines that execute it tile by tile.
+
+``y_from_matrix(stack of a_matrix @ b_matrix)`` followed by ``finish`` is what the op's kernel computes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.workload.graph import Array, Node
+from accelsim.workload.ops.base import Conv, Gemm, Shape
+from accelsim.workload.ops.conv import columns_of
+from accelsim.workload.ops.matmul import finish_gemm
+from accelsim.workload.ops.product import shifted
+from accelsim.workload.ops.window import Window, padded
+
+
+def a_matrix(gemm: Gemm, value: Array, group: int, node: Node | None = None) -> Array:
+    """Activations of one group, [M, K], in the type of ``value`` (a view where the layout allows it).
+
+    Conv: implicit im2col, rows (image, p, q), columns (channel, r, s), zeros in the padding. ``node`` is
+    needed for what its attrs say: transA of a Gemm, and ``a_zero_point``, which is subtracted (giving int32).
+    """
+    if gemm.conv is not None:
+        return _im2col(gemm.conv, shifted(value, _attr(node, "a_zero_point")), group)
+    matrix = _one_of_batch(gemm, value, group, (gemm.M, gemm.K), _attr(node, "transA"))
+    return shifted(matrix, _attr(node, "a_zero_point"))
+
+
+def b_matrix(gemm: Gemm, value: Array, group: int, node: Node | None = None) -> Array:
+    """Weights (or the second activation) of one group, [K, N]; ``node`` for transB and ``b_zero_point``."""
+    if gemm.conv is not None:
+        matrix = value[group * gemm.N : (group + 1) * gemm.N].reshape(gemm.N, gemm.K).T
+    else:
+        matrix = _one_of_batch(gemm, value, group, (gemm.K, gemm.N), _attr(node, "transB"))
+    return shifted(matrix, _attr(node, "b_zero_point"))
+
+
+def y_from_matrix(gemm: Gemm, y: Array, out_shape: Shape) -> Array:
+    """Products ``y`` [groups, M, N] as the result tensor: a conv's in NCHW, the others' row-major."""
+    if gemm.conv is None:
+        return y.reshape(out_shape)
+    positions = gemm.M // gemm.conv.batch
+    by_image = y.reshape(gemm.groups, gemm.conv.batch, positions, gemm.N).transpose(1, 0, 3, 2)
+    return by_image.reshape(out_shape)
+
+
+def finish(node: Node, y: Array, extra: Array | None) -> Array:
+    """What follows the product: bias of a Conv, alpha and beta * C of a Gemm; ``extra`` is its input 2."""
+    if node.op == "Gemm":
+        return finish_gemm(node, y, extra)
+    return y if extra is None else y + extra.reshape(-1, *[1] * (y.ndim - 2))
+
+
+def _attr(node: Node | None, name: str) -> int:
+    return int(node.attrs.get(name, 0)) if node is not None else 0
+
+
+def _im2col(conv: Conv, value: Array, group: int) -> Array:
+    size, (top, left, bottom, right) = (conv.height, conv.width), conv.pad
+    window = Window(size, conv.kernel, conv.stride, conv.dilation, (top, left), (bottom, right), conv.out)
+    mine = value[:, group * conv.channels : (group + 1) * conv.channels]
+    frame = padded(mine.reshape(conv.batch, 1, conv.channels, conv.height, conv.width), window)
+    columns = [columns_of(image, window, 0, conv.out[0])[0] for image in frame]
+    return (columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)).T
+
+
+def _one_of_batch(gemm: Gemm, value: Array, group: int, shape: Shape, transposed: int) -> Array:
+    if not gemm.batch:
+        return value.T if transposed else value.reshape(shape)
+    position = np.unravel_index(group, gemm.batch)
+    axes = value.shape[: max(value.ndim - 2, 0)]
+    mine = position[len(position) - len(axes) :] if axes else ()
+    index = tuple(0 if extent == 1 else int(at) for at, extent in zip(mine, axes, strict=True))
+    return np.asarray(value[index]).reshape(shape)

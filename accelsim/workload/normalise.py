@@ -1,0 +1,150 @@
+"""ONNX nodes in the canonical form of the op registry, whatever operator set they were written for.
+
+``canonical(raw, scope)`` gives the nodes that stand for one ONNX node (mostly one). What the registry cannot
+express stays a foreign node for the host, with its inputs and attributes unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.ops import base
+
+
+class Foreign(Exception):
+    """This use of an op has no canonical form: the node goes to the host."""
+
+
+@dataclass
+class Scope:
+    """What is known when a node is reached: all tensors made so far, and which names anybody reads later.
+
+    ``batch`` is (batch of the file, batch asked for) when the batch is rewritten, else None.
+    """
+
+    opset: int
+    tensors: dict[str, Tensor]
+    used: frozenset[str]
+    batch: tuple[int, int] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor that exists."""
+        return self.tensors[name].shape
+
+    def rank(self, name: str) -> int:
+        """Number of dimensions of a tensor that exists."""
+        return len(self.tensors[name].shape)
+
+    def constant(self, name: str) -> Array | None:
+        """Values of a constant, or None when ``name`` is '' or an activation."""
+        tensor = self.tensors[name] if name else None
+        return tensor.value() if tensor is not None and tensor.is_constant else None
+
+
+Rule = Callable[[RawNode, Scope], "Node | list[Node]"]
+
+RULES: dict[str, Rule] = {}
+"""ONNX op type of the default domain -> how it becomes canonical."""
+
+
+def rule(*ops: str) -> Callable[[Rule], Rule]:
+    """Register a rule for these ONNX op types."""
+
+    def add(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(ops, function))
+        return function
+
+    return add
+
+
+def canonical(raw: RawNode, scope: Scope) -> list[Node]:
+    """The canonical nodes of one ONNX node, in order; one foreign node where there is no canonical form."""
+    apply = RULES.get(raw.op) if not raw.domain else None
+    if apply is None or has_subgraph(raw):
+        return [foreign_node(raw)]
+    try:
+        nodes = apply(raw, scope)
+    except Foreign:
+        return [foreign_node(raw)]
+    return nodes if isinstance(nodes, list) else [nodes]
+
+
+def has_subgraph(raw: RawNode) -> bool:
+    """Whether a node carries a subgraph (control flow), which no rule reads."""
+    return any(hasattr(value, "node") for value in raw.attrs.values())
+
+
+def foreign_node(raw: RawNode) -> Node:
+    """The node for the host: inputs and attributes as in the file, ``domain`` added when not the default."""
+    known = not raw.domain and raw.op in base.REGISTRY
+    attrs = {**raw.attrs, **({"domain": raw.domain} if raw.domain else {})}
+    return Node(raw.name, f"onnx::{raw.op}" if known else raw.op, list(raw.inputs), list(raw.outputs), attrs)
+
+
+def make(raw: RawNode, inputs: int | None = None, op: str = "", outputs: int = 1, **attrs: Any) -> Node:
+    """A canonical node with the first ``inputs`` inputs of ``raw`` (None: all) and ``attrs``.
+
+    Raises Foreign when an output beyond ``outputs`` is named: callers drop unread ones with ``drop_unread``
+    first.
+    """
+    names = list(raw.inputs if inputs is None else raw.inputs[:inputs])
+    while names and not names[-1]:
+        names.pop()
+    if any(raw.outputs[outputs:]):
+        raise Foreign
+    return Node(raw.name, op or raw.op, names, list(raw.outputs[:outputs]), attrs)
+
+
+def drop_unread(raw: RawNode, scope: Scope, keep: int = 1) -> RawNode:
+    """``raw`` with only its first ``keep`` outputs; Foreign when a later one is read by anybody."""
+    if any(name in scope.used for name in raw.outputs[keep:] if name):
+        raise Foreign
+    return RawNode(raw.name, raw.op, raw.domain, raw.inputs, raw.outputs[:keep], raw.attrs)
+
+
+def axis_of(value: int, rank: int) -> int:
+    """An axis counted from the front."""
+    return int(value) + rank if value < 0 else int(value)
+
+
+def axes_of(values: Any, rank: int) -> list[int]:
+    """Axes counted from the front."""
+    return [axis_of(int(value), rank) for value in values]
+
+
+def optional(raw: RawNode, index: int) -> str:
+    """Name of an input, '' when it is absent."""
+    return raw.inputs[index] if index < len(raw.inputs) else ""
+
+
+def ints(raw: RawNode, scope: Scope, index: int, attr: str = "") -> list[int] | None:
+    """Integers given as attribute ``attr`` or as constant input ``index``; None when absent.
+
+    Raises Foreign when the input is not a constant.
+    """
+    if attr and attr in raw.attrs:
+        return [int(value) for value in raw.attrs[attr]]
+    name = optional(raw, index)
+    if not name:
+        return None
+    values = scope.constant(name)
+    if values is None:
+        raise Foreign
+    return [int(value) for value in values.reshape(-1)]
+
+
+def scalar(raw: RawNode, scope: Scope, index: int) -> float | int | None:
+    """A number given as constant input ``index``; None when absent. Raises Foreign when not a constant."""
+    name = optional(raw, index)
+    if not name:
+        return None
+    values = scope.constant(name)
+    if values is None or values.size != 1:
+        raise Foreign
+    number: float | int = values.reshape(-1)[0].item()
+    return number

@@ -1,0 +1,112 @@
+"""The op registry, one file per family. This page is the canonical form of every op.
+
+An importer turns whatever its format writes into these forms; everything behind it (compiler, machine,
+tables) sees nothing else. ``Node.op`` is the name in the first column, ``Node.inputs`` are activations and
+weights only, ``''`` is an absent optional input (trailing ones may be left out), and ``Node.attrs`` holds
+plain Python values: int, float, str, bool, lists or tuples of them, NumPy arrays for quantisation parameters.
+All shapes, axes, pads, splits that some opset passes as a constant input are attrs here; that input is
+dropped. Axes are >= 0. Attributes are always all present unless marked ``=default``. ``[X]`` is optional.
+Pads are in ONNX order: all begins, then all ends (2-D: top, left, bottom, right); ``auto_pad`` is already
+resolved into them.
+
+Formats: float tensors are float32 arrays (fp16 and bf16 too, rounded to their format; fp64 is float64),
+integers are arrays of their own type, bool is bool. Operands of a matrix op are all float or all
+int8/uint8/int16/uint16; integer operands give int32 (sums modulo 2^32).
+
+=====================  ============================  =========================================================
+op                     inputs                        attrs and meaning
+=====================  ============================  =========================================================
+Conv                   X[N,C,*S], W[Co,C/g,*k], [B]  kernel_shape, strides, pads, dilations, group (1-D, 2-D;
+                                                     3-D has no matrix view), a_zero_point=0, b_zero_point=0
+MatMul                 A, B                          numpy.matmul rules; a_zero_point=0, b_zero_point=0
+Gemm                   A, B, [C]                     alpha, beta, transA, transB, a_zero_point=0,
+                                                     b_zero_point=0
+Relu Sigmoid Tanh Erf  X                             -; likewise Exp Log Sqrt Neg Abs Reciprocal HardSwish
+                                                     Silu Softplus Softsign Mish Sign Floor Ceil Round Sin Cos
+                                                     Not
+LeakyRelu Elu          X                             alpha
+Selu                   X                             alpha, gamma
+HardSigmoid            X                             alpha, beta
+Gelu                   X                             approximate: 'none' or 'tanh'
+Clip                   X                             min, max: number or None (absent)
+PRelu                  X, slope                      slope broadcasts to X
+Add Sub Mul Div Pow    A, B                          NumPy broadcasting; integer Div truncates
+Equal Less Greater     A, B                          bool; likewise LessOrEqual GreaterOrEqual And Or Xor
+Min Max Sum Mean       A, B, ... (1 or more)         NumPy broadcasting
+Where                  condition, X, Y               NumPy broadcasting
+Cast                   X                             to: format name ('fp32', 'int8', ...)
+MaxPool                X[N,C,*S]                     kernel_shape, strides, pads, dilations, ceil_mode; one
+                                                     output
+AveragePool            X[N,C,*S]                     kernel_shape, strides, pads, dilations, ceil_mode,
+                                                     count_include_pad
+GlobalAveragePool      X[N,C,*S]                     -; likewise GlobalMaxPool
+BatchNormalization     X, scale, B, mean, var        epsilon (inference; one output)
+LRN                    X[N,C,*S]                     size, alpha, beta, bias
+Softmax LogSoftmax     X                             axis, or flatten_from=axis (before opset 13: over all
+                                                     axes from there on, as one)
+LayerNormalization     X, scale, [B]                 axis, epsilon; one output
+RMSNormalization       X, scale                      axis, epsilon
+InstanceNormalization  X[N,C,*S], scale, B           epsilon
+GroupNormalization     X[N,C,*S], scale, B           num_groups, epsilon; scale and B per channel or per group
+ReduceMean ReduceSum   X                             axes (never empty), keepdims; likewise ReduceMax
+                                                     ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare
+ArgMax ArgMin          X                             axis, keepdims, select_last_index=0; int64
+Concat                 A, B, ...                     axis
+Split                  X                             axis, split: sizes, one per output
+Slice                  X                             starts, ends, axes, steps (same lengths; ONNX clamping)
+Gather                 X, indices                    axis
+Transpose              X                             perm
+Pad                    X                             pads (2 x rank), mode: constant, reflect, edge, wrap;
+                                                     value
+Expand                 X                             shape: that of the result
+Tile                   X                             repeats
+DepthToSpace           X[N,C,H,W]                    blocksize, mode: 'DCR' or 'CRD'
+SpaceToDepth           X[N,C,H,W]                    blocksize
+Resize                 X                             sizes (result shape), scales (per axis, as given, or
+                                                     result/input where only sizes are),
+                                                     mode: nearest, linear; coordinate: half_pixel,
+                                                     asymmetric, align_corners, pytorch_half_pixel;
+                                                     nearest_mode
+Reshape                X                             shape: fully resolved (no 0, no -1)
+Flatten                X                             axis
+Squeeze Unsqueeze      X                             axes
+Identity Dropout       X                             - (inference; one output)
+Quantize               X                             dtype, scale, zero_point, axis (None: per tensor)
+Dequantize             X                             scale, zero_point, axis; gives fp32
+Requantize             X (int32)                     dtype, multiplier (float32), zero_point, axis:
+                                                     clip(rint(float32(X) * multiplier) + zero_point)
+RequantizeShift        X (int32)                     shift: clip((X + 2^(shift-1)) >> shift, -128, 127), int8
+Bias                   X, B[C]                       axis: X + B along it (fp32 or int32)
+=====================  ============================  =========================================================
+
+``scale``, ``multiplier``: float32 arrays, 0-d or one value per slice of ``axis``; ``zero_point``: int or
+array likewise.
+
+What is not in the table, or is in it but breaks its form (cubic Resize, MaxPool with Indices, 4-bit tensors),
+is a *foreign* node for the host: ``op`` is ``'onnx::' + op_type`` when the name is in the table and
+``op_type`` itself otherwise; ``inputs`` and ``attrs`` are those of the ONNX node, unchanged
+(``onnx.helper.get_attribute_value``; tensors as NumPy arrays), with ``attrs['domain']`` when it is not the
+default one. See ``foreign``.
+"""
+
+from __future__ import annotations
+
+from accelsim.workload.ops import (
+    alias,
+    binary,
+    conv,
+    elementwise,
+    matmul,
+    move,
+    normalise,
+    pool,
+    quantise,
+    reduce,
+    resize,
+)
+from accelsim.workload.ops.base import REGISTRY, Gemm, Op, Work, find, get
+
+__all__ = [
+    "REGISTRY", "Gemm", "Op", "Work", "alias", "binary", "conv", "elementwise", "find", "get", "matmul",
+    "move", "normalise", "pool", "quantise", "reduce", "resize",
+]  # fmt: skip

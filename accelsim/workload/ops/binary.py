@@ -1,0 +1,117 @@
+"""Elementwise ops of two or more inputs, with NumPy broadcasting; one operation per result and step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem
+from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.ops.base import Op, Work, register
+from accelsim.workload.ops.values import Infers, Ins, Values, array, broadcast, tensor
+
+Pair = Callable[[Array, Array], Array]
+
+
+def _divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.asarray(np.divide(a, b))
+    quotient = a // b
+    return np.asarray(quotient + ((a % b != 0) & ((a < 0) != (b < 0))))  # truncates, as C and ONNX do
+
+
+def _power(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.asarray(np.power(a, b.astype(a.dtype)))
+    return np.power(a.astype(np.float64), b).astype(a.dtype)
+
+
+def _prelu(x: Array, slope: Array) -> Array:
+    return np.where(x >= 0, x, x * slope)
+
+
+# op: (operations per element, kernel)
+_ARITHMETIC: dict[str, tuple[int, Pair]] = {
+    "Add": (1, np.add),
+    "Sub": (1, np.subtract),
+    "Mul": (1, np.multiply),
+    "Div": (1, _divide),
+    "Pow": (1, _power),
+    "PRelu": (2, _prelu),
+}
+_TO_BOOL: dict[str, Pair] = {
+    "Equal": np.equal,
+    "Less": np.less,
+    "Greater": np.greater,
+    "LessOrEqual": np.less_equal,
+    "GreaterOrEqual": np.greater_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+}
+_VARIADIC: dict[str, Pair] = {"Min": np.minimum, "Max": np.maximum, "Sum": np.add, "Mean": np.add}
+
+
+def _common(node: Node, ins: Ins) -> Infers:
+    """Broadcast shape and the one format of all inputs (Pow: that of the base)."""
+    tensors = [tensor(node, ins, index) for index in range(len(ins))]
+    formats = sorted({item.dtype for item in tensors})
+    if len(formats) > 1 and node.op != "Pow":
+        raise ModelError(Problem(f"inputs of {node.op} have formats {', '.join(formats)}", node.name, "one"))
+    return [(broadcast(node, [item.shape for item in tensors]), tensors[0].dtype)]
+
+
+def _to_bool(node: Node, ins: Ins) -> Infers:
+    return [(_common(node, ins)[0][0], "bool")]
+
+
+def _register_pair(name: str, count: int, compute: Pair, infer: Callable[[Node, Ins], Infers]) -> None:
+    def kernel(node: Node, values: Values) -> list[Array]:
+        with np.errstate(all="ignore"):
+            return [np.asarray(compute(array(values, 0), array(values, 1)))]
+
+    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+        return Work(ops=count * outs[0].elements)
+
+    register(Op(name, "elementwise", infer, kernel, work))
+
+
+def _register_variadic(name: str, compute: Pair) -> None:
+    def kernel(node: Node, values: Values) -> list[Array]:
+        arrays = [array(values, index) for index in range(len(values))]
+        with np.errstate(all="ignore"):
+            total = reduce(compute, arrays)
+            if name == "Mean":
+                total = np.asarray(total / total.dtype.type(len(arrays)), total.dtype)
+        return [total]
+
+    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+        return Work(ops=(len(ins) - 1 + (name == "Mean")) * outs[0].elements)  # n - 1 steps, Mean divides
+
+    register(Op(name, "elementwise", _common, kernel, work))
+
+
+for _name, (_count, _compute) in _ARITHMETIC.items():
+    _register_pair(_name, _count, _compute, _common)
+for _name, _compute in _TO_BOOL.items():
+    _register_pair(_name, 1, _compute, _to_bool)
+for _name, _compute in _VARIADIC.items():
+    _register_variadic(_name, _compute)
+
+
+def _where_infer(node: Node, ins: Ins) -> Infers:
+    x = tensor(node, ins, 1)
+    return [(broadcast(node, [tensor(node, ins, index).shape for index in range(3)]), x.dtype)]
+
+
+def _where(node: Node, values: Values) -> list[Array]:
+    return [np.where(array(values, 0), array(values, 1), array(values, 2))]
+
+
+def _where_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    return Work(ops=outs[0].elements)  # one select each
+
+
+register(Op("Where", "elementwise", _where_infer, _where, _where_work))

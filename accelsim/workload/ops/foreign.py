@@ -1,0 +1,97 @@
+"""Ops outside the registry: one ONNX node at a time, through the reference implementation of onnx.
+
+They only ever run on the host. A foreign node keeps the inputs and attributes of its ONNX node (see the
+package page).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem
+from accelsim.workload.graph import Array, Node
+
+PREFIX = "onnx::"
+"""Marks a foreign node whose op type is also in the registry, but in another form."""
+
+_LOADERS = {
+    "": "onnx.reference.ops",
+    "ai.onnx.ml": "onnx.reference.ops.aionnxml",
+    "ai.onnx.preview": "onnx.reference.ops.aionnx_preview",
+    "ai.onnx.preview.training": "onnx.reference.ops.aionnx_preview_training",
+}
+"""Domain -> the module that implements it."""
+
+_WITH_SUBGRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+def op_type(node: Node) -> str:
+    """The ONNX op type of a foreign node."""
+    return node.op.removeprefix(PREFIX)
+
+
+def knows(op: str, domain: str, opset: int) -> bool:
+    """Whether the host kernel can evaluate ``op`` of ``domain`` ('' is ONNX) at ``opset``.
+
+    Control flow is refused: its bodies read tensors of the graph around them.
+    """
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import RuntimeContextError
+
+    if op in _WITH_SUBGRAPHS or domain not in _LOADERS:
+        return False
+    options = {} if domain else {"evaluator_cls": ReferenceEvaluator}
+    try:
+        import_module(_LOADERS[domain]).load_op(domain, op, opset, **options)
+    except RuntimeContextError:  # defined by other ops, once the types of its inputs are known
+        return True
+    except Exception:  # onnx raises a different type for each reason: no such op, no such version
+        return False
+    return True
+
+
+def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[Array]:
+    """Outputs of one foreign node; ``values`` are those of its inputs, None where absent.
+
+    Raises ModelError naming node, op and opset when the op is unknown or its evaluation fails.
+    """
+    if not knows(op_type(node), node.attrs.get("domain", ""), opset):
+        raise ModelError(Problem(f"no kernel knows op {op_type(node)} of opset {opset}", node.name))
+    feeds = {f"i{index}": value for index, value in enumerate(values) if value is not None}
+    try:
+        with np.errstate(all="ignore"):
+            results = _session(node, opset, values).run(None, feeds)
+    except Exception as error:  # whatever the reference implementation of this op throws at us
+        raise ModelError(Problem(f"{op_type(node)} of opset {opset} failed: {error}", node.name)) from error
+    return [np.asarray(result) for result in results]
+
+
+def _session(node: Node, opset: int, values: list[Array | None]) -> Any:
+    from onnx import TensorProto, helper
+    from onnx.defs import onnx_opset_version
+    from onnx.reference import ReferenceEvaluator
+
+    domain = node.attrs.get("domain", "")
+    inputs = [f"i{index}" if value is not None else "" for index, value in enumerate(values)]
+    outputs = [f"o{index}" if name else "" for index, name in enumerate(node.outputs)]
+    attributes = {key: _attribute(value) for key, value in node.attrs.items() if key != "domain"}
+    proto = helper.make_node(op_type(node), inputs, outputs, domain=domain, **attributes)
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in zip(inputs, values, strict=True)
+        if value is not None
+    ]
+    made = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in outputs if name]
+    graph = helper.make_graph([proto], "foreign", given, made)
+    versions = {"": opset} if domain == "" else {"": onnx_opset_version(), domain: opset}
+    opsets = [helper.make_opsetid(*item) for item in versions.items()]
+    return ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
+
+
+def _attribute(value: Any) -> Any:
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value

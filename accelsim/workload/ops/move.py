@@ -1,0 +1,190 @@
+"""Ops that copy without arithmetic: concat, split, slice, gather, transpose, pad, expand, tile, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from accelsim.workload.graph import Array, Node
+from accelsim.workload.ops.base import Op, Shape, register
+from accelsim.workload.ops.values import Infers, Ins, Values, array, broadcast, no_work, require, tensor
+
+Rule = Callable[[Node, Ins], Infers]
+Kernel = Callable[[Node, Values], list[Array]]
+
+
+def _one(rule: Callable[[Node, Shape], Shape]) -> Rule:
+    """Shape rule of an op of one input and one output."""
+
+    def infer(node: Node, ins: Ins) -> Infers:
+        x = tensor(node, ins, 0)
+        return [(rule(node, x.shape), x.dtype)]
+
+    return infer
+
+
+def _register(name: str, infer: Rule, kernel: Kernel) -> None:
+    register(Op(name, "move", infer, kernel, no_work))
+
+
+def _concat_infer(node: Node, ins: Ins) -> Infers:
+    axis, parts = node.attrs["axis"], [tensor(node, ins, index) for index in range(len(ins))]
+    first = parts[0]
+    for part in parts[1:]:
+        alike = len(part.shape) == len(first.shape) and all(
+            a == b for i, (a, b) in enumerate(zip(part.shape, first.shape, strict=True)) if i != axis
+        )
+        require(alike, node, f"cannot join {list(first.shape)} and {list(part.shape)} along axis {axis}")
+    total = sum(part.shape[axis] for part in parts)
+    return [((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)]
+
+
+def _concat(node: Node, values: Values) -> list[Array]:
+    return [np.concatenate([array(values, i) for i in range(len(values))], axis=node.attrs["axis"])]
+
+
+_register("Concat", _concat_infer, _concat)
+
+
+def _split_infer(node: Node, ins: Ins) -> Infers:
+    x, axis, sizes = tensor(node, ins, 0), node.attrs["axis"], node.attrs["split"]
+    require(sum(sizes) == x.shape[axis], node, f"split {list(sizes)} of {x.shape[axis]}")
+    return [((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes]
+
+
+def _split(node: Node, values: Values) -> list[Array]:
+    cuts = np.cumsum(node.attrs["split"])[:-1]
+    return list(np.split(array(values, 0), cuts, axis=node.attrs["axis"]))
+
+
+_register("Split", _split_infer, _split)
+
+
+def _slices(node: Node, shape: Shape) -> tuple[slice, ...]:
+    """Slices by ONNX's clamping: as Python's, except that a negative step may run past element 0."""
+    cuts = [slice(None)] * len(shape)
+    a = node.attrs
+    for axis, start, end, step in zip(a["axes"], a["starts"], a["ends"], a["steps"], strict=True):
+        size = shape[axis]
+        start, end = (value + size if value < 0 else value for value in (start, end))
+        if step > 0:
+            cuts[axis] = slice(min(max(start, 0), size), min(max(end, 0), size), step)
+        else:
+            start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+            cuts[axis] = slice(start, None if end < 0 else end, step)
+    return tuple(cuts)
+
+
+def _slice_shape(node: Node, shape: Shape) -> Shape:
+    return tuple(
+        len(range(*cut.indices(size))) for cut, size in zip(_slices(node, shape), shape, strict=True)
+    )
+
+
+def _slice(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    return [x[_slices(node, x.shape)]]
+
+
+_register("Slice", _one(_slice_shape), _slice)
+
+
+def _gather_infer(node: Node, ins: Ins) -> Infers:
+    x, indices, axis = tensor(node, ins, 0), tensor(node, ins, 1), node.attrs["axis"]
+    return [((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)]
+
+
+def _gather(node: Node, values: Values) -> list[Array]:
+    return [np.asarray(np.take(array(values, 0), array(values, 1), axis=node.attrs["axis"]))]
+
+
+_register("Gather", _gather_infer, _gather)
+
+
+def _transpose(node: Node, values: Values) -> list[Array]:
+    return [np.ascontiguousarray(np.transpose(array(values, 0), node.attrs["perm"]))]
+
+
+_register(
+    "Transpose", _one(lambda node, shape: tuple(shape[axis] for axis in node.attrs["perm"])), _transpose
+)
+
+
+def _pad_shape(node: Node, shape: Shape) -> Shape:
+    pads = node.attrs["pads"]
+    require(len(pads) == 2 * len(shape), node, f"pads {list(pads)}", f"{2 * len(shape)} of them")
+    return tuple(n + pads[i] + pads[i + len(shape)] for i, n in enumerate(shape))
+
+
+def _pad(node: Node, values: Values) -> list[Array]:
+    x, pads, mode = array(values, 0), node.attrs["pads"], node.attrs["mode"]
+    before, after = pads[: x.ndim], pads[x.ndim :]
+    cuts = tuple(slice(max(-b, 0), n - max(-a, 0)) for b, a, n in zip(before, after, x.shape, strict=True))
+    widths = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
+    if mode == "constant":
+        return [np.pad(x[cuts], widths, constant_values=x.dtype.type(node.attrs["value"]))]
+    return [np.pad(x[cuts], widths, mode=mode)]
+
+
+_register("Pad", _one(_pad_shape), _pad)
+
+
+def _expand_shape(node: Node, shape: Shape) -> Shape:
+    return broadcast(node, [shape, tuple(node.attrs["shape"])])
+
+
+def _expand(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    return [np.ascontiguousarray(np.broadcast_to(x, _expand_shape(node, x.shape)))]
+
+
+_register("Expand", _one(_expand_shape), _expand)
+
+
+def _tile_shape(node: Node, shape: Shape) -> Shape:
+    return tuple(n * times for n, times in zip(shape, node.attrs["repeats"], strict=True))
+
+
+def _tile(node: Node, values: Values) -> list[Array]:
+    return [np.tile(array(values, 0), tuple(node.attrs["repeats"]))]
+
+
+_register("Tile", _one(_tile_shape), _tile)
+
+
+def _to_space_shape(node: Node, shape: Shape) -> Shape:
+    n, c, h, w = shape
+    block = node.attrs["blocksize"]
+    require(c % block**2 == 0, node, f"{c} channels", f"a multiple of {block**2}")
+    return n, c // block**2, h * block, w * block
+
+
+def _to_space(node: Node, values: Values) -> list[Array]:
+    x, block = array(values, 0), node.attrs["blocksize"]
+    n, c, h, w = x.shape
+    if node.attrs["mode"] == "CRD":
+        parts = x.reshape(n, c // block**2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    else:
+        parts = x.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    return [parts.reshape(_to_space_shape(node, x.shape))]
+
+
+_register("DepthToSpace", _one(_to_space_shape), _to_space)
+
+
+def _to_depth_shape(node: Node, shape: Shape) -> Shape:
+    n, c, h, w = shape
+    block = node.attrs["blocksize"]
+    require(h % block == 0 and w % block == 0, node, f"{h} x {w}", f"multiples of {block}")
+    return n, c * block**2, h // block, w // block
+
+
+def _to_depth(node: Node, values: Values) -> list[Array]:
+    x, block = array(values, 0), node.attrs["blocksize"]
+    n, c, h, w = x.shape
+    parts = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    return [parts.reshape(_to_depth_shape(node, x.shape))]
+
+
+_register("SpaceToDepth", _one(_to_depth_shape), _to_depth)

@@ -1,0 +1,137 @@
+"""Normalisations: batch (inference), LRN, softmax, layer, RMS, instance and group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.ops.base import Op, Work, register
+from accelsim.workload.ops.values import Ins, Values, array, optional, same
+
+Work3 = Callable[[Node, Ins, list[Tensor]], Work]
+
+
+def _per_element(count: int) -> Work3:
+    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+        return Work(ops=count * outs[0].elements)
+
+    return work
+
+
+def _channels(parameter: Array, rank: int) -> Array:
+    return parameter.reshape(-1, *[1] * (rank - 2))
+
+
+def _batch(node: Node, values: Values) -> list[Array]:
+    x, scale, bias, mean, var = (array(values, index) for index in range(5))
+    factor = scale / np.sqrt(var + scale.dtype.type(node.attrs["epsilon"]))
+    shift = bias - mean * factor
+    y = x * _channels(factor, x.ndim)
+    y += _channels(shift, x.ndim)
+    return [np.asarray(y, x.dtype)]
+
+
+# the four parameters fold into one factor and one shift: multiply, add
+register(Op("BatchNormalization", "normalise", same, _batch, _per_element(2)))
+
+
+def _lrn(node: Node, values: Values) -> list[Array]:
+    x, size = array(values, 0), node.attrs["size"]
+    before, channels = (size - 1) // 2, x.shape[1]
+    squares = np.zeros((x.shape[0], channels + size - 1, *x.shape[2:]), x.dtype)
+    np.multiply(x, x, out=squares[:, before : before + channels])
+    total = squares[:, :channels].copy()
+    for shift in range(1, size):
+        total += squares[:, shift : shift + channels]
+    return [
+        np.asarray(
+            x / (node.attrs["bias"] + node.attrs["alpha"] / size * total) ** node.attrs["beta"], x.dtype
+        )
+    ]
+
+
+def _lrn_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    # square, size - 1 additions, multiply, add, power, divide
+    return Work(ops=outs[0].elements * (node.attrs["size"] + 4))
+
+
+register(Op("LRN", "normalise", same, _lrn, _lrn_work))
+
+
+def _soft(x: Array, axis: int, log: bool) -> Array:
+    shifted = x - x.max(axis=axis, keepdims=True)
+    powers = np.exp(shifted)
+    total = powers.sum(axis=axis, keepdims=True)
+    return np.asarray(shifted - np.log(total) if log else powers / total)
+
+
+def _softmax(log: bool) -> Callable[[Node, Values], list[Array]]:
+    def kernel(node: Node, values: Values) -> list[Array]:
+        x = array(values, 0)
+        first = node.attrs.get("flatten_from")
+        with np.errstate(all="ignore"):
+            if first is None:
+                return [_soft(x, node.attrs["axis"], log)]
+            rows = int(np.prod(x.shape[:first], dtype=np.int64))
+            return [_soft(x.reshape(rows, -1), 1, log).reshape(x.shape)]
+
+    return kernel
+
+
+# maximum, subtract, exp, sum, divide (log: subtract); the one logarithm per row is not counted
+register(Op("Softmax", "normalise", same, _softmax(False), _per_element(5)))
+register(Op("LogSoftmax", "normalise", same, _softmax(True), _per_element(5)))
+
+
+def _standard(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) over ``axes``; two passes, so that nothing cancels."""
+    centred = x - x.mean(axis=axes, keepdims=True)
+    variance = np.mean(centred * centred, axis=axes, keepdims=True)
+    return np.asarray(centred / np.sqrt(variance + x.dtype.type(epsilon)))
+
+
+def _from_axis(node: Node, x: Array) -> tuple[int, ...]:
+    return tuple(range(node.attrs["axis"], x.ndim))
+
+
+def _affine(y: Array, scale: Array, bias: Array | None) -> list[Array]:
+    y *= scale
+    if bias is not None:
+        y += bias
+    return [y]
+
+
+def _layer(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    y = _standard(x, _from_axis(node, x), node.attrs["epsilon"])
+    return _affine(y, array(values, 1), optional(values, 2))
+
+
+def _rms(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    mean_square = np.mean(x * x, axis=_from_axis(node, x), keepdims=True)
+    return _affine(x / np.sqrt(mean_square + x.dtype.type(node.attrs["epsilon"])), array(values, 1), None)
+
+
+def _instance(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    y = _standard(x, tuple(range(2, x.ndim)), node.attrs["epsilon"])
+    return _affine(y, _channels(array(values, 1), x.ndim), _channels(array(values, 2), x.ndim))
+
+
+def _group(node: Node, values: Values) -> list[Array]:
+    x, groups = array(values, 0), node.attrs["num_groups"]
+    grouped = x.reshape(x.shape[0], groups, -1)
+    y = _standard(grouped, (2,), node.attrs["epsilon"]).reshape(x.shape)
+    # opset 18 gives one scale per group, opset 21 one per channel
+    scale, bias = (np.repeat(p, x.shape[1] // p.size) for p in (array(values, 1), array(values, 2)))
+    return _affine(y, _channels(scale, x.ndim), _channels(bias, x.ndim))
+
+
+# sum, subtract, square, sum, divide, scale, add; without a mean: square, sum, divide, scale
+register(Op("LayerNormalization", "normalise", same, _layer, _per_element(7)))
+register(Op("InstanceNormalization", "normalise", same, _instance, _per_element(7)))
+register(Op("GroupNormalization", "normalise", same, _group, _per_element(7)))
+register(Op("RMSNormalization", "normalise", same, _rms, _per_element(4)))

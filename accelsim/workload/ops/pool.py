@@ -1,0 +1,99 @@
+"""Pools: a running maximum or sum over the kernel offsets, so no array of windows is ever made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.ops.base import Op, Work, register
+from accelsim.workload.ops.values import Infers, Ins, Values, array, require, tensor
+from accelsim.workload.ops.window import Window, padded, view, window_of
+
+
+def _infer(node: Node, ins: Ins) -> Infers:
+    x = tensor(node, ins, 0)
+    require(len(x.shape) >= 3, node, f"input of shape {list(x.shape)}", "[N, C, *spatial]")
+    return [((*x.shape[:2], *window_of(node, x.shape[2:]).out), x.dtype)]
+
+
+def _lowest(x: Array) -> float:
+    """What a maximum starts from: the lowest finite number (all of a window may be padding)."""
+    return float(np.finfo(x.dtype).min) if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
+
+
+def _running(frame: Array, window: Window, step: Callable[..., Array]) -> Array:
+    """Fold ``step`` (np.maximum or np.add) over what each kernel offset sees."""
+    total: Array | None = None
+    for offset in window.offsets():
+        seen = view(frame, window, offset)
+        if total is None:
+            total = seen.copy()
+        else:
+            step(total, seen, out=total)
+    assert total is not None
+    return total
+
+
+def _max_pool(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    window = window_of(node, x.shape[2:])
+    return [_running(padded(x, window, _lowest(x)), window, np.maximum)]
+
+
+def _average_pool(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    window = window_of(node, x.shape[2:])
+    total = _running(padded(x, window), window, np.add)
+    return [total / _counts(window, bool(node.attrs["count_include_pad"])).astype(x.dtype)]
+
+
+def _counts(window: Window, include_pad: bool) -> Array:
+    """Elements that each window averages, [*out]: inside the input, or inside the padded input."""
+    result: Array = np.ones((), np.int64)
+    for axis, size in enumerate(window.size):
+        start = np.arange(window.out[axis]) * window.stride[axis]
+        taps = np.arange(window.kernel[axis]) * window.dilation[axis]
+        seen = start[:, None] + taps[None, :]
+        low = 0 if include_pad else window.before[axis]
+        high = window.before[axis] + size + (window.after[axis] if include_pad else 0)
+        inside = ((seen >= low) & (seen < high)).sum(axis=1)
+        result = result[..., None] * inside
+    return np.maximum(result, 1)
+
+
+def _pool_work(extra: int) -> Callable[[Node, Ins, list[Tensor]], Work]:
+    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+        # kernel - 1 comparisons or additions per result, and for the average one division
+        return Work(ops=outs[0].elements * (prod(node.attrs["kernel_shape"]) - 1 + extra))
+
+    return work
+
+
+register(Op("MaxPool", "pool", _infer, _max_pool, _pool_work(0)))
+register(Op("AveragePool", "pool", _infer, _average_pool, _pool_work(1)))
+
+
+def _global_infer(node: Node, ins: Ins) -> Infers:
+    x = tensor(node, ins, 0)
+    require(len(x.shape) >= 3, node, f"input of shape {list(x.shape)}", "[N, C, *spatial]")
+    return [((*x.shape[:2], *[1] * (len(x.shape) - 2)), x.dtype)]
+
+
+def _global_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    # one comparison or addition per input element after the first; the division counts for that one
+    return Work(ops=tensor(node, ins, 0).elements)
+
+
+def _global(reduce: Callable[..., Array]) -> Callable[[Node, Values], list[Array]]:
+    def kernel(node: Node, values: Values) -> list[Array]:
+        x = array(values, 0)
+        return [np.asarray(reduce(x, axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)]
+
+    return kernel
+
+
+register(Op("GlobalAveragePool", "pool", _global_infer, _global(np.mean), _global_work))
+register(Op("GlobalMaxPool", "pool", _global_infer, _global(np.max), _global_work))

@@ -1,0 +1,75 @@
+"""Quantise, dequantise, requantise and bias of an accumulator, by the arithmetic of ``formats.integer``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.formats import integer
+from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.ops.base import Op, Work, register
+from accelsim.workload.ops.values import Infers, Ins, Values, array, require, same, tensor
+
+
+def _to_dtype(node: Node, ins: Ins) -> Infers:
+    return [(tensor(node, ins, 0).shape, node.attrs["dtype"])]
+
+
+def _to_float(node: Node, ins: Ins) -> Infers:
+    return [(tensor(node, ins, 0).shape, "fp32")]
+
+
+def _to_int8(node: Node, ins: Ins) -> Infers:
+    return [(tensor(node, ins, 0).shape, "int8")]
+
+
+def _quantise(node: Node, values: Values) -> list[Array]:
+    a = node.attrs
+    return [integer.quantise(array(values, 0), a["scale"], a["dtype"], a["zero_point"], a["axis"])]
+
+
+def _dequantise(node: Node, values: Values) -> list[Array]:
+    a = node.attrs
+    return [integer.dequantise(array(values, 0), a["scale"], a["zero_point"], a["axis"])]
+
+
+def _requantise(node: Node, values: Values) -> list[Array]:
+    a = node.attrs
+    return [integer.requantise(array(values, 0), a["multiplier"], a["dtype"], a["zero_point"], a["axis"])]
+
+
+def _shift(node: Node, values: Values) -> list[Array]:
+    """clip((x + 2^(shift-1)) >> shift, -128, 127): an arithmetic shift that rounds half up; shift 0 only clips."""
+    x, shift = array(values, 0).astype(np.int64), int(node.attrs["shift"])
+    half = 1 << (shift - 1) if shift else 0
+    return [np.clip((x + half) >> shift, -128, 127).astype(np.int8)]
+
+
+def _quantise_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    return Work(ops=4 * outs[0].elements)  # scale, round, add the zero point, clip
+
+
+def _dequantise_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    return Work(ops=2 * outs[0].elements)  # subtract the zero point, scale
+
+
+def _bias_infer(node: Node, ins: Ins) -> Infers:
+    x, bias = tensor(node, ins, 0), tensor(node, ins, 1)
+    want = (x.shape[node.attrs["axis"]],)
+    require(bias.shape == want, node, f"bias of shape {list(bias.shape)}", str(list(want)))
+    return same(node, ins)
+
+
+def _bias(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    return [np.asarray(x + integer.along(array(values, 1), x.ndim, node.attrs["axis"]), x.dtype)]
+
+
+def _bias_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    return Work(ops=outs[0].elements)  # one addition each
+
+
+register(Op("Quantize", "quantise", _to_dtype, _quantise, _quantise_work))
+register(Op("Requantize", "quantise", _to_dtype, _requantise, _quantise_work))
+register(Op("RequantizeShift", "quantise", _to_int8, _shift, _quantise_work))
+register(Op("Dequantize", "quantise", _to_float, _dequantise, _dequantise_work))
+register(Op("Bias", "elementwise", _bias_infer, _bias, _bias_work))

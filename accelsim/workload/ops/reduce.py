@@ -1,0 +1,90 @@
+"""Reductions over axes: one operation per input element and step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.ops.base import Op, Shape, Work, register
+from accelsim.workload.ops.values import Infers, Ins, Values, array, require, tensor
+
+Reduce = Callable[..., Array]
+
+
+def _sum_squares(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
+    return np.asarray(np.sum(x * x, axis=axis, keepdims=keepdims))
+
+
+def _l1(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
+    return np.asarray(np.sum(np.abs(x), axis=axis, keepdims=keepdims))
+
+
+def _l2(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
+    return np.sqrt(_sum_squares(x, axis, keepdims))
+
+
+# op: (operations per input element, kernel)
+_REDUCE: dict[str, tuple[int, Reduce]] = {
+    "ReduceMean": (1, np.mean),
+    "ReduceSum": (1, np.sum),
+    "ReduceMax": (1, np.max),
+    "ReduceMin": (1, np.min),
+    "ReduceProd": (1, np.prod),
+    "ReduceL1": (2, _l1),
+    "ReduceL2": (2, _l2),
+    "ReduceSumSquare": (2, _sum_squares),
+}
+
+
+def _shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    if keepdims:
+        return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+    return tuple(extent for axis, extent in enumerate(shape) if axis not in axes)
+
+
+def _infer(node: Node, ins: Ins) -> Infers:
+    x, axes = tensor(node, ins, 0), tuple(node.attrs["axes"])
+    require(all(0 <= axis < len(x.shape) for axis in axes), node, f"axes {list(axes)} of {list(x.shape)}")
+    return [(_shape(x.shape, axes, bool(node.attrs["keepdims"])), x.dtype)]
+
+
+def _register(name: str, count: int, reduce: Reduce) -> None:
+    def kernel(node: Node, values: Values) -> list[Array]:
+        x = array(values, 0)
+        with np.errstate(all="ignore"):
+            y = reduce(x, axis=tuple(node.attrs["axes"]), keepdims=bool(node.attrs["keepdims"]))
+        return [np.asarray(y, x.dtype)]
+
+    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+        return Work(ops=count * tensor(node, ins, 0).elements)
+
+    register(Op(name, "reduce", _infer, kernel, work))
+
+
+for _name, (_count, _reduce) in _REDUCE.items():
+    _register(_name, _count, _reduce)
+
+
+def _arg_infer(node: Node, ins: Ins) -> Infers:
+    x = tensor(node, ins, 0)
+    return [(_shape(x.shape, (node.attrs["axis"],), bool(node.attrs["keepdims"])), "int64")]
+
+
+def _arg_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    return Work(ops=tensor(node, ins, 0).elements)  # one comparison per input element
+
+
+def _arg(find: Reduce) -> Callable[[Node, Values], list[Array]]:
+    def kernel(node: Node, values: Values) -> list[Array]:
+        x, axis = array(values, 0), node.attrs["axis"]
+        last = bool(node.attrs.get("select_last_index", 0))
+        found = find(np.flip(x, axis) if last else x, axis=axis, keepdims=bool(node.attrs["keepdims"]))
+        return [np.asarray(x.shape[axis] - 1 - found if last else found, np.int64)]
+
+    return kernel
+
+
+register(Op("ArgMax", "reduce", _arg_infer, _arg(np.argmax), _arg_work))
+register(Op("ArgMin", "reduce", _arg_infer, _arg(np.argmin), _arg_work))

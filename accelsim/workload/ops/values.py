@@ -1,0 +1,92 @@
+"""Containers of values, and small helpers that every family of ops shares."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem
+from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.ops.base import Shape, Work
+
+Ins = list[Tensor | None]
+Values = list[Array | None]
+Infers = list[tuple[Shape, str]]
+
+CONTAINERS: dict[str, type[Any]] = {
+    "fp64": np.float64, "fp32": np.float32, "fp16": np.float32, "bf16": np.float32, "int64": np.int64,
+    "int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "uint16": np.uint16,
+    "uint32": np.uint32, "uint64": np.uint64, "bool": np.bool_, "string": np.object_,
+}  # fmt: skip
+"""NumPy type in which the kernels hold the values of each tensor format."""
+
+INTEGER_OPERANDS = frozenset({"int8", "uint8", "int16", "uint16"})
+"""Operand formats of an integer matrix product; its result is int32."""
+
+
+def contain(value: Array, dtype: str) -> Array:
+    """``value`` in the container of ``dtype``, rounded to the format where that is narrower (nearest even).
+
+    Values that are already right are returned as they are, not copied.
+    """
+    if dtype == "fp16":
+        with np.errstate(over="ignore"):
+            return np.asarray(value, np.float16).astype(np.float32)
+    if dtype == "bf16":
+        import ml_dtypes
+
+        return np.asarray(value).astype(ml_dtypes.bfloat16).astype(np.float32)
+    return np.asarray(value, CONTAINERS[dtype])
+
+
+def tensor(node: Node, ins: Ins, index: int) -> Tensor:
+    """Input ``index``, which must be there; ModelError naming the node when it is not."""
+    found = ins[index] if index < len(ins) else None
+    if found is None:
+        raise ModelError(Problem(f"input {index} of {node.op} is missing", node.name))
+    return found
+
+
+def array(values: Values, index: int) -> Array:
+    """The values of input ``index``, which must be there."""
+    found = values[index]
+    assert found is not None, f"input {index} is absent"
+    return found
+
+
+def optional(values: Values, index: int) -> Array | None:
+    """The values of input ``index``, or None when it is absent."""
+    return values[index] if index < len(values) else None
+
+
+def broadcast(node: Node, shapes: list[Shape]) -> Shape:
+    """The common shape of ``shapes`` by NumPy's rules; ModelError naming the node when there is none."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        text = " and ".join(str(list(shape)) for shape in shapes)
+        raise ModelError(Problem(f"shapes {text} do not broadcast", node.name)) from None
+
+
+def require(condition: bool, node: Node, what: str, expected: str = "") -> None:
+    """ModelError that names the node when ``condition`` does not hold."""
+    if not condition:
+        raise ModelError(Problem(what, node.name, expected))
+
+
+def same(node: Node, ins: Ins) -> Infers:
+    """Shape rule: one output, shape and format of input 0."""
+    x = tensor(node, ins, 0)
+    return [(x.shape, x.dtype)]
+
+
+def no_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    """Work of ops that compute nothing."""
+    return Work()
+
+
+def size(shape: Shape) -> int:
+    """Number of elements of ``shape``."""
+    return prod(shape)

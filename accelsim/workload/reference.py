@@ -1,0 +1,94 @@
+"""An outside implementation runs the same graph on the same values: ONNX Runtime, or ONNX's reference
+evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.errors import UsageError
+from accelsim.workload.foreign_shapes import stored
+from accelsim.workload.graph import Array, Graph
+from accelsim.workload.onnx_export import export_onnx
+from accelsim.workload.ops.values import contain
+
+
+class Reference(NamedTuple):
+    """Values by tensor name, in graph order, and who computed them ('onnxruntime 1.20.0')."""
+
+    values: dict[str, Array]
+    by: str
+
+
+class Difference(NamedTuple):
+    """How far one tensor is from the reference: max |a - b|, and that over max |b|."""
+
+    tensor: str
+    max_abs: float
+    relative: float
+
+
+def reference_outputs(graph: Graph, feeds: Mapping[str, Array], every_tensor: bool = False) -> Reference:
+    """Outputs of ``graph`` on ``feeds`` by ONNX Runtime when it is installed, else by ``onnx.reference``.
+
+    With ``every_tensor`` the result of every node, and then without graph optimisations (which fuse tensors
+    away). One thread, so that sums are taken in a repeatable order. Raises ModelError when the graph cannot
+    be exported.
+    """
+    missing = [name for name in graph.inputs if name not in feeds]
+    if missing:
+        raise UsageError(f"no values for input {', '.join(missing)}")
+    model = export_onnx(graph, every_tensor)
+    given = {name: stored(np.asarray(feeds[name]), graph.tensors[name].dtype) for name in graph.inputs}
+    run = _onnxruntime if find_spec("onnxruntime") else _onnx_reference
+    values, by = run(model, given, every_tensor)
+    return Reference({name: contain(value, graph.tensors[name].dtype) for name, value in values.items()}, by)
+
+
+def compare(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> list[Difference]:
+    """Differences of the tensors that both have, in the order of ``theirs``.
+
+    The relative error is max |a - b| / max |b| over the whole tensor; infinite where the shapes differ, where
+    only one is not a number, or where b is zero and a is not.
+    """
+    return [_difference(name, ours[name], value) for name, value in theirs.items() if name in ours]
+
+
+def _difference(name: str, ours: Array, theirs: Array) -> Difference:
+    if ours.shape != theirs.shape:
+        return Difference(name, float("inf"), float("inf"))
+    if not theirs.size:
+        return Difference(name, 0.0, 0.0)
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        gaps = np.where(same, 0.0, np.abs(a - b))
+    gap = float(np.where(np.isnan(gaps), np.inf, gaps).max())
+    size = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
+    return Difference(name, gap, gap / size if size else (0.0 if gap == 0.0 else float("inf")))
+
+
+def _onnxruntime(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict[str, Array], str]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    if plain:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    names = [item.name for item in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True)), f"onnxruntime {onnxruntime.__version__}"
+
+
+def _onnx_reference(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict[str, Array], str]:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(model)
+    results = [np.asarray(value) for value in evaluator.run(None, feeds)]
+    return dict(zip(evaluator.output_names, results, strict=True)), f"onnx.reference {onnx.__version__}"

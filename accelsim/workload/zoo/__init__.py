@@ -1,0 +1,8 @@
+"""Models that come with the program: real networks from the ``onnx`` package and parametrised builders."""
+
+from __future__ import annotations
+
+from accelsim.workload.zoo import light, networks, transformer
+from accelsim.workload.zoo.entry import ZOO, Entry
+
+__all__ = ["ZOO", "Entry", "light", "networks", "transformer"]

@@ -1,0 +1,116 @@
+"""A graph, node by node, in canonical ops: shapes follow from the op registry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem
+from accelsim.workload.folding import Filled
+from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.workload.ops import base
+
+OPSET = 20
+"""Operator set that the graphs of the zoo are written for (the first one with Gelu)."""
+
+
+class Builder:
+    """Collects nodes and tensors; each method returns the name of the tensor that it made."""
+
+    def __init__(self, name: str) -> None:
+        self.graph = Graph(name, [], {}, [], [], OPSET)
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
+        """A graph input. ModelError when a size is not positive."""
+        if any(size < 1 for size in shape):
+            raise ModelError(
+                Problem(f"input {name!r} would have shape {list(shape)}", expected="positive sizes")
+            )
+        self.graph.inputs.append(name)
+        return self._add(Tensor(name, tuple(shape), dtype))
+
+    def weight(self, name: str, shape: Sequence[int]) -> str:
+        """A learnt parameter; zero until the graph is given seeded values."""
+        return self._add(Tensor(name, tuple(shape), source=Filled(tuple(shape), 0.0, "fp32")))
+
+    def constant(self, name: str, values: Array | float) -> str:
+        """A float32 constant that is not learnt."""
+        array = np.asarray(values, np.float32)
+        return self._add(Tensor(name, array.shape, data=array))
+
+    def op(self, op: str, inputs: Sequence[str], name: str, **attrs: Any) -> str:
+        """A node with one output, called ``name`` like its output."""
+        return self.ops(op, inputs, [name], name, **attrs)[0]
+
+    def ops(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attrs: Any
+    ) -> list[str]:
+        """A node with several outputs."""
+        node = Node(name, op, list(inputs), list(outputs), attrs)
+        shapes = base.get(op).infer(node, [self.graph.tensors[given] for given in inputs])
+        self.graph.nodes.append(node)
+        return [self._add(Tensor(out, *shape)) for out, shape in zip(outputs, shapes, strict=True)]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor made before."""
+        return self.graph.tensors[name].shape
+
+    def dense(self, x: str, features: int, name: str, relu: bool = False) -> str:
+        """Fully connected layer on x [rows, k]: x W^T + b, W [features, k]."""
+        weight = self.weight(f"{name}.weight", (features, self.shape(x)[-1]))
+        bias = self.weight(f"{name}.bias", (features,))
+        y = self.op("Gemm", [x, weight, bias], name, alpha=1.0, beta=1.0, transA=0, transB=1,
+                    a_zero_point=0, b_zero_point=0)  # fmt: skip
+        return self.op("Relu", [y], f"{name}.relu") if relu else y
+
+    def project(self, x: str, features: int, name: str) -> str:
+        """Linear layer on the last axis of x [..., k]: MatMul with W [k, features], then a bias."""
+        weight = self.weight(f"{name}.weight", (self.shape(x)[-1], features))
+        bias = self.weight(f"{name}.bias", (features,))
+        y = self.op("MatMul", [x, weight], f"{name}.product", a_zero_point=0, b_zero_point=0)
+        return self.op("Add", [y, bias], name)
+
+    def matmul(self, a: str, b: str, name: str) -> str:
+        """Product of two tensors."""
+        return self.op("MatMul", [a, b], name, a_zero_point=0, b_zero_point=0)
+
+    def conv(self, x: str, filters: int, kernel: int, name: str, **options: int) -> str:
+        """Square 2-D convolution on x [n, c, h, w]; options: stride=1, pad=0, group=1, bias=1."""
+        group, stride, pad = options.get("group", 1), options.get("stride", 1), options.get("pad", 0)
+        weight = self.weight(f"{name}.weight", (filters, self.shape(x)[1] // group, kernel, kernel))
+        inputs = [x, weight, *([self.weight(f"{name}.bias", (filters,))] if options.get("bias", 1) else [])]
+        window = {
+            "kernel_shape": [kernel] * 2,
+            "strides": [stride] * 2,
+            "pads": [pad] * 4,
+            "dilations": [1, 1],
+        }
+        return self.op("Conv", inputs, name, **window, group=group, a_zero_point=0, b_zero_point=0)
+
+    def max_pool(self, x: str, size: int, name: str) -> str:
+        """Max pooling over size x size, stride size."""
+        return self.op("MaxPool", [x], name, kernel_shape=[size] * 2, strides=[size] * 2, pads=[0] * 4,
+                       dilations=[1, 1], ceil_mode=0)  # fmt: skip
+
+    def batch_norm(self, x: str, name: str) -> str:
+        """Batch normalisation of inference on x [n, c, ...]."""
+        channels = self.shape(x)[1]
+        parts = [self.weight(f"{name}.{part}", (channels,)) for part in ("scale", "bias", "mean", "var")]
+        return self.op("BatchNormalization", [x, *parts], name, epsilon=1e-5)
+
+    def layer_norm(self, x: str, name: str) -> str:
+        """Layer normalisation over the last axis of x."""
+        size = self.shape(x)[-1:]
+        parts = [self.weight(f"{name}.scale", size), self.weight(f"{name}.bias", size)]
+        return self.op("LayerNormalization", [x, *parts], name, axis=len(self.shape(x)) - 1, epsilon=1e-5)
+
+    def finish(self, *outputs: str) -> Graph:
+        """The graph with these outputs."""
+        self.graph.outputs.extend(outputs)
+        return self.graph
+
+    def _add(self, tensor: Tensor) -> str:
+        self.graph.tensors[tensor.name] = tensor
+        return tensor.name

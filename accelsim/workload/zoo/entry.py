@@ -1,0 +1,37 @@
+"""A model of the zoo: what it is called, what can be varied, and what builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from accelsim.workload.graph import Graph
+
+Params = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model: ``build(batch, params)`` gives its graph, without seeded values where the model has none.
+
+    ``params`` are the parameters with their defaults, ``batch`` the default batch.
+    """
+
+    name: str
+    kind: str
+    description: str
+    build: Callable[[int, Params], Graph]
+    params: dict[str, int] = field(default_factory=dict)
+    batch: int = 1
+
+
+ZOO: dict[str, Entry] = {}
+"""Name -> model, in the order in which they are listed."""
+
+
+def register(entry: Entry) -> Entry:
+    """Add a model; a second one of the same name is an error."""
+    if entry.name in ZOO:
+        raise ValueError(f"model {entry.name!r} is registered twice")
+    ZOO[entry.name] = entry
+    return entry

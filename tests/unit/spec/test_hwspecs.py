@@ -1,0 +1,105 @@
+"""Every file that ships: valid, sourced, and equal to what its source says."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+from accelsim.spec import where
+from accelsim.spec.laws import derived_peak
+from accelsim.spec.load import KINDS, check, kind_of, list_chips, load_chip, show
+from accelsim.spec.names import VECTOR_FUNCTIONS
+from accelsim.workload import ops
+from accelsim.workload.ops.base import REGISTRY
+
+FILES = [(kind, path) for kind in KINDS for path in where.names(kind).values()]
+CHIPS = [summary.name for summary in list_chips()]
+
+
+def test_every_kind_has_files() -> None:
+    assert {kind for kind, _ in FILES} == set(KINDS)
+
+
+@pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda each: Path(each).stem)
+def test_file_is_right(kind: str, path: Path) -> None:
+    assert check(path) == []
+    assert kind_of(path) == kind
+    assert max(len(line) for line in path.read_text(encoding="utf-8").splitlines()) <= 140
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_shown_chip_reads_back_the_same(name: str, tmp_path: Path) -> None:
+    chip = load_chip(name)
+    assert chip.name == name
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(show(chip), encoding="utf-8")
+    assert load_chip(copy) == chip
+    assert show(load_chip(copy)) == show(chip)
+
+
+def test_a_file_elsewhere_is_known_by_its_keys(tmp_path: Path) -> None:
+    for kind, path in FILES:
+        copy = tmp_path / "some.yaml"
+        copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+        if "use:" not in copy.read_text(encoding="utf-8"):
+            assert kind_of(copy) == kind
+
+
+def test_list() -> None:
+    summaries = {summary.name: summary for summary in list_chips()}
+    assert list(summaries) == sorted(summaries)
+    assert summaries["tpu-v1"].peak == {"int8": 92e12}
+    assert not any(summary.problem for summary in summaries.values())
+
+
+def test_tpu_v1_is_that_of_the_paper() -> None:
+    """Jouppi et al., ISCA 2017: section 2 and Table 2."""
+    chip = load_chip("tpu-v1")
+    assert chip.matrix and chip.power and chip.host and chip.vector
+    assert (chip.matrix.rows, chip.matrix.cols, chip.clock) == (256, 256, 700_000_000)
+    assert isinstance(chip.clock, int)
+    assert {name: mac.cycles_per_row for name, mac in chip.matrix.formats.items()} == {
+        "int8": 1, "int8xint16": 2, "int16": 4,
+    }  # fmt: skip
+    assert chip.buffers["unified_buffer"].capacity == 24 * 2**20
+    assert chip.buffers["accumulators"].capacity == 4096 * 256 * 4
+    fifo = chip.buffers["weight_fifo"]
+    assert (fifo.slots, fifo.slot_capacity) == (4, 64 * 1024)
+    weights = chip.memories["ddr3"].memory
+    assert (weights.capacity, weights.bandwidth, weights.efficiency) == (8 * 2**30, 34e9, 1.0)
+    assert round(65536 / (weights.bandwidth * weights.channels) * chip.clock) == 1349
+    assert (chip.power.idle, chip.power.busy, chip.power.tdp) == (28, 40, 75)
+    assert chip.host.peak == {"fp32": 1.3e12, "int8": 2.6e12}
+    assert chip.host.memory.bandwidth * chip.host.memory.channels == 51e9
+    assert abs(derived_peak(chip, chip.matrix, "int8") / 92e12 - 1) < 0.01
+    assert chip.matrix.stationary_from == ["weights"]
+    assert not {"Softmax", "LRN", "Exp", "LayerNormalization"} & set(chip.vector.functions)
+
+
+def test_neuroncore_is_that_of_its_documentation() -> None:
+    chip = load_chip("neuroncore-v2")
+    assert chip.matrix and chip.vector
+    assert (chip.matrix.rows, chip.matrix.cols, chip.clock, chip.vector.clock) == (128, 128, 2.8e9, 1.12e9)
+    assert (chip.matrix.min_interval, chip.matrix.load_rows_per_clock) == (64, 4)
+    assert chip.matrix.formats["fp32"].cycles_per_row == 4
+    assert chip.buffers["sbuf"].capacity == 128 * 192 * 1024
+    assert chip.buffers["psum"].capacity == 128 * 16 * 1024
+
+
+def test_dae_edu_counts_one_beat_per_clock() -> None:
+    chip = load_chip("dae-edu")
+    memory = chip.memories["dram"].memory
+    assert memory.bandwidth == memory.beat * chip.clock
+    assert memory.latency * chip.clock == 10
+    assert chip.vector is None and chip.matrix and not chip.matrix.epilogue
+
+
+def test_a_spec_can_name_every_operator_that_is_no_matrix_product() -> None:
+    for module in pkgutil.iter_modules(ops.__path__):
+        importlib.import_module(f"{ops.__name__}.{module.name}")
+    nameable = {op.name for op in REGISTRY.values() if op.kind not in ("alias", "matrix")}
+    assert nameable == set(VECTOR_FUNCTIONS)
+    assert len(set(VECTOR_FUNCTIONS)) == len(VECTOR_FUNCTIONS)

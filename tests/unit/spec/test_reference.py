@@ -1,0 +1,57 @@
+"""docs/spec-reference.md and the JSON schema: made from the models, and in step with them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accelsim.spec.load import KINDS
+from accelsim.spec.schema import reference_markdown, schema
+
+PAGE = Path(__file__).parents[3] / "docs" / "spec-reference.md"
+
+
+def test_page_is_in_step() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference_markdown(), (
+        "run: python -m accelsim.spec.schema > docs/spec-reference.md"
+    )
+
+
+def test_every_field_says_what_it_is() -> None:
+    rows = [line for line in reference_markdown().splitlines() if line.startswith("| `")]
+    assert len(rows) > 80
+    assert [row for row in rows if row.split("|")[-2].strip() == ""] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_schema_has_every_field_and_knows_composition(kind: str) -> None:
+    made = schema(kind)
+    assert set(made["properties"]) == {"use", *KINDS[kind].model_fields}
+    assert made["additionalProperties"] is False
+    required = [name for name, field in KINDS[kind].model_fields.items() if field.is_required()]
+    assert made["anyOf"] == [{"required": required}, {"required": ["use"]}]
+
+
+def test_a_block_may_be_the_name_of_a_file() -> None:
+    memory = schema("chips")["$defs"]["Attachment"]["properties"]["memory"]
+    assert {"$ref": "#/$defs/Memory"} in memory["anyOf"]
+    assert any(choice.get("type") == "string" for choice in memory["anyOf"])
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("capacity", ["24 MiB", "64 B", "1e3 B"], ["24", "24 GHz"]),
+        ("bandwidth", ["34 GB/s", "1 Gbit/s"], ["34 GB"]),
+    ],
+)
+def test_patterns_of_quantities(field: str, good: list[str], bad: list[str]) -> None:
+    described: dict[str, Any] = schema("memories")["properties"][field]
+    assert (described["type"] == "string" and described["unit"] in described["examples"][0]) or described[
+        "unit"
+    ] == "B"
+    assert all(re.search(described["pattern"], text) for text in good)
+    assert not any(re.search(described["pattern"], text) for text in bad)

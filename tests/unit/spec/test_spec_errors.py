@@ -1,0 +1,261 @@
+"""What is wrong with a spec: all of it at once, each with its place, nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from accelsim.errors import Problem, SpecError
+from accelsim.spec.load import check, list_chips, load_chip, show
+from accelsim.spec.where import find, resolve
+
+GOOD = show(load_chip("tpu-v1"))
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a file below a hwspecs directory of our own, which goes in front."""
+    monkeypatch.setenv("ACCELSIM_HWSPECS", str(tmp_path))
+
+    def writer(text: str, name: str = "chips/mine.yaml") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return writer
+
+
+def problems(path: Path, overrides: tuple[str, ...] = ()) -> list[Problem]:
+    with pytest.raises(SpecError) as error:
+        load_chip(path, overrides)
+    return list(error.value.problems)
+
+
+def place(text: str, line_start: str, column_of: str, after: str = "") -> str:
+    """'line:column' of ``column_of`` in the first line that starts with ``line_start``, behind ``after``."""
+    lines = text.splitlines()
+    first = next(
+        i
+        for i, line in enumerate(lines)
+        if after in "\n".join(lines[: i + 1]) and line.startswith(line_start)
+    )
+    return f"{first + 1}:{lines[first].index(column_of) + 1}"
+
+
+def test_five_planted_errors_are_exactly_what_is_reported(write: Write) -> None:
+    text = GOOD
+    for old, new in (
+        ("      latency: 49.6 ns", "      latency: 49.6"),  # no unit
+        ("  lanes: 256", "  lains: 256"),  # unknown key (and not also a missing one)
+        ("  int8: 92 Top/s", "  int8: 46 Top/s"),  # contradicts the array
+        ("      bandwidth: 34 GB/s", "      bandwidth: 0 GB/s"),
+        ("    slots: 4", "    slots: 8"),  # 8 x 64 KiB in 256 KiB
+    ):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = write(text)
+    found = problems(path)
+    expected = [
+        (place(text, "  lains", "lains"), "vector.lains: unknown key"),
+        (
+            place(text, "    slot_capacity", "64 KiB"),
+            "buffers.weight_fifo.slot_capacity: 8 slots of 64 KiB exceed 256 KiB",
+        ),
+        (
+            place(text, "      bandwidth", "0 GB/s"),
+            "memories.ddr3.memory.bandwidth: '0 GB/s' is out of range",
+        ),
+        (place(text, "      latency", "49.6"), "memories.ddr3.memory.latency: '49.6' has no unit"),
+        (place(text, "  int8", "46", "peak:\n  int8"), "peak.int8: stated 46 Top/s contradicts the rest"),
+    ]
+    assert [(problem.where, problem.what) for problem in found] == [
+        (f"{path}:{at}", what) for at, what in expected
+    ]
+    assert found[0].nearest == "lanes"
+    assert "40 ns" in found[3].expected
+
+
+def test_a_contradicted_peak_is_found_beside_field_errors(write: Write) -> None:
+    text = GOOD.replace("  int8: 92 Top/s", "  int8: 46 Top/s").replace("title: Google", "titel: Google")
+    assert [problem.what for problem in problems(write(text))] == [
+        "titel: unknown key",
+        "peak.int8: stated 46 Top/s contradicts the rest",
+    ]
+
+
+FIELD_ERRORS = [
+    ("  rows: 256", "  rows: many", "matrix.rows: 'many' is not accepted", ""),
+    ("  rows: 256", "  rows: -1", "matrix.rows: '-1' is not accepted", ""),
+    ("  dataflow: ws", "  dataflow: sw", "matrix.dataflow: 'sw' is not one of the choices", "ws"),
+    ("  epilogue: true", "  epilogue: perhaps", "matrix.epilogue: 'perhaps' is not accepted", ""),
+    (
+        "    capacity: 24 MiB",
+        "    capacity: 24 MHz",
+        "buffers.unified_buffer.capacity: '24 MHz' has the wrong unit 'MHz'",
+        "",
+    ),
+    (
+        "    capacity: 24 MiB",
+        "    capacity: 0.3 B",
+        "buffers.unified_buffer.capacity: '0.3 B' is not a whole number of B",
+        "",
+    ),
+    (
+        "    capacity: 24 MiB",
+        "    capacity: [24 MiB]",
+        "buffers.unified_buffer.capacity: ['24 MiB'] has no unit",
+        "",
+    ),
+    ("clock: 700 MHz", "clock: -700 MHz", "clock: '-700 MHz' is out of range", ""),
+    ("title: Google TPU v1", "", "title: missing", ""),
+    ("as_of: 2017-06", "as_of: last year", "as_of: 'last year' is not accepted", ""),
+    ("vector:", "vecter:", "vecter: unknown key", "vector"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "what", "near"), FIELD_ERRORS)
+def test_one_field_error(write: Write, old: str, new: str, what: str, near: str) -> None:
+    assert old in GOOD
+    found = problems(write(GOOD.replace(old, new, 1)))
+    assert [(problem.what, problem.nearest) for problem in found] == [(what, near)]
+
+
+LAWS = [
+    ("peak.int8=46 TOPS", "peak.int8: stated 46 Top/s contradicts the rest"),
+    ("peak.int4=46 TOPS", "peak.int4: the chip does not compute in this format"),
+    (
+        "memories.ddr3.holds=[weights, activations]",
+        "memories.host_memory.holds: activations live in ddr3 and host_memory",
+    ),
+    ("memories.host_memory.holds=[host]", "memories: no memory holds activations"),
+    ("memories.host_memory.holds=[activations]", "memories: no memory holds the host's operands"),
+    ("host=null", "memories.host_memory.holds: the chip has no host"),
+    (
+        "buffers.accumulators.holds=[weights, partial_sums]",
+        "buffers.accumulators.holds: weights live in weight_fifo and accumulators",
+    ),
+    ("buffers.accumulators.holds=[activations]", "buffers: no buffer holds partial_sums"),
+    ("buffers.weight_fifo.slots=5", "buffers.weight_fifo.slot_capacity: 5 slots of 64 KiB exceed 256 KiB"),
+    (
+        "buffers.weight_fifo.slot_capacity=32 KiB",
+        "buffers.weight_fifo.slot_capacity: a slot of 32 KiB is too small for weights of one fold",
+    ),
+    (
+        "buffers.accumulators.capacity=1000 B",
+        "buffers.accumulators.capacity: a slot of 1000 B is too small for partial_sums of one fold",
+    ),
+    ("matrix.formats.word={}", "matrix.formats.word: 'word' is no number format"),
+    ("matrix.formats.int8.accumulate=big", "matrix.formats.int8.accumulate: 'big' is no number format"),
+    ("memories.ddr3.load_engine=matrix", "memories.ddr3.load_engine: 'matrix' is the name of a unit"),
+    (
+        "memories.ddr3.load_engine=host_out",
+        "memories.host_memory.store_engine: 'host_out' is a load engine too",
+    ),
+    ("matrix.formats.fp8={}", "energy.mac: no energy of format fp8"),
+    ("energy.sram.0.capacity=4 KiB", "energy.sram.1.capacity: sizes must rise from point to point"),
+    ("vector.functions.Rellu=1", "vector.functions.Rellu: no operator of this name"),
+    ("power.busy=20 W", "power.busy: 20 W is less than idle, 28 W"),
+    (
+        "matrix.shadow_load=column matrix.schedule=sequential",
+        "matrix.shadow_load: has no meaning with dataflow ws, schedule sequential",
+    ),
+    (
+        "memories.host_memory.holds=[activations] matrix=null host=null peak={}",
+        "the chip has neither a matrix unit nor a host",
+    ),
+]
+
+
+@pytest.mark.parametrize(("overrides", "what"), LAWS)
+def test_each_law_is_enforced(overrides: str, what: str) -> None:
+    with pytest.raises(SpecError) as error:
+        load_chip("tpu-v1", re.split(r" (?=[a-z._]+=)", overrides))
+    assert what in [problem.what for problem in error.value.problems]
+    assert all(problem.where for problem in error.value.problems)
+
+
+def test_every_law_has_a_case_that_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from accelsim.spec import laws
+
+    broken = set()
+    for overrides, _ in LAWS:
+        for law in laws.LAWS:
+            monkeypatch.setattr(laws, "LAWS", (law,))
+            try:
+                load_chip("tpu-v1", re.split(r" (?=[a-z._]+=)", overrides))
+            except SpecError:
+                broken.add(law.__name__)
+            monkeypatch.undo()
+    assert broken == {law.__name__ for law in laws.LAWS}
+
+
+def test_duplicate_keys(write: Write) -> None:
+    path = write(GOOD + "clock: 800 MHz\n")
+    line = len(GOOD.splitlines()) + 1
+    first = next(i for i, text in enumerate(GOOD.splitlines(), 1) if text.startswith("clock"))
+    assert [str(each) for each in problems(path)] == [
+        f"{path}:{line}:1: clock: key given twice, first in line {first}"
+    ]
+
+
+def test_bad_syntax_has_a_place(write: Write) -> None:
+    (found,) = problems(write("name: x\ntitle: [unclosed\n"))
+    assert re.fullmatch(r".*mine\.yaml:\d+:\d+", found.where) and "not valid YAML" in found.what
+
+
+@pytest.mark.parametrize("text", ["", "just a text", "- a\n- list\n"])
+def test_what_is_no_mapping_is_refused(write: Write, text: str) -> None:
+    assert problems(write(text))
+
+
+def test_every_file_states_its_source(write: Write) -> None:
+    memory = write("use: memories/ddr3-1600\nsource: null\n", "memories/mine.yaml")
+    text = GOOD.replace("as_of: 2017-06\nnote", "note", 1).replace("as_of: '2017-06'\nnote", "note", 1)
+    (chip_problem,) = problems(write(text))
+    assert (chip_problem.what, chip_problem.where.rsplit("/", 1)[-1]) == ("as_of: missing", "mine.yaml:1:1")
+    found = check(memory)
+    assert [(each.what, each.where) for each in found] == [("source: missing", f"{memory}:1:1")]
+
+
+def test_errors_in_composed_files_point_into_them(write: Write) -> None:
+    bad = write("use: memories/ddr3-1600\nbandwidth: 12.8\nlatncy: 3 ns\n", "memories/bad.yaml")
+    chip = Path(str(find("chips/dae-edu"))).read_text(encoding="utf-8")
+    start, end = chip.index("    memory:"), chip.index("    holds: [activations, weights]")
+    path = write(chip[:start] + "    memory: memories/bad\n" + chip[end:])
+    assert [(each.where, each.what, each.nearest) for each in problems(path)] == [
+        (f"{bad}:2:12", "memories.dram.memory.bandwidth: '12.8' has no unit", ""),
+        (f"{bad}:3:1", "memories.dram.memory.latncy: unknown key", "latency"),
+    ]
+
+
+def test_missing_file_and_cycle(write: Write) -> None:
+    one = write("use: memories/two\n", "memories/one.yaml")
+    two = write("use: memories/one\n", "memories/two.yaml")
+    assert [(each.where, each.what) for each in check(one)] == [
+        (f"{two}:1:6", "'memories/one' includes itself")
+    ]
+    lost = write("use: memories/ddr3-1601\n", "memories/lost.yaml")
+    (found,) = check(lost)
+    assert (found.where, found.nearest) == (f"{lost}:1:6", "memories/ddr3-1600")
+
+
+def test_own_directory_goes_in_front_and_broken_chips_are_listed(write: Write) -> None:
+    path = write(GOOD.replace("Google TPU v1", "Mine"), "chips/tpu-v1.yaml")
+    write("name: broken\n", "chips/broken.yaml")
+    assert resolve("tpu-v1") == path
+    assert load_chip("tpu-v1").title == "Mine"
+    summaries = {each.name: each for each in list_chips()}
+    assert "title: missing" in summaries["broken"].problem
+    assert summaries["tpu-v1"].title == "Mine" and summaries["dae-edu"].problem == ""
+
+
+def test_unknown_chip_gives_the_nearest() -> None:
+    with pytest.raises(SpecError, match="did you mean 'tpu-v1'"):
+        load_chip("tpu-v2")
+    with pytest.raises(SpecError, match="no spec file"):
+        load_chip("nowhere/tpu-v1.yaml")
