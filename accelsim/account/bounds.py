@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from accelsim.account.spans import added_fs, fronts_fs, memory_of
+from accelsim.account.spans import MAC_ACTION, PADDING, added_fs, fronts_fs, memory_of, unit_of
 from accelsim.compiler.program import Command, Transfer
 from accelsim.machine.run import Run, Slice
 from accelsim.spec.models import Chip
@@ -25,6 +26,7 @@ REASONS: dict[str, Reason] = {
     reason.key: reason
     for reason in (
         Reason("compute", "compute", "Doubling the peak rate of the matrix unit"),
+        Reason("padding", "unused PEs", "Using twice as much of the array (other tiles, a larger batch)"),
         Reason("weight_shift", "weight shift", "Halving the time to shift weights into the array"),
         Reason("weight_fetch", "weight fetch", "Doubling the bandwidth to the weights", "weights"),
         Reason(
@@ -72,19 +74,35 @@ def describe(chip: Chip, key: str) -> str:
 def step_reasons(run: Run) -> list[dict[str, int]]:
     """Per step: reason -> fs.
 
-    A matrix step: what the array did for it or lacked (mean over the arrays), less the time that it only
-    waited for earlier steps to end; then whichever engine worked until its end. Another step: whichever engine
-    worked from its start to its end (computing before moving data); the rest is 'waiting'.
+    A matrix step: what the array did for it ('padding': with PEs that had nothing to do) or lacked (mean over
+    the arrays), less the time that it only waited for earlier steps to end; then whichever engine worked
+    until its end. Another step: whichever engine worked from its start to its end (computing before moving
+    data); the rest is 'waiting'.
     """
     by_step: list[list[Slice]] = [[] for _ in run.step_spans]
     for piece in run.slices:
         if 0 <= piece.op < len(by_step):
             by_step[piece.op].append(piece)
-    fronts = fronts_fs(run)
-    return [_reasons(run, step, slices, fronts[step]) for step, slices in enumerate(by_step)]
+    fronts, padding = fronts_fs(run), _padding(run)
+    none = Fraction(0)
+    return [
+        _reasons(run, step, slices, fronts[step], padding.get(step, none))
+        for step, slices in enumerate(by_step)
+    ]
 
 
-def _reasons(run: Run, step: int, slices: list[Slice], front: int) -> dict[str, int]:
+def _padding(run: Run) -> dict[int, Fraction]:
+    """Step -> share of the PEs that had nothing to multiply while rows were streamed."""
+    macs: dict[int, int] = {}
+    idle: dict[int, int] = {}
+    for row in run.ledger:
+        if unit_of(row.component) == "matrix" and row.action.startswith(MAC_ACTION):
+            table = idle if row.action == PADDING else macs
+            table[row.op] = table.get(row.op, 0) + row.count
+    return {op: Fraction(count, count + macs.get(op, 0)) for op, count in idle.items() if count}
+
+
+def _reasons(run: Run, step: int, slices: list[Slice], front: int, padding: Fraction) -> dict[str, int]:
     start, end = run.step_spans[step]
     matrix = [piece for piece in slices if run.program.engines.get(piece.engine) == "matrix"]
     if not matrix or not run.step_stalls[step]:
@@ -95,6 +113,8 @@ def _reasons(run: Run, step: int, slices: list[Slice], front: int) -> dict[str, 
     for key, fs in stalls.items():
         name = STALLS.get(key, "waiting")
         reasons[name] = reasons.get(name, 0) + fs // arrays
+    reasons["padding"] = int(reasons.get("compute", 0) * padding)
+    reasons["compute"] = reasons.get("compute", 0) - reasons["padding"]
     for name, fs in _sweep(run, slices, max(piece.end for piece in matrix), end).items():
         reasons[name] = reasons.get(name, 0) + fs
     return {name: fs for name, fs in reasons.items() if fs}
@@ -147,8 +167,8 @@ def _moves_weights(run: Run, command: Command, work: Transfer) -> bool:
     holds = run.chip.memories[work.memory].holds if work.memory in run.chip.memories else ["activations"]
     if len(holds) == 1:
         return holds[0] == "weights"
-    tensor = run.program.graph.tensors.get(command.effect.tensor)
-    return tensor is not None and tensor.is_constant
+    tensors = run.program.graph.tensors
+    return any(action.tensor in tensors and tensors[action.tensor].is_constant for action in command.actions)
 
 
 def time_by_reason(run: Run) -> dict[str, int]:
@@ -179,16 +199,24 @@ def largest(weights: dict[str, int]) -> str:
     return max(weights, key=lambda name: weights[name]) if weights else "waiting"
 
 
-def array_split(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
-    """Percent of the array's time that it computed ('active'), shifted weights ('shift'), stalled ('stall').
-
-    Of the three together, as in Table 3 of Jouppi et al., "In-Datacenter Performance Analysis of a Tensor
-    Processing Unit", ISCA 2017 (there the rest of the run is a fourth line). Empty when no matrix work was
-    done.
-    """
-    totals = {"active": 0, "shift": 0, "stall": 0}
+def array_seconds(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
+    """What the arrays did and why they waited: key of ``Run.step_stalls`` -> s, all steps together."""
+    totals: dict[str, int] = {}
     for reasons in stalls:
         for key, fs in reasons.items():
-            totals[key if key in totals else "stall"] += fs
-    whole = sum(totals.values())
-    return {key: 100.0 * fs / whole for key, fs in totals.items()} if whole else {}
+            totals[key] = totals.get(key, 0) + fs
+    return {key: fs * 1e-15 for key, fs in totals.items()}
+
+
+def array_split(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
+    """Percent of 'active', 'shift' (weights shifted in) and 'stall' (waiting for weights), of the three together.
+
+    The first three lines of Table 3 of Jouppi et al., "In-Datacenter Performance Analysis of a Tensor
+    Processing Unit", ISCA 2017; what else an array waits for is its fourth line, non-matrix cycles, and not
+    in here. Empty when no matrix work was done.
+    """
+    seconds = array_seconds(stalls)
+    keys = {"active": "active", "shift": "shift", "stall": "weights"}
+    parts = {name: seconds.get(key, 0.0) for name, key in keys.items()}
+    whole = sum(parts.values())
+    return {name: 100.0 * part / whole for name, part in parts.items()} if whole else {}

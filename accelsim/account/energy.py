@@ -1,8 +1,8 @@
 """Joules: each ledger row times the energy of its action, plus static power times time.
 
 Choices: the chip's idle power (``power.idle``) and the static power of each attached memory are drawn during
-the whole run; the host's idle power only while it works for this run (ledger row 'host', 'busy'), since it
-serves others in between. The static share of an operator is what it adds to the latency (``spans.added_fs``).
+the whole run; the host's idle power only while it works for this run, since it serves others in between. The
+static share of an operator is what it adds to the latency (``spans.added_fs``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import fsum, log
 from typing import NamedTuple, TypeVar
 
-from accelsim.account.spans import OUTSIDE, PADDING, added_fs
+from accelsim.account.spans import HOST_MEMORY, OUTSIDE, PADDING, added_fs, is_off_chip, unit_of
 from accelsim.machine.run import Run
 from accelsim.spec.models import Chip, SramPoint
 
@@ -58,7 +58,8 @@ def sram_J_per_B(points: list[SramPoint], capacity_B: float, write: bool = False
 def price_list(chip: Chip) -> dict[tuple[str, str], float]:
     """(component, action) -> joules per count, for everything that can happen on this chip.
 
-    A link is called '<memory>.link' or by its kind ('pcie').
+    A link is called '<memory>.link', the memory of the host processor 'host.memory'. The names of several
+    cores (see ``spans.unit_of``) share one entry.
     """
     prices: dict[tuple[str, str], float] = {}
     if chip.matrix:
@@ -78,9 +79,9 @@ def _host_prices(chip: Chip) -> dict[tuple[str, str], float]:
         return {}
     return {
         ("host", "op"): float(chip.host.energy_per_op),
-        ("host", "busy"): float(chip.host.idle_power) * FS,
-        ("host", "read"): float(chip.host.memory.read_energy),
-        ("host", "write"): float(chip.host.memory.write_energy),
+        ("host", "busy"): 0.0,  # charged as static power
+        (HOST_MEMORY, "read"): float(chip.host.memory.read_energy),
+        (HOST_MEMORY, "write"): float(chip.host.memory.write_energy),
     }
 
 
@@ -91,7 +92,6 @@ def _memory_prices(chip: Chip) -> dict[tuple[str, str], float]:
         prices[name, "write"] = float(attached.memory.write_energy)
         if attached.link:
             prices[f"{name}.link", "transfer"] = float(attached.link.energy)
-            prices[attached.link.kind, "transfer"] = float(attached.link.energy)
     return prices
 
 
@@ -112,10 +112,11 @@ def energy_table(run: Run) -> list[EnergyRow]:
     prices = price_list(run.chip)
     rows = []
     for row in run.ledger:
-        if (row.component, row.action) not in prices:
+        price = prices.get((unit_of(row.component), row.action))
+        if price is None:
             raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
-        rows.append(EnergyRow(*row, row.count * prices[row.component, row.action]))
-    return rows + _static_rows(run)
+        rows.append(EnergyRow(*row, row.count * price))
+    return rows + _static_rows(run) + _host_rows(run)
 
 
 def _unpriced(chip: Chip, component: str, action: str, prices: dict[tuple[str, str], float]) -> str:
@@ -135,6 +136,19 @@ def _static_rows(run: Run) -> list[EnergyRow]:
         for step, fs in shares.items()
         if fs
     ]
+
+
+def _host_rows(run: Run) -> list[EnergyRow]:
+    """The host's idle power while it works; none where it is the chip, whose idle power counts already."""
+    host = run.chip.host
+    if host is None or not host.idle_power or (run.chip.kind == "cpu" and run.chip.power):
+        return []
+    busy: dict[int, int] = {}
+    for piece in run.slices:
+        if run.program.engines.get(piece.engine) == "host":
+            busy[piece.op] = busy.get(piece.op, 0) + piece.end - piece.start
+    power = float(host.idle_power)
+    return [EnergyRow(STATIC, "idle.host", step, "", fs, power * fs * FS) for step, fs in busy.items() if fs]
 
 
 def total_J(rows: Iterable[EnergyRow]) -> float:
@@ -179,15 +193,16 @@ CATEGORIES = (
 
 def category(chip: Chip, row: EnergyRow) -> str:
     """The entry of CATEGORIES that a row belongs to."""
-    if row.component == "matrix":
+    unit = unit_of(row.component)
+    if unit == "matrix":
         return "PE registers" if row.action.startswith("pe_register") else "MAC"
     if row.action == "transfer":
         return "link"
-    if row.component in chip.memories and row.action in ("read", "write"):
+    if is_off_chip(chip, unit, row.action):
         return "off-chip memory"
-    if row.component in chip.buffers:
+    if unit in chip.buffers:
         return "on-chip SRAM"
-    return {"vector": "vector unit", "host": "host", STATIC: STATIC}[row.component]
+    return {"vector": "vector unit", "host": "host", STATIC: STATIC}[unit]
 
 
 def by_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[str, float]:

@@ -9,7 +9,14 @@ from math import prod
 from typing import Any
 
 from accelsim.account import bounds, energy
-from accelsim.account.spans import OUTSIDE, added_fs, ideal_seconds, macs_by_format, peak_mac_rate
+from accelsim.account.spans import (
+    OUTSIDE,
+    added_fs,
+    ideal_seconds,
+    is_off_chip,
+    macs_by_format,
+    peak_mac_rate,
+)
 from accelsim.machine.run import Run
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Gemm
@@ -100,7 +107,7 @@ def traffic_by_step(run: Run) -> dict[int, dict[str, tuple[int, int]]]:
     """Step (-1: none) -> off-chip memory -> bytes read, bytes written."""
     table: dict[int, dict[str, tuple[int, int]]] = {}
     for row in run.ledger:
-        if row.component in run.chip.memories and row.action in ("read", "write"):
+        if is_off_chip(run.chip, row.component, row.action):
             memories = table.setdefault(row.op, {})
             read, write = memories.get(row.component, (0, 0))
             is_read = row.action == "read"
@@ -109,10 +116,11 @@ def traffic_by_step(run: Run) -> dict[int, dict[str, tuple[int, int]]]:
 
 
 def traffic_by_memory(run: Run) -> dict[str, dict[str, int]]:
-    """Off-chip memory -> {'read_B', 'write_B'}, every attached memory, in the order of the spec."""
+    """Off-chip memory -> {'read_B', 'write_B'}: every attached memory, and that of a host that worked."""
     totals = {name: {"read_B": 0, "write_B": 0} for name in run.chip.memories}
     for memories in traffic_by_step(run).values():
         for name, (read, write) in memories.items():
+            totals.setdefault(name, {"read_B": 0, "write_B": 0})
             totals[name]["read_B"] += read
             totals[name]["write_B"] += write
     return totals
@@ -169,6 +177,7 @@ def summary(run: Run) -> dict[str, Any]:
         "power_average_W": total_J / seconds if seconds else None,
         **_rates(run),
         "array_percent": bounds.array_split(run.step_stalls),
+        "array_s": bounds.array_seconds(run.step_stalls),
         "latency_by_bound_s": {key: fs / FS_PER_S for key, fs in bounds.time_by_reason(run).items()},
         "traffic": traffic_by_memory(run),
         "energy_by_component_J": energy.by_component(rows),

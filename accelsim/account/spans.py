@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
+
 from accelsim.machine.run import Run
 from accelsim.spec.models import Attachment, Chip
 
 MAC_ACTION = "mac."
 PADDING = "mac.padding"
+HOST_MEMORY = "host.memory"
+"""Ledger component of the host processor's own memory."""
 OUTSIDE = -1
 """Index of the step that stands for "no step": time and energy that no operator caused."""
+
+
+_CORE = re.compile(r"^core\d+[./:]")
+
+
+def unit_of(component: str) -> str:
+    """Name in the spec of a ledger component: 'core1.matrix' is a 'matrix'."""
+    return _CORE.sub("", component)
+
+
+def is_off_chip(chip: Chip, component: str, action: str) -> bool:
+    """Whether a ledger row is traffic of an off-chip memory (attached, or the host processor's own)."""
+    return (component in chip.memories or component == HOST_MEMORY) and action in ("read", "write")
 
 
 def fronts_fs(run: Run) -> list[int]:
@@ -29,6 +47,19 @@ def added_fs(run: Run) -> list[int]:
     return [end - front for (_, end), front in zip(run.step_spans, fronts_fs(run), strict=True)]
 
 
+def stream_ends_fs(run: Run) -> dict[int, int]:
+    """MatMul command -> when it had streamed its last row, fs; until its slice ends the array only drains."""
+    if run.chip.matrix is None:
+        return {}
+    period_fs = Fraction(10**15) / Fraction(run.chip.matrix.clock or run.chip.clock)
+    edges = {record.command: (record.folds - 1) * record.step + record.rows for record in run.folds}
+    return {
+        piece.command: piece.data + int(edges[piece.command] * period_fs)
+        for piece in run.slices
+        if piece.command in edges
+    }
+
+
 def peak_mac_rate(chip: Chip, mac_format: str) -> float:
     """Multiply-accumulates per second of all matrix units of the chip in one operand format.
 
@@ -45,7 +76,8 @@ def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
     """Step -> operand format -> algorithmic MACs that the matrix unit did for it."""
     table: dict[int, dict[str, int]] = {}
     for row in run.ledger:
-        if row.component == "matrix" and row.action.startswith(MAC_ACTION) and row.action != PADDING:
+        is_mac = row.action.startswith(MAC_ACTION) and row.action != PADDING
+        if is_mac and unit_of(row.component) == "matrix":
             formats = table.setdefault(row.op, {})
             name = row.action.removeprefix(MAC_ACTION)
             formats[name] = formats.get(name, 0) + row.count

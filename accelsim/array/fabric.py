@@ -87,6 +87,9 @@ class Fabric(ABC):
     [n, lanes, C] at the ports; ``moving``, ``token`` [n, R, C] after the edge; ``out``, ``out_on`` [n, C].
     """
 
+    col_in: Array
+    col_on: Bools
+
     def __init__(self, batch: Batch, setup: Setup) -> None:
         n, R, C = batch.n, setup.rows, setup.cols
         self.batch, self.setup, self.edge = batch, setup, 0

@@ -43,6 +43,11 @@ class Path(ABC):
         still needed.
         """
 
+    @property
+    def occupied(self) -> Bools:
+        """Registers that hold a word, at its place or on its way."""
+        return self.full
+
     def _keep(self, take: Bools, word: Array, real: Bools, arrived: Bools, release: Bools, edge: int) -> None:
         hazard(
             take & self.full & ~release, edge, "load", "shadow register", "a word that no fold has used yet"
@@ -75,6 +80,12 @@ class Chain(Path):
         word = np.concatenate((word, self.value), axis=1)[:, :rows]
         real = np.concatenate((real, self.real), axis=1)[:, :rows]
         self._keep(take, word, real, take & (hops == 1), release, edge)
+
+    @property
+    def occupied(self) -> Bools:
+        """See :attr:`Path.occupied`."""
+        held: Bools = self.full | (self.hops > 0)
+        return held
 
 
 class Wave(Path):

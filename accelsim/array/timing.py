@@ -106,6 +106,8 @@ def fold_timing(
     """Timing of a fold that streams for ``T`` edges (rows x cycles per row) through ``rows`` x ``cols`` PEs.
 
     ``shadow_load`` only matters where the next weights are loaded behind a fold (overlapped ws and is).
+    'diagonal' with more than one row per clock needs words that pass the PEs in registers of their own, so
+    that the load follows the swap (see ``loading.Wave``); a chain of shadow registers would run into it.
     ``load_rows_per_clock``: stationary rows that enter per edge. ``min_interval``: edges that a fold occupies
     the array at the least. 'scalesim' knows neither of the two. Raises UsageError for an unknown name.
     """

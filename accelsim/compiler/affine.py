@@ -1,5 +1,4 @@
-"""Per-channel affine maps y = a * x + b with constant a, b: recognised in a graph, applied to weights, all
-lazily."""
+"""Per-channel affine maps y = a * x + b with constant a, b: found in a graph, applied to weights lazily."""
 
 from __future__ import annotations
 
@@ -17,16 +16,14 @@ Vector = Callable[[], Array]
 
 @dataclass(frozen=True)
 class Affine:
-    """y = scale * x + shift along one axis of C channels; each makes a float64 array [C] on demand, None is
-    absent."""
+    """y = scale * x + shift along one axis of C channels: makers of float64 arrays [C], None where absent."""
 
     scale: Vector | None = None
     shift: Vector | None = None
 
 
 def affine_of(graph: Graph, node: Node, data: str, axis: int) -> Affine | None:
-    """The per-channel map that ``node`` applies to its operand ``data`` along ``axis``, or None when it is
-    none.
+    """The per-channel map that ``node`` applies to its operand ``data`` along ``axis``, or None.
 
     Knows BatchNormalization, and Mul, Add, Sub with a constant that varies along ``axis`` only.
     """
@@ -57,8 +54,7 @@ def bake(tensor: Tensor, scale: Vector | None, shift: Vector | None, axis: int =
 
 
 def _per_channel(constant: tuple[int, ...], shape: tuple[int, ...], axis: int) -> bool:
-    """Whether broadcasting ``constant`` to ``shape`` leaves ``shape`` as it is and varies along ``axis``
-    only."""
+    """Whether ``constant`` broadcasts to ``shape`` without growing it and varies along ``axis`` only."""
     if len(constant) > len(shape):
         return False
     aligned = (1,) * (len(shape) - len(constant)) + constant
@@ -72,8 +68,7 @@ def _channels(tensor: Tensor, count: int, sign: float) -> Array:
 
 
 def _batch_norm(graph: Graph, node: Node) -> Affine | None:
-    """a = scale / sqrt(var + epsilon), b = B - mean * a (Ioffe and Szegedy, arXiv 1502.03167, algorithm
-    2)."""
+    """a = scale / sqrt(var + epsilon), b = B - mean * a (Ioffe and Szegedy, arXiv 1502.03167, alg. 2)."""
     tensors = [graph.tensors[name] for name in node.inputs[1:5]]
     if not all(tensor.is_constant for tensor in tensors):
         return None

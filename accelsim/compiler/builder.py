@@ -31,14 +31,12 @@ class Builder:
         self.regions: list[Region] = []
         self._history: list[_History] = []
 
-    def region(self, memory: str, name: str, size_B: int, space: Space | None = None) -> int | None:
-        """A new region: in the off-chip memory, or placed in ``space`` (None when there is no room)."""
-        offset = -1
-        if space is not None:
-            placed = space.place(size_B)
-            if placed is None:
-                return None
-            offset = placed
+    def region(self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1) -> int | None:
+        """A new region: off the chip, or in ``space`` at ``offset`` (None: where there is room; None if there is none)."""
+        if space is not None and offset is None:
+            offset = space.place(size_B)
+        if offset is None:
+            return None
         region = Region(len(self.regions), memory, name, offset, size_B)
         if space is not None:
             region = replace(region, overlaps=space.add(region))

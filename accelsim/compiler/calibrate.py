@@ -18,8 +18,7 @@ _SMALL_INDEX = 2
 
 
 def peaks(graph: Graph, options: Options, names: Iterable[str]) -> dict[str, float]:
-    """max |x| over all finite elements of each named tensor, over all batches of ``options`` (see
-    ``batches``)."""
+    """max |x| of each named tensor over all its finite elements and all ``batches`` of ``options``."""
     wanted = list(names)
     found = dict.fromkeys(wanted, 0.0)
     for feeds in batches(graph, options):

@@ -33,8 +33,7 @@ def add_tensor(graph: Graph, wanted: str, shape: tuple[int, ...], dtype: str = "
 
 
 def peek(tensor: Tensor) -> Array:
-    """The values of a constant without keeping them in ``tensor``, so that what is derived does not double
-    memory."""
+    """The values of a constant, not kept in ``tensor``, so that what is derived does not double memory."""
     if tensor.data is not None or tensor.source is None:
         return tensor.value()
     return tensor.source()
@@ -85,8 +84,7 @@ def uses(graph: Graph, name: str) -> int:
 
 
 def only_consumer(graph: Graph, consumers: dict[str, list[Node]], name: str) -> Node | None:
-    """The one node that reads ``name``, when there is exactly one and the tensor is not an output of the
-    graph."""
+    """The node that reads ``name``, when there is exactly one and the graph does not return the tensor."""
     readers = consumers.get(name, [])
     return readers[0] if len(readers) == 1 and name not in graph.outputs else None
 

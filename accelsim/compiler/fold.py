@@ -1,5 +1,4 @@
-"""Fold batch normalisation, and other per-channel constants, into the weights and bias of the matrix op
-before it."""
+"""Fold: batch normalisation and other per-channel constants go into the weights before them."""
 
 from __future__ import annotations
 
@@ -76,18 +75,18 @@ def _fold_into(graph: Graph, consumers: dict[str, list[Node]], node: Node) -> in
 def _scale_weights(graph: Graph, node: Node, affine: Affine) -> None:
     weight = graph.tensors[node.inputs[1]]
     make = partial(bake, weight, affine.scale, None, 0 if node.op == "Conv" else len(weight.shape) - 1)
-    node.inputs[1] = edit.derive_constant(graph, weight.name, weight.shape, make)
+    node.inputs[1] = edit.derive_constant(graph, weight.name, weight.shape, make, weight.dtype)
 
 
 def _shift_input(graph: Graph, node: Node, affine: Affine) -> None:
     old = graph.tensors[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else None
-    channels = graph.tensors[node.outputs[0]].shape[1]
+    out = graph.tensors[node.outputs[0]]
     if old is None and affine.shift is None:
         return
-    make = partial(_new_bias, old, channels, affine)
+    make = partial(_new_bias, old, out.shape[1], affine)
     wanted = f"{node.name}.bias" if old is None else old.name
     name = edit.fresh(graph, wanted) if old is None else wanted
-    node.inputs[2:] = [edit.derive_constant(graph, name, (channels,), make)]
+    node.inputs[2:] = [edit.derive_constant(graph, name, (out.shape[1],), make, out.dtype)]
 
 
 def _new_bias(old: Tensor | None, channels: int, affine: Affine) -> Array:
@@ -102,7 +101,7 @@ def _shift_behind(graph: Graph, node: Node, bias: Node | None, affine: Affine, a
     old = None if bias is None else graph.tensors[bias.inputs[1]]
     make = partial(_new_bias, old, channels, affine)
     name = edit.fresh(graph, f"{node.name}.bias") if old is None else old.name
-    name = edit.derive_constant(graph, name, (channels,), make)
+    name = edit.derive_constant(graph, name, (channels,), make, out.dtype)
     if bias is not None:
         bias.inputs[1] = name
         return bias
@@ -133,7 +132,7 @@ def _split_batch_norm(graph: Graph, node: Node) -> list[Node]:
     names = []
     for what, make in (("scale", affine.scale), ("shift", affine.shift)):
         name = edit.fresh(graph, f"{node.name}.{what}")
-        names.append(edit.derive_constant(graph, name, shape, partial(_column, make, shape)))
+        names.append(edit.derive_constant(graph, name, shape, partial(_column, make, shape), out.dtype))
     scaled = edit.add_tensor(graph, f"{out.name}.scaled", out.shape, out.dtype)
     return [
         Node(f"{node.name}.scale", "Mul", [node.inputs[0], names[0]], [scaled]),

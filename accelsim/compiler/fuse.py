@@ -1,5 +1,4 @@
-"""Fuse: what runs on the results of a node before they are written. See ``Node.epilogue`` for the
-invariants."""
+"""Fuse: what runs on the results of a node before they are written, as ``Node.epilogue``."""
 
 from __future__ import annotations
 
@@ -18,15 +17,13 @@ PARTIAL_SUM_B = 4
 
 
 def fuse(state: State) -> None:
-    """Split the bias of matrix nodes off into an epilogue node ``Bias``; then fuse behind matrix and vector
-    nodes.
+    """Split the bias of matrix nodes off into an epilogue node ``Bias``, then fuse followers.
 
     A follower is fused when nobody else reads what lies between, its result has the same shape and it works
-    element by element (its other operands broadcast); behind a matrix node one pooling may come last when the
-    open sums of one image fit half of the accumulators. Matrix nodes go
-    first, later ones before earlier ones, so that an Add of two branches
-    is fused into the branch that is computed last. With ``options.fuse`` False, or results that do not pass
-    the vector unit, only the bias is.
+    element by element (its other operands broadcast). Behind a matrix node one pooling may come last, when
+    the open sums of one image fit half of the accumulators. Matrix nodes go first, later ones before earlier
+    ones, so that an Add of two branches is fused into the branch that is computed last. With
+    ``options.fuse`` False, or results that do not pass the vector unit, only the bias is.
     """
     graph = state.graph
     for node in graph.nodes:
@@ -104,8 +101,7 @@ def _behind_vector(state: State, node: Node, follower: Node) -> bool:
 
 
 def _is_elementwise(graph: Graph, node: Node, follower: Node) -> bool:
-    """Whether every part of ``follower`` maps one element of the result of ``node`` to one of the same
-    place."""
+    """Whether ``follower`` maps each element of the result of ``node`` to one in the same place."""
     result, parts = node.writes[0], edit.parts(follower)
     if follower.inputs.count(result) != 1 or any(result in part.inputs for part in follower.epilogue):
         return False
@@ -115,8 +111,7 @@ def _is_elementwise(graph: Graph, node: Node, follower: Node) -> bool:
 
 
 def _pools(state: State, node: Node, follower: Node) -> bool:
-    """Whether ``follower`` is a pooling of a convolution whose open sums of one image fit half of the
-    accumulators."""
+    """Whether ``follower`` pools a convolution whose sums of one image fit half of the accumulators."""
     if _kind(follower) != "pool" or follower.epilogue or node.op != "Conv":
         return False
     view = gemm_view(state.graph, node)

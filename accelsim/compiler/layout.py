@@ -34,9 +34,14 @@ class Layout:
     presets: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.readers = {name: [n for n in nodes if n.engine != "host"] for name, nodes in self.graph.consumers().items()}
         sums = self.roles.sums
         for name, buffer in self.roles.chip.buffers.items():
             self.spaces[name] = Space(name, buffer.capacity, rotate=name == sums)
+
+    def only_leaves(self, tensor: str) -> bool:
+        """Whether nobody on the chip reads a tensor: it is a result of the graph, or only the host needs it."""
+        return not self.readers.get(tensor)
 
     def place(self, tensor: str) -> Place:
         """Where a tensor is; constants and graph inputs start in their home."""
@@ -60,7 +65,7 @@ class Layout:
 
     def on_chip(self, buffer: str, name: str, size_B: int) -> int | None:
         """A new region in a buffer, or None when there is no room."""
-        return self.builder.region(self.roles.engine(buffer), name, size_B, self.spaces[buffer])
+        return self.builder.region(self.roles.engine(buffer), name, size_B, self.spaces[buffer], None)
 
     def release(self, buffer: str, regions: list[int]) -> None:
         """Give back what a step took in a buffer."""
@@ -127,22 +132,25 @@ class Layout:
         return target
 
     def slots(self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str) -> tuple[Ring, list[int]]:
-        """Slots for tiles in flight: the buffer's own fixed ring, or ``count`` new ones (which the step gives back).
-
-        Raises Infeasible when a tile, or that many, do not fit.
+        """Slots for tiles in flight: the buffer's own fixed ring, or ``count`` new ones side by side (for the step to
+        give back). Raises Infeasible when a tile, or that many, do not fit.
         """
         spec = self.roles.buffer(buffer)
-        if spec.slots is not None:
-            size = slot_B(spec, op, buffer, tile_B, tile)
-            if buffer not in self.rings:
-                regions = [self._slot(buffer, f"slot {i}", size, op, tile) for i in range(spec.slots)]
-                self.rings[buffer] = Ring(regions)
-            return self.rings[buffer], []
-        regions = [self._slot(buffer, f"{name} {i}", tile_B, op, tile) for i in range(count)]
-        return Ring(regions), regions
+        if spec.slots is None:
+            regions = self._row_of_slots(buffer, name, tile_B, count, op, tile)
+            return Ring(regions), regions
+        size = slot_B(spec, op, buffer, tile_B, tile)
+        if buffer not in self.rings:
+            self.rings[buffer] = Ring(self._row_of_slots(buffer, "slot", size, spec.slots, op, tile))
+        return self.rings[buffer], []
 
-    def _slot(self, buffer: str, name: str, size_B: int, op: str, tile: str) -> int:
-        region = self.on_chip(buffer, name, size_B)
-        if region is None:
-            raise Infeasible(op, buffer, size_B, self.spaces[buffer].free_B(), tile)
-        return region
+    def _row_of_slots(self, buffer: str, name: str, size_B: int, count: int, op: str, tile: str) -> list[int]:
+        space = self.spaces[buffer]
+        start = space.place(size_B * count)
+        if start is None:
+            raise Infeasible(op, buffer, size_B * count, space.free_B(), tile)
+        found = [
+            self.builder.region(self.roles.engine(buffer), f"{name} {i}", size_B, space, start + i * size_B)
+            for i in range(count)
+        ]
+        return [region for region in found if region is not None]

@@ -21,8 +21,7 @@ _CHAINED = {"Sum": "Add", "Min": "Min", "Max": "Max"}
 
 
 def legalise(state: State) -> None:
-    """Work on a copy of the graph; see the functions below for each rule. Tensor names that survive keep
-    their values.
+    """Bring a copy of the graph into canonical forms; tensor names that survive keep their values.
 
     1. Nodes that only rename (Identity, Dropout at inference, a Cast to the same format) go.
     2. Nodes of constants become constants, evaluated on first use.
@@ -138,8 +137,7 @@ def _plain_gemms(graph: Graph) -> None:
 
 
 def _plain_gemm(graph: Graph, node: Node) -> list[Node]:
-    """The node with alpha = beta = 1 and no transposes, and the nodes that this takes before and behind
-    it."""
+    """The node without factors and transposes, and the nodes that this takes before and behind it."""
     alpha, beta = float(node.attrs["alpha"]), float(node.attrs["beta"])
     before, after = _plain_operands(graph, node, alpha), _plain_bias(graph, node, beta)
     node.attrs.update(alpha=1.0, beta=1.0, transA=0, transB=0)
@@ -190,7 +188,8 @@ def _behind(
 
 def _scalar(graph: Graph, node: Node, value: float) -> str:
     name = edit.fresh(graph, f"{node.name}.factor")
-    graph.tensors[name] = Tensor(name, (), data=np.array(value, np.float32))
+    dtype = graph.tensors[node.outputs[0]].dtype
+    graph.tensors[name] = Tensor(name, (), dtype, np.array(value, np.float32))
     return name
 
 
@@ -208,7 +207,7 @@ def _plain_bias(graph: Graph, node: Node, beta: float) -> list[Node]:
     ):
         if bias.shape != (columns,) or beta != 1.0:
             make = partial(_row, bias, beta, columns)
-            node.inputs[2] = edit.derive_constant(graph, bias.name, (columns,), make)
+            node.inputs[2] = edit.derive_constant(graph, bias.name, (columns,), make, bias.dtype)
         return []
     return _add_behind(graph, node, beta)
 
@@ -230,8 +229,7 @@ def _add_behind(graph: Graph, node: Node, beta: float) -> list[Node]:
 
 
 def _merge_into_batch_norm(graph: Graph) -> int:
-    """BatchNormalization -> Mul(w[C,1,1]) -> Add(b[C,1,1]): one BatchNormalization with new scale and
-    bias."""
+    """BatchNormalization -> Mul(w[C,1,1]) -> Add(b[C,1,1]) becomes one BatchNormalization."""
     gone: list[Node] = []
     consumers = graph.consumers()
     for node in graph.nodes:
@@ -259,6 +257,6 @@ def _rescale(graph: Graph, node: Node, affine: Affine) -> None:
     scale, shift = (graph.tensors[name] for name in node.inputs[1:3])
     if affine.scale is not None:
         make = partial(bake, scale, affine.scale, None)
-        node.inputs[1] = edit.derive_constant(graph, scale.name, scale.shape, make)
+        node.inputs[1] = edit.derive_constant(graph, scale.name, scale.shape, make, scale.dtype)
     make = partial(bake, shift, affine.scale, affine.shift)
-    node.inputs[2] = edit.derive_constant(graph, shift.name, shift.shape, make)
+    node.inputs[2] = edit.derive_constant(graph, shift.name, shift.shape, make, shift.dtype)

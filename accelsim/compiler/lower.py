@@ -41,7 +41,8 @@ def _lower_node(state: State, layout: Layout, index: int, node: Node) -> Step:
         gemm = gemm_view(graph, node)
         assert gemm is not None
         step.gemm = gemm
-        step.mapping, step.binds = choose(state, layout, node, gemm)
+        choice = choose(state, layout, node, gemm)
+        step.mapping, step.binds, step.scored = choice.mapping, choice.binds, choice.scored
         MatrixStep(layout, index, node, gemm, step.mapping, state.dtype).lower()
     elif node.engine == "vector":
         lower_vector(layout, index, node)
@@ -86,6 +87,6 @@ def _program(state: State, layout: Layout, steps: list[Step]) -> Program:
     results = {name: layout.store_whole(len(steps) - 1, name, layout.roles.host_home) for name in state.graph.outputs}
     builder = layout.builder
     return Program(
-        graph=state.graph, dtype=state.dtype, commands=builder.commands, regions=builder.regions, steps=steps,
+        graph=state.graph, chip=state.chip, dtype=state.dtype, commands=builder.commands, regions=builder.regions, steps=steps,
         presets=layout.presets, results=results, engines=builder.engines, notes=state.notes,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from accelsim.compiler.layout import Layout
 from accelsim.compiler.mapping import Mapping
 from accelsim.compiler.memory import Ring
 from accelsim.compiler.program import Action, Cycles, Effect, Tile
-from accelsim.compiler.tiles import Exec, a_elements, a_key, b_key, folds, loop, open_sums
+from accelsim.compiler.tiles import Exec, a_elements, a_key, b_key, folds, loop, open_sums, slabs
 from accelsim.compiler.timing import cycles_per_row, vector_clocks
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Node, Tensor
@@ -127,10 +127,13 @@ class MatrixStep:
         return ring
 
     def _largest_a(self) -> int:
-        dtype, sizes = self._tensor(self.gemm.a).dtype, set()
-        for step in loop(self.gemm, self.mapping):
-            sizes.add(self._a_elements(step.tile))
-        return nbytes(dtype, max(sizes))
+        """Bytes of the largest streamed activation tile (a convolution's rows differ at the border)."""
+        gemm, m = self.gemm, self.mapping
+        dtype, tg, tk = self._tensor(gemm.a).dtype, min(m.tg, gemm.groups), gemm.K if m.a_whole_k else min(m.tk, gemm.K)
+        if gemm.conv is None:
+            return nbytes(dtype, a_elements(gemm, tg, 0, min(m.tm, gemm.M), 0, tk))
+        channels = -(-tk // (gemm.conv.kernel[0] * gemm.conv.kernel[1]))
+        return nbytes(dtype, tg * channels * slabs(gemm.conv, gemm.M, m.tm)[1])
 
     def _a_elements(self, tile: Tile) -> int:
         k0, k1 = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)

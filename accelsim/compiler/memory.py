@@ -41,13 +41,17 @@ class Space:
 
     def fits(self, sizes_B: list[int]) -> bool:
         """Whether blocks of these sizes can be placed one after the other, first fit."""
+        return self.room_after(sizes_B) is not None
+
+    def room_after(self, sizes_B: list[int]) -> int | None:
+        """The largest block left when blocks of these sizes have been placed, None when they do not fit."""
         gaps = [size for _, size in self._gaps()]
         for size in sizes_B:
             index = next((i for i, gap in enumerate(gaps) if gap >= size), None)
             if index is None:
-                return False
+                return None
             gaps[index] -= size
-        return True
+        return max(gaps, default=0)
 
     def add(self, region: Region) -> tuple[int, ...]:
         """Take the bytes of a region; returns the older regions that it overlaps."""

@@ -15,8 +15,7 @@ from accelsim.workload.ops.base import Gemm, Op
 
 
 def place(state: State) -> None:
-    """Set ``engine`` and ``note`` of every node: 'alias', 'matrix', 'vector', else 'host' (see the rules
-    below).
+    """Set ``engine`` and ``note`` of every node: 'alias', 'matrix', 'vector', else 'host'.
 
     Raises UsageError when the chip cannot compute in ``state.dtype``.
     """
@@ -33,8 +32,7 @@ def place(state: State) -> None:
 
 
 def check_dtype(chip: Chip, dtype: str) -> None:
-    """UsageError naming what the chip has when it cannot compute in ``dtype``: formats of its matrix unit,
-    else of its processor."""
+    """UsageError naming the formats of the matrix unit (else of the processor) when ``dtype`` is not one."""
     if chip.matrix is not None:
         formats = list(chip.matrix.formats)
     else:
@@ -105,8 +103,7 @@ def _join_bias(graph: Graph) -> None:
 
 
 def _strand(graph: Graph) -> None:
-    """Vector nodes that only host nodes feed and only host nodes read go to the host: no transfer is worth
-    it.
+    """Vector nodes that only host nodes feed and only host nodes read go to the host too.
 
     Decided for each connected island of vector nodes, seen through nodes without work.
     """
@@ -153,8 +150,7 @@ def _merge(first: _Place, second: _Place) -> None:
 
 
 def _edges(graph: Graph) -> Iterator[tuple[Node | None, Node | None]]:
-    """(producer, consumer) of every activation, through alias nodes; None for an input or output of the
-    graph."""
+    """(producer, consumer) of every activation, through alias nodes; None for the outside of the graph."""
     origin: dict[str, Node | None] = {}
     for node in graph.nodes:
         sources = [origin.get(name) for name in node.inputs if name and not graph.tensors[name].is_constant]

@@ -8,9 +8,10 @@ and what it costs (``actions``).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from accelsim.compiler.mapping import Mapping
+from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Gemm
 
@@ -145,7 +146,10 @@ class Command:
 
 @dataclass
 class Step:
-    """One row of the per-layer tables: a fused node, where it runs and how it was mapped."""
+    """One row of the per-layer tables: a fused node, where it runs and how it was mapped.
+
+    ``binds``: the path that limits the mapping by its closed form; ``scored``: candidates that were compared.
+    """
 
     name: str
     label: str
@@ -158,17 +162,19 @@ class Step:
     mapping: Mapping | None = None
     note: str = ""
     binds: str = ""
+    scored: int = 0
 
 
 @dataclass
 class Program:
-    """Commands in program order (queues keep that order), regions and steps.
+    """Commands in program order (queues keep that order), regions and steps, for ``chip`` as it was configured.
 
     ``presets``: regions that hold a tensor from the start (region -> tensor). ``results``: graph output -> region in
     which it ends. ``engines``: engine -> kind ('matrix', 'vector', 'host', 'dma').
     """
 
     graph: Graph
+    chip: Chip
     dtype: str
     commands: list[Command]
     regions: list[Region]
@@ -177,4 +183,3 @@ class Program:
     results: dict[str, int]
     engines: dict[str, str]
     notes: list[str] = field(default_factory=list)
-    passes: list[Any] = field(default_factory=list)

@@ -151,8 +151,7 @@ class _Rewriter:
         return int(integer.quantise(np.asarray(bound), scale, self.formats.activations))
 
     def _around(self, node: Node) -> list[Node]:
-        """Dequantize, the node's parts in fp32, Quantize: one fused node (and one Quantize per output beyond
-        one)."""
+        """One fused node: Dequantize, the parts in fp32, Quantize (separate nodes for several outputs)."""
         outputs = [name for name in node.writes if name in self.scales]
         renamed = {name: self._real_twin(name) for name in outputs}
         parts = self._real_parts(edit.parts(node), renamed)
@@ -165,22 +164,21 @@ class _Rewriter:
         fused = Node(
             node.name, first.op, first.inputs, first.outputs, first.attrs, rest, node.engine, node.note
         )
-        for extra in behind:
-            extra.engine = node.engine
+        for part in (*rest, *behind):
+            part.engine = node.engine
         return [fused] if single else [fused, *behind]
 
     def _real_twin(self, name: str) -> str:
         return edit.add_tensor(self.graph, f"{name}.fp32", self.graph.tensors[name].shape)
 
     def _real_parts(self, parts: list[Node], renamed: dict[str, str]) -> list[Node]:
-        """The parts with names replaced, and a Dequantize in front of the first reader of each integer
-        tensor."""
+        """The parts renamed, and a Dequantize in front of the first reader of each integer tensor."""
         result: list[Node] = []
         for part in parts:
             for name in part.inputs:
                 if name in self.scales and name not in renamed:
                     renamed[name] = self._real_twin(name)
-                    label = f"{part.name}.dequantize"
+                    label = f"{part.name}.dequantize.{name}"
                     result.append(Node(label, "Dequantize", [name], [renamed[name]], self._to_real(name)))
             part.inputs = [renamed.get(name, name) for name in part.inputs]
             part.outputs = [renamed.get(name, name) for name in part.outputs]
@@ -193,16 +191,18 @@ class _Rewriter:
         codes, second = self._second_operand(node, w)
         per_channel = axis if second.ndim else None
         sum_scale = np.asarray(self.scales[x] * second, np.float32)
-        total = self._sum(node.outputs[0], final)
-        bias, rest = self._bias(node, total, final, sum_scale)
-        total = bias[-1].outputs[0] if bias else total
+        product = self._sum(node.outputs[0], final)
+        bias, rest = self._bias(node, product, final, sum_scale)
+        total = bias[-1].outputs[0] if bias else product
         if all(keeps_scale(self.graph, part) for part in rest):
             multiplier = np.asarray(sum_scale / self.scales[final], np.float32)
             tail = self._requantised(node, total, rest, {"multiplier": multiplier, "axis": per_channel})
         else:
             tail = self._dequantised(node, total, rest, {"scale": sum_scale, "axis": per_channel})
-        main = self.graph.tensors[bias[0].inputs[0] if bias else total].name
-        return Node(node.name, node.op, [x, codes], [main], node.attrs, [*bias, *tail], "matrix", node.note)
+        epilogue = [*bias, *tail]
+        for part in epilogue:
+            part.engine = "vector"
+        return Node(node.name, node.op, [x, codes], [product], node.attrs, epilogue, "matrix", node.note)
 
     def _sum(self, name: str, final: str) -> str:
         """The tensor ``name`` inside a node as int32 sums; a new one when it is what the node writes."""
@@ -212,8 +212,7 @@ class _Rewriter:
         return name
 
     def _bias(self, node: Node, total: str, final: str, sum_scale: Array) -> tuple[list[Node], list[Node]]:
-        """The Bias in integers (or nothing), and the rest of the epilogue, which reads what comes before
-        it."""
+        """The Bias in integers (or nothing), and the rest of the epilogue."""
         if not node.epilogue or node.epilogue[0].op != "Bias":
             return [], node.epilogue
         part, *rest = node.epilogue
@@ -226,9 +225,7 @@ class _Rewriter:
         name = edit.derive_constant(self.graph, bias.name, bias.shape, make, "int32")
         self.graph.tensors[name].quant = Quant(sum_scale, 0, 0 if sum_scale.ndim else None)
         biased = self._sum(part.outputs[0], final)
-        if biased == total:
-            biased = edit.add_tensor(self.graph, f"{final}.biased", self.graph.tensors[final].shape, "int32")
-        return [Node(part.name, "Bias", [total, name], [biased], part.attrs, [], "vector")], rest
+        return [Node(part.name, "Bias", [total, name], [biased], part.attrs)], rest
 
     def _requantised(self, node: Node, total: str, rest: list[Node], attrs: dict[str, Any]) -> list[Node]:
         """Requantize, then the rest on integers."""
@@ -241,7 +238,7 @@ class _Rewriter:
             rest[0].inputs = [out, *rest[0].inputs[1:]]
             self._on_integers(rest, self.scales[final])
         attrs = {**attrs, "dtype": self.formats.activations, "zero_point": 0}
-        return [Node(f"{node.name}.requantize", "Requantize", [total], [out], attrs, [], "vector"), *rest]
+        return [Node(f"{node.name}.requantize", "Requantize", [total], [out], attrs), *rest]
 
     def _dequantised(self, node: Node, total: str, rest: list[Node], attrs: dict[str, Any]) -> list[Node]:
         """Dequantize, the rest in fp32, Quantize."""
@@ -251,10 +248,7 @@ class _Rewriter:
         renamed = {before: real, final: self._real_twin(final)}
         parts = self._real_parts(rest, renamed)
         last = Node(f"{node.name}.quantize", "Quantize", [renamed[final]], [final], self._to_integer(final))
-        tail = [first, *parts, last]
-        for part in tail:
-            part.engine = "vector"
-        return tail
+        return [first, *parts, last]
 
     def _second_operand(self, node: Node, name: str) -> tuple[str, Array]:
         """Integer weights and their scale per output channel, or a second activation and its scale."""

@@ -17,8 +17,7 @@ KEEPING = frozenset({
     "MaxPool", "GlobalMaxPool", "Relu", "Clip", "Concat", "Split", "Slice", "Gather", "Transpose", "Pad",
     "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Resize",
 })  # fmt: skip
-"""Ops that give some of their inputs, or a bound: on integers they work as on real numbers, with one scale
-for all."""
+"""Ops that return some of their inputs, or a bound: they work on integers as they are, with one scale."""
 
 
 @dataclass(frozen=True)

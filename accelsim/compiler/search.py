@@ -1,13 +1,243 @@
-"""Search for the mapping of one matrix step."""
+"""Search for the mapping of one matrix step: thousands of tilings, scored by the closed form, the best that fits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from collections.abc import Mapping as Fields
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.compiler.estimate import Candidates, Estimator, Ints, Shape, a_words, open_sums
 from accelsim.compiler.layout import Layout
-from accelsim.compiler.mapping import Mapping
+from accelsim.compiler.lower_matrix import parameters, side_inputs
+from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.state import State
-from accelsim.workload.graph import Node
-from accelsim.workload.ops.base import Gemm
+from accelsim.compiler.timing import cycles_per_row
+from accelsim.errors import Infeasible
+from accelsim.workload.graph import FORMAT_BYTES, Node
+from accelsim.workload.ops.base import Gemm, find
+
+CLOSE = 1.01
+"""Candidates up to this factor slower than the fastest count as equally fast; among them the least traffic wins."""
 
 
-def choose(state: State, layout: Layout, node: Node, gemm: Gemm) -> tuple[Mapping, str]:
-    return Mapping(**state.options.pinned[node.name]), ""
+class Choice(NamedTuple):
+    """The best mapping, its estimate (clocks of the array), what binds it, and how many were scored."""
+
+    mapping: Mapping
+    clocks: float
+    binds: str
+    scored: int
+
+
+class _Need(NamedTuple):
+    """A buffer that a tile asks too much of."""
+
+    buffer: str
+    needed_B: int
+    available_B: int
+    tile: str
+
+
+@dataclass(frozen=True)
+class _Option:
+    """One residency choice: what is on the chip as a whole, and the largest block that is left for tiles, bytes."""
+
+    a_resident: bool
+    y_resident: bool
+    room_B: int
+
+
+def choose(state: State, layout: Layout, node: Node, gemm: Gemm) -> Choice:
+    """The best mapping of a step where things lie now; what the user pinned is kept.
+
+    Raises Infeasible (the buffer, needed and available bytes of the smallest tile) when nothing fits.
+    """
+    search = _Search(state, layout, node, gemm, dict(state.options.pinned.get(node.name, {})))
+    return search.best()
+
+
+class _Search:
+    def __init__(self, state: State, layout: Layout, node: Node, gemm: Gemm, pinned: Fields[str, Any]) -> None:
+        self._layout, self._node, self._gemm, self._pinned = layout, node, gemm, pinned
+        self._roles, self._tensors = layout.roles, layout.graph.tensors
+        self._estimator = Estimator(layout.roles)
+        self._out = self._tensors[node.writes[0]]
+        self._b_streamed = self._tensors[gemm.b].is_constant or not self._resident_b()
+        self._shape = self._describe(state.dtype)
+        self._misfits: list[_Need] = []
+
+    def _resident_b(self) -> bool:
+        return self._layout.place(self._gemm.b).chip is not None
+
+    def _describe(self, dtype: str) -> Shape:
+        gemm, node, layout = self._gemm, self._node, self._layout
+        unit, vector = self._roles.matrix, self._roles.chip.vector
+        a, b, out = self._tensors[gemm.a], self._tensors[gemm.b], self._out
+        sides = [name for name in side_inputs(layout, node) if layout.place(name).chip is None]
+        return Shape(
+            gemm=gemm, a_B=FORMAT_BYTES[a.dtype], b_B=FORMAT_BYTES[b.dtype], y_B=FORMAT_BYTES[out.dtype],
+            sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
+            cycles_per_row=cycles_per_row(self._roles, dtype, (b if unit.dataflow == "is" else a).dtype),
+            results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
+            functions=tuple(vector.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
+            sides=len(sides), side_B=max((FORMAT_BYTES[self._tensors[name].dtype] for name in sides), default=0.0),
+            parameters_B=sum(self._tensors[name].nbytes for name in parameters(layout, node)),
+            b_streamed=self._b_streamed,
+        )  # fmt: skip
+
+    def best(self) -> Choice:
+        """Score every option and keep the fastest; among the equally fast the one that moves least."""
+        found: list[tuple[float, float, int, Mapping, str]] = []
+        scored = 0
+        for option in self._options():
+            for candidates in self._candidates(option):
+                scored += len(candidates)
+                kept, slots = self._fitting(candidates, option)
+                if len(kept):
+                    found.append(self._score(kept, slots))
+        if not found:
+            need = min(self._misfits, key=lambda need: need.needed_B)
+            raise Infeasible(self._node.name, need.buffer, need.needed_B, need.available_B, need.tile)
+        limit = min(entry[0] for entry in found) * CLOSE
+        clocks, _, _, mapping, binds = min((e for e in found if e[0] <= limit), key=lambda entry: entry[1:3])
+        return Choice(mapping, clocks, binds, scored)
+
+    def _options(self) -> Iterator[_Option]:
+        """Residency choices that are open, best first: the result on the chip if it fits and somebody reads it there."""
+        roles, layout, gemm = self._roles, self._layout, self._gemm
+        space = layout.spaces[roles.activations]
+        if roles.buffer(roles.activations).slots is not None:
+            yield _Option(False, False, 0)
+            return
+        place, a_B = layout.place(gemm.a), self._tensors[gemm.a].nbytes
+        a_choices = [True] if place.chip is not None else [True, False]
+        y_choices = [True, False] if roles.matrix.epilogue and not layout.only_leaves(self._out.name) else [False]
+        for y_resident, a_resident in product(y_choices, a_choices):
+            if self._pinned.get("a_resident", a_resident) != a_resident:
+                continue
+            if self._pinned.get("y_resident", y_resident) != y_resident:
+                continue
+            sizes = [a_B] if a_resident and place.chip is None else []
+            room = space.room_after([*sizes, *([self._out.nbytes] if y_resident else [])])
+            if room is None:
+                needed = sum(sizes) + (self._out.nbytes if y_resident else 0)
+                self._misfits.append(_Need(roles.activations, needed, space.free_B(), "whole operands"))
+            else:
+                yield _Option(a_resident, y_resident, room)
+
+    def _candidates(self, option: _Option) -> Iterator[Candidates]:
+        """All tilings of all loop orders for one residency choice."""
+        gemm = self._gemm
+        conv_slab = gemm.conv is not None and not option.a_resident
+        grids = _grids(self._roles, gemm, self._image_rows(conv_slab), self._pinned)
+        orders = [self._pinned["order"]] if "order" in self._pinned else ORDERS
+        whole = self._pinned.get("a_whole_k")
+        slabs = [whole] if whole is not None else [True] if conv_slab else [False] if option.a_resident else [False, True]
+        for order, a_whole_k in product(orders, slabs):
+            yield Candidates(order, option.a_resident, bool(a_whole_k), option.y_resident, *grids)
+
+    def _image_rows(self, conv_slab: bool) -> int:
+        """What tm must be a multiple of: a whole image behind a fused pooling, whole rows of a streamed convolution."""
+        conv = self._gemm.conv
+        pooled = any((op := find(part.op)) is not None and op.kind == "pool" for part in self._node.epilogue)
+        if conv is None:
+            return 1
+        return conv.out[0] * conv.out[1] if pooled else conv.out[1] if conv_slab else 1
+
+    def _fitting(self, c: Candidates, option: _Option) -> tuple[Candidates, Ints]:
+        """Candidates whose tiles fit all buffers, and their accumulator slots."""
+        roles, shape = self._roles, self._shape
+        sums = c.tg * c.tm * c.tn
+        b_B = (c.tg * c.tn * c.tk * shape.b_B).astype(np.int64)
+        y_slots, fits = self._sum_slots(c, sums)
+        activations = np.zeros_like(sums)
+        if not c.a_resident:
+            a_B = (a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
+            fixed = roles.buffer(roles.activations).slots
+            fits &= self._check(roles.activations, a_B, self._slot_limit(roles.activations), c) if fixed else True
+            activations += 0 if fixed else 2 * a_B
+        if not c.y_resident and roles.matrix.epilogue:
+            activations += (2 * sums * (shape.y_B + shape.sides * shape.side_B)).astype(np.int64)
+        if self._b_streamed:
+            if roles.weights == roles.activations:
+                activations += 2 * b_B
+            elif roles.buffer(roles.weights).slots is not None:
+                fits &= self._check(roles.weights, b_B, self._slot_limit(roles.weights), c)
+            else:
+                fits &= self._check(roles.weights, 2 * b_B, self._layout.spaces[roles.weights].free_B(), c)
+        fits &= self._check(roles.activations, activations, option.room_B, c) if activations.any() else True
+        return c.keep(fits), y_slots[fits]
+
+    def _slot_limit(self, buffer: str) -> int:
+        spec = self._roles.buffer(buffer)
+        return spec.slot_capacity or spec.capacity // (spec.slots or 1)
+
+    def _sum_slots(self, c: Candidates, sums: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """Accumulator slots to use (two where they fit, more where a loop order needs them), and whether all fits."""
+        spec = self._roles.buffer(self._roles.sums)
+        tile_B = (sums * self._shape.sum_B).astype(np.int64)
+        needed = open_sums(self._gemm, c)
+        if spec.slots is not None:
+            slots = np.full_like(needed, spec.slots)
+            return slots, self._check(self._roles.sums, tile_B, self._slot_limit(self._roles.sums), c) & (needed <= slots)
+        wanted = np.maximum(needed, 2)
+        slots = np.where(wanted * tile_B <= spec.capacity, wanted, needed)
+        slots = np.full_like(slots, self._pinned["y_slots"]) if "y_slots" in self._pinned else slots
+        return slots, self._check(self._roles.sums, slots * tile_B, spec.capacity, c) & (needed <= slots)
+
+    def _check(self, buffer: str, needed_B: Ints, available_B: int, c: Candidates) -> NDArray[np.bool_]:
+        """Which fit; remembers the smallest that does not, for the error when none does."""
+        fits: NDArray[np.bool_] = needed_B <= available_B
+        if not fits.any():
+            index = int(np.argmin(needed_B))
+            tile = f"{c.tg[index]}x{c.tm[index]}x{c.tn[index]}x{c.tk[index]} (groups x M x N x K)"
+            self._misfits.append(_Need(buffer, int(needed_B[index]), available_B, tile))
+        return fits
+
+    def _score(self, c: Candidates, y_slots: Ints) -> tuple[float, float, int, Mapping, str]:
+        roles, layout = self._roles, self._layout
+        place = layout.place(self._gemm.a)
+        a_home = layout.builder.regions[place.home].memory if place.home is not None else roles.activations_home
+        b_place = layout.place(self._gemm.b)
+        b_home = layout.builder.regions[b_place.home].memory if b_place.home is not None else roles.weights_home
+        bounds = self._estimator.bounds(self._shape, c, a_home, roles.activations_home, b_home, place.chip is None)
+        total = bounds.total()
+        near = np.flatnonzero(total <= total.min() * CLOSE)
+        tiles = -(-self._gemm.M // c.tm) * -(-self._gemm.N // c.tn) * -(-self._gemm.K // c.tk) * -(-self._gemm.groups // c.tg)
+        best = int(min(near, key=lambda i: (bounds.offchip_B[i], tiles[i], total[i])))
+        slots = {"y_slots": int(y_slots[best]), "b_resident": not self._b_streamed}
+        slots |= {name: self._pinned[name] for name in ("a_slots", "w_slots", "reuse") if name in self._pinned}
+        mapping = replace(c.mapping(best), **slots)
+        return float(total[best]), float(bounds.offchip_B[best]), int(tiles[best]), mapping, bounds.binds(best)
+
+
+def _grids(roles: Any, gemm: Gemm, row: int, pinned: Fields[str, Any]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Columns tg, tm, tn, tk of all tilings: even cuts and powers of two, in units of the array."""
+    unit = roles.matrix
+    axes = [
+        _pin(pinned, "tg", {1}),
+        _pin(pinned, "tm", _sizes(gemm.M, row)),
+        _pin(pinned, "tn", _sizes(gemm.N, unit.cols)),
+        _pin(pinned, "tk", _sizes(gemm.K, unit.rows)),
+    ]
+    rows = list(product(*axes))
+    if gemm.groups > 1 and not pinned.keys() & {"tm", "tn", "tk"}:
+        rows += [(tg, gemm.M, gemm.N, gemm.K) for tg in _pin(pinned, "tg", _sizes(gemm.groups, 1)) if tg > 1]
+    columns = np.array(rows, np.int64)
+    return columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3]
+
+
+def _pin(pinned: Fields[str, Any], name: str, sizes: set[int]) -> list[int]:
+    return [int(pinned[name])] if name in pinned else sorted(sizes)
+
+
+def _sizes(extent: int, unit: int) -> set[int]:
+    """Tile extents to try: the whole, even cuts in 2..8 parts and powers of two, each a multiple of ``unit``."""
+    units = -(-extent // unit)
+    parts = {-(-units // count) for count in range(1, 9)} | {1 << power for power in range(units.bit_length())}
+    return {min(part * unit, extent) for part in parts}

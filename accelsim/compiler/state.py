@@ -13,12 +13,14 @@ from accelsim.workload.graph import Array, Graph
 
 @dataclass(frozen=True)
 class Options:
-    """Choices of one compilation. ``dtype``: operand format of the matrix unit ('' = the chip's preferred one).
+    """Choices of one compilation. ``dtype``: operand format of the matrix unit ('' = the chip's preferred
+    one).
 
     ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fuse``: whether nodes may be fused.
-    ``calibration``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer format;
-    None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the calibration, so scales are
-    placeholders, and changes nothing else. ``pinned``: node name -> mapping fields that the search must keep.
+    ``calibration``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
+    format; None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the
+    calibration, so scales are placeholders, and changes nothing else. ``pinned``: node name -> mapping fields
+    that the search must keep.
     """
 
     dtype: str = ""

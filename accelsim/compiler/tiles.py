@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accelsim.compiler.mapping import Mapping
 from accelsim.compiler.program import Folds, Tile
 from accelsim.spec.models import MatrixUnit
 from accelsim.workload.ops.base import Conv, Gemm
+
+Ints = NDArray[np.int64]
 
 
 class Exec(NamedTuple):
@@ -74,19 +79,31 @@ def a_elements(gemm: Gemm, groups: int, m0: int, m1: int, k0: int, k1: int) -> i
         return groups * (m1 - m0) * (k1 - k0)
     kernel = gemm.conv.kernel[0] * gemm.conv.kernel[1]
     channels = -(-k1 // kernel) - k0 // kernel
-    return groups * channels * _input_pixels(gemm.conv, m0, m1)
+    return groups * channels * int(input_pixels(gemm.conv, np.array([m0]), np.array([m1]))[0])
 
 
-@lru_cache(maxsize=65536)
-def _input_pixels(conv: Conv, m0: int, m1: int) -> int:
+@lru_cache(maxsize=4096)
+def slabs(conv: Conv, M: int, tm: int) -> tuple[int, int, int]:
+    """Input pixels under row tiles of ``tm``: of all tiles together, of the largest, of the first."""
+    starts = np.arange(0, M, tm)
+    pixels = input_pixels(conv, starts, np.minimum(starts + tm, M))
+    return int(pixels.sum()), int(pixels.max()), int(pixels[0])
+
+
+def input_pixels(conv: Conv, m0: Ints, m1: Ints) -> Ints:
     """Input pixels under the output pixels [m0, m1), whole rows, padding left out."""
-    rows_out, width_out = conv.out
-    per_image = rows_out * width_out
-    total = 0
-    for image in range(m0 // per_image, (m1 - 1) // per_image + 1):
-        first = max(m0 - image * per_image, 0) // width_out
-        last = (min(m1 - image * per_image, per_image) - 1) // width_out
-        top = max(first * conv.stride[0] - conv.pad[0], 0)
-        bottom = last * conv.stride[0] - conv.pad[0] + (conv.kernel[0] - 1) * conv.dilation[0]
-        total += max(0, min(bottom, conv.height - 1) - top + 1) * conv.width
-    return total
+    per_image, width = conv.out[0] * conv.out[1], conv.out[1]
+    first, last = m0 // per_image, (m1 - 1) // per_image
+    top, bottom = (m0 - first * per_image) // width, (m1 - 1 - last * per_image) // width
+    end = conv.out[0] - 1
+    within = _input_rows(conv, top, bottom)
+    across = _input_rows(conv, top, end) + _input_rows(conv, 0 * top, bottom)
+    across = across + (last - first - 1) * _input_rows(conv, 0 * top, end + 0 * top)
+    return np.where(first == last, within, across) * conv.width
+
+
+def _input_rows(conv: Conv, first: Ints, last: Ints | int) -> Ints:
+    """Input rows that the output rows first..last read."""
+    top = np.maximum(first * conv.stride[0] - conv.pad[0], 0)
+    bottom = last * conv.stride[0] - conv.pad[0] + (conv.kernel[0] - 1) * conv.dilation[0]
+    return np.maximum(0, np.minimum(bottom, conv.height - 1) - top + 1)

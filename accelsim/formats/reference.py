@@ -1,5 +1,4 @@
-"""Reference of a quantised graph in plain int64 arithmetic, whole ops, independent of the kernels that
-machines run.
+"""Reference of a quantised graph: whole ops in plain arithmetic, independent of the kernels of machines.
 
 Bit equality with it is the check of tiling, accumulation, fused epilogues and quantisation steps. Matrix
 products run in float64: with operands of at most 16 bits and K < 2^23 every partial sum is an integer below
@@ -21,8 +20,7 @@ Array = NDArray[Any]
 
 
 class NodeLike(Protocol):
-    """What the reference needs to know of a node; attrs are those of the canonical forms of the op
-    registry."""
+    """What the reference needs to know of a node; ``attrs`` are those of the canonical ops."""
 
     name: str
     op: str

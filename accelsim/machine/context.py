@@ -53,6 +53,11 @@ class Context:
         """An event at that time, or now if it has passed."""
         return self.env.timeout(max(0, t_fs - self.env.now))
 
+    def begin(self, command: Command, t_fs: int) -> None:
+        """At ``t_fs`` the command starts to overwrite its destinations."""
+        if any(use.role in ("whole", "begin") for use in command.writes):
+            self.at(t_fs, lambda: self.contents.begin(command, t_fs))
+
     def complete(self, command: Command, start_fs: int, data_fs: int, end_fs: int) -> None:
         """Record a command whose times are certain; publish its completion; commit its effect when it completes."""
         self.slices.append(Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs))

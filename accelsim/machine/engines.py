@@ -38,7 +38,7 @@ def transfers(
         log.wait(clock.at(edge - 1), served.accepted, "port")
         log.busy.append((served.accepted, served.end))
         issued = clock.edge(served.accepted)
-        context.contents.begin(command, served.data)
+        context.begin(command, served.data)
         context.check_reads(command, served.data, served.end)
         context.complete(command, served.accepted, served.data, served.end)
 
@@ -69,6 +69,6 @@ def host(context: Context, engine: str, queue: Sequence[Command]) -> Process:
 
 def _run_alone(context: Context, command: Command, start_fs: int, first_fs: int, end_fs: int) -> None:
     context.logs[command.engine].busy.append((start_fs, end_fs))
-    context.contents.begin(command, first_fs)
+    context.begin(command, first_fs)
     context.check_reads(command, first_fs, end_fs)
     context.complete(command, start_fs, start_fs, end_fs)

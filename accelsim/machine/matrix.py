@@ -111,7 +111,7 @@ class MatrixEngine:
             self._release_weights(command, record.load_first, last - record.step + record.reload + record.load - 1)
         context.milestones.publish(command.id, "a", at(streamed))
         context.check_reads(command, at(record.stream_first), at(streamed), ("a",))
-        context.contents.begin(command, at(record.stream_first))
+        context.begin(command, at(record.stream_first))
         context.complete(command, at(record.free - 1), at(record.stream_first - 1), at(record.done))
         self._log(record, last)
 

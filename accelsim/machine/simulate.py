@@ -25,9 +25,9 @@ from accelsim.workload.graph import Array
 
 
 def simulate(
-    program: Program, chip: Chip, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False
+    program: Program, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False
 ) -> Run:
-    """Run ``program`` on ``chip``.
+    """Run ``program`` on the chip that it was compiled for.
 
     ``feeds``: graph inputs by name (needed unless ``values`` is 'off'). ``values``: 'exact', 'fast' or 'off'.
     ``keep``: return every tensor that existed in a memory, not only the outputs.
@@ -35,7 +35,7 @@ def simulate(
     """
     if values != "off" and feeds is None:
         raise UsageError(f"values {values!r} need the inputs of the model")
-    env = simpy.Environment()
+    env, chip = simpy.Environment(), program.chip
     clock = Clock(chip.clock)
     effects = policy(values, program, dict(feeds or {}), keep)
     contents = Contents(env, program, effects)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from accelsim.account.bounds import describe
 from accelsim.account.latency import Layer, layers
 from accelsim.account.roofline import Point, Roofline, rooflines
-from accelsim.account.spans import fronts_fs
+from accelsim.account.spans import fronts_fs, stream_ends_fs
 from accelsim.machine.run import Run, Slice
 from accelsim.report.style import (
     ENGINE_LOOKS,
@@ -57,7 +57,7 @@ def merged(intervals: Iterable[tuple[int, int]], gap: int) -> list[Interval]:
 def roofline(run: Run) -> Figure:
     """One panel per off-chip memory with every layer; the area of a mark is its share of the latency."""
     roofs = [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
-    fig, panels = figure(5.0, 1, max(1, len(roofs)), sharey=True)
+    fig, panels = figure(5.0 if roofs else 1.3, 1, max(1, len(roofs)), sharey=True)
     if not roofs:
         _nothing(panels[0], "Roofline", "no layer used the matrix unit and moved data off the chip")
         return fig
@@ -78,33 +78,6 @@ def roofline(run: Run) -> Figure:
     return fig
 
 
-run: Run) -> Figure:
-    """One panel per off-chip memory, every layer in each; the area of a mark is the layer's share of the latency."""
-    roofs = [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
-    fig, panels = figure(4.6, 1, max(1, len(roofs)), sharey=True)
-    if not roofs:
-        _nothing(
-            panels[0],
-            "Roofline",
-            "no layer of this run both used the matrix unit and moved data off the chip",
-        )
-        return fig
-    rows = {layer.index: layer for layer in layers(run)}
-    for roof, axes in zip(roofs, panels, strict=True):
-        _roof(axes, roof)
-        _points(axes, roof, rows, run)
-    factor, unit = 1e-12, "TOPS"
-    panels[0].set_ylabel(f"achieved ({unit}; one MAC is two operations)")
-    panels[0].yaxis.set_major_formatter(lambda value, _: f"{value * factor:g}")
-    keys = list(dict.fromkeys(rows[p.layer].bound_key for roof in roofs for p in roof.points))
-    for key in keys:
-        panels[0].plot(
-            [], [], "o", color=REASON_LOOKS[key].color, label=f"bound by {describe(run.chip, key)}"
-        )
-    fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return fig
-
-
 def _roof(axes: Axes, roof: Roofline) -> None:
     finite = [p.intensity_ops_per_B for p in roof.points if isfinite(p.intensity_ops_per_B)]
     low = min(*finite, roof.knee_ops_per_B) / 4
@@ -116,33 +89,14 @@ def _roof(axes: Axes, roof: Roofline) -> None:
     axes.set_xlim(low, high)
     log_axis(axes.xaxis)
     axes.grid(True, which="major")
+    kind = "" if roof.kind == roof.memory else f" ({roof.kind})"
     hidden = sum(not isfinite(p.intensity_ops_per_B) for p in roof.points)
     lines = [
-        f"{roof.memory} ({roof.kind}), {si(roof.bandwidth_Bps, 'B/s')}",
+        f"{roof.memory}{kind}, {si(roof.bandwidth_Bps, 'B/s')}",
         f"peak {si(roof.peak_ops_per_s * 1e-12)} TOPS, knee at {si(knee)} operations/B",
         f"not shown: {count_of(hidden, 'layer')} without bytes" if hidden else "",
     ]
     axes.set_title("\n".join(lines), fontsize=9, weight="normal")
-    axes.set_xlabel(f"operations per byte of {', '.join(roof.holds)}")
-
-
-axes: Axes, roof: Roofline) -> None:
-    finite = [p.intensity_ops_per_B for p in roof.points if isfinite(p.intensity_ops_per_B)]
-    low = min(*finite, roof.knee_ops_per_B) / 4
-    high = max(*finite, roof.knee_ops_per_B) * 4
-    knee, peak = roof.knee_ops_per_B, roof.peak_ops_per_s
-    axes.plot([low, knee, high], [roof.roof(low), peak, peak], color=INK, linewidth=1.5)
-    axes.vlines(knee, roof.roof(low), peak, color=FAINT, linestyle=":", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    bottom = min([roof.roof(low), *(p.achieved_ops_per_s for p in roof.points if p.achieved_ops_per_s)]) / 2
-    axes.set_ylim(bottom, peak * 2)
-    axes.set_xlim(low, high)
-    axes.grid(True, which="major")
-    axes.set_title(f"Roofline of {roof.memory} ({roof.kind})", pad=20)
-    hidden = sum(not isfinite(p.intensity_ops_per_B) for p in roof.points)
-    note = f"peak {si(peak * 1e-12)} TOPS, {si(roof.bandwidth_Bps, 'B/s')}, knee {si(knee)} op/B"
-    subtitle(axes, note + (f"; {hidden} layers use no bytes of it" if hidden else ""))
     axes.set_xlabel(f"operations per byte of {', '.join(roof.holds)}")
 
 
@@ -186,6 +140,7 @@ def timeline(run: Run) -> Figure:
     factor, unit = prefixed([run.seconds], "s")
     scale = FS * factor
     _layer_row(axes, run, scale)
+    streamed = stream_ends_fs(run)
     busy = {entry.engine: entry.busy for entry in run.engines}
     by_engine: dict[str, list[Slice]] = {name: [] for name in engines}
     for piece in run.slices:
@@ -193,7 +148,7 @@ def timeline(run: Run) -> Figure:
     for row, name in enumerate(engines, 1):
         look = ENGINE_LOOKS.get(run.program.engines[name], Look(GREY))
         for parity, shade in ((0, 1.0), (1, 0.55)):
-            times = [(p.data, p.end) for p in by_engine[name] if p.op % 2 == parity]
+            times = [(p.data, streamed.get(p.command, p.end)) for p in by_engine[name] if p.op % 2 == parity]
             bars = [
                 (i.start * scale, (i.end - i.start) * scale) for i in merged(times, run.time_fs // RESOLUTION)
             ]
@@ -222,19 +177,6 @@ def _layer_row(axes: Axes, run: Run, scale: float) -> None:
         axes.broken_barh([(front * scale, width)], (-0.36, 0.72), facecolor=color, linewidth=0)
         if run.time_fs and (end - front) / run.time_fs > 0.004 + 0.006 * len(number):
             axes.text(front * scale + width / 2, 0, number, ha="center", va="center", fontsize=7)
-
-
-axes: Axes, run: Run, scale: float) -> None:
-    """The top row: from the end of all earlier layers to the end of each, with its number where there is room."""
-    fronts = fronts_fs(run)
-    for step, ((_, end), front) in enumerate(zip(run.step_spans, fronts, strict=True)):
-        width = (end - front) * scale
-        color = "#d9d9d9" if step % 2 else "#f0f0f0"
-        axes.broken_barh([(front * scale, width)], (-0.36, 0.72), facecolor=color, linewidth=0)
-        if run.time_fs and (end - front) / run.time_fs > 0.008 * (1 + len(str(step + 1))):
-            axes.text(
-                (front + (end - front) / 2) * scale, 0, str(step + 1), ha="center", va="center", fontsize=7
-            )
 
 
 def occupancy(run: Run) -> Figure:
@@ -271,39 +213,8 @@ def _buffer(axes: Axes, run: Run, name: str, points: Sequence[tuple[int, int]], 
     axes.grid(True)
 
 
-axes: Axes, run: Run, name: str, points: Sequence[tuple[int, int]], scale: float) -> None:
-    buffer = run.chip.buffers.get(name)
-    capacity = float(buffer.capacity) if buffer else 0.0
-    peak = max(size for _, size in points)
-    factor = 100 / capacity if capacity else 1.0
-    steps = _coarse([*points, (run.time_fs, points[-1][1])], run.time_fs // RESOLUTION)
-    times, sizes = [t * scale for t, _ in steps], [size * factor for _, size in steps]
-    axes.fill_between(times, sizes, step="post", color=GREEN, alpha=0.35, linewidth=0)
-    axes.step(times, sizes, where="post", color=GREEN, linewidth=1)
-    used = (
-        f"at most {si(peak, 'B')} of {si(capacity, 'B')} in use"
-        if capacity
-        else f"at most {si(peak, 'B')} in use"
-    )
-    axes.set_title(f"{name}: {used}", fontsize=9.5)
-    axes.set_ylabel("% full" if capacity else "bytes")
-    axes.set_ylim(0, max(1.15 * peak * factor, 1e-9))
-    axes.grid(True)
-
-
 def _coarse(points: Sequence[tuple[int, int]], step: int) -> list[tuple[int, int]]:
     """At most one point per ``step``, the largest of those that fall together: no peak is lost."""
-    result: list[tuple[int, int]] = []
-    for time, size in points:
-        if result and step and time - result[-1][0] < step:
-            result[-1] = (result[-1][0], max(size, result[-1][1]))
-        else:
-            result.append((time, size))
-    return result
-
-
-points: Sequence[tuple[int, int]], step: int) -> list[tuple[int, int]]:
-    """The points with at most one per ``step``: the largest of those that fall together, so that no peak is lost."""
     result: list[tuple[int, int]] = []
     for time, size in points:
         if result and step and time - result[-1][0] < step:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from accelsim.account.energy import energy_table, price_list
 from accelsim.account.latency import Layer
+from accelsim.account.spans import unit_of
 from accelsim.machine.run import Run
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS, energy_rows, layer_cells, layer_names, summary_rows
@@ -99,7 +100,7 @@ def _figure(name: str, svg: str) -> str:
 
 
 def inline_svg(svg: str, name: str, title: str) -> str:
-    """The <svg> element of a file for use inside a page: own ids, scales with the page, has a name to be read out."""
+    """The <svg> element of a file, for a page: own ids, scales with the page, has a name to read out."""
     element = svg[svg.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
     element = re.sub(r'\bid="', f'id="{name}-', element)
@@ -142,13 +143,13 @@ def _ledger(run: Run) -> str:
         totals[row.component, row.action] = (count + row.count, energy + row.energy_J)
     rows = []
     for (component, action), (count, energy) in totals.items():
-        price = prices.get((component, action))
+        price = prices.get((unit_of(component), action))
         rows.append(
             (
                 component,
                 action,
                 f"{count:,}",
-                si(price, "J") if price is not None else "power x time",
+                si(price, "J") if price is not None else "power × time",
                 si(energy, "J"),
             )
         )

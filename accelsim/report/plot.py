@@ -39,8 +39,8 @@ PLOTS: dict[str, Plot] = {
         Plot(
             "latency",
             "Latency per layer",
-            "A bar is what the layer adds to the run: from the end of everything before it to its own end. Bars "
-            "add up to the latency; colours say what the time was spent on.",
+            "A bar is what the layer adds to the run: from the end of everything before it to its own end. "
+            "Bars add up to the latency; colours say what the time was spent on.",
             layer_plots.latency,
         ),
         Plot(
@@ -52,8 +52,8 @@ PLOTS: dict[str, Plot] = {
         Plot(
             "roofline",
             "Roofline",
-            "A mark is a layer (numbers as in the table), its area the layer's share of the latency. No layer can "
-            "lie above the line: left of the knee the memory is the limit, right of it the matrix unit.",
+            "A mark is a layer (numbers as in the table), its area the layer's share of the time. No layer "
+            "can lie above the line: left of the knee the memory is the limit, right of it the matrix unit.",
             machine_plots.roofline,
         ),
         Plot(

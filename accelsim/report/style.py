@@ -49,6 +49,7 @@ CATEGORY_LOOKS: dict[str, Look] = {
 
 REASON_LOOKS: dict[str, Look] = {
     "compute": Look(BLUE),
+    "padding": Look("#9ecae1"),
     "array": Look("#003f63", "////"),
     "weight_shift": Look(SKY, "////"),
     "weight_fetch": Look(VERMILLION, "\\\\\\\\"),

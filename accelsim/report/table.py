@@ -157,7 +157,9 @@ def layer_table(layers: Sequence[Layer], width: int = 80) -> Table:
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The summary as (what, value) texts with units."""
-    peak = f" of {si(summary['peak_TOPS'], '', 4)} TOPS" if summary["peak_TOPS"] else " TOPS"
+    peak = f" of {si(summary['peak_TOPS'] * 1e12, 'OPS', 4)}" if summary["peak_TOPS"] else ""
+    peak += f" ({percent(summary['utilisation'])})" if summary["utilisation"] is not None else ""
+    rate = si(None if summary["achieved_TOPS"] is None else summary["achieved_TOPS"] * 1e12, "OPS")
     split = summary["array_percent"]
     rows = [
         ("chip", f"{summary['chip_title']} ({summary['chip']})"),
@@ -170,7 +172,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("energy", si(summary["energy_J"], "J", 4)),
         ("energy per inference", si(summary["energy_per_inference_J"], "J", 4)),
         ("average power", si(summary["power_average_W"], "W")),
-        ("achieved", f"{si(summary['achieved_TOPS'])}{peak} ({percent(summary['utilisation'])})"),
+        ("achieved", f"{rate}{peak}"),
     ]
     if split:
         parts = ", ".join(f"{name} {share:.1f}%" for name, share in split.items())

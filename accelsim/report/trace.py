@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from accelsim.account.spans import stream_ends_fs
 from accelsim.compiler.program import Transfer
 from accelsim.machine.run import Run, Slice
 
@@ -48,11 +49,13 @@ def _meta(pid: int, tid: int, kind: str, **args: Any) -> Event:
 def _engine_rows(run: Run) -> Iterator[Event]:
     yield _meta(PID_ENGINES, 0, "process_name", name=f"{run.chip.name} running {run.program.graph.name}")
     tid = 0
+    streamed = stream_ends_fs(run)
     names = dict.fromkeys([*run.program.engines, *(piece.engine for piece in run.slices)])
     for engine in names:
         mine = sorted((p for p in run.slices if p.engine == engine), key=lambda p: (p.data, p.end, p.command))
         clip = run.program.engines.get(engine) == "matrix"
-        for lane, pieces in enumerate(_lanes(mine, clip) or [[]]):
+        drawn = [(piece, streamed.get(piece.command, piece.end)) for piece in mine]
+        for lane, pieces in enumerate(_lanes(drawn, clip) or [[]]):
             tid += 1
             yield _meta(PID_ENGINES, tid, "thread_name", name=engine if not lane else f"{engine} +{lane}")
             yield _meta(PID_ENGINES, tid, "thread_sort_index", sort_index=tid)
@@ -60,23 +63,28 @@ def _engine_rows(run: Run) -> Iterator[Event]:
                 yield _slice(run, piece, end, tid)
 
 
-def _lanes(pieces: list[Slice], clip: bool) -> list[list[tuple[Slice, int]]]:
-    """Slices and their drawn ends, without overlap per lane.
+def _lanes(pieces: list[tuple[Slice, int]], clip: bool) -> list[list[tuple[Slice, int]]]:
+    """Slices with their drawn ends, cut up so that no two in one lane overlap.
 
-    On an array a command drains while the next one streams, so its slice is cut there. Transfers that overlap
+    On an array a command may drain while the next one streams: its slice is cut there. Transfers that overlap
     (two ports, or requests in flight) go to further lanes.
     """
     if clip:
-        nexts = [piece.data for piece in pieces[1:]]
-        return [[(p, min(p.end, nexts[i]) if i < len(nexts) else p.end) for i, p in enumerate(pieces)]]
+        limits = [*(piece.data for piece, _ in pieces[1:]), None]
+        return [
+            [
+                (p, end if limit is None else min(end, limit))
+                for (p, end), limit in zip(pieces, limits, strict=True)
+            ]
+        ]
     lanes: list[list[tuple[Slice, int]]] = []
-    for piece in pieces:
+    for piece, end in pieces:
         for lane in lanes:
             if lane[-1][1] <= piece.data:
-                lane.append((piece, piece.end))
+                lane.append((piece, end))
                 break
         else:
-            lanes.append([(piece, piece.end)])
+            lanes.append([(piece, end)])
     return lanes
 
 
@@ -92,7 +100,8 @@ def _slice(run: Run, piece: Slice, end: int, tid: int) -> Event:
         args |= {"memory": work.memory, "bytes": work.nbytes}
     return {
         "ph": "X", "pid": PID_ENGINES, "tid": tid, "name": piece.label,
-        "cat": run.program.engines.get(piece.engine, ""), "ts": piece.data / FS_PER_US, "dur": max(0, end - piece.data) / FS_PER_US, "args": args,
+        "cat": run.program.engines.get(piece.engine, ""), "ts": piece.data / FS_PER_US,
+        "dur": max(0, end - piece.data) / FS_PER_US, "args": args,
     }  # fmt: skip
 
 

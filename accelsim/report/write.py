@@ -13,7 +13,7 @@ from typing import Any
 
 from accelsim.account.bounds import REASONS
 from accelsim.account.energy import CATEGORIES, energy_table
-from accelsim.account.latency import layers, shape_text, summary
+from accelsim.account.latency import layers, shape_text, summary, traffic_by_memory
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.report import page, plot, trace
@@ -25,7 +25,7 @@ FS = 1e-15
 
 
 def write_run(run: Run, out_dir: str | Path) -> Path:
-    """Write the whole report of ``run`` into ``out_dir`` and return its path. The same run gives the same bytes.
+    """Write the whole report of ``run`` into ``out_dir``, return its path; same run, same bytes.
 
     The files are made in a directory beside it, which then takes its place: there never is half a report. The
     files of an earlier report are replaced, others in the same directory stay. UsageError when ``out_dir`` is
@@ -104,9 +104,16 @@ def _write_csv(path: Path, header: Sequence[str], records: Iterable[Sequence[Any
 
 def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
     """Header and rows of layers.csv: one row per step, all digits, the unit in the name of each column."""
-    memories = list(run.chip.memories)
-    header = ["index", "name", "op", "engine", "output_shape", "gemm_groups", "gemm_M", "gemm_N", "gemm_K", "macs",
-              "ops", "start_fs", "end_fs", "added_fs", "cycles", "utilisation", "bound_by"]  # fmt: skip
+    memories = list(traffic_by_memory(run))
+    header = [
+        "index",
+        "name",
+        "op",
+        "engine",
+        "output_shape",
+        *(f"gemm_{size}" for size in ("groups", "M", "N", "K")),
+    ]
+    header += ["macs", "ops", "start_fs", "end_fs", "added_fs", "cycles", "utilisation", "bound_by"]
     header += [f"{key}_fs" for key in REASONS]
     header += [f"{name}_{way}_B" for name in memories for way in ("read", "write")]
     header += [f"energy_{category.replace(' ', '_')}_J" for category in CATEGORIES] + ["energy_J", "note"]

@@ -77,7 +77,7 @@ def mapping_for(row: Mapping[str, Any]) -> dict[str, Any]:
     slots = int(row["slots"])
     return {
         "order": row["order"], "tm": int(row["Tm"]), "tn": int(row["Tn"]), "tk": int(row["Tk"]),
-        "reuse": bool(int(row["reuse"])), "a_resident": False, "y_resident": False,
+        "reuse": bool(int(row["reuse"])), "a_whole_k": False, "a_resident": False, "y_resident": False,
         "a_slots": slots, "w_slots": slots, "y_slots": slots,
     }  # fmt: skip
 
@@ -88,7 +88,7 @@ def run_row(row: Mapping[str, Any]) -> Run:
     options = Options(pinned={"gemm": mapping_for(row)})
     program = lower(State(graph, chip, options, "int8"))
     M, K = graph.tensors["A"].shape
-    return simulate(program, chip, {"A": operand(M * K, 7 * M + K).reshape(M, K)}, "exact")
+    return simulate(program, {"A": operand(M * K, 7 * M + K).reshape(M, K)}, "exact")
 
 
 def simulate_row(row: Mapping[str, Any]) -> dict[str, Any]:

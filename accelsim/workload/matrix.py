@@ -40,7 +40,7 @@ def y_from_matrix(gemm: Gemm, y: Array, out_shape: Shape) -> Array:
     """Products ``y`` [groups, M, N] as the result tensor: a conv's in NCHW, the others' row-major."""
     if gemm.conv is None:
         return y.reshape(out_shape)
-    positions = gemm.M // gemm.conv.batch
+    positions = y.shape[1] // gemm.conv.batch  # fewer than M behind a fused pooling
     by_image = y.reshape(gemm.groups, gemm.conv.batch, positions, gemm.N).transpose(1, 0, 3, 2)
     return by_image.reshape(out_shape)
 

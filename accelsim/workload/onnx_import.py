@@ -188,9 +188,8 @@ def _foreign(
     """
     if constant:
         values = [None if tensor is None else tensor.value() for tensor in ins]
-        names = [name for name in node.outputs if name]
-        results = foreign_kernel(node, opset, values)
-        return [constant_tensor(name, result) for name, result in zip(names, results, strict=True)]
+        results = zip(node.outputs, foreign_kernel(node, opset, values), strict=True)
+        return [constant_tensor(name, result) for name, result in results if name]
     nodes.append(node)
     return [Tensor(name, *shape) for name, shape in zip(node.outputs, infer(node, ins, opset), strict=True)]
 

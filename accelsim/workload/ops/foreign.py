@@ -54,7 +54,7 @@ def knows(op: str, domain: str, opset: int) -> bool:
 
 
 def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[Array]:
-    """Outputs of one foreign node; ``values`` are those of its inputs, None where absent.
+    """Outputs of one foreign node (empty where unnamed); ``values`` are those of its inputs, None where absent.
 
     Raises ModelError naming node, op and opset when the op is unknown or its evaluation fails.
     """
@@ -66,7 +66,8 @@ def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[A
             results = _session(node, opset, values).run(None, feeds)
     except Exception as error:  # whatever the reference implementation of this op throws at us
         raise ModelError(Problem(f"{op_type(node)} of opset {opset} failed: {error}", node.name)) from error
-    return [np.asarray(result) for result in results]
+    computed = iter(results)
+    return [np.asarray(next(computed) if name else ()) for name in node.outputs]
 
 
 def _session(node: Node, opset: int, values: list[Array | None]) -> Any:

@@ -38,7 +38,7 @@ def _requantise(node: Node, values: Values) -> list[Array]:
 
 
 def _shift(node: Node, values: Values) -> list[Array]:
-    """clip((x + 2^(shift-1)) >> shift, -128, 127): an arithmetic shift that rounds half up; shift 0 only clips."""
+    """clip((x + 2^(shift-1)) >> shift, -128, 127): an arithmetic shift, half up; shift 0 only clips."""
     x, shift = array(values, 0).astype(np.int64), int(node.attrs["shift"])
     half = 1 << (shift - 1) if shift else 0
     return [np.clip((x + half) >> shift, -128, 127).astype(np.int8)]

@@ -205,7 +205,8 @@ def _host_step(build: Builder, op: int, batch: int, ready: int, activation: str)
     fs = 40_000 * NS
     end = build.add("Host", "host", op, Duration(fs), moved, fs, activation)
     build.count("host", "op", op, activation, batch * 256 * 5)
-    build.count("host", "busy", op, activation, end - moved)
+    build.count("host.memory", "read", op, activation, batch * 256)
+    build.count("host.memory", "write", op, activation, batch * 256)
     build.occupancy["unified"].append((end, 0))
     return Step(
         "/head/Softmax",

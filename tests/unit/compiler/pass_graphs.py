@@ -22,8 +22,12 @@ from accelsim.workload.graph import Array, Graph
 from accelsim.workload.zoo.build import Builder
 
 PASSES: dict[str, Callable[[State], None]] = {
-    "legalise": legalise, "fold_batch_norm": fold_batch_norm, "place": place, "fuse": fuse, "quantise": quantise,
-}  # fmt: skip
+    "legalise": legalise,
+    "fold_batch_norm": fold_batch_norm,
+    "place": place,
+    "fuse": fuse,
+    "quantise": quantise,
+}
 
 
 class Graphs(Builder):
@@ -47,7 +51,7 @@ class Graphs(Builder):
             "b_zero_point": 0,
             **attrs,
         }
-        return self.op("Gemm", [a, b] if c is None else [a, b, c], name, **given)
+        return self.op("Gemm", [a, b] if c is None else [a, b, c], name, **(given | attrs))
 
 
 def residual_block(seed: int = 0, pool: bool = False) -> Graph:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from pass_graphs import Graphs, assert_same_values, chip, compiled, residual_blo
 
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
+from accelsim.workload.load import load_model
 
 
 def fused(graph: Graph, chip_name: str | Chip = "edu-4x4", **options: bool) -> Graph:
@@ -22,7 +25,7 @@ def check_invariants(graph: Graph) -> None:
     consumers, known = graph.consumers(), {*graph.inputs, *(t.name for t in graph.constants())}
     for node in graph.nodes:
         parts = [node, *node.epilogue]
-        for before, after in zip(parts, parts[1:], strict=False):
+        for before, after in pairwise(parts):
             (name,) = before.outputs
             assert after.inputs.count(name) == 1
             assert not consumers[name]
@@ -75,12 +78,12 @@ def test_a_residual_computed_later_comes_first() -> None:
     assert_same_values(graph, after)
 
 
-@pytest.mark.parametrize(("size", "label"), [(8, "Conv+Bias+Relu+MaxPool"), (64, "Conv+Bias+Relu")])
-def test_pooling_is_fused_when_the_open_sums_fit(size: int, label: str) -> None:
+@pytest.mark.parametrize(("width", "label"), [(32, "Conv+Bias+Relu+MaxPool"), (34, "Conv+Bias+Relu")])
+def test_pooling_is_fused_when_the_open_sums_fit(width: int, label: str) -> None:
     g = Graphs()
-    y = g.op("Relu", [g.conv(g.input("x", (1, 2, size, size)), 3, 1, "c")], "r")
+    y = g.op("Relu", [g.conv(g.input("x", (1, 2, 16, width)), 3, 1, "c")], "r")
     graph = g.finish(g.max_pool(y, 2, "y"))
-    assert labels(fused(graph))[0] == label  # 4 columns x 4 B x P*Q against half of 16 KiB
+    assert labels(fused(graph))[0] == label  # 4 columns x 4 B x 16 x width against half of 16 KiB
     assert_same_values(graph, fused(graph))
 
 
@@ -120,6 +123,15 @@ def test_chains_of_the_vector_unit() -> None:
     assert labels(after) == ["Neg+Sigmoid+Mul", "Softmax"]
     check_invariants(after)
     assert_same_values(graph, after)
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "resnet50", "shufflenet", "inception-v2", "densenet121"])
+def test_whole_models_keep_their_values(name: str) -> None:
+    graph = load_model(name, weights="random:0")
+    state = compiled(graph, "tpu-v1", "int8", upto="fuse")
+    check_invariants(state.graph)
+    assert_same_values(graph, state.graph, 3e-5)
+    assert len(state.graph.nodes) < 0.65 * len(graph.nodes)
 
 
 UNARY = ["Relu", "Neg", "Sigmoid", "Conv", "Pool", "Softmax"]

@@ -86,9 +86,14 @@ def test_many_inputs_become_a_chain_of_two(op: str, link: str) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([0.0, 1.0, 3.0]), st.booleans(), st.booleans(), st.booleans(),
-    st.sampled_from([None, (), (1,), (5,), (1, 5), (3, 5), (3, 1)]), st.booleans(),
-)  # fmt: skip
+    st.sampled_from([0.5, 1.0, 2.0]),
+    st.sampled_from([0.0, 1.0, 3.0]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, (), (1,), (5,), (1, 5), (3, 5), (3, 1)]),
+    st.booleans(),
+)
 def test_every_gemm_becomes_plain(
     alpha: float,
     beta: float,

@@ -17,7 +17,7 @@ from accelsim.errors import ModelError, UsageError
 from accelsim.formats import integer
 from accelsim.formats.reference import integer_reference
 from accelsim.workload import execute
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.load import load_model
 from accelsim.workload.ops import base
 
@@ -123,6 +123,18 @@ def test_the_error_of_the_small_cnn(dtype: str, least_dB: float) -> None:
     assert sqnr_dB(exact["probabilities"], rounded["probabilities"]) > least_dB
 
 
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("chip", ["tpu-v1", "edu-4x4"])
+@pytest.mark.parametrize(
+    "name", ["block", "lstm?steps=2", "gpt-prefill?seq=16,hidden=48,heads=4", "squeezenet"]
+)
+def test_the_error_of_residuals_gates_masks_and_concatenations(name: str, chip: str, fuse: bool) -> None:
+    model = residual_block() if name == "block" else load_model(name, weights="random:0")
+    graph = compiled(model, chip, "int8", fuse=fuse).graph
+    exact, rounded = outputs(model, seed=0), outputs(graph, seed=0)
+    assert min(sqnr_dB(exact[key], rounded[key]) for key in exact) > 20
+
+
 def test_scales_are_absolute_maxima() -> None:
     model = residual_block()
     x = 3 * np.ones((4, 4, 8, 8), np.float32)
@@ -136,6 +148,18 @@ def test_scales_are_absolute_maxima() -> None:
     quant = graph.tensors["r1"].quant
     assert quant is not None
     assert quant.scale == np.float32(np.max(batches)) / np.float32(127)
+
+
+def test_weights_and_bias_are_rounded_to_nearest() -> None:
+    model = residual_block()
+    floats, graph = compiled(model, upto="fuse").graph, compiled(model, dtype="int8").graph
+    weight, bias = (floats.tensors[name].value().astype(np.float64) for name in ("c1.weight", "c1.bias"))
+    x, w = graph.tensors["x.int8"].quant, graph.tensors["c1.weight"].quant
+    assert x is not None and w is not None and w.axis == 0
+    error = graph.tensors["c1.weight"].value() - weight / w.scale.reshape(-1, 1, 1, 1)
+    assert np.max(np.abs(error)) <= 0.5 + 1e-4
+    error = graph.tensors["c1.bias"].value() - bias / (x.scale.astype(np.float64) * w.scale)
+    assert np.max(np.abs(error)) <= 0.5 + 1e-3
 
 
 @pytest.mark.parametrize(
@@ -196,6 +220,30 @@ def test_host_nodes_compute_in_floats_between_integers() -> None:
     node = next(node for node in graph.nodes if node.engine == "host" and "Softmax" in node.label())
     assert node.label() == "Dequantize+Softmax+Quantize"
     assert [graph.tensors[name].dtype for name in (*node.reads, *node.writes)] == ["int8", "int8"]
+
+
+def test_several_outputs_of_a_host_node_are_quantised_each() -> None:
+    g = Graphs()
+    top = g.matmul(g.input("x", (3, 6)), g.weight("w", (6, 8)), "m")
+    g.graph.tensors["k"] = Tensor("k", (1,), "int64", np.array([4]))
+    g.graph.nodes.append(Node("top", "TopK", [top, "k"], ["v", "i"], {"axis": -1}))
+    g.graph.tensors |= {"v": Tensor("v", (3, 4)), "i": Tensor("i", (3, 4), "int64")}
+    graph = compiled(g.finish(g.matmul("v", g.weight("u", (4, 2)), "n"), "i"), "tpu-v1", "int8").graph
+    assert labels(graph)[2:4] == ["Dequantize+TopK", "Quantize"]
+    assert graph.nodes[2].writes == ["v.fp32", "i"]
+    assert graph.nodes[3].writes == ["v"]
+    result = outputs(graph)
+    assert result["i"].dtype == np.int64
+    assert result["n"].dtype == np.float32
+
+
+def test_a_bias_that_is_computed_is_added_in_floats() -> None:
+    g = Graphs()
+    y = g.op("Conv", [g.input("x", (1, 2, 4, 4)), g.weight("w", (3, 2, 1, 1)), g.input("b", (3,))], "c",
+             kernel_shape=[1, 1], strides=[1, 1], pads=[0] * 4, dilations=[1, 1], group=1)  # fmt: skip
+    graph = compiled(g.finish(y), dtype="int8").graph
+    assert "Conv+Dequantize+Dequantize+Bias+Quantize" in labels(graph)
+    assert_equals_reference(graph)
 
 
 def test_clip_bounds_become_codes() -> None:

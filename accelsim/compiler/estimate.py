@@ -1,0 +1,279 @@
+"""Closed forms of a mapping, vectorised over thousands of candidates: a lower bound of what the machine will take.
+
+Each candidate is bounded by several paths, of which the longest is the estimate: the array with all its folds, every
+port with all its bytes, the vector unit with all its results. Law: estimate <= machine for one step alone; equal where
+one path dominates throughout, as when all operands are on the chip or there is one tile.
+All times are clocks of the array (float64, exact below 2^53).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.array.timing import FoldTiming, fold_timing
+from accelsim.compiler.mapping import Mapping, Order
+from accelsim.compiler.roles import Roles
+from accelsim.compiler.tiles import slabs
+from accelsim.spec.models import Attachment
+from accelsim.workload.ops.base import Gemm
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+@dataclass(frozen=True)
+class Shape:
+    """What is the same for all candidates of one step. Bytes are per element; counts in words."""
+
+    gemm: Gemm
+    a_B: float
+    b_B: float
+    y_B: float
+    sum_B: float
+    cycles_per_row: int
+    results_share: float  # result elements per sum (below 1 behind a pooling)
+    functions: tuple[int, ...]  # clocks per element and lane of each fused function
+    sides: int  # side operands that are streamed
+    side_B: float
+    parameters_B: int
+    b_streamed: bool
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Columns of equal length; ``order`` is one loop order for all of them, so are the residency flags."""
+
+    order: Order
+    a_resident: bool
+    a_whole_k: bool
+    y_resident: bool
+    tg: Ints
+    tm: Ints
+    tn: Ints
+    tk: Ints
+
+    def __len__(self) -> int:
+        return len(self.tm)
+
+    def keep(self, mask: NDArray[np.bool_]) -> Candidates:
+        """The rows where ``mask`` holds."""
+        return replace(self, tg=self.tg[mask], tm=self.tm[mask], tn=self.tn[mask], tk=self.tk[mask])
+
+    def mapping(self, index: int) -> Mapping:
+        """One row as a mapping."""
+        return Mapping(
+            self.order, int(self.tm[index]), int(self.tn[index]), int(self.tk[index]), int(self.tg[index]),
+            a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident,
+        )  # fmt: skip
+
+
+def count(extent: int, tile: Ints) -> Ints:
+    """Tiles along one dimension."""
+    return -(-extent // tile)
+
+
+def over_tiles(extent: int, tile: Ints, f: object) -> Ints:
+    """Sum of ``f`` over the tiles of one dimension, the last one smaller."""
+    full = count(extent, tile) - 1
+    return full * f(tile) + f(extent - full * tile)  # type: ignore[operator, no-any-return]
+
+
+def open_sums(gemm: Gemm, c: Candidates) -> Ints:
+    """Accumulator slots that are open at once."""
+    inner = {"nkm": count(gemm.M, c.tm), "mkn": count(gemm.N, c.tn)}.get(c.order)
+    one = np.ones_like(c.tm)
+    return one if inner is None else np.where(c.tk >= gemm.K, one, inner)
+
+
+def fetches(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
+    """How often all of A and all of B pass through their ports, when a tile is kept only while the next is the same."""
+    counts = {"m": count(gemm.M, c.tm), "n": count(gemm.N, c.tn), "k": count(gemm.K, c.tk)}
+    return _passes(c.order, counts, "n", "m" if c.a_whole_k else "mk"), _passes(c.order, counts, "m", "nk")
+
+
+def _passes(order: str, counts: dict[str, Ints], foreign: str, key: str) -> Ints:
+    """Times that a tile comes again: once per round of every loop it does not depend on, unless nothing it depends
+    on turns inside that loop (then the tile is still there)."""
+    total = np.ones_like(counts["m"])
+    for axis in (foreign, *(axis for axis in "mnk" if axis not in key and axis != foreign)):
+        inside = order[order.index(axis) + 1 :]
+        turning = np.ones_like(total)
+        for other in inside:
+            if other in key:
+                turning = turning * counts[other]
+        total = np.where(turning > 1, total * counts[axis], total)
+    return total
+
+
+def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
+    """Words of all activation tiles of one pass, and of the largest tile (a convolution's rows overlap)."""
+    if gemm.conv is None:
+        tile_k = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
+        return np.full_like(c.tm, gemm.groups * gemm.M * gemm.K), c.tg * np.minimum(c.tm, gemm.M) * tile_k
+    conv = gemm.conv
+    by_tile = {int(tm): slabs(conv, gemm.M, int(tm)) for tm in np.unique(c.tm)}
+    pixels = np.array([by_tile[int(tm)] for tm in c.tm], np.int64).reshape(-1, 3)
+    channels = conv.channels if c.a_whole_k else -(-np.minimum(c.tk, gemm.K) // (conv.kernel[0] * conv.kernel[1]))
+    return gemm.groups * conv.channels * pixels[:, 0], c.tg * channels * pixels[:, 1]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Clocks of each path by name, and the bytes that leave or enter the chip."""
+
+    paths: dict[str, Floats]
+    offchip_B: Floats
+
+    def total(self) -> Floats:
+        """The estimate: the longest path."""
+        return np.maximum.reduce(list(self.paths.values()))
+
+    def binds(self, index: int) -> str:
+        """Name of the longest path of one candidate."""
+        return max(self.paths, key=lambda name: self.paths[name][index])
+
+
+class Estimator:
+    """Closed forms for one chip."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._unit = roles, roles.matrix
+        self._clock = float(self._unit.clock or roles.chip.clock)
+        vector = roles.chip.vector
+        self._vector_ratio = self._clock / float((vector.clock if vector else None) or roles.chip.clock)
+
+    def _clocks(self, memory: str, size_B: Floats) -> Floats:
+        """Data clocks of so many bytes through the port of a memory."""
+        attached = self._roles.memory(memory)
+        return size_B / _bandwidth(attached) * self._clock
+
+    def _latency(self, memory: str) -> float:
+        attached = self._roles.memory(memory)
+        return (attached.memory.latency + (attached.link.latency if attached.link else 0.0)) * self._clock
+
+    def _timing(self, rows: Ints, shape: Shape) -> FoldTiming[Ints]:
+        unit = self._unit
+        return fold_timing(
+            np.int64(unit.rows), np.int64(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
+            rows * shape.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * shape.cycles_per_row,
+        )  # fmt: skip  # type: ignore[type-var]
+
+    def array(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats, Floats]:
+        """From the first streamed row of the step to its last sum, of its last fold alone, and the shift before."""
+        gemm, unit = shape.gemm, self._unit
+        dims = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}[unit.dataflow]
+        size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (gemm.K, c.tk)}
+        rows, cols, streamed = (size[axis] for axis in dims)
+        passes = over_tiles(*rows, lambda t: -(-t // unit.rows)) * over_tiles(*cols, lambda t: -(-t // unit.cols))
+        steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
+        extent, tile = streamed
+        final = extent - (count(extent, tile) - 1) * tile
+        end = self._timing(final, shape)
+        alone = final * shape.cycles_per_row + end.drain + unit.accumulator_latency
+        total = gemm.groups * passes * steps - end.step + alone
+        return total.astype(np.float64), alone.astype(np.float64), (end.load + 0 * alone).astype(np.float64)
+
+    def bounds(self, shape: Shape, c: Candidates, a_home: str, y_home: str, b_home: str, a_to_load: bool) -> Bounds:
+        """All paths of all candidates. Memory names say where operands come from; ``a_to_load``: resident, but not yet."""
+        gemm = shape.gemm
+        array, alone, shift = self.array(shape, c)
+        a_passes, b_passes = fetches(gemm, c)
+        b_tile = c.tg * np.minimum(c.tn, gemm.N) * np.minimum(c.tk, gemm.K)
+        sums_tile = c.tg * np.minimum(c.tm, gemm.M) * np.minimum(c.tn, gemm.N)
+        zero = np.zeros(len(c))
+        loads: dict[str, Floats] = defaultdict(lambda: zero)  # memory -> bytes in all
+        first: dict[str, Floats] = defaultdict(lambda: zero)  # memory -> bytes before the first fold
+        if shape.parameters_B:
+            loads[b_home], first[b_home] = loads[b_home] + shape.parameters_B, first[b_home] + shape.parameters_B
+        if shape.b_streamed:
+            loads[b_home] = loads[b_home] + b_passes * gemm.groups * gemm.N * gemm.K * shape.b_B
+            first[b_home] = first[b_home] + b_tile * shape.b_B
+        if c.a_resident and a_to_load:
+            whole_B = _whole_a(gemm) * shape.a_B
+            loads[a_home], first[a_home] = loads[a_home] + whole_B, first[a_home] + whole_B
+        elif not c.a_resident:
+            loads[a_home] = loads[a_home] + a_passes * a_words(gemm, c)[0] * shape.a_B
+            first[a_home] = first[a_home] + self._first_a(gemm, c) * shape.a_B
+        ready = zero
+        for memory, size in first.items():
+            ready = np.maximum(ready, self._latency(memory) + self._clocks(memory, size))
+        vector_all, vector_last = self._vector(shape, c, sums_tile)
+        results = gemm.groups * gemm.M * gemm.N * shape.results_share * shape.y_B + zero
+        sides = gemm.groups * gemm.M * gemm.N * shape.sides * shape.side_B + zero
+        out_last = zero
+        stores: dict[str, Floats] = {}
+        if not c.y_resident:
+            final = self._last_tile(gemm, c) * shape.results_share * shape.y_B
+            out_last = self._latency(y_home) + self._clocks(y_home, final)
+            stores[y_home] = results
+            loads[y_home] = loads[y_home] + sides
+        tail = vector_last + out_last
+        paths = {"compute": ready + shift + array + tail, "vector unit": ready + shift + alone + vector_all + out_last}
+        for memory in {*loads, *stores}:
+            shared = not self._full_duplex(memory)
+            inbound, outbound = loads.get(memory, zero), stores.get(memory, zero)
+            name = self._path_name(memory, a_home, b_home)
+            paths[name] = self._latency(memory) + self._clocks(memory, inbound) + shift + alone + tail
+            if memory in stores:
+                both = inbound + outbound if shared else outbound
+                begin = self._latency(memory) if shared else ready + alone
+                paths[f"results to {memory}"] = begin + self._clocks(memory, both)
+        moved = sum(loads.values(), zero) + sum(stores.values(), zero)
+        return Bounds({name: path + 1 for name, path in paths.items()}, moved)
+
+    def _first_a(self, gemm: Gemm, c: Candidates) -> Ints:
+        """Words of the first activation tile."""
+        tile_k = gemm.K if c.a_whole_k else np.minimum(c.tk, gemm.K)
+        if gemm.conv is None:
+            return c.tg * np.minimum(c.tm, gemm.M) * tile_k
+        conv = gemm.conv
+        first = np.array([slabs(conv, gemm.M, int(tm))[2] for tm in c.tm], np.int64)
+        return c.tg * first * (-(-tile_k // (conv.kernel[0] * conv.kernel[1])))
+
+    def _last_tile(self, gemm: Gemm, c: Candidates) -> Ints:
+        m = gemm.M - (count(gemm.M, c.tm) - 1) * c.tm
+        n = gemm.N - (count(gemm.N, c.tn) - 1) * c.tn
+        g = gemm.groups - (count(gemm.groups, c.tg) - 1) * c.tg
+        return g * m * n
+
+    def _vector(self, shape: Shape, c: Candidates, sums_tile: Ints) -> tuple[Floats, Floats]:
+        """Clocks of all results and of the last tile in the vector unit (none where results bypass it)."""
+        vector = self._roles.chip.vector
+        if vector is None or not self._unit.epilogue:
+            return np.zeros(len(c)), np.zeros(len(c))
+        per_lane = [*shape.functions] or [1]
+        pace = max(per_lane) if vector.chained else sum(per_lane)
+        gemm = shape.gemm
+
+        def clocks(elements: Ints | int) -> Floats:
+            return np.maximum(1, -(-elements // vector.lanes) * pace) + vector.latency  # type: ignore[no-any-return]
+
+        last = clocks(self._last_tile(gemm, c)) * self._vector_ratio
+        whole = -(-(gemm.groups * gemm.M * gemm.N) // vector.lanes) * pace * self._vector_ratio
+        return np.maximum(whole, last) + np.zeros(len(c)), last
+
+    def _full_duplex(self, memory: str) -> bool:
+        link = self._roles.memory(memory).link
+        return link is not None and link.duplex == "full"
+
+    def _path_name(self, memory: str, a_home: str, b_home: str) -> str:
+        if a_home == b_home:
+            return f"traffic of {memory}"
+        return f"weight fetch from {memory}" if memory == b_home else f"activations from {memory}"
+
+
+def _bandwidth(attached: Attachment) -> float:
+    memory = attached.memory
+    rate = memory.bandwidth * memory.channels * memory.efficiency
+    return min(rate, attached.link.bandwidth) if attached.link else rate
+
+
+def _whole_a(gemm: Gemm) -> int:
+    """Words of the whole activation operand as it lies in memory."""
+    if gemm.conv is None:
+        return gemm.groups * gemm.M * gemm.K
+    conv = gemm.conv
+    return conv.batch * gemm.groups * conv.channels * conv.height * conv.width

@@ -1,0 +1,65 @@
+"""The compiler: a visible list of passes, in order."""
+
+from __future__ import annotations
+
+from accelsim.compiler.fold import fold_batch_norm
+from accelsim.compiler.fuse import fuse
+from accelsim.compiler.legalise import legalise
+from accelsim.compiler.lower import lower
+from accelsim.compiler.place import place
+from accelsim.compiler.program import Program
+from accelsim.compiler.quantise import quantise
+from accelsim.compiler.state import Options, Pass, State
+from accelsim.compiler.verify import verify
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Graph
+
+PASSES: tuple[Pass, ...] = (
+    Pass("legalise", "canonical ops become the ones that the compiler handles; dead nodes go", legalise),
+    Pass("fold_batch_norm", "batch normalisation disappears into the weights before it", fold_batch_norm),
+    Pass("place", "each node gets an engine: matrix, vector or host", place),
+    Pass("fuse", "bias, sums, activations and pooling move behind the product that feeds them", fuse),
+    Pass("quantise", "an integer format: scales are calibrated, operands become integers", quantise),
+)
+"""Passes over the graph. Behind them: ``lower`` (tile, map and write the commands, step by step) and ``verify``."""
+
+
+def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program:
+    """Compile a graph for a chip.
+
+    Raises UsageError for a format or dataflow that the chip does not have, Infeasible for a layer that does not fit
+    (as data), ModelError for what neither the chip nor its host can do.
+    """
+    options = options or Options()
+    chip = configured(chip, options)
+    state = State(graph, chip, options, options.dtype or preferred_format(chip))
+    _check_pins(state)
+    for entry in PASSES:
+        entry.run(state)
+    program = lower(state)
+    verify(program)
+    return program
+
+
+def preferred_format(chip: Chip) -> str:
+    """The first format of the matrix unit; fp32 on a plain processor."""
+    return next(iter(chip.matrix.formats)) if chip.matrix is not None else "fp32"
+
+
+def configured(chip: Chip, options: Options) -> Chip:
+    """The chip with the dataflow and schedule that the user asked for."""
+    wanted = {name: value for name, value in (("dataflow", options.dataflow), ("schedule", options.schedule)) if value}
+    if not wanted or chip.matrix is None:
+        return chip
+    return chip.model_copy(update={"matrix": chip.matrix.model_copy(update=wanted)})
+
+
+def _check_pins(state: State) -> None:
+    names = {node.name for node in state.graph.nodes}
+    unknown = [name for name in state.options.pinned if name not in names]
+    if unknown:
+        raise UsageError(
+            Problem(f"the mapping names a layer {name!r} that the model does not have", "", "", nearest(name, names))
+            for name in unknown
+        )

@@ -1,0 +1,125 @@
+"""The builders of the zoo: shapes, parameters, and values against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_models import feeds_of
+from test_light_models import macs
+
+from accelsim.errors import ModelError
+from accelsim.workload.execute import run
+from accelsim.workload.load import list_models, load_model
+from accelsim.workload.reference import compare, reference_outputs
+from accelsim.workload.zoo.entry import ZOO, register
+
+SMALL = {
+    "gemm": "gemm?M=5,N=6,K=7",
+    "mlp": "mlp?hidden=32,layers=4",
+    "mlp0": "mlp0?hidden=40",
+    "cnn": "cnn",
+    "mobilenet": "mobilenet?width=25,resolution=32,classes=10",
+    "lstm": "lstm?hidden=16,inputs=8,steps=3,layers=2",
+    "bert": "bert?layers=2,hidden=32,heads=4,seq=6",
+    "gpt-prefill": "gpt-prefill?layers=2,hidden=32,heads=4,seq=6",
+    "gpt-decode": "gpt-decode?layers=2,hidden=32,heads=4,seq=5",
+}
+BUILDERS = [row.name for row in list_models() if row.kind == "builder"]
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_every_builder_equals_onnxruntime_at_every_tensor(name: str, batch: int) -> None:
+    pytest.importorskip("onnxruntime")
+    graph = load_model(SMALL[name], batch=batch)
+    feeds = feeds_of(graph)
+    rows = compare(run(graph, feeds, keep=True), reference_outputs(graph, feeds, every_tensor=True).values)
+    assert len(rows) == sum(len(node.writes) for node in graph.nodes)
+    assert max(row.relative for row in rows) <= 1e-5
+    assert all(graph.tensors[node_in].shape[0] == batch or name == "mlp0" or batch == 1 for node_in in graph.inputs)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_default_sizes_build_without_making_a_weight(name: str) -> None:
+    graph = load_model(name)
+    assert all(tensor.data is None for tensor in graph.constants() if tensor.elements > 1)
+    assert graph.values_from.startswith("random:0")
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_every_parameter_changes_the_graph(name: str) -> None:
+    def signature(**params: int) -> list[tuple[str, tuple[int, ...]]]:
+        return [(tensor.name, tensor.shape) for tensor in load_model(name, params=params).tensors.values()]
+
+    for parameter, default in ZOO[name].params.items():
+        assert signature(**{parameter: 2 * default}) != signature(), parameter
+
+
+def test_mlp0_is_that_of_the_tpu_paper() -> None:
+    graph = load_model("mlp0")
+    weights = [tensor for tensor in graph.constants() if len(tensor.shape) == 2]
+    assert [tensor.shape for tensor in weights] == [(2000, 2000)] * 5
+    assert graph.tensors[graph.inputs[0]].shape[0] == 200
+    assert macs(graph) == 200 * 20_000_000
+
+
+def test_published_multiply_accumulates() -> None:
+    assert macs(load_model("mobilenet")) == 568_740_352  # Howard et al. 2017: 569 million
+    assert macs(load_model("gemm?M=3,N=5,K=7")) == 105
+
+
+def test_gpt3_sizes_by_parameters() -> None:
+    graph = load_model("gpt-prefill", params={"hidden": 12288, "heads": 96, "seq": 2048}, batch=8)
+    weights = sum(tensor.elements for tensor in graph.constants() if ".weight" in tensor.name)
+    assert weights == 12 * 12288**2  # Brown et al. 2020: 12 hidden^2 per layer
+    assert graph.tensors[graph.outputs[1]].shape == (8, 96, 2048, 128)
+
+
+def test_decoding_with_a_cache_continues_the_prompt() -> None:
+    """The last row of a prompt of n tokens equals one decoding step behind a prompt of n - 1."""
+    whole = load_model("gpt-prefill?layers=2,hidden=32,heads=4,seq=6")
+    prompt = feeds_of(whole)["x"]
+    last = run(whole, {"x": prompt})[whole.outputs[0]][:, -1:]
+    before = load_model("gpt-prefill?layers=2,hidden=32,heads=4,seq=5")
+    cached = run(before, {"x": prompt[:, :-1]})
+    step = load_model("gpt-decode?layers=2,hidden=32,heads=4,seq=5")
+    feeds = {"x": prompt[:, -1:]}
+    feeds |= dict(zip(step.inputs[1:], (cached[name] for name in before.outputs[1:]), strict=True))
+    np.testing.assert_allclose(run(step, feeds)[step.outputs[0]], last, rtol=1e-4, atol=1e-5)
+
+
+def test_causality() -> None:
+    graph = load_model("gpt-prefill?layers=2,hidden=32,heads=4,seq=6")
+    prompt = feeds_of(graph)["x"]
+    changed = prompt.copy()
+    changed[:, 4] += 1
+    first, second = (run(graph, {"x": x})[graph.outputs[0]] for x in (prompt, changed))
+    assert np.array_equal(first[:, :4], second[:, :4]) and not np.allclose(first[:, 4:], second[:, 4:])
+
+
+@pytest.mark.parametrize("name", ["bert?hidden=10,heads=3", "gpt-prefill?hidden=10,heads=3", "gpt-decode?heads=5"])
+def test_heads_must_divide_the_hidden_size(name: str) -> None:
+    with pytest.raises(ModelError, match="heads that divide hidden"):
+        load_model(name)
+
+
+def test_sizes_that_vanish_are_refused() -> None:
+    with pytest.raises(ModelError):
+        load_model("cnn?resolution=1")
+
+
+def test_parameters_in_the_name_and_beside_it() -> None:
+    graph = load_model("mlp?hidden=8,layers=2", params={"hidden": 16})
+    assert graph.tensors["fc1"].shape == (1, 16)
+
+
+def test_the_list_tells_names_kinds_and_defaults() -> None:
+    rows = {row.name: row for row in list_models()}
+    assert len(rows) == len(ZOO) >= 18
+    assert rows["mlp0"].batch == 200 and rows["gpt-decode"].parameters["heads"] == 12
+    assert all(row.description and row.kind for row in rows.values())
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="registered twice"):
+        register(ZOO["mlp"])
