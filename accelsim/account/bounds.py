@@ -209,7 +209,7 @@ def array_seconds(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
 
 
 def array_split(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
-    """Percent of 'active', 'shift' (weights shifted in) and 'stall' (waiting for weights), of the three together.
+    """Percent of 'active', 'shift' (weights go in) and 'stall' (waiting for weights), of the three together.
 
     The first three lines of Table 3 of Jouppi et al., "In-Datacenter Performance Analysis of a Tensor
     Processing Unit", ISCA 2017; what else an array waits for is its fourth line, non-matrix cycles, and not

@@ -24,6 +24,10 @@ from accelsim.workload.ops.base import Gemm
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+EXPOSED = 0.125
+"""Share of the fill and drain of a step that the search counts; the neighbours hide the rest."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """What is the same for all candidates of one step. Bytes are per element; counts in words."""
@@ -122,14 +126,19 @@ def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Clocks of each path by name, and the bytes that leave or enter the chip."""
+    """Clocks of each path by name, clocks of the busiest resource, and the bytes that leave or enter the chip."""
 
     paths: dict[str, Floats]
+    busiest: Floats
     offchip_B: Floats
 
     def total(self) -> Floats:
         """The estimate: the longest path."""
         return np.maximum.reduce(list(self.paths.values()))
+
+    def score(self) -> Floats:
+        """What the search compares: in a network most of a step's fill and drain hides behind its neighbours."""
+        return self.busiest + EXPOSED * (self.total() - self.busiest)
 
     def binds(self, index: int) -> str:
         """Name of the longest path of one candidate."""
@@ -211,18 +220,20 @@ class Estimator:
             stores[y_home] = results
             loads[y_home] = loads[y_home] + sides
         tail = vector_last + out_last
+        busiest = np.maximum(array - alone, vector_all)
         paths = {"compute": ready + shift + array + tail, "vector unit": ready + shift + alone + vector_all + out_last}
         for memory in {*loads, *stores}:
             shared = not self._full_duplex(memory)
             inbound, outbound = loads.get(memory, zero), stores.get(memory, zero)
+            both = inbound + outbound if shared else np.maximum(inbound, outbound)
+            busiest = np.maximum(busiest, self._clocks(memory, both))
             name = self._path_name(memory, a_home, b_home)
             paths[name] = self._latency(memory) + self._clocks(memory, inbound) + shift + alone + tail
             if memory in stores:
-                both = inbound + outbound if shared else outbound
                 begin = self._latency(memory) if shared else ready + alone
-                paths[f"results to {memory}"] = begin + self._clocks(memory, both)
+                paths[f"results to {memory}"] = begin + self._clocks(memory, both if shared else outbound)
         moved = sum(loads.values(), zero) + sum(stores.values(), zero)
-        return Bounds({name: path + 1 for name, path in paths.items()}, moved)
+        return Bounds({name: path + 1 for name, path in paths.items()}, busiest, moved)
 
     def _first_a(self, gemm: Gemm, c: Candidates) -> Ints:
         """Words of the first activation tile."""

@@ -21,7 +21,7 @@ from accelsim.errors import Infeasible
 from accelsim.workload.graph import FORMAT_BYTES, Node
 from accelsim.workload.ops.base import Gemm, find
 
-CLOSE = 1.01
+CLOSE = 1.005
 """Candidates up to this factor slower than the fastest count as equally fast; among them the least traffic wins."""
 
 
@@ -32,6 +32,15 @@ class Choice(NamedTuple):
     clocks: float
     binds: str
     scored: int
+
+
+class _Scored(NamedTuple):
+    score: float
+    offchip_B: float
+    tiles: int
+    mapping: Mapping
+    clocks: float
+    binds: str
 
 
 class _Need(NamedTuple):
@@ -92,7 +101,7 @@ class _Search:
 
     def best(self) -> Choice:
         """Score every option and keep the fastest; among the equally fast the one that moves least."""
-        found: list[tuple[float, float, int, Mapping, str]] = []
+        found: list[_Scored] = []
         scored = 0
         for option in self._options():
             for candidates in self._candidates(option):
@@ -103,9 +112,9 @@ class _Search:
         if not found:
             need = min(self._misfits, key=lambda need: need.needed_B)
             raise Infeasible(self._node.name, need.buffer, need.needed_B, need.available_B, need.tile)
-        limit = min(entry[0] for entry in found) * CLOSE
-        clocks, _, _, mapping, binds = min((e for e in found if e[0] <= limit), key=lambda entry: entry[1:3])
-        return Choice(mapping, clocks, binds, scored)
+        limit = min(entry.score for entry in found) * CLOSE
+        best = min((entry for entry in found if entry.score <= limit), key=lambda entry: (entry.offchip_B, entry.tiles))
+        return Choice(best.mapping, best.clocks, best.binds, scored)
 
     def _options(self) -> Iterator[_Option]:
         """Residency choices that are open, best first: the result on the chip if it fits and somebody reads it there."""
@@ -199,21 +208,23 @@ class _Search:
             self._misfits.append(_Need(buffer, int(needed_B[index]), available_B, tile))
         return fits
 
-    def _score(self, c: Candidates, y_slots: Ints) -> tuple[float, float, int, Mapping, str]:
+    def _score(self, c: Candidates, y_slots: Ints) -> _Scored:
         roles, layout = self._roles, self._layout
         place = layout.place(self._gemm.a)
         a_home = layout.builder.regions[place.home].memory if place.home is not None else roles.activations_home
         b_place = layout.place(self._gemm.b)
         b_home = layout.builder.regions[b_place.home].memory if b_place.home is not None else roles.weights_home
         bounds = self._estimator.bounds(self._shape, c, a_home, roles.activations_home, b_home, place.chip is None)
-        total = bounds.total()
-        near = np.flatnonzero(total <= total.min() * CLOSE)
+        score = bounds.score()
+        near = np.flatnonzero(score <= score.min() * CLOSE)
         tiles = -(-self._gemm.M // c.tm) * -(-self._gemm.N // c.tn) * -(-self._gemm.K // c.tk) * -(-self._gemm.groups // c.tg)
-        best = int(min(near, key=lambda i: (bounds.offchip_B[i], tiles[i], total[i])))
+        best = int(min(near, key=lambda i: (bounds.offchip_B[i], tiles[i], score[i])))
         slots = {"y_slots": int(y_slots[best]), "b_resident": not self._b_streamed}
         slots |= {name: self._pinned[name] for name in ("a_slots", "w_slots", "reuse") if name in self._pinned}
         mapping = replace(c.mapping(best), **slots)
-        return float(total[best]), float(bounds.offchip_B[best]), int(tiles[best]), mapping, bounds.binds(best)
+        return _Scored(
+            float(score[best]), float(bounds.offchip_B[best]), int(tiles[best]), mapping, float(bounds.total()[best]), bounds.binds(best)
+        )
 
 
 def _grids(roles: Any, gemm: Gemm, row: int, pinned: Fields[str, Any]) -> tuple[Ints, Ints, Ints, Ints]:

@@ -46,8 +46,13 @@ class Computed:
 
     def __call__(self) -> Array:
         """The values by the op's own kernel."""
-        values = [None if tensor is None else tensor.value() for tensor in self.inputs]
+        values = [None if tensor is None else _once(tensor) for tensor in self.inputs]
         return base.get(self.node.op).kernel(self.node, values)[self.index]
+
+
+def _once(tensor: Tensor) -> Array:
+    """The values of a constant, not kept: a constant behind another one would be in memory twice."""
+    return tensor.value() if tensor.data is not None or tensor.source is None else tensor.source()
 
 
 def folded(node: Node, ins: list[Tensor | None], shapes: list[tuple[tuple[int, ...], str]]) -> list[Tensor]:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
+from accelsim.workload.folding import format_of
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx_read import FORMATS
-from accelsim.workload.ops.foreign import op_type
+from accelsim.workload.ops.foreign import foreign_kernel, op_type
+from accelsim.workload.ops.values import CONTAINERS
 
 ELEMENT_TYPES = {name: number for number, name in FORMATS.items()}
 """Format of a tensor -> ONNX element type number."""
@@ -22,12 +24,15 @@ Shapes = list[tuple[tuple[int, ...], str]]
 
 
 def infer(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
-    """[(shape, dtype)] of the outputs of a foreign node.
+    """[(shape, dtype)] of the outputs of a foreign node; of an op that ONNX has no rule for, those on inputs
+    of ones.
 
     Raises ModelError when ONNX cannot tell (the shape depends on values that only a run makes).
     """
     from onnx import shape_inference
 
+    if not _has_inference(node, opset):
+        return _tried(node, ins, opset)
     model = _one_node_model(node, ins, opset)
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
@@ -35,6 +40,26 @@ def infer(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
         raise ModelError(Problem(f"shapes of {op_type(node)} (opset {opset}): {error}", node.name)) from error
     found = {item.name: item.type.tensor_type for item in inferred.graph.output}
     return [_static(found.get(name), node, name) for name in node.outputs]
+
+
+def _has_inference(node: Node, opset: int) -> bool:
+    from onnx import defs
+
+    schema: Any = defs.get_schema(op_type(node), opset, node.attrs.get("domain", ""))
+    defined_by_ops = schema.has_function or schema.has_context_dependent_function
+    return bool(schema.has_type_and_shape_inference_function or defined_by_ops)
+
+
+def _tried(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
+    values = [
+        None
+        if tensor is None
+        else tensor.value()
+        if tensor.is_constant
+        else np.ones(tensor.shape, CONTAINERS[tensor.dtype])
+        for tensor in ins
+    ]
+    return [(value.shape, format_of(value.dtype)) for value in foreign_kernel(node, opset, values)]
 
 
 def stored(values: Any, dtype: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.errors import ModelError, Problem, nearest
-from accelsim.workload import normalise_math, normalise_shape
+from accelsim.workload import normalise_math, normalise_resize, normalise_shape
 from accelsim.workload.folding import CONSTANT_OPS, UNFOLDED, constant_tensor, folded
 from accelsim.workload.foreign_shapes import infer
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -16,7 +16,7 @@ from accelsim.workload.onnx_read import RawInput, RawModel, RawNode, raw_model, 
 from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import foreign_kernel, knows
 
-RULE_MODULES = (normalise_math, normalise_shape)
+RULE_MODULES = (normalise_math, normalise_resize, normalise_shape)
 """Modules whose import fills the table of rules."""
 
 NOT_REPEATABLE = frozenset(

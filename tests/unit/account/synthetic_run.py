@@ -240,7 +240,10 @@ def _finish(chip: Chip, build: Builder, steps: list[Step], tensors: dict[str, Te
         idle = (time_fs - busy) // 3
         engines.append(Busy(name, busy, {"data": time_fs - busy - idle}, idle))
     graph = Graph("synthetic-net", [Node("n", "MatMul", ["x"], [output])], tensors, ["x"], [output])
-    program = Program(graph, "int8", build.commands, [], steps, {}, {}, kinds, ["Softmax runs on the host"])
+    program = Program(
+        graph=graph, chip=chip, dtype="int8", commands=build.commands, regions=[], steps=steps, presets={}, results={},
+        engines=kinds, notes=["Softmax runs on the host"],
+    )  # fmt: skip
     return Run(
         chip=chip,
         program=program,

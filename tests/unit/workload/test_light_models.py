@@ -1,4 +1,6 @@
-"""The real networks of the onnx package: shapes, work, batches, and every intermediate value against ONNX Runtime."""
+"""The real networks of the onnx package: shapes, work, batches, and every intermediate value against ONNX
+Runtime.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ MACS = {
     "vgg19": 19_632_062_464,
     "zfnet512": 1_481_727_008,
 }
-"""Multiply-accumulates of convolutions and products by hand count; 3.8 to 4.1 billion is published for ResNet-50,
-19.6 billion for VGG-19."""
+"""Multiply-accumulates of convolutions and products by hand count; 3.8 to 4.1 billion is published for
+ResNet-50, 19.6 billion for VGG-19."""
 
 
 def macs(graph: Graph) -> int:
@@ -88,7 +90,9 @@ def test_every_tensor_equals_onnxruntime(name: str) -> None:
     rows = compare(run(graph, feeds, keep=True), reference.values)
     assert len(rows) == sum(len(node.writes) for node in graph.nodes)
     assert max(row.relative for row in rows) <= 1e-5
-    assert min(np.abs(value).max() for value in reference.values.values()) > 1e-3, "a dead tensor proves nothing"
+    assert min(np.abs(value).max() for value in reference.values.values()) > 1e-3, (
+        "a dead tensor proves nothing"
+    )
 
 
 def test_a_batch_is_its_images_side_by_side() -> None:

@@ -21,7 +21,7 @@ from accelsim.workload.onnx_import import import_proto
 from accelsim.workload.onnx_read import OPSETS
 
 DIFFERENT = {
-    "test_resize_downsample_scales_linear_align_corners": "ONNX Runtime, too, rounds the output size before aligning",
+    "test_resize_downsample_scales_linear_align_corners": "ONNX Runtime, too, rounds the size first",
 }
 
 
@@ -30,7 +30,9 @@ def array(value: Any) -> Array:
 
 
 def imported(case: Any, feeds: dict[str, Array]) -> Graph | None:
-    """The graph, with the inputs that must be constants (shapes, axes) made initialisers; None when it is refused."""
+    """The graph, with the inputs that must be constants (shapes, axes) made initialisers; None when it is
+    refused.
+    """
     names = list(feeds)
     for constants in (names[1:], names, []):
         proto = onnx.ModelProto()
@@ -78,7 +80,9 @@ def cases() -> list[Any]:
 
 
 def covered(case: Any) -> bool:
-    """Whether the case is one node of an op that has a canonical form, of an operator set that can be imported."""
+    """Whether the case is one node of an op that has a canonical form, of an operator set that can be
+    imported.
+    """
     opset = next((item.version for item in case.model.opset_import if not item.domain), 0)
     nodes = case.model.graph.node
     known = len(nodes) == 1 and nodes[0].op_type in {*RULES, *CONSTANT_OPS} and not nodes[0].domain

@@ -31,8 +31,15 @@ def exact(graph: Graph, feeds: dict[str, Any]) -> None:
     assert all(np.abs(ours[name]).max() > 0 for name in graph.outputs)
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "mobilenet?width=25,resolution=32", "bert?layers=1,hidden=16,heads=2",
-                                  "lstm?steps=2,hidden=4,inputs=3"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "squeezenet",
+        "mobilenet?width=25,resolution=32",
+        "bert?layers=1,hidden=16,heads=2",
+        "lstm?steps=2,hidden=4,inputs=3",
+    ],
+)
 def test_export_and_import_give_the_same_graph(name: str) -> None:
     graph = load_model(name)
     again = import_proto(export_onnx(graph))
@@ -40,7 +47,10 @@ def test_export_and_import_give_the_same_graph(name: str) -> None:
     ops, ops_again = ([made.op for made in each.nodes if made.op not in views] for each in (graph, again))
     assert ops == ops_again
     for tensor in graph.constants():
-        assert np.array_equal(again.tensors[tensor.name].value(), tensor.value()) or tensor.name not in again.tensors
+        assert (
+            np.array_equal(again.tensors[tensor.name].value(), tensor.value())
+            or tensor.name not in again.tensors
+        )
     feeds = feeds_of(graph)
     ours, theirs = run(graph, feeds), run(again, feeds)
     for out in graph.outputs:
@@ -55,7 +65,12 @@ def test_integer_convolution_and_requantisation_are_exact(a: str, per_channel: b
     multiplier = np.float32([0.002, 0.003, 0.0015]) if per_channel else np.float32(0.002)
     attrs = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1], "dilations": [1, 1], "group": 1,
              "a_zero_point": low + 128, "b_zero_point": 0}  # fmt: skip
-    requantise = {"dtype": a, "multiplier": multiplier, "zero_point": low + 120, "axis": 1 if per_channel else None}
+    requantise = {
+        "dtype": a,
+        "multiplier": multiplier,
+        "zero_point": low + 120,
+        "axis": 1 if per_channel else None,
+    }
     tensors = [
         Tensor("x", (2, 4, 6, 6), a),
         Tensor("w", (3, 4, 3, 3), "int8", data=rng.integers(-128, 128, (3, 4, 3, 3)).astype(np.int8)),
@@ -63,14 +78,20 @@ def test_integer_convolution_and_requantisation_are_exact(a: str, per_channel: b
         Tensor("s", (2, 3, 6, 6), "int32"),
         Tensor("y", (2, 3, 6, 6), a),
     ]
-    nodes = [Node("conv", "Conv", ["x", "w", "b"], ["s"], attrs), Node("rq", "Requantize", ["s"], ["y"], requantise)]
+    nodes = [
+        Node("conv", "Conv", ["x", "w", "b"], ["s"], attrs),
+        Node("rq", "Requantize", ["s"], ["y"], requantise),
+    ]
     feeds = {"x": rng.integers(low, low + 256, (2, 4, 6, 6)).astype(a)}
     exact(graph_of(nodes, tensors, ["x"]), feeds)
 
 
 def test_integer_products_bias_and_scales_are_exact() -> None:
     rng = np.random.default_rng(0)
-    values = {"w": rng.integers(-128, 128, (5, 7)).astype(np.int8), "b": rng.integers(-99, 99, 5).astype(np.int32)}
+    values = {
+        "w": rng.integers(-128, 128, (5, 7)).astype(np.int8),
+        "b": rng.integers(-99, 99, 5).astype(np.int32),
+    }
     scale = {"scale": np.float32(0.05), "zero_point": 3, "axis": None}
     tensors = [
         Tensor("x", (4, 7)),
@@ -110,7 +131,9 @@ def test_fused_nodes_are_written_one_by_one() -> None:
 
 
 def test_foreign_nodes_are_exported_where_their_meaning_is_the_same() -> None:
-    same = import_proto(model([node("Einsum", ["x", "x"], ["y"], equation="ab,cb->ac")], {"x": (2, 3)}, ["y"]))
+    same = import_proto(
+        model([node("Einsum", ["x", "x"], ["y"], equation="ab,cb->ac")], {"x": (2, 3)}, ["y"])
+    )
     feeds = feeds_of(same)
     assert compare(run(same, feeds), reference_outputs(same, feeds).values)[0].relative < 1e-6
     old = import_proto(model([node("ReduceLogSum", ["x"], ["y"], axes=[1])], {"x": (2, 3)}, ["y"], opset=13))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from onnx_models import FLOAT, feeds_of, model, node
 
-from accelsim.errors import ModelError, UsageError
+from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
 from accelsim.workload.normalise_shape import rebatched, same_pads
 from accelsim.workload.onnx_import import import_proto
 
@@ -58,7 +56,8 @@ OPSET_PAIRS = {
             18, node("Pad", ["x", "p", "v", "a"], ["y"]),
             {"p": I([1, 2, 0, 1]), "v": np.float32(1.5), "a": I([1, -1])}),
     "slice": (9, X, node("Slice", ["x"], ["y"], starts=[1, -3], ends=[9, 3], axes=[1, 2]), {},
-              13, node("Slice", ["x", "s", "e", "a"], ["y"]), {"s": I([1, -3]), "e": I([9, 3]), "a": I([1, -1])}),
+              13, node("Slice", ["x", "s", "e", "a"], ["y"]),
+              {"s": I([1, -3]), "e": I([9, 3]), "a": I([1, -1])}),
     "split": (11, X, node("Split", ["x"], ["y", "z"], axis=2, split=[1, 3]), {},
               13, node("Split", ["x", "s"], ["y", "z"], axis=-1), {"s": I([1, 3])}),
     "dropout": (7, X, node("Dropout", ["x"], ["y", "mask"], ratio=0.3), {},
@@ -85,7 +84,9 @@ def test_one_canonical_form_for_old_and_new_operator_sets(name: str) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
-@pytest.mark.parametrize(("opset", "op"), [(11, "Softmax"), (13, "Softmax"), (11, "LogSoftmax"), (13, "LogSoftmax")])
+@pytest.mark.parametrize(
+    ("opset", "op"), [(11, "Softmax"), (13, "Softmax"), (11, "LogSoftmax"), (13, "LogSoftmax")]
+)
 def test_softmax_before_13_is_over_all_later_axes(opset: int, op: str, axis: int) -> None:
     check(model([node(op, ["x"], ["y"], axis=axis)], X, ["y"], opset=opset))
 
@@ -93,14 +94,20 @@ def test_softmax_before_13_is_over_all_later_axes(opset: int, op: str, axis: int
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"])
 @pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
 def test_auto_pad(op: str, auto_pad: str) -> None:
-    weights = {"w": np.random.default_rng(0).standard_normal((3, 2, 3, 2)).astype(np.float32)} if op == "Conv" else {}
+    weights = (
+        {"w": np.random.default_rng(0).standard_normal((3, 2, 3, 2)).astype(np.float32)}
+        if op == "Conv"
+        else {}
+    )
     made = node(op, ["x", *weights], ["y"], kernel_shape=[3, 2], strides=[2, 2], auto_pad=auto_pad)
     graph = check(model([made], {"x": (1, 2, 8, 9)}, ["y"], weights))
     assert "auto_pad" not in graph.nodes[0].attrs
 
 
 @given(st.integers(1, 30), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3), st.booleans())
-def test_same_padding_gives_ceil_of_length_over_stride(size: int, k: int, stride: int, dilation: int, up: bool) -> None:
+def test_same_padding_gives_ceil_of_length_over_stride(
+    size: int, k: int, stride: int, dilation: int, up: bool
+) -> None:
     begin, end = same_pads((size,), [k], [stride], [dilation], up)
     extent = (k - 1) * dilation + 1
     assert (size + begin + end - extent) // stride + 1 == -(-size // stride) or begin + end == 0
@@ -137,14 +144,18 @@ def test_dead_nodes_and_unused_inputs_do_not_disturb() -> None:
 
 
 def test_an_initialiser_among_the_inputs_is_a_weight() -> None:
-    proto = model([node("Add", ["x", "b"], ["y"])], {"x": (3,), "b": (3,)}, ["y"], {"b": np.float32([1, 2, 3])})
+    proto = model(
+        [node("Add", ["x", "b"], ["y"])], {"x": (3,), "b": (3,)}, ["y"], {"b": np.float32([1, 2, 3])}
+    )
     assert import_proto(proto).inputs == ["x"]
 
 
 def test_local_functions_are_inlined() -> None:
     proto = model([helper.make_node("Twice", ["x"], ["y"], domain="own")], {"x": (3,)}, ["y"])
     body = [helper.make_node("Add", ["a", "a"], ["b"])]
-    proto.functions.append(helper.make_function("own", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 17)]))
+    proto.functions.append(
+        helper.make_function("own", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    )
     proto.opset_import.append(helper.make_opsetid("own", 1))
     assert [part.op for part in import_proto(proto).nodes] == ["Add"]
 
@@ -159,9 +170,6 @@ def test_constant_node_of_every_kind() -> None:
     check(model(nodes, {"x": (1, 3)}, ["y"]))
 
 
-# ---------------------------------------------------------------- batch
-
-
 def test_static_batch_is_rewritten_with_literal_reshapes() -> None:
     nodes = [node("Reshape", ["x", "heads"], ["h"]), node("Transpose", ["h"], ["t"], perm=[0, 2, 1]),
              node("Reshape", ["t", "flat"], ["f"]), node("MatMul", ["f", "w"], ["y"])]  # fmt: skip
@@ -172,8 +180,15 @@ def test_static_batch_is_rewritten_with_literal_reshapes() -> None:
     assert import_proto(proto).tensors["y"].shape == (2, 5)
 
 
-@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 5), st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_rebatched_target_has_the_right_number_of_elements(old: int, new: int, heads: int, rest: list[int]) -> None:
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(1, 5),
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+)
+def test_rebatched_target_has_the_right_number_of_elements(
+    old: int, new: int, heads: int, rest: list[int]
+) -> None:
     data = (new, heads, *rest)
     target = rebatched([old * heads, *rest], data, (old, new))
     assert target == [new * heads, *rest]
@@ -186,9 +201,6 @@ def test_a_reshape_that_cannot_take_the_batch_is_refused() -> None:
     assert import_proto(proto, batch=4).tensors["y"].shape == (6, 4)
     with pytest.raises(ModelError, match=r"n_y: cannot reshape \[3, 6\] to \[3, 4\]"):
         import_proto(proto, batch=3)
-
-
-# ---------------------------------------------------------------- foreign ops
 
 
 def test_an_op_without_a_row_goes_to_the_host() -> None:
@@ -206,9 +218,19 @@ def test_a_form_outside_the_registry_goes_to_the_host() -> None:
     assert values["y"].shape == values["i"].shape == (2, 3, 3)
 
 
+def test_an_op_without_a_shape_rule_is_tried_out() -> None:
+    made = helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0])
+    proto = model([made], {"x": (2, 3)}, ["y"])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    assert check(proto).tensors["y"].shape == (2, 3)
+
+
 def test_lstm_with_only_its_last_state() -> None:
     rng = np.random.default_rng(0)
-    values = {"w": rng.standard_normal((1, 8, 4)).astype(np.float32), "r": rng.standard_normal((1, 8, 2)).astype(np.float32)}
+    values = {
+        "w": rng.standard_normal((1, 8, 4)).astype(np.float32),
+        "r": rng.standard_normal((1, 8, 2)).astype(np.float32),
+    }
     check(model([node("LSTM", ["x", "w", "r"], ["", "h"], hidden_size=2)], {"x": (3, 1, 4)}, ["h"], values))
 
 
@@ -234,7 +256,7 @@ def test_control_flow_is_refused_by_name() -> None:
     body = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "then", [],
                              [helper.make_tensor_value_info("r", FLOAT, None)])  # fmt: skip
     made = helper.make_node("If", ["c"], ["y"], name="branch", then_branch=body, else_branch=body)
-    with pytest.raises(ModelError, match="branch: op If .* subgraph"):
+    with pytest.raises(ModelError, match=r"branch: op If .* subgraph"):
         import_proto(model([made], {"x": (3,)}, ["y"], {"c": np.bool_(True)}))
 
 
@@ -244,146 +266,18 @@ def test_a_shape_that_depends_on_values_is_refused() -> None:
 
 
 def test_foreign_ops_on_constants_are_computed_whatever_their_shape() -> None:
-    proto = model([node("NonZero", ["c"], ["i"]), node("Gather", ["x", "i"], ["y"], axis=0)], {"x": (4,)}, ["y"],
-                  {"c": np.float32([0, 1, 0, 2])})  # fmt: skip
+    nodes = [node("NonZero", ["c"], ["i"]), node("Gather", ["x", "i"], ["y"], axis=0)]
+    proto = model(nodes, {"x": (4,)}, ["y"], {"c": np.float32([0, 1, 0, 2])})
     assert check(proto).tensors["y"].shape == (1, 2)
-
-
-# ---------------------------------------------------------------- what is refused
-
-
-def test_dynamic_dimensions_are_named_all_at_once() -> None:
-    proto = model([node("Add", ["x", "z"], ["y"])], {"x": ("n", 3, None), "z": (1, 3, "w")}, ["y"])
-    with pytest.raises(ModelError) as caught:
-        import_proto(proto)
-    text = str(caught.value)
-    assert "'x' has shape [n, 3, ?]" in text and "'z' has shape [1, 3, w]" in text and "--shape x=" in text
-
-
-def test_a_symbol_bound_once_is_bound_everywhere() -> None:
-    proto = model([node("Add", ["x", "z"], ["y"])], {"x": ("n", "w"), "z": (1, "w")}, ["y"])
-    graph = import_proto(proto, shapes={"x": (2, 7)})
-    assert graph.tensors["z"].shape == (1, 7) and graph.tensors["y"].shape == (2, 7)
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"shapes": {"xx": (2, 3, 4)}}, "did you mean 'x'"),
-        ({"shapes": {"x": (2, 3)}}, "3 dimensions"),
-        ({"shapes": {"x": (2, 0, 4)}}, "positive"),
-        ({"shapes": {"x": (2, 3, 5)}}, "n_y"),
-    ],
-)
-def test_bad_shapes(options: dict[str, Any], text: str) -> None:
-    proto = model([node("MatMul", ["x", "w"], ["y"])], X, ["y"], {"w": np.ones((4, 5), np.float32)})
-    with pytest.raises(ModelError, match=text):
-        import_proto(proto, **options)
-
-
-@pytest.mark.parametrize("opset", [1, 6, 26, 99])
-def test_operator_sets_outside_the_range(opset: int) -> None:
-    with pytest.raises(ModelError, match=f"operator set {opset}; expected 7 to 25"):
-        import_proto(model([node("Relu", ["x"], ["y"])], X, ["y"], opset=opset))
-
-
-@pytest.mark.parametrize("opset", range(7, 26))
-def test_every_operator_set_in_the_range(opset: int) -> None:
-    assert import_proto(model([node("Relu", ["x"], ["y"])], X, ["y"], opset=opset)).opset == opset
-
-
-def test_missing_makers_and_wrong_order() -> None:
-    with pytest.raises(ModelError, match="n_y: Relu reads 'a', which nothing before it makes"):
-        import_proto(model([node("Relu", ["a"], ["y"]), node("Relu", ["x"], ["a"])], X, ["y"]))
-    with pytest.raises(ModelError, match="output 'q' is made by no node"):
-        import_proto(model([node("Relu", ["x"], ["y"])], X, ["y", "q"]))
-
-
-def test_unknown_element_types_are_named() -> None:
-    proto = model([node("Relu", ["x"], ["y"])], X, ["y"])
-    proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.COMPLEX64
-    with pytest.raises(ModelError, match="tensor 'x' has ONNX element type 14"):
-        import_proto(proto)
-
-
-@pytest.mark.parametrize("content", [b"", b"not a model at all", b"\x08\x07"])
-def test_files_that_are_not_models(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "net.onnx"
-    path.write_bytes(content)
-    with pytest.raises(ModelError, match=r"net\.onnx"):
-        load_model(path)
-
-
-def test_truncated_and_missing_files(tmp_path: Path) -> None:
-    path = tmp_path / "net.onnx"
-    whole = model([node("MatMul", ["x", "w"], ["y"])], X, ["y"], {"w": np.ones((4, 50), np.float32)}).SerializeToString()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ModelError, match=r"net\.onnx.*(truncated|not an ONNX)"):
-        load_model(path)
-    with pytest.raises(ModelError, match=r"gone\.onnx: no such file"):
-        load_model(tmp_path / "gone.onnx")
-
-
-def external(tmp_path: Path) -> Path:
-    proto = model([node("MatMul", ["x", "w"], ["y"])], X, ["y"], {"w": np.arange(400, dtype=np.float32).reshape(4, 100)})
-    path = tmp_path / "net.onnx"
-    onnx.save(proto, path, save_as_external_data=True, location="net.bin", size_threshold=0)
-    return path
-
-
-def test_external_data(tmp_path: Path) -> None:
-    graph = load_model(external(tmp_path))
-    assert graph.tensors["w"].data is None
-    assert np.array_equal(graph.tensors["w"].value(), np.arange(400, dtype=np.float32).reshape(4, 100))
-
-
-def test_external_data_missing_truncated_or_elsewhere(tmp_path: Path) -> None:
-    path = external(tmp_path)
-    data = tmp_path / "net.bin"
-    data.write_bytes(data.read_bytes()[:100])
-    with pytest.raises(ModelError, match="'w' is truncated"):
-        load_model(path)
-    data.unlink()
-    with pytest.raises(ModelError, match=r"net\.onnx: external data of 'w' is missing"):
-        load_model(path)
-    proto = onnx.load(path, load_external_data=False)
-    proto.graph.initializer[0].external_data[0].value = "../net.bin"
-    path.write_bytes(proto.SerializeToString())
-    with pytest.raises(ModelError, match="a file beside the model"):
-        load_model(path)
-
-
-def test_random_weights_on_a_file(tmp_path: Path) -> None:
-    path = external(tmp_path)
-    graph = load_model(path, weights="random:4", batch=5)
-    assert graph.values_from == "random:4" and graph.tensors["y"].shape == (5, 3, 100)
-    assert graph.tensors["w"].value().std() == pytest.approx(np.sqrt(2 / 4), rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "error", "text"),
-    [
-        ("resnet5", {}, ModelError, "did you mean 'resnet50'"),
-        ("mpl", {}, ModelError, "mlp"),
-        ("mlp?hidden=x", {}, UsageError, "hidden=x"),
-        ("mlp?hiden=3", {}, UsageError, "did you mean 'hidden'"),
-        ("mlp", {"params": {"hidden": 0}}, UsageError, "1 or more"),
-        ("mlp", {"shapes": {"x": (1, 2)}}, UsageError, "shapes for x"),
-        ("mlp", {"batch": 0}, UsageError, "batch 0"),
-        ("resnet50", {"params": {"layers": 3}}, UsageError, "no parameter 'layers'"),
-        ("/", {}, ModelError, "not a file"),
-    ],
-)
-def test_bad_names_and_options(name: str, options: dict[str, Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        load_model(name, **options)
 
 
 def test_quantised_models_keep_their_integers() -> None:
     rng = np.random.default_rng(1)
     values = {
-        "xs": np.float32(0.05), "xz": np.uint8(128), "ws": np.float32([0.01, 0.02, 0.03]), "wz": np.int8([0, 0, 0]),
-        "w": rng.integers(-100, 100, (3, 2, 3, 3)).astype(np.int8), "b": rng.integers(-500, 500, 3).astype(np.int32),
+        "xs": np.float32(0.05), "xz": np.uint8(128), "ws": np.float32([0.01, 0.02, 0.03]),
+        "wz": np.int8([0, 0, 0]),
+        "w": rng.integers(-100, 100, (3, 2, 3, 3)).astype(np.int8),
+        "b": rng.integers(-500, 500, 3).astype(np.int32),
         "ys": np.float32(0.1), "yz": np.uint8(120),
     }  # fmt: skip
     nodes = [

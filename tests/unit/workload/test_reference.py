@@ -45,7 +45,9 @@ def test_special_values(ours: list[float], theirs: list[float], relative: float)
 
 def test_only_common_tensors_in_the_order_of_the_reference() -> None:
     one = np.ones(1)
-    assert [row.tensor for row in compare({"a": one, "c": one, "x": one}, {"c": one, "b": one, "a": one})] == ["c", "a"]
+    assert [
+        row.tensor for row in compare({"a": one, "c": one, "x": one}, {"c": one, "b": one, "a": one})
+    ] == ["c", "a"]
 
 
 def test_both_references_agree_and_say_who_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,9 @@ gemm_rows = st.tuples(names, sizes, sizes, sizes)
 
 
 @st.composite
-def written(draw: st.DrawFn, header: str, rows: st.SearchStrategy[tuple[object, ...]]) -> tuple[str, list[object]]:
+def written(
+    draw: st.DrawFn, header: str, rows: st.SearchStrategy[tuple[object, ...]]
+) -> tuple[str, list[object]]:
     """A file and the rows that it must give."""
     layers = draw(st.lists(rows, min_size=1, max_size=6, unique_by=lambda row: row[0]))
     space = draw(st.sampled_from(["", " ", "\t", "  "]))
@@ -57,8 +59,17 @@ def test_gemm_form(case: tuple[str, list[tuple[object, ...]]]) -> None:
     assert parse_topology(text).layers == tuple(Layer(str(row[0]), tuple(row[1:])) for row in rows)
 
 
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 7), st.integers(1, 7), st.integers(1, 5), st.integers(1, 3))
-def test_windows_are_counted_as_scalesim_counts_them(h: int, w: int, r: int, s: int, stride: int, batch: int) -> None:
+@given(
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 7),
+    st.integers(1, 7),
+    st.integers(1, 5),
+    st.integers(1, 3),
+)
+def test_windows_are_counted_as_scalesim_counts_them(
+    h: int, w: int, r: int, s: int, stride: int, batch: int
+) -> None:
     h, w = h + r - 1, w + s - 1
     topology = parse_topology(f"{CONV}\nc,{h},{w},{r},{s},2,3,{stride},")
     graph = topology_graph(topology, "t", batch)
@@ -83,7 +94,9 @@ def test_two_strides_and_a_sparsity_column() -> None:
 
 
 def test_every_bad_line_is_named() -> None:
-    text = f"{CONV}\nok,8,8,3,3,1,1,1,\nshort,8,8\nbig,2,2,3,3,1,1,1,\nword,8,x,3,3,1,-1,0,\nok2,8,8,3,3,1,1,1,"
+    text = (
+        f"{CONV}\nok,8,8,3,3,1,1,1,\nshort,8,8\nbig,2,2,3,3,1,1,1,\nword,8,x,3,3,1,-1,0,\nok2,8,8,3,3,1,1,1,"
+    )
     with pytest.raises(ModelError) as caught:
         parse_topology(text, "net.csv")
     where = [problem.where for problem in caught.value.problems]
@@ -92,7 +105,9 @@ def test_every_bad_line_is_named() -> None:
     assert "numfilter is '-1'" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "\n# only a comment\n", GEMM, "Layer,A,B,C\nx,1,2,3", "Layer,M,K,N\nx,1,2,3"])
+@pytest.mark.parametrize(
+    "text", ["", "\n# only a comment\n", GEMM, "Layer,A,B,C\nx,1,2,3", "Layer,M,K,N\nx,1,2,3"]
+)
 def test_no_layers_or_no_known_header(text: str) -> None:
     with pytest.raises(ModelError, match=r"net\.csv"):
         parse_topology(text, "net.csv")
@@ -124,6 +139,6 @@ def test_same_matrix_sizes_as_scalesim_itself() -> None:
         node = graph.nodes[int(row["layer_id"])]
         gemm = base.get(node.op).gemm(node, [graph.tensors[name] for name in node.inputs], graph.outs(node))
         assert gemm is not None
-        assert [gemm.M, gemm.N, gemm.K] == [int(row[key]) for key in ("gemm_M", "gemm_N", "gemm_K")], row
+        assert [int(row[key]) for key in ("gemm_M", "gemm_N", "gemm_K")] == [gemm.M, gemm.N, gemm.K], row
         checked += 1
     assert checked > 100

@@ -36,7 +36,9 @@ def test_every_builder_equals_onnxruntime_at_every_tensor(name: str, batch: int)
     rows = compare(run(graph, feeds, keep=True), reference_outputs(graph, feeds, every_tensor=True).values)
     assert len(rows) == sum(len(node.writes) for node in graph.nodes)
     assert max(row.relative for row in rows) <= 1e-5
-    assert all(graph.tensors[node_in].shape[0] == batch or name == "mlp0" or batch == 1 for node_in in graph.inputs)
+    assert all(
+        graph.tensors[node_in].shape[0] == batch or name == "mlp0" or batch == 1 for node_in in graph.inputs
+    )
 
 
 @pytest.mark.parametrize("name", BUILDERS)
@@ -97,7 +99,9 @@ def test_causality() -> None:
     assert np.array_equal(first[:, :4], second[:, :4]) and not np.allclose(first[:, 4:], second[:, 4:])
 
 
-@pytest.mark.parametrize("name", ["bert?hidden=10,heads=3", "gpt-prefill?hidden=10,heads=3", "gpt-decode?heads=5"])
+@pytest.mark.parametrize(
+    "name", ["bert?hidden=10,heads=3", "gpt-prefill?hidden=10,heads=3", "gpt-decode?heads=5"]
+)
 def test_heads_must_divide_the_hidden_size(name: str) -> None:
     with pytest.raises(ModelError, match="heads that divide hidden"):
         load_model(name)

@@ -1,0 +1,191 @@
+"""Time per layer, what bounds it, the summary and the roofline."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import inf, isfinite
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_run import make_chip, make_run
+
+from accelsim.account import bounds, latency, roofline, spans
+from accelsim.machine.run import FoldRecord, Row
+
+
+@settings(max_examples=25, deadline=None)
+@given(layers=st.integers(1, 9), tiles=st.integers(1, 4), rows=st.integers(1, 900), batch=st.integers(1, 400))
+def test_laws_of_time(layers: int, tiles: int, rows: int, batch: int) -> None:
+    run = make_run(layers, tiles, rows, batch)
+    table = latency.layers(run)
+    assert sum(layer.added_fs for layer in table) == run.time_fs
+    assert sum(bounds.time_by_reason(run).values()) == run.time_fs
+    for layer in table:
+        assert 0 <= layer.added_fs <= layer.end_fs
+        assert layer.utilisation is None or 0 < layer.utilisation <= 1
+        assert all(fs >= 0 for fs in layer.reasons.values())
+        assert layer.bound_key in bounds.REASONS
+
+
+@settings(max_examples=15, deadline=None)
+@given(layers=st.integers(1, 6), rows=st.integers(1, 900))
+def test_no_layer_lies_above_its_roof(layers: int, rows: int) -> None:
+    run = make_run(layers, 3, rows)
+    for roof in roofline.rooflines(run):
+        for point in roof.points:
+            assert point.achieved_ops_per_s <= roof.roof(point.intensity_ops_per_B) * (1 + 1e-9)
+
+
+@given(st.integers(0, 10**9), st.dictionaries(st.sampled_from(list(bounds.REASONS)), st.integers(0, 10**6)))
+def test_a_split_adds_up(amount: int, weights: dict[str, int]) -> None:
+    parts = bounds.split(amount, weights)
+    assert sum(parts.values()) == amount
+    assert all(part >= 0 for part in parts.values())
+
+
+def test_overlapping_steps_are_counted_once() -> None:
+    run = replace(make_run(layers=2), step_spans=[(0, 50), (10, 40), (30, 100)], time_fs=100)
+    assert spans.added_fs(run) == [10, 40, 50]
+
+
+def test_few_rows_are_bound_by_the_weights_and_many_by_compute() -> None:
+    few, many = (latency.layers(make_run(layers=1, tiles=8, rows=rows))[0] for rows in (20, 3000))
+    assert (few.bound_key, few.bound) == ("weight_fetch", "weight fetch (ddr3)")
+    assert many.bound_key == "compute"
+
+
+def test_host_and_vector_steps_say_what_bounds_them() -> None:
+    table = latency.layers(make_run(layers=4))
+    assert [layer.bound for layer in table if layer.engine != "matrix"] == ["vector unit", "host"]
+    host = table[-1]
+    assert set(host.reasons) == {"activation_traffic", "host"}
+    assert sum(host.reasons.values()) == host.span_fs
+
+
+def test_idle_pes_are_told_apart_from_computing() -> None:
+    run = make_run(layers=1, rows=3000)
+    macs = sum(row.count for row in run.ledger if row.action == "mac.int8")
+    padded = replace(run, ledger=[*run.ledger, Row("matrix", "mac.padding", 0, "", 3 * macs)])
+    before, after = latency.layers(run)[0].reasons, latency.layers(padded)[0].reasons
+    assert after["padding"] == pytest.approx(3 * after["compute"], rel=1e-3)
+    assert after["padding"] + after["compute"] == before["padding"] + before["compute"]
+    assert latency.layers(padded)[0].bound == "unused PEs"
+
+
+def test_waiting_for_an_earlier_step_is_not_a_stall_of_this_one() -> None:
+    """The array waits 10 us for the vector step before; that time is the vector step's alone."""
+    run = make_run(layers=5, tiles=2, rows=100)
+    after_norm = 5
+    assert run.program.steps[4].engine == "vector"
+    start, end = run.step_spans[after_norm]
+    first = min((p for p in run.slices if p.op == after_norm and p.engine == "matrix"), key=lambda p: p.data)
+    waited = 10**10
+    early = first._replace(start=first.data - waited)
+    slices = [early if piece == first else piece for piece in run.slices]
+    stalls = list(run.step_stalls)
+    stalls[after_norm] = stalls[after_norm] | {"activations": waited}
+    changed = replace(run, slices=slices, step_stalls=stalls)
+    assert (
+        bounds.step_reasons(changed)[after_norm].get("activation_traffic", 0) <= max(0, start - end) + 10**6
+    )
+
+
+def test_two_arrays_count_their_mean() -> None:
+    run = make_run(layers=1)
+    double = [
+        *run.slices,
+        *(p._replace(engine="core1.matrix") for p in run.slices if p.engine == "matrix"),
+    ]
+    run.program.engines["core1.matrix"] = "matrix"
+    stalls = [{key: 2 * fs for key, fs in entry.items()} for entry in run.step_stalls]
+    doubled = replace(run, slices=double, step_stalls=stalls)
+    assert bounds.step_reasons(doubled)[0] == bounds.step_reasons(run)[0]
+
+
+def test_an_unknown_stall_counts_as_waiting() -> None:
+    run = make_run(layers=1)
+    changed = replace(run, step_stalls=[{"gremlins": 10**15}, *run.step_stalls[1:]])
+    assert latency.layers(changed)[0].bound == "waiting"
+
+
+def test_peaks_follow_format_cores_and_clock() -> None:
+    chip = make_chip()
+    assert spans.peak_mac_rate(chip, "int8") == 65536 * 700e6
+    assert spans.peak_mac_rate(chip, "int16") == 65536 * 700e6 / 4
+    assert spans.peak_mac_rate(make_chip(cores=2), "int8") == 2 * 65536 * 700e6
+    with pytest.raises(KeyError):
+        spans.peak_mac_rate(make_chip(matrix=None), "int8")
+
+
+def test_bandwidth_is_that_of_the_slower_of_memory_and_link() -> None:
+    memories = make_chip().memories
+    assert spans.bandwidth_Bps(memories["weight_memory"]) == 34e9
+    assert spans.bandwidth_Bps(memories["host_memory"]) == 12e9
+
+
+def test_stream_ends_leave_out_the_drain() -> None:
+    run = make_run(layers=1)
+    first = next(piece for piece in run.slices if piece.engine == "matrix")
+    record = FoldRecord(first.command, 1, 1, 1, 256, 0, 256, 100, 3, 1000, {})
+    ends = spans.stream_ends_fs(replace(run, folds=[record]))
+    assert ends == {first.command: first.data + (2 * 256 + 100) * 10**15 // 700_000_000}
+
+
+def test_summary_is_json_and_consistent() -> None:
+    run = make_run(layers=4)
+    facts = json.loads(json.dumps(latency.summary(run), allow_nan=False))
+    assert facts["latency_s"] == run.seconds
+    assert facts["throughput_per_s"] == pytest.approx(200 / run.seconds)
+    assert facts["energy_J"] == pytest.approx(sum(facts["energy_by_component_J"].values()))
+    assert facts["energy_J"] == pytest.approx(sum(layer.energy_J for layer in latency.layers(run)))
+    assert facts["power_average_W"] == pytest.approx(facts["energy_J"] / run.seconds)
+    assert facts["peak_TOPS"] == pytest.approx(91.7504)
+    assert facts["utilisation"] == pytest.approx(facts["achieved_TOPS"] / facts["peak_TOPS"])
+    assert sum(facts["array_percent"].values()) == pytest.approx(100)
+    assert sum(facts["latency_by_bound_s"].values()) == pytest.approx(run.seconds)
+    assert facts["traffic"]["weight_memory"] == {"read_B": 4 * 6 * 65536, "write_B": 0}
+    assert facts["steps_on_host"] == 1
+
+
+def test_array_split_is_that_of_the_tpu_paper() -> None:
+    """MLP0, derived: 200 active, 256 shift, 893 stall of the 1,349 cycles of a tile; other waits do not count."""
+    split = bounds.array_split([{"active": 200, "shift": 256, "weights": 893, "activations": 5000}])
+    assert {key: round(share, 1) for key, share in split.items()} == {
+        "active": 14.8,
+        "shift": 19.0,
+        "stall": 66.2,
+    }
+    assert bounds.array_split([{}, {}]) == {}
+
+
+def test_a_run_without_matrix_work_has_no_peak() -> None:
+    run = make_run(layers=1)
+    host_only = replace(run, ledger=[row for row in run.ledger if row.component != "matrix"])
+    facts = latency.summary(host_only)
+    assert facts["peak_TOPS"] is None
+    assert facts["utilisation"] is None
+    assert roofline.rooflines(host_only) == []
+
+
+def test_roofline_of_the_weights_comes_first_and_has_the_knee_of_the_paper() -> None:
+    roofs = roofline.rooflines(make_run())
+    assert [roof.memory for roof in roofs] == ["weight_memory", "host_memory"]
+    assert roofs[0].knee_ops_per_B / 2 == pytest.approx(1349.3, abs=0.1), "MACs per weight byte"
+    assert roofs[0].points[0].macs_per_B == pytest.approx(200), "the batch, for a fully connected layer"
+    assert any(point.intensity_ops_per_B == inf for point in roofs[1].points)
+    assert all(isfinite(point.intensity_ops_per_B) for point in roofs[0].points)
+    assert roofs[0].roof(1e9) == roofs[0].peak_ops_per_s
+
+
+@pytest.mark.parametrize(("shapes", "batch"), [([(8, 3, 4)], 8), ([(5,), (7, 2)], 7), ([()], 1), ([(9,)], 1)])
+def test_batch_is_the_first_dimension_of_the_first_input_with_two(
+    shapes: list[tuple[int, ...]], batch: int
+) -> None:
+    graph = make_run(layers=1).program.graph
+    tensor = graph.tensors["x"]
+    graph.inputs = [f"in{i}" for i in range(len(shapes))]
+    for name, shape in zip(graph.inputs, shapes, strict=True):
+        graph.tensors[name] = replace(tensor, name=name, shape=shape)
+    assert latency.batch_size(graph) == batch

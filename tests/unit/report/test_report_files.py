@@ -1,0 +1,233 @@
+"""The report directory: complete, deterministic, never half written; the trace, the page, the comparison."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import Counter, defaultdict
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_run import make_run
+
+from accelsim.account.energy import energy_table, total_J
+from accelsim.errors import UsageError
+from accelsim.report import compare, page, table, trace, write
+from accelsim.report.plot import PLOTS
+
+RUN = make_run(layers=5)
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write.write_run(RUN, tmp_path_factory.mktemp("report") / "deep" / "run")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_report_is_complete_and_leaves_nothing_beside_it(report: Path) -> None:
+    plots = {f"plots/{name}.{suffix}" for name in PLOTS for suffix in ("png", "svg")}
+    files = {"summary.json", "layers.csv", "ledger.csv", "timeline.json.gz", "report.html"}
+    assert set(contents(report)) == plots | files
+    assert [path.name for path in report.parent.iterdir()] == ["run"]
+
+
+def test_writing_again_gives_the_same_bytes_and_keeps_other_files(report: Path) -> None:
+    before = contents(report)
+    (report / "my notes.txt").write_text("mine")
+    (report / "plots" / "latency.png").write_text("stale")
+    write.write_run(make_run(layers=5), report)
+    assert (report / "my notes.txt").read_text() == "mine"
+    (report / "my notes.txt").unlink()
+    assert contents(report) == before
+
+
+def test_csv_files_hold_the_run_with_all_digits(report: Path) -> None:
+    with (report / "layers.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["added_fs"]) for row in rows) == RUN.time_fs
+    assert sum(float(row["energy_J"]) for row in rows) == pytest.approx(total_J(energy_table(RUN)), rel=1e-14)
+    with (report / "ledger.csv").open(newline="") as file:
+        ledger = list(csv.DictReader(file))
+    assert [float(row["energy_J"]) for row in ledger] == [row.energy_J for row in energy_table(RUN)]
+    assert [int(row["count"]) for row in ledger[: len(RUN.ledger)]] == [row.count for row in RUN.ledger]
+
+
+def test_a_foreign_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("three years")
+    with pytest.raises(UsageError, match="holds no report"):
+        write.write_run(RUN, tmp_path)
+    assert contents(tmp_path) == {"thesis.tex": b"three years"}
+
+
+def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    target.write_text("x")
+    with pytest.raises(UsageError, match="is a file"):
+        write.write_run(RUN, target)
+    with pytest.raises(UsageError, match="cannot write"):
+        write.write_run(RUN, target / "below")
+
+
+def test_a_failure_half_way_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "summary.json").write_text('{"tool": "accelsim"}')
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(trace, "write", full)
+    with pytest.raises(UsageError, match="No space left"):
+        write.write_run(RUN, target)
+    assert contents(tmp_path) == {"out/summary.json": b'{"tool": "accelsim"}'}
+
+
+# the trace
+
+
+def test_the_trace_has_a_named_row_per_engine_and_no_overlap() -> None:
+    found = trace.document(RUN)["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in found if event["name"] == "thread_name"}
+    assert list(names.values()) == list(RUN.program.engines)
+    rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for event in found:
+        if event["ph"] == "X":
+            rows[event["tid"]].append(event)
+    assert sum(map(len, rows.values())) == len(RUN.slices)
+    for events in rows.values():
+        for first, second in pairwise(events):
+            assert first["ts"] + first["dur"] <= second["ts"] + 1e-9
+    last = max(event["ts"] + event["dur"] for events in rows.values() for event in events)
+    assert last == pytest.approx(RUN.time_fs * 1e-9)
+
+
+def test_overlapping_transfers_get_further_rows_and_overlapping_matmuls_are_cut() -> None:
+    slices = [
+        piece._replace(end=piece.end + 10**9) if piece.engine in ("dma_w", "matrix") else piece
+        for piece in RUN.slices
+    ]
+    found = trace.events(replace(RUN, slices=slices))
+    names = [event["args"]["name"] for event in found if event["name"] == "thread_name"]
+    assert "dma_w +1" in names
+    assert not [name for name in names if name.startswith("matrix +")]
+
+
+def test_bandwidth_counters_carry_the_bytes_of_the_ledger() -> None:
+    points = [
+        (e["ts"], e["args"]["GB/s"]) for e in trace.events(RUN) if e["name"] == "weight_memory read GB/s"
+    ]
+    moved = sum(rate * 1e9 * (end - start) * 1e-6 for (start, rate), (end, _) in pairwise(points))
+    ledger = sum(row.count for row in RUN.ledger if (row.component, row.action) == ("weight_memory", "read"))
+    assert moved == pytest.approx(ledger, rel=1e-6)
+    assert points[-1][1] == 0
+
+
+def test_the_trace_file_is_json_and_has_no_time_stamp(report: Path) -> None:
+    packed = (report / "timeline.json.gz").read_bytes()
+    assert packed[4:8] == b"\0\0\0\0"
+    assert json.loads(gzip.decompress(packed)) == trace.document(RUN)
+
+
+# the page
+
+
+class Outline(HTMLParser):
+    """Open elements, ids and references of a page; elements must nest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: Counter[str] = Counter()
+        self.references: set[str] = set()
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids[str(value)] += 1
+            elif name in ("href", "xlink:href") and str(value).startswith("#"):
+                self.references.add(str(value)[1:])
+            elif name in ("src", "href", "xlink:href"):
+                self.outside.append(str(value))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_self_contained_and_has_unique_ids(report: Path) -> None:
+    text = (report / "report.html").read_text()
+    outline = Outline()
+    outline.feed(text)
+    assert outline.open == []
+    assert max(outline.ids.values()) == 1
+    assert outline.references <= set(outline.ids)
+    assert outline.outside == []
+    assert "<script" not in text
+    assert text.count("<svg") == len(PLOTS)
+    for found in {part.split(")")[0] for part in text.split("url(#")[1:]}:
+        assert found in outline.ids
+    assert 'name="viewport"' in text
+
+
+def test_the_page_says_where_figures_come_from_and_how_to_read_it(report: Path) -> None:
+    text = (report / "report.html").read_text()
+    assert "made up for tests" in text
+    assert "memories.weight_memory.memory" in text
+    assert "How to read the table" in text
+    assert "Softmax runs on the host" in text
+
+
+def test_provenance_finds_nested_blocks() -> None:
+    rows = list(page.provenance(RUN.chip))
+    assert ("chip", "made up for tests", "", "") in rows
+    assert ("memories.weight_memory.memory", "made up", "2024", "") in rows
+
+
+def test_names_are_escaped() -> None:
+    run = make_run(layers=1)
+    run.program.steps[0].name = "<b>&"
+    text = page.html(run, write.layers(run), write.summary(run), {})
+    assert "<b>&" not in text
+    assert "&lt;b&gt;&amp;" in text
+
+
+# the comparison
+
+
+def test_a_comparison_shows_runs_side_by_side_with_ratios(report: Path) -> None:
+    slow = make_run(layers=10, name="other-chip")
+    shown = table.render(compare.compare([report, slow], 80))
+    assert "synthetic-tpu" in shown and "other-chip" in shown
+    ratio = slow.time_fs / RUN.time_fs
+    assert f"({ratio:.3g}×)" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    compare.compare_figure([report, slow]).draw_without_rendering()
+
+
+def test_many_runs_become_rows() -> None:
+    shown = table.render(compare.compare([RUN] * 8, 80)).splitlines()
+    assert len(shown) == 8 + 2
+    assert [line[:2] for line in shown[2:]] == [f"{n}." for n in range(1, 9)]
+
+
+def test_missing_summaries_are_all_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError) as caught:
+        compare.compare([tmp_path / "empty", tmp_path / "missing", RUN])
+    assert [Path(problem.where).name for problem in caught.value.problems] == ["empty", "missing"]
+    with pytest.raises(UsageError, match="nothing to compare"):
+        compare.compare([])

@@ -1,0 +1,113 @@
+"""Tables fit the terminal, names stay distinct, words say numbers that the summary holds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from synthetic_run import make_run
+
+from accelsim.account.latency import layers, summary
+from accelsim.report import table, text, words
+
+RUN = make_run(layers=12)
+LAYERS, SUMMARY = layers(RUN), summary(RUN)
+TEXTS = st.text(st.characters(codec="ascii", categories=("L", "N")), max_size=60)
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 160, 250])
+def test_the_layer_table_fits_and_no_row_wraps(width: int) -> None:
+    lines = table.render(table.layer_table(LAYERS, width), width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert sum(bool(re.match(r" *\d+ ", line)) for line in lines) == len(LAYERS)
+
+
+def test_eighty_columns_keep_what_matters_most() -> None:
+    header = table.render(table.layer_table(LAYERS, 80), 80).splitlines()[0]
+    for title in ("#", "layer", "MACs", "time", "bound by", "util.", "DRAM", "energy"):
+        assert title in header
+
+
+def test_a_wide_terminal_shows_every_column_in_full() -> None:
+    shown = table.render(table.layer_table(LAYERS, 250), 250)
+    for column in table.LAYER_COLUMNS:
+        assert column.title in shown
+    assert "LayerNormalization" in shown
+    assert text.ELLIPSIS not in shown
+
+
+@given(st.lists(st.lists(TEXTS, min_size=3, max_size=3), max_size=5), st.integers(12, 120))
+def test_any_table_fits(rows: list[list[str]], width: int) -> None:
+    shown = table.render(table.text_table(["name", "title", "note"], rows, width), width)
+    assert all(cell_len(line) <= width for line in shown.splitlines())
+
+
+def test_markup_in_names_is_shown_not_interpreted() -> None:
+    shown = table.render(table.text_table(["name"], [["[bold]x[/bold]"]], 40), 40)
+    assert "[bold]x[/bold]" in shown
+
+
+def test_summary_and_energy_blocks_hold_the_totals() -> None:
+    shown = table.render(table.summary_table(SUMMARY)) + table.render(table.energy_table(SUMMARY))
+    assert text.si(SUMMARY["latency_s"], "s", 4) in shown
+    assert text.si(SUMMARY["energy_J"], "J") in shown
+    for name in SUMMARY["energy_by_category_J"]:
+        assert name in shown
+
+
+@given(TEXTS, st.integers(1, 70))
+def test_shortened_names_keep_both_ends(name: str, width: int) -> None:
+    short = text.shorten(name, width)
+    assert len(short) <= width
+    if len(name) <= width:
+        assert short == name
+    elif width > 4:
+        assert name.startswith(short[0])
+        assert name.endswith(short[-1])
+
+
+def test_short_names_drop_what_all_share_unless_they_would_collide() -> None:
+    names = ["/net/a/MatMul", "/net/b/MatMul", "/net/b/Add"]
+    assert text.short_names(names[:2], ["MatMul", "MatMul"]) == ["a", "b"]
+    assert text.short_names(names, ["MatMul", "MatMul", "Add"]) == ["a/MatMul", "b/MatMul", "b/Add"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (1.2345e-3, "s", "1.23 ms"),
+        (0, "J", "0 J"),
+        (None, "s", "–"),
+        (float("inf"), "", "∞"),
+        (3.4e10, "B/s", "34 GB/s"),
+    ],
+)
+def test_engineering_units(value: float | None, unit: str, shown: str) -> None:
+    assert text.si(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1.0, "100%"), (0.1234, "12.3%"), (1e-5, "<0.1%"), (0, "0.0%"), (None, "–")]
+)
+def test_percent(value: float | None, shown: str) -> None:
+    assert text.percent(value) == shown
+
+
+def test_words_quote_the_summary() -> None:
+    told = words.sentences(RUN, LAYERS, SUMMARY)
+    assert 3 <= len(told) <= 4
+    assert text.si(SUMMARY["latency_s"], "s") in told[0]
+    assert text.percent(SUMMARY["utilisation"]) in told[0]
+    assert text.si(SUMMARY["energy_J"], "J") in told[2]
+    assert "at most" in told[-1]
+
+
+def test_the_best_lever_is_half_of_what_takes_most_time() -> None:
+    best, saving = words.levers(RUN, SUMMARY)[0]
+    key, spent = next(iter(SUMMARY["latency_by_bound_s"].items()))
+    assert saving == pytest.approx(spent / SUMMARY["latency_s"] / 2)
+    assert best.startswith(words.REASONS[key].lever)
+    assert sum(saved for _, saved in words.levers(RUN, SUMMARY)) == pytest.approx(0.5)
