@@ -1,0 +1,47 @@
+"""Simulator and cost model of AI accelerators: values, cycles, joules and dollars from one run.
+
+The public names are loaded on first use, so ``import accelsim`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accelsim import errors
+    from accelsim.api import run
+    from accelsim.compiler.passes import compile
+    from accelsim.machine.run import Run
+    from accelsim.machine.simulate import simulate
+    from accelsim.spec.load import load_chip
+    from accelsim.workload.load import load_model
+
+    __version__: str
+
+__all__ = ["Run", "__version__", "compile", "errors", "load_chip", "load_model", "run", "simulate"]
+
+_HOME = {
+    "load_chip": "accelsim.spec.load",
+    "load_model": "accelsim.workload.load",
+    "compile": "accelsim.compiler.passes",
+    "simulate": "accelsim.machine.simulate",
+    "run": "accelsim.api",
+    "Run": "accelsim.machine.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("accelsim.errors")
+    if name == "__version__":
+        from accelsim.account.latency import tool_version
+
+        return tool_version()
+    if name not in _HOME:
+        raise AttributeError(f"module 'accelsim' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

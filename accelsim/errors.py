@@ -54,7 +54,9 @@ class Infeasible(AccelsimError):
     ``tile`` the smallest tile that was tried, in words.
     """
 
-    def __init__(self, op: str, buffer: str, needed_B: int, available_B: int, tile: str, why: str = "") -> None:
+    def __init__(
+        self, op: str, buffer: str, needed_B: int, available_B: int, tile: str, why: str = ""
+    ) -> None:
         self.op, self.buffer, self.tile, self.why = op, buffer, tile, why
         self.needed_B, self.available_B = needed_B, available_B
         reason = why or f"{buffer} needs {needed_B:,} B, {available_B:,} B are available"

@@ -1,0 +1,1 @@
+"""Graph to program: what the hardware is told to do."""

@@ -14,15 +14,33 @@ from accelsim.workload.graph import FORMAT_BYTES
 def tile_counts(unit: MatrixUnit, tm: int, tn: int, tk: int) -> Counts[int]:
     """Accesses of one tile on the array."""
     return _counts(
-        unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load, unit.load_rows_per_clock, tm, tn, tk
+        unit.rows,
+        unit.cols,
+        unit.dataflow,
+        unit.schedule,
+        unit.shadow_load,
+        unit.load_rows_per_clock,
+        tm,
+        tn,
+        tk,
     )
 
 
 @lru_cache(maxsize=4096)
 def _counts(
-    rows: int, cols: int, dataflow: str, schedule: str, shadow_load: str, per_clock: int, tm: int, tn: int, tk: int
+    rows: int,
+    cols: int,
+    dataflow: str,
+    schedule: str,
+    shadow_load: str,
+    per_clock: int,
+    tm: int,
+    tn: int,
+    tk: int,
 ) -> Counts[int]:
-    return counts(rows, cols, dataflow, schedule, tm, tn, tk, shadow_load=shadow_load, load_rows_per_clock=per_clock)
+    return counts(
+        rows, cols, dataflow, schedule, tm, tn, tk, shadow_load=shadow_load, load_rows_per_clock=per_clock
+    )
 
 
 def nbytes(dtype: str, count: int) -> int:
@@ -31,7 +49,13 @@ def nbytes(dtype: str, count: int) -> int:
 
 
 def product_actions(
-    roles: Roles, dtype: str, tile: Tile, first: bool, names: tuple[str, str, str], dtypes: tuple[str, str], b_from: str
+    roles: Roles,
+    dtype: str,
+    tile: Tile,
+    first: bool,
+    names: tuple[str, str, str],
+    dtypes: tuple[str, str],
+    b_from: str,
 ) -> list[Action]:
     """Entries of one MatMul: ``names`` of A, B and Y, ``dtypes`` of A and B, ``b_from`` the buffer B is read from."""
     unit, groups = roles.matrix, tile.g1 - tile.g0
@@ -40,8 +64,12 @@ def product_actions(
     a_words, b_words = (c.col_words, c.row_words) if unit.dataflow == "is" else (c.row_words, c.col_words)
     sums = unit.formats[dtype].accumulate
     operand = nbytes(dtypes[0], 1)
-    registers_read = operand * (c.moving_reads + c.stationary_reads + c.shadow_reads) + nbytes(sums, c.psum_reads)
-    registers_written = operand * (c.moving_writes + c.stationary_writes + c.shadow_writes) + nbytes(sums, c.psum_writes)
+    registers_read = operand * (c.moving_reads + c.stationary_reads + c.shadow_reads) + nbytes(
+        sums, c.psum_reads
+    )
+    registers_written = operand * (c.moving_writes + c.stationary_writes + c.shadow_writes) + nbytes(
+        sums, c.psum_writes
+    )
     again = 0 if first else tm * tn
     acc, array = roles.engine(roles.sums), roles.engine("matrix")
     a_name, b_name, y_name = names

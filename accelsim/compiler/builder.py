@@ -27,11 +27,14 @@ class Builder:
 
     def __init__(self, engines: dict[str, str]) -> None:
         self.engines = engines
+        self.core = 0  # whose commands are being written
         self.commands: list[Command] = []
         self.regions: list[Region] = []
         self._history: list[_History] = []
 
-    def region(self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1) -> int | None:
+    def region(
+        self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1
+    ) -> int | None:
         """A new region: off the chip, or in ``space`` at ``offset`` (None: where there is room; None if there is none)."""
         if space is not None and offset is None:
             offset = space.place(size_B)
@@ -72,7 +75,7 @@ class Builder:
         self.commands.append(
             Command(ident, kind, engine, op, label, work, effect,  # type: ignore[arg-type]
                     tuple(waits),
-                    tuple(uses), tuple(done), tuple(actions))
+                    tuple(uses), tuple(done), tuple(actions), self.core)
         )  # fmt: skip
         return ident
 
@@ -89,9 +92,9 @@ class Builder:
             for reader_engine, (reader, phase) in history.readers.items():
                 if not self._ordered(engine, reader_engine):
                     waits[Wait(reader, phase, why)] = None
-            if history.writer is not None and not history.readers:
-                if not self._ordered(engine, self.commands[history.writer].engine):
-                    waits[Wait(history.writer, "done", why)] = None
+            writer = None if history.readers else history.writer
+            if writer is not None and not self._ordered(engine, self.commands[writer].engine):
+                waits[Wait(writer, "done", why)] = None
 
     def _ordered(self, engine: str, other: str) -> bool:
         """Whether the two run one after the other anyway."""

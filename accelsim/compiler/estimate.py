@@ -9,7 +9,9 @@ All times are clocks of the array (float64, exact below 2^53).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,7 @@ from accelsim.workload.ops.base import Gemm
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Traffic = dict[str, Floats]
 
 EXPOSED = 0.125
 """Share of the fill and drain of a step that the search counts; the neighbours hide the rest."""
@@ -44,6 +47,22 @@ class Shape:
     side_B: float
     parameters_B: int
     b_streamed: bool
+
+
+@dataclass(frozen=True)
+class Homes:
+    """Memories from which the operands come and to which results go; ``a_to_load``: A is not on the chip yet."""
+
+    a: str
+    b: str
+    y: str
+    a_to_load: bool
+
+    def path_name(self, memory: str) -> str:
+        """What a memory's inbound traffic is, in words."""
+        if self.a == self.b:
+            return f"traffic of {memory}"
+        return f"weight fetch from {memory}" if memory == self.b else f"activations from {memory}"
 
 
 @dataclass(frozen=True)
@@ -79,10 +98,11 @@ def count(extent: int, tile: Ints) -> Ints:
     return -(-extent // tile)
 
 
-def over_tiles(extent: int, tile: Ints, f: object) -> Ints:
+def over_tiles(extent: int, tile: Ints, f: Callable[[Any], Any]) -> Ints:
     """Sum of ``f`` over the tiles of one dimension, the last one smaller."""
     full = count(extent, tile) - 1
-    return full * f(tile) + f(extent - full * tile)  # type: ignore[operator, no-any-return]
+    total: Ints = full * f(tile) + f(extent - full * tile)
+    return total
 
 
 def open_sums(gemm: Gemm, c: Candidates) -> Ints:
@@ -120,7 +140,9 @@ def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
     conv = gemm.conv
     by_tile = {int(tm): slabs(conv, gemm.M, int(tm)) for tm in np.unique(c.tm)}
     pixels = np.array([by_tile[int(tm)] for tm in c.tm], np.int64).reshape(-1, 3)
-    channels = conv.channels if c.a_whole_k else -(-np.minimum(c.tk, gemm.K) // (conv.kernel[0] * conv.kernel[1]))
+    channels = (
+        conv.channels if c.a_whole_k else -(-np.minimum(c.tk, gemm.K) // (conv.kernel[0] * conv.kernel[1]))
+    )
     return gemm.groups * conv.channels * pixels[:, 0], c.tg * channels * pixels[:, 1]
 
 
@@ -134,7 +156,8 @@ class Bounds:
 
     def total(self) -> Floats:
         """The estimate: the longest path."""
-        return np.maximum.reduce(list(self.paths.values()))
+        longest: Floats = np.maximum.reduce(list(self.paths.values()))
+        return longest
 
     def score(self) -> Floats:
         """What the search compares: in a network most of a step's fill and drain hides behind its neighbours."""
@@ -154,7 +177,7 @@ class Estimator:
         vector = roles.chip.vector
         self._vector_ratio = self._clock / float((vector.clock if vector else None) or roles.chip.clock)
 
-    def _clocks(self, memory: str, size_B: Floats) -> Floats:
+    def _clocks(self, memory: str, size_B: Any) -> Any:
         """Data clocks of so many bytes through the port of a memory."""
         attached = self._roles.memory(memory)
         return size_B / _bandwidth(attached) * self._clock
@@ -166,9 +189,9 @@ class Estimator:
     def _timing(self, rows: Ints, shape: Shape) -> FoldTiming[Ints]:
         unit = self._unit
         return fold_timing(
-            np.int64(unit.rows), np.int64(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
+            np.asarray(unit.rows), np.asarray(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
             rows * shape.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * shape.cycles_per_row,
-        )  # fmt: skip  # type: ignore[type-var]
+        )  # fmt: skip
 
     def array(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats, Floats]:
         """From the first streamed row of the step to its last sum, of its last fold alone, and the shift before."""
@@ -176,7 +199,9 @@ class Estimator:
         dims = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}[unit.dataflow]
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (gemm.K, c.tk)}
         rows, cols, streamed = (size[axis] for axis in dims)
-        passes = over_tiles(*rows, lambda t: -(-t // unit.rows)) * over_tiles(*cols, lambda t: -(-t // unit.cols))
+        passes = over_tiles(*rows, lambda t: -(-t // unit.rows)) * over_tiles(
+            *cols, lambda t: -(-t // unit.cols)
+        )
         steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
         extent, tile = streamed
         final = extent - (count(extent, tile) - 1) * tile
@@ -185,55 +210,69 @@ class Estimator:
         total = gemm.groups * passes * steps - end.step + alone
         return total.astype(np.float64), alone.astype(np.float64), (end.load + 0 * alone).astype(np.float64)
 
-    def bounds(self, shape: Shape, c: Candidates, a_home: str, y_home: str, b_home: str, a_to_load: bool) -> Bounds:
-        """All paths of all candidates. Memory names say where operands come from; ``a_to_load``: resident, but not yet."""
-        gemm = shape.gemm
+    def bounds(self, shape: Shape, c: Candidates, homes: Homes) -> Bounds:
+        """All paths of all candidates."""
         array, alone, shift = self.array(shape, c)
-        a_passes, b_passes = fetches(gemm, c)
-        b_tile = c.tg * np.minimum(c.tn, gemm.N) * np.minimum(c.tk, gemm.K)
-        sums_tile = c.tg * np.minimum(c.tm, gemm.M) * np.minimum(c.tn, gemm.N)
-        zero = np.zeros(len(c))
-        loads: dict[str, Floats] = defaultdict(lambda: zero)  # memory -> bytes in all
-        first: dict[str, Floats] = defaultdict(lambda: zero)  # memory -> bytes before the first fold
-        if shape.parameters_B:
-            loads[b_home], first[b_home] = loads[b_home] + shape.parameters_B, first[b_home] + shape.parameters_B
-        if shape.b_streamed:
-            loads[b_home] = loads[b_home] + b_passes * gemm.groups * gemm.N * gemm.K * shape.b_B
-            first[b_home] = first[b_home] + b_tile * shape.b_B
-        if c.a_resident and a_to_load:
-            whole_B = _whole_a(gemm) * shape.a_B
-            loads[a_home], first[a_home] = loads[a_home] + whole_B, first[a_home] + whole_B
-        elif not c.a_resident:
-            loads[a_home] = loads[a_home] + a_passes * a_words(gemm, c)[0] * shape.a_B
-            first[a_home] = first[a_home] + self._first_a(gemm, c) * shape.a_B
-        ready = zero
-        for memory, size in first.items():
-            ready = np.maximum(ready, self._latency(memory) + self._clocks(memory, size))
-        vector_all, vector_last = self._vector(shape, c, sums_tile)
-        results = gemm.groups * gemm.M * gemm.N * shape.results_share * shape.y_B + zero
-        sides = gemm.groups * gemm.M * gemm.N * shape.sides * shape.side_B + zero
-        out_last = zero
-        stores: dict[str, Floats] = {}
-        if not c.y_resident:
-            final = self._last_tile(gemm, c) * shape.results_share * shape.y_B
-            out_last = self._latency(y_home) + self._clocks(y_home, final)
-            stores[y_home] = results
-            loads[y_home] = loads[y_home] + sides
+        loads, first = self._inbound(shape, c, homes)
+        ready = np.zeros(len(c))
+        for memory, size_B in first.items():
+            ready = np.maximum(ready, self._latency(memory) + self._clocks(memory, size_B))
+        vector_all, vector_last = self._vector(shape, c)
+        stores, out_last = self._outbound(shape, c, homes, loads)
         tail = vector_last + out_last
         busiest = np.maximum(array - alone, vector_all)
-        paths = {"compute": ready + shift + array + tail, "vector unit": ready + shift + alone + vector_all + out_last}
-        for memory in {*loads, *stores}:
+        paths = {
+            "compute": ready + shift + array + tail,
+            "vector unit": ready + shift + alone + vector_all + out_last,
+        }
+        for memory in dict.fromkeys((*loads, *stores)):
+            inbound, outbound = loads.get(memory, 0 * ready), stores.get(memory, 0 * ready)
             shared = not self._full_duplex(memory)
-            inbound, outbound = loads.get(memory, zero), stores.get(memory, zero)
             both = inbound + outbound if shared else np.maximum(inbound, outbound)
             busiest = np.maximum(busiest, self._clocks(memory, both))
-            name = self._path_name(memory, a_home, b_home)
-            paths[name] = self._latency(memory) + self._clocks(memory, inbound) + shift + alone + tail
+            arriving = self._latency(memory) + self._clocks(memory, inbound)
+            paths[homes.path_name(memory)] = arriving + shift + alone + tail
             if memory in stores:
                 begin = self._latency(memory) if shared else ready + alone
-                paths[f"results to {memory}"] = begin + self._clocks(memory, both if shared else outbound)
-        moved = sum(loads.values(), zero) + sum(stores.values(), zero)
+                leaving = self._clocks(memory, both if shared else outbound)
+                paths[f"results to {memory}"] = begin + leaving
+        moved = sum(loads.values(), 0 * ready) + sum(stores.values(), 0 * ready)
         return Bounds({name: path + 1 for name, path in paths.items()}, busiest, moved)
+
+    def _inbound(self, shape: Shape, c: Candidates, homes: Homes) -> tuple[Traffic, Traffic]:
+        """Bytes that come in from each memory: in all, and before the first fold can start."""
+        gemm, none = shape.gemm, np.zeros(len(c))
+        loads: Traffic = defaultdict(lambda: none)
+        first: Traffic = defaultdict(lambda: none)
+        a_passes, b_passes = fetches(gemm, c)
+
+        def arrive(memory: str, all_B: Any, first_B: Any) -> None:
+            loads[memory] = loads[memory] + all_B
+            first[memory] = first[memory] + first_B
+
+        if shape.parameters_B:
+            arrive(homes.b, shape.parameters_B, shape.parameters_B)
+        if shape.b_streamed:
+            tile = c.tg * np.minimum(c.tn, gemm.N) * np.minimum(c.tk, gemm.K)
+            arrive(homes.b, b_passes * gemm.groups * gemm.N * gemm.K * shape.b_B, tile * shape.b_B)
+        if c.a_resident and homes.a_to_load:
+            arrive(homes.a, whole_a(gemm) * shape.a_B, whole_a(gemm) * shape.a_B)
+        elif not c.a_resident:
+            arrive(homes.a, a_passes * a_words(gemm, c)[0] * shape.a_B, self._first_a(gemm, c) * shape.a_B)
+        return loads, first
+
+    def _outbound(self, shape: Shape, c: Candidates, homes: Homes, loads: Traffic) -> tuple[Traffic, Floats]:
+        """Bytes that leave to each memory, and clocks until the last result tile is out; adds streamed side operands
+        to ``loads``."""
+        gemm, none = shape.gemm, np.zeros(len(c))
+        sums = gemm.groups * gemm.M * gemm.N
+        if shape.sides:
+            loads[homes.y] = loads[homes.y] + sums * shape.sides * shape.side_B
+        if c.y_resident:
+            return {}, none
+        last_B = self._last_tile(gemm, c) * shape.results_share * shape.y_B
+        leaving = self._latency(homes.y) + self._clocks(homes.y, last_B)
+        return {homes.y: none + sums * shape.results_share * shape.y_B}, leaving
 
     def _first_a(self, gemm: Gemm, c: Candidates) -> Ints:
         """Words of the first activation tile."""
@@ -250,30 +289,23 @@ class Estimator:
         g = gemm.groups - (count(gemm.groups, c.tg) - 1) * c.tg
         return g * m * n
 
-    def _vector(self, shape: Shape, c: Candidates, sums_tile: Ints) -> tuple[Floats, Floats]:
+    def _vector(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats]:
         """Clocks of all results and of the last tile in the vector unit (none where results bypass it)."""
         vector = self._roles.chip.vector
         if vector is None or not self._unit.epilogue:
             return np.zeros(len(c)), np.zeros(len(c))
         per_lane = [*shape.functions] or [1]
         pace = max(per_lane) if vector.chained else sum(per_lane)
-        gemm = shape.gemm
-
-        def clocks(elements: Ints | int) -> Floats:
-            return np.maximum(1, -(-elements // vector.lanes) * pace) + vector.latency  # type: ignore[no-any-return]
-
-        last = clocks(self._last_tile(gemm, c)) * self._vector_ratio
-        whole = -(-(gemm.groups * gemm.M * gemm.N) // vector.lanes) * pace * self._vector_ratio
-        return np.maximum(whole, last) + np.zeros(len(c)), last
+        sums = shape.gemm.groups * shape.gemm.M * shape.gemm.N
+        last: Floats = (
+            np.maximum(1, -(-self._last_tile(shape.gemm, c) // vector.lanes) * pace) + vector.latency
+        )
+        whole = -(-sums // vector.lanes) * pace
+        return np.maximum(whole, last) * self._vector_ratio, last * self._vector_ratio
 
     def _full_duplex(self, memory: str) -> bool:
         link = self._roles.memory(memory).link
         return link is not None and link.duplex == "full"
-
-    def _path_name(self, memory: str, a_home: str, b_home: str) -> str:
-        if a_home == b_home:
-            return f"traffic of {memory}"
-        return f"weight fetch from {memory}" if memory == b_home else f"activations from {memory}"
 
 
 def _bandwidth(attached: Attachment) -> float:
@@ -282,7 +314,7 @@ def _bandwidth(attached: Attachment) -> float:
     return min(rate, attached.link.bandwidth) if attached.link else rate
 
 
-def _whole_a(gemm: Gemm) -> int:
+def whole_a(gemm: Gemm) -> int:
     """Words of the whole activation operand as it lies in memory."""
     if gemm.conv is None:
         return gemm.groups * gemm.M * gemm.K

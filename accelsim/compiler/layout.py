@@ -28,13 +28,16 @@ class Layout:
     graph: Graph
     roles: Roles
     builder: Builder
+    core: int = 0
     places: dict[str, Place] = field(default_factory=dict)
     spaces: dict[str, Space] = field(default_factory=dict)
     rings: dict[str, Ring] = field(default_factory=dict)
-    presets: dict[int, str] = field(default_factory=dict)
+    presets: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.readers = {name: [n for n in nodes if n.engine != "host"] for name, nodes in self.graph.consumers().items()}
+        self.readers = {
+            name: [n for n in nodes if n.engine != "host"] for name, nodes in self.graph.consumers().items()
+        }
         sums = self.roles.sums
         for name, buffer in self.roles.chip.buffers.items():
             self.spaces[name] = Space(name, buffer.capacity, rotate=name == sums)
@@ -49,7 +52,7 @@ class Layout:
             entry = self.graph.tensors[tensor]
             home = self.roles.weights_home if entry.is_constant else self.input_home(entry)
             region = self.off_chip(home, tensor, entry.nbytes)
-            self.presets[region] = tensor
+            self.presets[region] = (tensor, self.core)
             self.places[tensor] = Place(home=region)
         return self.places[tensor]
 
@@ -92,7 +95,10 @@ class Layout:
         """A Load of ``size_B`` bytes of a home region into a region on the chip."""
         memory, builder = self.builder.regions[source].memory, self.builder
         buffer = builder.regions[target].memory
-        actions = [*transfer_actions(self.roles, memory, tensor, size_B, False), Action(buffer, "write", tensor, size_B)]
+        actions = [
+            *transfer_actions(self.roles, memory, tensor, size_B, False),
+            Action(buffer, "write", tensor, size_B),
+        ]
         return builder.emit(
             "Load", self.roles.load_engine(memory), op, f"load {tensor}", Transfer(memory, size_B, False), effect,
             [(source, "src")], [(target, "whole")], actions,
@@ -112,7 +118,10 @@ class Layout:
         """A Store of ``size_B`` bytes from the chip into (a part of) a home region."""
         memory, builder = self.builder.regions[target].memory, self.builder
         buffer = builder.regions[source].memory
-        actions = [*transfer_actions(self.roles, memory, tensor, size_B, True), Action(buffer, "read", tensor, size_B)]
+        actions = [
+            *transfer_actions(self.roles, memory, tensor, size_B, True),
+            Action(buffer, "read", tensor, size_B),
+        ]
         return builder.emit(
             "Store", self.roles.store_engine(memory), op, f"store {tensor}", Transfer(memory, size_B, True), effect,
             [(source, "acc" if effect.what == "epilogue" else "src")], [(target, role)], actions,
@@ -127,11 +136,15 @@ class Layout:
         source = place.chip if place.chip is not None else place.home
         assert source is not None
         target = self.off_chip(memory, tensor, size)
-        self.store(op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor))
+        self.store(
+            op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor)
+        )
         place.home = target
         return target
 
-    def slots(self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str) -> tuple[Ring, list[int]]:
+    def slots(
+        self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str
+    ) -> tuple[Ring, list[int]]:
         """Slots for tiles in flight: the buffer's own fixed ring, or ``count`` new ones side by side (for the step to
         give back). Raises Infeasible when a tile, or that many, do not fit.
         """

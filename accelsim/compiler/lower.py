@@ -18,37 +18,51 @@ from accelsim.workload.graph import Graph, Node
 
 
 def lower(state: State) -> Program:
-    """Commands for a placed graph, one core. Raises Infeasible when something does not fit, ModelError without a host."""
-    roles = Roles(state.chip)
-    layout = Layout(state.graph, roles, Builder(roles.engines()))
-    uses = _Uses(state.graph)
+    """Commands for a placed graph, on ``options.cores`` cores. Raises Infeasible when something does not fit,
+    ModelError without a host.
+
+    The cores run the same steps side by side; their commands alternate step by step, so that the host, which they
+    share, serves them in turn.
+    """
+    cores = [
+        Roles(state.chip, f"core{i}." if state.options.cores > 1 else "") for i in range(state.options.cores)
+    ]
+    builder = Builder({engine: kind for roles in cores for engine, kind in roles.engines().items()})
+    layouts = [Layout(state.graph, roles, builder, core) for core, roles in enumerate(cores)]
+    uses = [_Uses(state.graph) for _ in layouts]
     steps: list[Step] = []
     for node in state.graph.nodes:
-        if node.engine == "alias":
-            layout.places[node.writes[0]] = layout.place(node.reads[0])
-        else:
-            steps.append(_lower_node(state, layout, len(steps), node))
-        for place in uses.finished(node):
-            _free(layout, place)
-    return _program(state, layout, steps)
+        step = None if node.engine == "alias" else _step(state.graph, node)
+        steps += [step] if step else []
+        for layout, left in zip(layouts, uses, strict=True):
+            builder.core = layout.core
+            if step is None:
+                layout.places[node.writes[0]] = layout.place(node.reads[0])
+            else:
+                _lower_node(state, layout, len(steps) - 1, step)
+            for place in left.finished(node):
+                _free(layout, place)
+    return _program(state, layouts, steps)
 
 
-def _lower_node(state: State, layout: Layout, index: int, node: Node) -> Step:
-    graph = state.graph
+def _step(graph: Graph, node: Node) -> Step:
     work = node_work(graph, node)
-    step = Step(node.name, node.label(), node.engine, graph.outs(node)[0].shape, node, work.macs, work.ops, note=node.note)
-    if node.engine == "matrix":
-        gemm = gemm_view(graph, node)
+    shape = graph.outs(node)[0].shape
+    return Step(node.name, node.label(), node.engine, shape, node, work.macs, work.ops, note=node.note)
+
+
+def _lower_node(state: State, layout: Layout, index: int, step: Step) -> None:
+    node = step.node
+    if step.engine == "matrix":
+        gemm = gemm_view(state.graph, node)
         assert gemm is not None
-        step.gemm = gemm
         choice = choose(state, layout, node, gemm)
-        step.mapping, step.binds, step.scored = choice.mapping, choice.binds, choice.scored
-        MatrixStep(layout, index, node, gemm, step.mapping, state.dtype).lower()
-    elif node.engine == "vector":
+        step.gemm, step.mapping, step.binds, step.scored = gemm, choice.mapping, choice.binds, choice.scored
+        MatrixStep(layout, index, node, gemm, choice.mapping, state.dtype).lower()
+    elif step.engine == "vector":
         lower_vector(layout, index, node)
     else:
         lower_host(layout, index, node)
-    return step
 
 
 class _Uses:
@@ -59,7 +73,9 @@ class _Uses:
         for node in graph.nodes:
             if node.engine == "alias":
                 self._root[node.writes[0]] = self.root(node.reads[0])
-        self._left = Counter(self.root(name) for node in graph.nodes if node.engine != "alias" for name in node.reads)
+        self._left = Counter(
+            self.root(name) for node in graph.nodes if node.engine != "alias" for name in node.reads
+        )
         self._left.update(self.root(name) for name in graph.outputs)
 
     def root(self, name: str) -> str:
@@ -83,10 +99,16 @@ def _free(layout: Layout, tensor: str) -> None:
         place.chip = None
 
 
-def _program(state: State, layout: Layout, steps: list[Step]) -> Program:
-    results = {name: layout.store_whole(len(steps) - 1, name, layout.roles.host_home) for name in state.graph.outputs}
-    builder = layout.builder
+def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
+    results: dict[str, list[int]] = {name: [] for name in state.graph.outputs}
+    presets: dict[int, tuple[str, int]] = {}
+    for layout in layouts:
+        layout.builder.core = layout.core
+        for name, regions in results.items():
+            regions.append(layout.store_whole(len(steps) - 1, name, layout.roles.host_home))
+        presets |= layout.presets
+    builder = layouts[0].builder
     return Program(
-        graph=state.graph, chip=state.chip, dtype=state.dtype, commands=builder.commands, regions=builder.regions, steps=steps,
-        presets=layout.presets, results=results, engines=builder.engines, notes=state.notes,
+        graph=state.graph, chip=state.chip, dtype=state.dtype, commands=builder.commands, regions=builder.regions,
+        steps=steps, presets=presets, results=results, engines=builder.engines, cores=len(layouts), notes=state.notes,
     )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from accelsim.compiler.actions import nbytes, product_actions
 from accelsim.compiler.layout import Layout
@@ -13,19 +15,30 @@ from accelsim.compiler.tiles import Exec, a_elements, a_key, b_key, folds, loop,
 from accelsim.compiler.timing import cycles_per_row, vector_clocks
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Node, Tensor
-from accelsim.workload.ops.base import Gemm, get
+from accelsim.workload.ops.base import Gemm
 
 
 def side_inputs(layout: Layout, node: Node) -> list[str]:
-    """Activations that the epilogue reads beside the sums."""
-    own = {name for name in node.inputs if name}
-    return [name for name in node.reads if name not in own and not layout.graph.tensors[name].is_constant]
+    """Activations that the epilogue reads beside the sums (the node's own input may be one of them)."""
+    return [name for name in _epilogue_reads(node) if not layout.graph.tensors[name].is_constant]
 
 
 def parameters(layout: Layout, node: Node) -> list[str]:
     """Constants that the epilogue reads (bias, scales)."""
-    own = {name for name in node.inputs if name}
-    return [name for name in node.reads if name not in own and layout.graph.tensors[name].is_constant]
+    return [name for name in _epilogue_reads(node) if layout.graph.tensors[name].is_constant]
+
+
+def _epilogue_reads(node: Node) -> list[str]:
+    inside = {name for part in (node, *node.epilogue) for name in part.outputs}
+    names = dict.fromkeys(name for part in node.epilogue for name in part.inputs if name)
+    return [name for name in names if name not in inside]
+
+
+class Held(NamedTuple):
+    """An operand tile that is on the chip: which one, and where."""
+
+    key: tuple[int, ...]
+    region: int
 
 
 @dataclass
@@ -43,8 +56,8 @@ class MatrixStep:
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles do not fit."""
         self._prepare()
-        a_held: tuple[tuple[int, ...], int] | None = None
-        b_held: tuple[tuple[int, ...], int] | None = None
+        a_held: Held | None = None
+        b_held: Held | None = None
         sums: dict[tuple[int, int, int], int] = {}
         for step in loop(self.gemm, self.mapping):
             tile = step.tile
@@ -53,13 +66,14 @@ class MatrixStep:
             slot = (tile.g0, tile.m0, tile.n0)
             if step.first:
                 sums[slot] = self.sums.take()
-            self._product(step, a_held[1], b_held[1], sums[slot])
+            self._product(step, a_held.region, b_held.region, sums[slot])
             if step.last:
                 self._finish(tile, sums.pop(slot))
         self._complete()
 
-    def _held(self, held, key, tile, load):  # type: ignore[no-untyped-def]
-        return held if self.mapping.reuse and held and held[0] == key else (key, load(tile))
+    def _held(self, held: Held | None, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> Held:
+        """The tile that is there already, or the one that is loaded now."""
+        return held if self.mapping.reuse and held and held.key == key else Held(key, load(tile))
 
     def _tensor(self, name: str) -> Tensor:
         return self.layout.graph.tensors[name]
@@ -71,7 +85,9 @@ class MatrixStep:
         self.a_region = self._operand(self.gemm.a, mapping.a_resident)
         resident_b = not self._tensor(self.gemm.b).is_constant and mapping.b_resident
         self.b_region = self._operand(self.gemm.b, resident_b)
-        self.sides = {name: self._operand(name, False, prefer_chip=True) for name in side_inputs(layout, self.node)}
+        self.sides = {
+            name: self._operand(name, False, prefer_chip=True) for name in side_inputs(layout, self.node)
+        }
         self._load_parameters()
         tm, tn, tk, tg = (min(x, y) for x, y in zip(
             (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
@@ -118,8 +134,12 @@ class MatrixStep:
         memory = layout.roles.weights_home
         sources = [layout.place(name).home for name in constants]
         size = sum(self._tensor(name).nbytes for name in constants)
-        self.parameter_region = layout.off_chip(layout.roles.engine("vector"), f"{self.node.name} parameters", size)
-        layout.load_parameters(self.op, [s for s in sources if s is not None], self.parameter_region, memory, size)
+        self.parameter_region = layout.off_chip(
+            layout.roles.engine("vector"), f"{self.node.name} parameters", size
+        )
+        layout.load_parameters(
+            self.op, [s for s in sources if s is not None], self.parameter_region, memory, size
+        )
 
     def _slots(self, buffer: str, name: str, tile_B: int, count: int) -> Ring:
         ring, regions = self.layout.slots(buffer, self.node.name, name, tile_B, count, self.shape)
@@ -129,7 +149,11 @@ class MatrixStep:
     def _largest_a(self) -> int:
         """Bytes of the largest streamed activation tile (a convolution's rows differ at the border)."""
         gemm, m = self.gemm, self.mapping
-        dtype, tg, tk = self._tensor(gemm.a).dtype, min(m.tg, gemm.groups), gemm.K if m.a_whole_k else min(m.tk, gemm.K)
+        dtype, tg, tk = (
+            self._tensor(gemm.a).dtype,
+            min(m.tg, gemm.groups),
+            gemm.K if m.a_whole_k else min(m.tk, gemm.K),
+        )
         if gemm.conv is None:
             return nbytes(dtype, a_elements(gemm, tg, 0, min(m.tm, gemm.M), 0, tk))
         channels = -(-tk // (gemm.conv.kernel[0] * gemm.conv.kernel[1]))
@@ -143,6 +167,10 @@ class MatrixStep:
         layout, roles, out = self.layout, self.layout.roles, self.out
         place = layout.places.setdefault(out.name, type(layout.place(self.gemm.a))())
         self.written = 0
+        self.side_slots = {
+            name: self._slots(roles.activations, f"side {name}", nbytes(self._tensor(name).dtype, tile_elements), 2)
+            for name, region in self.sides.items() if not self._on_chip(region)
+        }  # fmt: skip
         if self.mapping.y_resident:
             place.chip = layout.on_chip(roles.activations, out.name, out.nbytes)
             if place.chip is None:
@@ -152,10 +180,6 @@ class MatrixStep:
         place.home = layout.off_chip(roles.activations_home, out.name, out.nbytes)
         if roles.matrix.epilogue:
             self.y_slots = self._slots(roles.activations, "results", nbytes(out.dtype, tile_elements), 2)
-        self.side_slots = {
-            name: self._slots(roles.activations, f"side {name}", nbytes(self._tensor(name).dtype, tile_elements), 2)
-            for name, region in self.sides.items() if not self._on_chip(region)
-        }  # fmt: skip
 
     def _a(self, tile: Tile) -> int:
         if self._on_chip(self.a_region):
@@ -187,7 +211,13 @@ class MatrixStep:
         write = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
         b_from = roles.activations if b == self.b_region else roles.weights
         actions = product_actions(
-            roles, self.dtype, tile, step.first, (self.gemm.a, self.gemm.b, self.out.name), (a_type, b_type), b_from
+            roles,
+            self.dtype,
+            tile,
+            step.first,
+            (self.gemm.a, self.gemm.b, self.out.name),
+            (a_type, b_type),
+            b_from,
         )
         layout.builder.emit(
             "MatMul", roles.engine("matrix"), self.op, self.node.name, work,
@@ -219,23 +249,28 @@ class MatrixStep:
         layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
 
     def _out_elements(self, tile: Tile) -> int:
-        """Elements of a result tile (fewer than its sums when a pooling is fused)."""
-        shrink = self.gemm.groups * self.gemm.M * self.gemm.N // self.out.elements
-        return (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0) // max(1, shrink)
+        """Elements of a result tile (not those of its sums when a pooling is fused, which takes whole images)."""
+        rows = self.out.elements // (self.gemm.groups * self.gemm.N)
+        first, last = (m * rows // self.gemm.M for m in (tile.m0, tile.m1))
+        return (tile.g1 - tile.g0) * (last - first) * (tile.n1 - tile.n0)
 
     def _piece(self, tile: Tile) -> tuple[str, bool]:
         """Whether this tile begins or ends the result, and is the last one."""
         first = self.written == 0
         self.written += (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
         last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
-        return {(True, True): "whole", (True, False): "begin", (False, True): "end"}.get((first, last), "part"), last
+        return {(True, True): "whole", (True, False): "begin", (False, True): "end"}.get(
+            (first, last), "part"
+        ), last
 
     def _side(self, name: str, region: int, tile: Tile) -> int:
         if self._on_chip(region):
             return region
         count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
         effect = Effect("load_side", tile, ((name, region),))
-        return self._load_tile(self.side_slots[name], region, name, nbytes(self._tensor(name).dtype, count), effect)
+        return self._load_tile(
+            self.side_slots[name], region, name, nbytes(self._tensor(name).dtype, count), effect
+        )
 
     def _vector(self, tile: Tile, acc: int, target: int, role: str, out_B: int, effect: Effect) -> None:
         layout, roles, builder = self.layout, self.layout.roles, self.layout.builder
@@ -255,7 +290,17 @@ class MatrixStep:
         reads = [(acc, "acc"), *((region, "src") for _, region in effect.operands)]
         if self.parameter_region >= 0:
             reads.append((self.parameter_region, "src"))
-        builder.emit("Vector", vector, self.op, self.node.name, Cycles(clocks), effect, reads, [(target, role)], actions)
+        builder.emit(
+            "Vector",
+            vector,
+            self.op,
+            self.node.name,
+            Cycles(clocks),
+            effect,
+            reads,
+            [(target, role)],
+            actions,
+        )
 
     def _complete(self) -> None:
         for buffer, regions in self.taken:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from accelsim.compiler.layout import Layout, Place
-from accelsim.compiler.lower_matrix import nbytes
 from accelsim.compiler.program import Action, Cycles, Duration, Effect
 from accelsim.compiler.roles import HOST
 from accelsim.compiler.timing import host_fs, node_work, vector_clocks
@@ -97,13 +96,17 @@ def part_elements(layout: Layout, part: Node) -> int:
     return max(outs, node_work(graph, bare).ops)
 
 
-def _at_once(layout: Layout, op: int, node: Node, names: list[str], parameters: list[tuple[int, str]]) -> None:
+def _at_once(
+    layout: Layout, op: int, node: Node, names: list[str], parameters: list[tuple[int, str]]
+) -> None:
     roles, buffer = layout.roles, layout.roles.activations
     operands = []
     for name in names:
         if not layout.load_whole(op, name):
             tensor = layout.graph.tensors[name]
-            raise Infeasible(node.name, buffer, tensor.nbytes, layout.spaces[buffer].free_B(), f"all of {name}")
+            raise Infeasible(
+                node.name, buffer, tensor.nbytes, layout.spaces[buffer].free_B(), f"all of {name}"
+            )
         chip = layout.place(name).chip
         assert chip is not None
         operands.append((name, chip))
@@ -120,7 +123,9 @@ def _at_once(layout: Layout, op: int, node: Node, names: list[str], parameters: 
     )  # fmt: skip
 
 
-def _in_chunks(layout: Layout, op: int, node: Node, names: list[str], parameters: list[tuple[int, str]]) -> None:
+def _in_chunks(
+    layout: Layout, op: int, node: Node, names: list[str], parameters: list[tuple[int, str]]
+) -> None:
     """Everything that is not on the chip streams through double-buffered chunks.
 
     The chunks time and account the node; its values are computed with the last chunk, from the homes of its operands.
@@ -130,10 +135,16 @@ def _in_chunks(layout: Layout, op: int, node: Node, names: list[str], parameters
     streamed = [name for name in names if layout.place(name).chip is None]
     whole_B = sum(graph.tensors[name].nbytes for name in streamed) + sum(tensor.nbytes for tensor in outs)
     chunks, room = 1, layout.spaces[buffer].free_B()
-    while 2 * sum(-(-graph.tensors[name].nbytes // chunks) for name in streamed) + 2 * sum(-(-t.nbytes // chunks) for t in outs) > room:
+    while (
+        2 * sum(-(-graph.tensors[name].nbytes // chunks) for name in streamed)
+        + 2 * sum(-(-t.nbytes // chunks) for t in outs)
+        > room
+    ):
         chunks *= 2
         if chunks > max(1, whole_B):
-            raise Infeasible(node.name, buffer, 2 * len(streamed) + 2 * len(outs), room, "1 byte of each operand")
+            raise Infeasible(
+                node.name, buffer, 2 * len(streamed) + 2 * len(outs), room, "1 byte of each operand"
+            )
     taken: list[int] = []
 
     def ring(name: str) -> list[int]:
@@ -149,22 +160,39 @@ def _in_chunks(layout: Layout, op: int, node: Node, names: list[str], parameters
         home = place.chip if place.chip is not None else place.home
         assert home is not None
         homes[name] = home
-    targets = {tensor.name: layout.off_chip(roles.activations_home, tensor.name, tensor.nbytes) for tensor in outs}
+    targets = {
+        tensor.name: layout.off_chip(roles.activations_home, tensor.name, tensor.nbytes) for tensor in outs
+    }
     for chunk in range(chunks):
         last = chunk == chunks - 1
-        role = {(True, True): "whole", (True, False): "begin", (False, True): "end"}.get((chunk == 0, last), "part")
+        role = {(True, True): "whole", (True, False): "begin", (False, True): "end"}.get(
+            (chunk == 0, last), "part"
+        )
         slots = {name: regions[chunk % 2] for name, regions in rings.items()}
         for name in streamed:
-            layout.load(op, homes[name], slots[name], name, _chunk_B(graph.tensors[name].nbytes, chunk, chunks), Effect("none"))
+            layout.load(
+                op,
+                homes[name],
+                slots[name],
+                name,
+                _chunk_B(graph.tensors[name].nbytes, chunk, chunks),
+                Effect("none"),
+            )
         effect = Effect("node" if last else "none", operands=tuple(homes.items()), last=last)
-        reads = [*((slots[name], "src") for name in streamed), *((region, "src") for region in homes.values()), *parameters]
+        reads = [
+            *((slots[name], "src") for name in streamed),
+            *((region, "src") for region in homes.values()),
+            *parameters,
+        ]
         layout.builder.emit(
             "Vector", roles.engine("vector"), op, node.name, _clocks(layout, node, names, chunks), effect, reads,
             [(slots[tensor.name], "whole") for tensor in outs], _actions(layout, node, names, 1 / chunks),
         )  # fmt: skip
         for tensor in outs:
             size = _chunk_B(tensor.nbytes, chunk, chunks)
-            moved = Effect("copy" if last else "none", operands=((tensor.name, slots[tensor.name]),), tensor=tensor.name)
+            moved = Effect(
+                "copy" if last else "none", operands=((tensor.name, slots[tensor.name]),), tensor=tensor.name
+            )
             layout.store(op, slots[tensor.name], targets[tensor.name], tensor.name, size, moved, role)
     for tensor in outs:
         layout.places[tensor.name] = Place(home=targets[tensor.name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.program import Program
 from accelsim.errors import Problem, UsageError, nearest
 
-TYPES: dict[str, type] = {"order": str} | {
+TYPES: dict[str, type[str] | type[bool] | type[int]] = {"order": str} | {
     field.name: bool if field.default is True or field.default is False else int
     for field in fields(Mapping)
     if field.name != "order"
@@ -85,10 +86,11 @@ def _refuse(path: Path, block: yaml.Node, problems: list[Problem]) -> bool:
 def _field(path: Path, key: yaml.Node, value: yaml.Node, problems: list[Problem]) -> tuple[str, Any]:
     name, text = str(key.value), str(value.value)
     if name not in TYPES:
-        problems.append(Problem(f"unknown field {name!r}", _at(path, key), ", ".join(TYPES), nearest(name, TYPES)))
+        problems.append(
+            Problem(f"unknown field {name!r}", _at(path, key), ", ".join(TYPES), nearest(name, TYPES))
+        )
         return name, None
-    read = {str: _order, bool: {"true": True, "false": False}.get, int: _positive}[TYPES[name]]
-    result = read(text)
+    result = READERS[TYPES[name]](text)
     if result is None:
         expected = {str: ", ".join(ORDERS), bool: "true or false", int: "a whole number from 1"}[TYPES[name]]
         problems.append(Problem(f"{name} is {text!r}", _at(path, value), expected))
@@ -101,3 +103,11 @@ def _order(text: str) -> str | None:
 
 def _positive(text: str) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+READERS: dict[type, Callable[[str], Any]] = {
+    str: _order,
+    bool: {"true": True, "false": False}.get,
+    int: _positive,
+}
+"""Type of a field -> its value, None when the text is not one."""

@@ -35,7 +35,11 @@ class Space:
         """Offset for a block of that size, or None when there is no room."""
         fits = [offset for offset, size in self._gaps() if size >= size_B]
         if self._rotate:
-            later = [max(offset, self._next) for offset, size in self._gaps() if offset + size - size_B >= self._next]
+            later = [
+                max(offset, self._next)
+                for offset, size in self._gaps()
+                if offset + size - size_B >= self._next
+            ]
             fits = later or fits
         return min(fits, default=None)
 
@@ -57,7 +61,9 @@ class Space:
         """Take the bytes of a region; returns the older regions that it overlaps."""
         start, end = region.offset, region.offset + region.size_B
         overlapped = [past for past in self._past if past.offset < end and start < past.offset + past.size_B]
-        covered = {past.id for past in overlapped if start <= past.offset and past.offset + past.size_B <= end}
+        covered = {
+            past.id for past in overlapped if start <= past.offset and past.offset + past.size_B <= end
+        }
         self._past = [past for past in self._past if past.id not in covered]
         self._past.append(region)
         self._live[region.id] = (start, region.size_B)

@@ -49,7 +49,11 @@ def preferred_format(chip: Chip) -> str:
 
 def configured(chip: Chip, options: Options) -> Chip:
     """The chip with the dataflow and schedule that the user asked for."""
-    wanted = {name: value for name, value in (("dataflow", options.dataflow), ("schedule", options.schedule)) if value}
+    wanted = {
+        name: value
+        for name, value in (("dataflow", options.dataflow), ("schedule", options.schedule))
+        if value
+    }
     if not wanted or chip.matrix is None:
         return chip
     return chip.model_copy(update={"matrix": chip.matrix.model_copy(update=wanted)})
@@ -60,6 +64,11 @@ def _check_pins(state: State) -> None:
     unknown = [name for name in state.options.pinned if name not in names]
     if unknown:
         raise UsageError(
-            Problem(f"the mapping names a layer {name!r} that the model does not have", "", "", nearest(name, names))
+            Problem(
+                f"the mapping names a layer {name!r} that the model does not have",
+                "",
+                "",
+                nearest(name, names),
+            )
             for name in unknown
         )

@@ -27,7 +27,7 @@ class Action(NamedTuple):
     component: str
     action: str
     tensor: str
-    count: int
+    count: int  # type: ignore[assignment]  # a column of the ledger; nobody counts tuple members
 
 
 class Wait(NamedTuple):
@@ -142,6 +142,7 @@ class Command:
     reads: tuple[Use, ...] = ()
     writes: tuple[Use, ...] = ()
     actions: tuple[Action, ...] = ()
+    core: int = 0
 
 
 @dataclass
@@ -169,8 +170,9 @@ class Step:
 class Program:
     """Commands in program order (queues keep that order), regions and steps, for ``chip`` as it was configured.
 
-    ``presets``: regions that hold a tensor from the start (region -> tensor). ``results``: graph output -> region in
-    which it ends. ``engines``: engine -> kind ('matrix', 'vector', 'host', 'dma').
+    ``cores`` cores run the graph side by side, each on its own part of the batch (``graph`` is that of one core).
+    ``presets``: regions that hold a tensor from the start (region -> tensor, core). ``results``: graph output -> the
+    region in which it ends, per core. ``engines``: engine -> kind ('matrix', 'vector', 'host', 'dma').
     """
 
     graph: Graph
@@ -179,7 +181,8 @@ class Program:
     commands: list[Command]
     regions: list[Region]
     steps: list[Step]
-    presets: dict[int, str]
-    results: dict[str, int]
+    presets: dict[int, tuple[str, int]]
+    results: dict[str, list[int]]
     engines: dict[str, str]
+    cores: int = 1
     notes: list[str] = field(default_factory=list)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.compiler.estimate import Candidates, Estimator, Ints, Shape, a_words, open_sums
+from accelsim.compiler.estimate import Candidates, Estimator, Homes, Ints, Shape, a_words, open_sums
 from accelsim.compiler.layout import Layout
 from accelsim.compiler.lower_matrix import parameters, side_inputs
 from accelsim.compiler.mapping import ORDERS, Mapping
@@ -71,7 +71,9 @@ def choose(state: State, layout: Layout, node: Node, gemm: Gemm) -> Choice:
 
 
 class _Search:
-    def __init__(self, state: State, layout: Layout, node: Node, gemm: Gemm, pinned: Fields[str, Any]) -> None:
+    def __init__(
+        self, state: State, layout: Layout, node: Node, gemm: Gemm, pinned: Fields[str, Any]
+    ) -> None:
         self._layout, self._node, self._gemm, self._pinned = layout, node, gemm, pinned
         self._roles, self._tensors = layout.roles, layout.graph.tensors
         self._estimator = Estimator(layout.roles)
@@ -101,6 +103,7 @@ class _Search:
 
     def best(self) -> Choice:
         """Score every option and keep the fastest; among the equally fast the one that moves least."""
+        self._refuse_torn_images()
         found: list[_Scored] = []
         scored = 0
         for option in self._options():
@@ -110,11 +113,30 @@ class _Search:
                 if len(kept):
                     found.append(self._score(kept, slots))
         if not found:
-            need = min(self._misfits, key=lambda need: need.needed_B)
-            raise Infeasible(self._node.name, need.buffer, need.needed_B, need.available_B, need.tile)
+            raise self._infeasible()
         limit = min(entry.score for entry in found) * CLOSE
-        best = min((entry for entry in found if entry.score <= limit), key=lambda entry: (entry.offchip_B, entry.tiles))
+        best = min(
+            (entry for entry in found if entry.score <= limit),
+            key=lambda entry: (entry.offchip_B, entry.tiles),
+        )
         return Choice(best.mapping, best.clocks, best.binds, scored)
+
+    def _infeasible(self) -> Infeasible:
+        """The least that is missing; the pinned fields where it is them that rule everything out."""
+        if self._misfits:
+            need = min(self._misfits, key=lambda need: need.needed_B)
+            return Infeasible(self._node.name, need.buffer, need.needed_B, need.available_B, need.tile)
+        pinned = ", ".join(f"{name}={value}" for name, value in self._pinned.items())
+        return Infeasible(
+            self._node.name, self._roles.sums, 0, 0, pinned, "no mapping of this chip has all pinned fields"
+        )
+
+    def _refuse_torn_images(self) -> None:
+        """A fused pooling needs whole images, so a pinned tm must hold them. Raises Infeasible otherwise."""
+        image, tm = self._image_rows(False), int(self._pinned.get("tm", self._gemm.M))
+        if tm < self._gemm.M and tm % image:
+            why = f"tm {tm} is no multiple of {image}, the positions of an image that the fused pooling needs"
+            raise Infeasible(self._node.name, self._roles.sums, 0, 0, f"tm {tm}", why)
 
     def _options(self) -> Iterator[_Option]:
         """Residency choices that are open, best first: the result on the chip if it fits and somebody reads it there."""
@@ -124,8 +146,9 @@ class _Search:
             yield _Option(False, False, 0)
             return
         place, a_B = layout.place(gemm.a), self._tensors[gemm.a].nbytes
-        a_choices = [True] if place.chip is not None else [True, False]
-        y_choices = [True, False] if roles.matrix.epilogue and not layout.only_leaves(self._out.name) else [False]
+        a_choices = [True] if place.chip is not None and "a_resident" not in self._pinned else [True, False]
+        useful = "y_resident" in self._pinned or not layout.only_leaves(self._out.name)
+        y_choices = [True, False] if roles.matrix.epilogue and useful else [False]
         for y_resident, a_resident in product(y_choices, a_choices):
             if self._pinned.get("a_resident", a_resident) != a_resident:
                 continue
@@ -146,7 +169,15 @@ class _Search:
         grids = _grids(self._roles, gemm, self._image_rows(conv_slab), self._pinned)
         orders = [self._pinned["order"]] if "order" in self._pinned else ORDERS
         whole = self._pinned.get("a_whole_k")
-        slabs = [whole] if whole is not None else [True] if conv_slab else [False] if option.a_resident else [False, True]
+        slabs = (
+            [whole]
+            if whole is not None
+            else [True]
+            if conv_slab
+            else [False]
+            if option.a_resident
+            else [False, True]
+        )
         for order, a_whole_k in product(orders, slabs):
             yield Candidates(order, option.a_resident, bool(a_whole_k), option.y_resident, *grids)
 
@@ -168,10 +199,13 @@ class _Search:
         if not c.a_resident:
             a_B = (a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
             fixed = roles.buffer(roles.activations).slots
-            fits &= self._check(roles.activations, a_B, self._slot_limit(roles.activations), c) if fixed else True
+            fits &= (
+                self._check(roles.activations, a_B, self._slot_limit(roles.activations), c) if fixed else True
+            )
             activations += 0 if fixed else 2 * a_B
+        activations += (2 * sums * shape.sides * shape.side_B).astype(np.int64)
         if not c.y_resident and roles.matrix.epilogue:
-            activations += (2 * sums * (shape.y_B + shape.sides * shape.side_B)).astype(np.int64)
+            activations += (2 * sums * shape.y_B).astype(np.int64)
         if self._b_streamed:
             if roles.weights == roles.activations:
                 activations += 2 * b_B
@@ -193,7 +227,9 @@ class _Search:
         needed = open_sums(self._gemm, c)
         if spec.slots is not None:
             slots = np.full_like(needed, spec.slots)
-            return slots, self._check(self._roles.sums, tile_B, self._slot_limit(self._roles.sums), c) & (needed <= slots)
+            return slots, self._check(self._roles.sums, tile_B, self._slot_limit(self._roles.sums), c) & (
+                needed <= slots
+            )
         wanted = np.maximum(needed, 2)
         slots = np.where(wanted * tile_B <= spec.capacity, wanted, needed)
         slots = np.full_like(slots, self._pinned["y_slots"]) if "y_slots" in self._pinned else slots
@@ -211,19 +247,36 @@ class _Search:
     def _score(self, c: Candidates, y_slots: Ints) -> _Scored:
         roles, layout = self._roles, self._layout
         place = layout.place(self._gemm.a)
-        a_home = layout.builder.regions[place.home].memory if place.home is not None else roles.activations_home
+        a_home = (
+            layout.builder.regions[place.home].memory if place.home is not None else roles.activations_home
+        )
         b_place = layout.place(self._gemm.b)
-        b_home = layout.builder.regions[b_place.home].memory if b_place.home is not None else roles.weights_home
-        bounds = self._estimator.bounds(self._shape, c, a_home, roles.activations_home, b_home, place.chip is None)
+        b_home = (
+            layout.builder.regions[b_place.home].memory if b_place.home is not None else roles.weights_home
+        )
+        homes = Homes(a_home, b_home, roles.activations_home, place.chip is None)
+        bounds = self._estimator.bounds(self._shape, c, homes)
         score = bounds.score()
         near = np.flatnonzero(score <= score.min() * CLOSE)
-        tiles = -(-self._gemm.M // c.tm) * -(-self._gemm.N // c.tn) * -(-self._gemm.K // c.tk) * -(-self._gemm.groups // c.tg)
+        tiles = (
+            -(-self._gemm.M // c.tm)
+            * -(-self._gemm.N // c.tn)
+            * -(-self._gemm.K // c.tk)
+            * -(-self._gemm.groups // c.tg)
+        )
         best = int(min(near, key=lambda i: (bounds.offchip_B[i], tiles[i], score[i])))
-        slots = {"y_slots": int(y_slots[best]), "b_resident": not self._b_streamed}
-        slots |= {name: self._pinned[name] for name in ("a_slots", "w_slots", "reuse") if name in self._pinned}
+        slots: dict[str, Any] = {"y_slots": int(y_slots[best]), "b_resident": not self._b_streamed}
+        slots |= {
+            name: self._pinned[name] for name in ("a_slots", "w_slots", "reuse") if name in self._pinned
+        }
         mapping = replace(c.mapping(best), **slots)
         return _Scored(
-            float(score[best]), float(bounds.offchip_B[best]), int(tiles[best]), mapping, float(bounds.total()[best]), bounds.binds(best)
+            float(score[best]),
+            float(bounds.offchip_B[best]),
+            int(tiles[best]),
+            mapping,
+            float(bounds.total()[best]),
+            bounds.binds(best),
         )
 
 
@@ -231,24 +284,28 @@ def _grids(roles: Any, gemm: Gemm, row: int, pinned: Fields[str, Any]) -> tuple[
     """Columns tg, tm, tn, tk of all tilings: even cuts and powers of two, in units of the array."""
     unit = roles.matrix
     axes = [
-        _pin(pinned, "tg", {1}),
-        _pin(pinned, "tm", _sizes(gemm.M, row)),
-        _pin(pinned, "tn", _sizes(gemm.N, unit.cols)),
-        _pin(pinned, "tk", _sizes(gemm.K, unit.rows)),
+        _pin(pinned, "tg", {1}, gemm.groups),
+        _pin(pinned, "tm", _sizes(gemm.M, row), gemm.M),
+        _pin(pinned, "tn", _sizes(gemm.N, unit.cols), gemm.N),
+        _pin(pinned, "tk", _sizes(gemm.K, unit.rows), gemm.K),
     ]
     rows = list(product(*axes))
     if gemm.groups > 1 and not pinned.keys() & {"tm", "tn", "tk"}:
-        rows += [(tg, gemm.M, gemm.N, gemm.K) for tg in _pin(pinned, "tg", _sizes(gemm.groups, 1)) if tg > 1]
+        rows += [
+            (tg, gemm.M, gemm.N, gemm.K) for tg in _sizes(gemm.groups, 1) if tg > 1 and "tg" not in pinned
+        ]
     columns = np.array(rows, np.int64)
     return columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3]
 
 
-def _pin(pinned: Fields[str, Any], name: str, sizes: set[int]) -> list[int]:
-    return [int(pinned[name])] if name in pinned else sorted(sizes)
+def _pin(pinned: Fields[str, Any], name: str, sizes: set[int], extent: int) -> list[int]:
+    return [min(int(pinned[name]), extent)] if name in pinned else sorted(sizes)
 
 
 def _sizes(extent: int, unit: int) -> set[int]:
     """Tile extents to try: the whole, even cuts in 2..8 parts and powers of two, each a multiple of ``unit``."""
     units = -(-extent // unit)
-    parts = {-(-units // count) for count in range(1, 9)} | {1 << power for power in range(units.bit_length())}
+    parts = {-(-units // count) for count in range(1, 9)} | {
+        1 << power for power in range(units.bit_length())
+    }
     return {min(part * unit, extent) for part in parts}

@@ -19,7 +19,8 @@ class Options:
     ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fuse``: whether nodes may be fused.
     ``calibration``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
     format; None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the
-    calibration, so scales are placeholders, and changes nothing else. ``pinned``: node name -> mapping fields
+    calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores run the graph side by side, each on its own part of
+    the batch. ``pinned``: node name -> mapping fields
     that the search must keep.
     """
 
@@ -30,6 +31,7 @@ class Options:
     calibration: Mapping[str, Array] | None = None
     seed: int = 0
     values: str = "exact"
+    cores: int = 1
     pinned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 

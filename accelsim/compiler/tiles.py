@@ -99,11 +99,13 @@ def input_pixels(conv: Conv, m0: Ints, m1: Ints) -> Ints:
     within = _input_rows(conv, top, bottom)
     across = _input_rows(conv, top, end) + _input_rows(conv, 0 * top, bottom)
     across = across + (last - first - 1) * _input_rows(conv, 0 * top, end + 0 * top)
-    return np.where(first == last, within, across) * conv.width
+    pixels: Ints = np.where(first == last, within, across) * conv.width
+    return pixels
 
 
 def _input_rows(conv: Conv, first: Ints, last: Ints | int) -> Ints:
     """Input rows that the output rows first..last read."""
     top = np.maximum(first * conv.stride[0] - conv.pad[0], 0)
     bottom = last * conv.stride[0] - conv.pad[0] + (conv.kernel[0] - 1) * conv.dilation[0]
-    return np.maximum(0, np.minimum(bottom, conv.height - 1) - top + 1)
+    rows: Ints = np.maximum(0, np.minimum(bottom, conv.height - 1) - top + 1)
+    return rows

@@ -42,7 +42,9 @@ def node_work(graph: Graph, node: Node) -> Work:
     return Work(macs, ops)
 
 
-def vector_clocks(chip: Chip, functions: list[tuple[str, int]], read_B: int, write_B: int, source: str, target: str) -> int:
+def vector_clocks(
+    chip: Chip, functions: list[tuple[str, int]], read_B: int, write_B: int, source: str, target: str
+) -> int:
     """Clocks of the vector unit for functions on so many elements each, or what the two buffers can move in that time.
 
     Chained functions follow each other within a clock, so the slowest sets the pace; others take their turns.

@@ -1,0 +1,1 @@
+"""Program to run: what happens, event by event."""

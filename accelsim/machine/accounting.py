@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
-from accelsim.compiler.program import Program
+from accelsim.compiler.program import Phase, Program
 from accelsim.machine.clock import Clock
 from accelsim.machine.context import Context, EngineLog
 from accelsim.machine.matrix import gaps
+from accelsim.machine.milestones import Milestones
 from accelsim.machine.run import Busy, Row, Slice
 from accelsim.spec.models import Chip
 
@@ -51,7 +53,9 @@ def _union(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _uncovered(waits: Sequence[tuple[int, int, str]], covered: list[tuple[int, int]]) -> Iterable[tuple[str, int]]:
+def _uncovered(
+    waits: Sequence[tuple[int, int, str]], covered: list[tuple[int, int]]
+) -> Iterable[tuple[str, int]]:
     """Waiting time outside the busy intervals; both lists are in order and disjoint in themselves."""
     index = 0
     for start, end, why in waits:
@@ -85,20 +89,29 @@ def step_stalls(context: Context, program: Program, chip: Chip) -> list[dict[str
         for start, end, why in gaps(record):
             mine[why] += clock.at(end - 1) - clock.at(start - 1)
         if record.step > record.rows and record.folds > 1:
-            mine["shift" if record.load else "array"] += clock.at((record.folds - 1) * (record.step - record.rows))
+            mine["shift" if record.load else "array"] += clock.at(
+                (record.folds - 1) * (record.step - record.rows)
+            )
     return [dict(entry) for entry in stalls]
 
 
-def occupancy(program: Program, slices: Sequence[Slice]) -> dict[str, list[tuple[int, int]]]:
+def occupancy(
+    program: Program, slices: Sequence[Slice], milestones: Milestones
+) -> dict[str, list[tuple[int, int]]]:
     """Per buffer, (time fs, bytes in use) at each change: a version of a region counts from its first write to its last use."""
     first: dict[tuple[int, int], int] = {}
     last: dict[tuple[int, int], int] = {}
     for piece in slices:
         command = program.commands[piece.command]
-        for use in (*command.writes, *command.reads):
+        for use in command.writes:
             key = (use.region, use.version)
-            first[key] = min(first.get(key, piece.start), piece.start)
+            first[key] = min(first.get(key, piece.data), piece.data)
             last[key] = max(last.get(key, piece.end), piece.end)
+        for use in command.reads:
+            phase = cast(Phase, use.role if use.role in ("w", "a") else "done")
+            end = milestones.known(command.id, phase)
+            key = (use.region, use.version)
+            last[key] = max(last.get(key, 0), piece.end if end is None else end)
     changes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for key, start in first.items():
         region = program.regions[key[0]]
@@ -108,7 +121,8 @@ def occupancy(program: Program, slices: Sequence[Slice]) -> dict[str, list[tuple
 
 
 def _running(changes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    total, points = 0, []
+    total = 0
+    points: list[tuple[int, int]] = []
     for time, change in sorted(changes):
         total += change
         if points and points[-1][0] == time:

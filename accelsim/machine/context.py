@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 import simpy
 
-from accelsim.compiler.program import Command
+from accelsim.compiler.program import Command, Use
 from accelsim.machine.clock import Clock
 from accelsim.machine.contents import Contents
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.run import FoldRecord, Slice
+from accelsim.machine.sram import Buffers
 
 
 @dataclass
@@ -41,17 +42,24 @@ class Context:
     clock: Clock
     milestones: Milestones
     contents: Contents
+    buffers: Buffers
     slices: list[Slice] = field(default_factory=list)
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
     folds: list[FoldRecord] = field(default_factory=list)
 
+    @property
+    def now_fs(self) -> int:
+        """Simulated time, fs (SimPy's clock is only ever given integers)."""
+        return int(self.env.now)
+
     def at(self, t_fs: int, action: Callable[[], None]) -> None:
         """Run ``action`` at a time that has not passed."""
-        self.env.timeout(t_fs - self.env.now).callbacks.append(lambda _: action())  # type: ignore[union-attr]
+        event = self.env.timeout(t_fs - self.now_fs)
+        event.callbacks.append(lambda _: action())
 
     def sleep_until(self, t_fs: int) -> simpy.Event:
         """An event at that time, or now if it has passed."""
-        return self.env.timeout(max(0, t_fs - self.env.now))
+        return self.env.timeout(max(0, t_fs - self.now_fs))
 
     def begin(self, command: Command, t_fs: int) -> None:
         """At ``t_fs`` the command starts to overwrite its destinations."""
@@ -60,7 +68,9 @@ class Context:
 
     def complete(self, command: Command, start_fs: int, data_fs: int, end_fs: int) -> None:
         """Record a command whose times are certain; publish its completion; commit its effect when it completes."""
-        self.slices.append(Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs))
+        self.slices.append(
+            Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs)
+        )
         self.milestones.publish(command.id, "done", end_fs)
         self.at(end_fs, lambda: self.contents.commit(command))
 
@@ -68,4 +78,8 @@ class Context:
         """At ``to_fs``: everything (or only ``roles``) that the command read was valid since ``from_fs``."""
         uses = [use for use in command.reads if not roles or use.role in roles]
         if uses:
-            self.at(to_fs, lambda: [self.contents.read(command, use, from_fs, to_fs) for use in uses])  # type: ignore[func-returns-value]
+            self.at(to_fs, lambda: self._check(command, uses, from_fs, to_fs))
+
+    def _check(self, command: Command, uses: list[Use], from_fs: int, to_fs: int) -> None:
+        for use in uses:
+            self.contents.read(command, use, from_fs, to_fs)

@@ -46,5 +46,7 @@ POLICIES: dict[str, Callable[[Program, dict[str, Array], bool], Exact | Fast | O
 def policy(name: str, program: Program, feeds: dict[str, Array], keep: bool) -> Exact | Fast | Off:
     """The value policy of that name; UsageError when there is none."""
     if name not in POLICIES:
-        raise UsageError(Problem(f"no value policy {name!r}", "values", ", ".join(POLICIES), nearest(name, POLICIES)))
+        raise UsageError(
+            Problem(f"no value policy {name!r}", "values", ", ".join(POLICIES), nearest(name, POLICIES))
+        )
     return POLICIES[name](program, feeds, keep)

@@ -15,12 +15,17 @@ from accelsim.compiler.program import Command, Cycles, Duration, Transfer
 from accelsim.machine.clock import Clock
 from accelsim.machine.context import Context
 from accelsim.machine.port import Port, Served
+from accelsim.machine.sram import acquire
 
 Process = Generator[simpy.Event, Any, None]
 
 
 def transfers(
-    context: Context, engine: str, queue: Sequence[Command], ports: dict[tuple[str, bool], Port], ranks: dict[str, bool]
+    context: Context,
+    engine: str,
+    queue: Sequence[Command],
+    ports: dict[tuple[str, bool], Port],
+    ranks: dict[str, bool],
 ) -> Process:
     """A DMA engine: issues at most one request per edge, in order, without waiting for its earlier ones to finish.
 
@@ -51,6 +56,10 @@ def vector(context: Context, engine: str, queue: Sequence[Command], clock: Clock
         first = max(last + 1, clock.edge(available))
         log.wait(clock.at(last), clock.at(first - 1), why)
         yield context.sleep_until(clock.at(first))
+        ports = context.buffers.needed(command)
+        held = yield from acquire(ports, engine, clock.at(cast(Cycles, command.work).clocks))
+        log.wait(clock.at(first - 1), clock.at(max(first, clock.edge(held)) - 1), "buffer port")
+        first = max(first, clock.edge(held))
         last = first + cast(Cycles, command.work).clocks - 1
         _run_alone(context, command, clock.at(first - 1), clock.at(first), clock.at(last))
 

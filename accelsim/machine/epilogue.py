@@ -50,7 +50,11 @@ class TileShape:
         if self.axis == 2:
             return tile
         images, channels, p, q = self.layout
-        return tile.reshape(self.groups, images, p * q, self.n).transpose(1, 0, 3, 2).reshape(images, channels, p, q)
+        return (
+            tile.reshape(self.groups, images, p * q, self.n)
+            .transpose(1, 0, 3, 2)
+            .reshape(images, channels, p, q)
+        )
 
     def gather(self, result: Array) -> Array:
         """Layout of the kernels -> [groups, m, n] (m is smaller behind a pooling)."""
@@ -76,7 +80,9 @@ def result_matrix(gemm: Gemm, value: Array, shape: tuple[int, ...]) -> Array:
 
 def run_epilogue(node: Node, graph: Graph, shape: TileShape, sums: Array, sides: dict[str, Array]) -> Array:
     """All fused functions on one tile: [groups, m, n] sums and side operands -> [groups, m', n] results."""
-    inside: dict[str, Array] = {node.outputs[0]: shape.spread(contain(sums, graph.tensors[node.outputs[0]].dtype))}
+    inside: dict[str, Array] = {
+        node.outputs[0]: shape.spread(contain(sums, graph.tensors[node.outputs[0]].dtype))
+    }
     result = inside[node.outputs[0]]
     for part in node.epilogue:
         arrays = [_operand(graph, shape, name, inside, sides) for name in part.inputs]
@@ -85,7 +91,9 @@ def run_epilogue(node: Node, graph: Graph, shape: TileShape, sums: Array, sides:
     return shape.gather(result)
 
 
-def _operand(graph: Graph, shape: TileShape, name: str, inside: dict[str, Array], sides: dict[str, Array]) -> Array | None:
+def _operand(
+    graph: Graph, shape: TileShape, name: str, inside: dict[str, Array], sides: dict[str, Array]
+) -> Array | None:
     if not name:
         return None
     if name in inside:
@@ -96,7 +104,11 @@ def _operand(graph: Graph, shape: TileShape, name: str, inside: dict[str, Array]
     if value.size == 1:
         return value.reshape(())
     vector = shape.slice_channels(value.reshape(-1))
-    return vector if value.ndim == 1 else vector.reshape([-1 if axis == shape.axis else 1 for axis in range(len(shape.layout))])
+    return (
+        vector
+        if value.ndim == 1
+        else vector.reshape([-1 if axis == shape.axis else 1 for axis in range(len(shape.layout))])
+    )
 
 
 def _sliced(part: Node, shape: TileShape) -> Node:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from accelsim.compiler.program import Command, Program, Step, Tile, Use
+from accelsim.machine.batch import part_of_batch, whole_batch
 from accelsim.machine.epilogue import TileShape, result_matrix, run_epilogue
 from accelsim.workload.execute import run_node
 from accelsim.workload.graph import Array
@@ -30,7 +31,7 @@ class Exact:
         self._taken: dict[tuple[int, int], Array] = {}
         self._views: dict[tuple[int, str, int], tuple[Array, Array]] = {}
         self._results: dict[int, Array] = {}
-        self._tensors: dict[str, Array] = {}
+        self._tensors: dict[tuple[str, int], Array] = {}
         self._do: dict[str, Callable[[Command], None]] = {
             "copy": self._copy, "load_a": self._load_a, "load_b": self._load_b, "load_side": self._load_side,
             "product": self._product, "epilogue": self._epilogue, "store": self._store, "node": self._node,
@@ -44,9 +45,14 @@ class Exact:
 
     def _at(self, region: int) -> Array:
         if region not in self._held and region in self._program.presets:
-            name = self._program.presets[region]
+            name, core = self._program.presets[region]
             tensor = self._program.graph.tensors[name]
-            self._held[region] = contain(tensor.value() if tensor.is_constant else self._feeds[name], tensor.dtype)
+            value = (
+                tensor.value()
+                if tensor.is_constant
+                else part_of_batch(self._feeds[name], core, self._program.cores)
+            )
+            self._held[region] = contain(value, tensor.dtype)
         return self._held.get(region, _NOTHING)
 
     def forget(self, region: int) -> None:
@@ -78,7 +84,9 @@ class Exact:
         assert step.gemm is not None and tile is not None
         return step, step.gemm, tile
 
-    def _view(self, command: Command, role: str, group: int, source: Array, make: Callable[[], Array]) -> Array:
+    def _view(
+        self, command: Command, role: str, group: int, source: Array, make: Callable[[], Array]
+    ) -> Array:
         """A matrix view of a whole operand, made once per step; views of earlier steps are dropped."""
         key = (command.op, role, group)
         if key not in self._views or self._views[key][0] is not source:
@@ -132,7 +140,7 @@ class Exact:
         return whole[tile.g0 : tile.g1, tile.m0 : tile.m1, tile.n0 : tile.n1]
 
     def _product(self, command: Command) -> None:
-        _, gemm, tile = self._gemm(command)
+        _, _, tile = self._gemm(command)
         a, b = self._operand(command, 0), self._operand(command, 1)
         if a.ndim != 3 or self._is_whole(command, 0):
             a = self._a_tile(command, self._whole(command, 0), tile)
@@ -142,7 +150,9 @@ class Exact:
             b = self._b_tile(command, self._whole(command, 1), tile)
         sums = product(a, b)
         region = command.writes[0].region
-        self._held[region] = sums if command.writes[0].role in ("whole", "begin") else self._held[region] + sums
+        self._held[region] = (
+            sums if command.writes[0].role in ("whole", "begin") else self._held[region] + sums
+        )
 
     def _is_whole(self, command: Command, index: int) -> bool:
         """Whether the operand is a tensor that lies on the chip as a whole (not a tile in a slot)."""
@@ -153,7 +163,9 @@ class Exact:
         step, gemm, tile = self._gemm(command)
         acc = next(self._taken[command.id, use.region] for use in command.reads if use.role == "acc")
         sides = {
-            name: self._side_tile(command, index) if self._is_whole(command, index) else self._operand(command, index)
+            name: self._side_tile(command, index)
+            if self._is_whole(command, index)
+            else self._operand(command, index)
             for index, (name, _) in enumerate(command.effect.operands)
         }
         result = run_epilogue(step.node, self._program.graph, TileShape.of(gemm, tile), acc, sides)
@@ -169,38 +181,49 @@ class Exact:
             return
         _, gemm, tile = self._gemm(command)
         out = self._program.graph.tensors[name]
-        shrink = gemm.groups * gemm.M * gemm.N // out.elements
+        rows = out.elements // (gemm.groups * gemm.N)  # not M behind a pooling, which takes whole images
         if use.role in ("whole", "begin"):
-            self._results[use.region] = np.empty((gemm.groups, gemm.M // shrink, gemm.N), piece.dtype)
-        whole = self._results[use.region]
-        whole[tile.g0 : tile.g1, tile.m0 // shrink : -(-tile.m1 // shrink), tile.n0 : tile.n1] = piece
+            self._results[use.region] = np.empty((gemm.groups, rows, gemm.N), piece.dtype)
+        whole, first = self._results[use.region], tile.m0 * rows // gemm.M
+        whole[tile.g0 : tile.g1, first : first + piece.shape[1], tile.n0 : tile.n1] = piece
         if use.role in ("whole", "end"):
             self._held[use.region] = y_from_matrix(gemm, self._results.pop(use.region), out.shape)
-            self._remember(name, self._held[use.region])
+            self._remember(command, name, self._held[use.region])
 
     def _store(self, command: Command) -> None:
         self._deposit(command, self._operand(command))
 
     def _node(self, command: Command) -> None:
         step, graph = self._program.steps[command.op], self._program.graph
-        values = {name: self._tensor(command, index) for index, (name, _) in enumerate(command.effect.operands)}
+        values = {
+            name: self._tensor(command, index) for index, (name, _) in enumerate(command.effect.operands)
+        }
         results = run_node(step.node, graph, values)
         for use, name, result in zip(command.writes, step.node.writes, results, strict=True):
             self._held[use.region] = result
-            self._remember(name, result)
+            self._remember(command, name, result)
 
-    def _remember(self, name: str, value: Array) -> None:
+    def _remember(self, command: Command, name: str, value: Array) -> None:
         if self._keep:
-            self._tensors[name] = value.reshape(self._program.graph.tensors[name].shape)
+            self._tensors[name, command.core] = value.reshape(self._program.graph.tensors[name].shape)
 
     def outputs(self) -> dict[str, Array]:
-        """Graph outputs by name, from the memory of the host."""
+        """Graph outputs by name, from the memory of the host; the cores' parts of the batch put together."""
         tensors = self._program.graph.tensors
-        return {name: self._at(region).reshape(tensors[name].shape) for name, region in self._program.results.items()}
+        return {
+            name: whole_batch([self._at(region).reshape(tensors[name].shape) for region in regions])
+            for name, regions in self._program.results.items()
+        }
 
     def kept(self) -> dict[str, Array]:
         """Every tensor that existed in a memory, when asked to keep them."""
-        return {**self._tensors, **self.outputs()} if self._keep else {}
+        if not self._keep:
+            return {}
+        names = dict.fromkeys(name for name, _ in self._tensors)
+        cores = range(self._program.cores)
+        return {
+            name: whole_batch([self._tensors[name, core] for core in cores]) for name in names
+        } | self.outputs()
 
 
 _NOTHING = np.empty(0, np.float32)

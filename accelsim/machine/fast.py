@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections import Counter
 
 from accelsim.compiler.program import Command, Program, Use
+from accelsim.machine.batch import part_of_batch, whole_batch
 from accelsim.workload.execute import run_node
-from accelsim.workload.graph import Array, Node
+from accelsim.workload.graph import Array, Graph, Node
 
 
 class Fast:
-    """Values by tensor name; freed after their last reader unless ``keep``."""
+    """One set of values per core."""
 
     def __init__(self, program: Program, feeds: dict[str, Array], keep: bool) -> None:
         self._program, self._keep = program, keep
-        self._values = {name: feeds[name] for name in program.graph.inputs}
-        self._left = Counter(name for node in program.graph.nodes for name in node.reads)
-        self._left.update(program.graph.outputs)
-        self._views = {node.writes[0]: node for node in program.graph.nodes if node.engine == "alias"}
+        self._cores = [
+            _Values(
+                program.graph,
+                {name: part_of_batch(feeds[name], core, program.cores) for name in program.graph.inputs},
+                keep,
+            )
+            for core in range(program.cores)
+        ]
 
     def read(self, command: Command, use: Use) -> None:
         """Operands are taken by name when the node completes."""
@@ -28,12 +33,34 @@ class Fast:
     def complete(self, command: Command) -> None:
         """Run the node with its last command."""
         if command.effect.last and command.effect.what in ("node", "epilogue"):
-            self._run(self._program.steps[command.op].node)
+            self._cores[command.core].run(self._program.steps[command.op].node)
 
-    def _run(self, node: Node) -> None:
-        graph = self._program.graph
-        self._make_views(node.reads)
-        self._values.update(zip(node.writes, run_node(node, graph, self._values), strict=True))
+    def outputs(self) -> dict[str, Array]:
+        """Graph outputs by name."""
+        return self._together(list(self._program.graph.outputs))
+
+    def kept(self) -> dict[str, Array]:
+        """Every tensor, when asked to keep them."""
+        return self._together(self._cores[0].names()) if self._keep else {}
+
+    def _together(self, names: list[str]) -> dict[str, Array]:
+        return {name: whole_batch([values.get(name) for values in self._cores]) for name in names}
+
+
+class _Values:
+    """Values by tensor name; freed after their last reader unless ``keep``."""
+
+    def __init__(self, graph: Graph, feeds: dict[str, Array], keep: bool) -> None:
+        self._graph, self._values, self._keep = graph, feeds, keep
+        self._left = Counter(name for node in graph.nodes for name in node.reads)
+        self._left.update(graph.outputs)
+        self._views = {node.writes[0]: node for node in graph.nodes if node.engine == "alias"}
+
+    def run(self, node: Node) -> None:
+        """Compute a node; views that it reads are made now, for they have no command."""
+        for name in node.reads:
+            self._make(name)
+        self._values.update(zip(node.writes, run_node(node, self._graph, self._values), strict=True))
         if self._keep:
             return
         for name in node.reads:
@@ -41,20 +68,15 @@ class Fast:
             if self._left[name] <= 0:
                 self._values.pop(name, None)
 
-    def _make_views(self, names: list[str]) -> None:
-        """Views (Reshape and the like) have no command; they are made when somebody asks for them."""
-        for name in names:
-            if name not in self._values and name in self._views:
-                self._run(self._views[name])
+    def _make(self, name: str) -> None:
+        if name not in self._values and name in self._views:
+            self.run(self._views[name])
 
-    def outputs(self) -> dict[str, Array]:
-        """Graph outputs by name."""
-        self._make_views(self._program.graph.outputs)
-        return {name: self._values[name] for name in self._program.graph.outputs}
+    def get(self, name: str) -> Array:
+        """A tensor by name."""
+        self._make(name)
+        return self._values[name]
 
-    def kept(self) -> dict[str, Array]:
-        """Every tensor, when asked to keep them."""
-        if not self._keep:
-            return {}
-        self._make_views(list(self._views))
-        return dict(self._values)
+    def names(self) -> list[str]:
+        """All tensors that exist."""
+        return [*self._values, *(name for name in self._views if name not in self._values)]

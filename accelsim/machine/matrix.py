@@ -18,6 +18,7 @@ from accelsim.compiler.program import Command, Folds, Wait
 from accelsim.machine.clock import Clock
 from accelsim.machine.context import Context
 from accelsim.machine.run import FoldRecord
+from accelsim.machine.sram import acquire
 from accelsim.spec.models import MatrixUnit
 
 Process = Generator[simpy.Event, Any, None]
@@ -31,8 +32,16 @@ class _Loaded(NamedTuple):
 class MatrixEngine:
     """One systolic array; ``dataflow`` and ``schedule`` may differ from the spec's when the user asked for it."""
 
-    def __init__(self, context: Context, engine: str, unit: MatrixUnit, clock: Clock, queue: Sequence[Command]) -> None:
-        self._context, self._engine, self._unit, self._clock, self._queue = context, engine, unit, clock, queue
+    def __init__(
+        self, context: Context, engine: str, unit: MatrixUnit, clock: Clock, queue: Sequence[Command]
+    ) -> None:
+        self._context, self._engine, self._unit, self._clock, self._queue = (
+            context,
+            engine,
+            unit,
+            clock,
+            queue,
+        )
         self._timings: dict[tuple[int, int], FoldTiming[int]] = {}
         self._loaded = [context.env.event() for _ in queue]
         self._streamed = [context.env.event() for _ in queue]
@@ -80,6 +89,8 @@ class MatrixEngine:
             for why in ("a", "acc"):
                 ready[why] = yield from self._edge_when([wait for wait in command.waits if wait.why == why])
             first = max(earliest, loaded.first + timing.load, *ready.values())
+            ready["port"] = yield from self._port(command, timing, first)
+            first = max(first, ready["port"])
             record = self._record(command, timing, free, loaded, first, ready)
             free = first + (record.folds - 1) * record.step + record.rows
             last = first + (record.folds - 1) * record.step
@@ -87,8 +98,27 @@ class MatrixEngine:
             self._streamed[index].succeed(last + timing.reload)
             self._finish(command, record, last)
 
+    def _port(
+        self, command: Command, timing: FoldTiming[int], first: int
+    ) -> Generator[simpy.Event, Any, int]:
+        """First edge at which the buffers have ports free for this command, 0 where they always have."""
+        ports = self._context.buffers.needed(command)
+        if not ports:
+            return 0
+        work = cast(Folds, command.work)
+        yield self._context.sleep_until(self._clock.at(first))
+        streaming = (work.n - 1) * timing.step + work.rows * work.cycles_per_row
+        held = yield from acquire(ports, self._engine, self._clock.at(streaming))
+        return self._clock.edge(held)
+
     def _record(
-        self, command: Command, timing: FoldTiming[int], free: int, loaded: _Loaded, first: int, ready: dict[str, int]
+        self,
+        command: Command,
+        timing: FoldTiming[int],
+        free: int,
+        loaded: _Loaded,
+        first: int,
+        ready: dict[str, int],
     ) -> FoldRecord:
         work = cast(Folds, command.work)
         rows = work.rows * work.cycles_per_row
@@ -108,11 +138,15 @@ class MatrixEngine:
         if not record.load:
             self._release_weights(command, record.stream_first, streamed)
         elif record.folds > 1:
-            self._release_weights(command, record.load_first, last - record.step + record.reload + record.load - 1)
+            self._release_weights(
+                command, record.load_first, last - record.step + record.reload + record.load - 1
+            )
         context.milestones.publish(command.id, "a", at(streamed))
         context.check_reads(command, at(record.stream_first), at(streamed), ("a",))
         context.begin(command, at(record.stream_first))
-        context.complete(command, at(record.free - 1), at(record.stream_first - 1), at(record.done))
+        context.complete(
+            command, at(max(record.free, record.load_first) - 1), at(record.stream_first - 1), at(record.done)
+        )
         self._log(record, last)
 
     def _release_weights(self, command: Command, first: int, last: int) -> None:
@@ -124,7 +158,9 @@ class MatrixEngine:
         for start, end, why in gaps(record):
             log.wait(at(start - 1), at(end - 1), why)
         log.busy.append((at(record.stream_first - 1), at(last + record.rows - 1)))
-        log.within["shift" if record.load else "array"] += at((record.folds - 1) * (record.step - record.rows))
+        log.within["shift" if record.load else "array"] += at(
+            (record.folds - 1) * (record.step - record.rows)
+        )
 
 
 def gaps(record: FoldRecord) -> list[tuple[int, int, str]]:
@@ -132,7 +168,8 @@ def gaps(record: FoldRecord) -> list[tuple[int, int, str]]:
 
     Each edge has one reason, the first that applies: there is no weight tile to shift in ('weights'), the fold before
     does not allow the shift yet ('array'), the weights are being shifted in ('shift'), there is no activation tile
-    ('activations'), no free accumulator slot ('accumulator'), the array itself is not free ('array').
+    ('activations'), no free accumulator slot ('accumulator'), no free port of a buffer ('buffer port'), the array itself is
+    not free ('array').
     """
     until = (
         (record.ready["w"], "weights"),
@@ -140,6 +177,7 @@ def gaps(record: FoldRecord) -> list[tuple[int, int, str]]:
         (record.load_first + record.load, "shift"),
         (record.ready["a"], "activations"),
         (record.ready["acc"], "accumulator"),
+        (record.ready["port"], "buffer port"),
         (record.stream_first, "array"),
     )
     found, edge = [], record.free

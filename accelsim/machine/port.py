@@ -65,19 +65,19 @@ class Port:
 
     def _arbitrate(self) -> None:
         self._arbitrating = True
-        late(self._env, max(self._accepting_fs, self._env.now), self._decide)
+        late(self._env, max(self._accepting_fs, int(self._env.now)), self._decide)
 
     def _decide(self) -> None:
         self._arbitrating = False
         self._pending.sort(key=lambda entry: entry[0])
         _, nbytes, accepted = self._pending.pop(0)
         accepted.succeed(self._serve(nbytes))
-        self._accepting_fs = self._clock.at(self._clock.edge(self._env.now) + 1)
+        self._accepting_fs = self._clock.at(self._clock.edge(int(self._env.now)) + 1)
         if self._pending:
             self._arbitrate()
 
     def _serve(self, nbytes: int) -> Served:
-        lane, now = self._lane, self._env.now
+        lane, now = self._lane, int(self._env.now)
         if lane.pipelined:
             start = max(now + lane.latency_fs, self._free_fs)
         else:

@@ -36,7 +36,7 @@ class Row(NamedTuple):
     action: str
     op: int
     tensor: str
-    count: int
+    count: int  # type: ignore[assignment]  # a column of the ledger; nobody counts tuple members
 
 
 class Busy(NamedTuple):
@@ -55,8 +55,8 @@ class FoldRecord:
     ``free``: the last row of the command before was streamed at the edge before this one. ``stream_first``: first row
     of the first fold; later folds follow every ``step`` edges, each streaming for ``rows`` edges. ``load_first``: first
     stationary row of the first fold (``load`` edges each); later folds load ``reload`` edges after the stream before.
-    ``ready``: for each operand ('w', 'a', 'acc') the first edge at which its token could be acquired, 0 where the
-    command had none to acquire. ``done``: last accumulator write.
+    ``ready``: for each operand ('w', 'a', 'acc') the first edge at which its token could be acquired, and for 'port' that
+    at which the buffers had ports free; 0 where the command had none to acquire. ``done``: last accumulator write.
     """
 
     command: int
@@ -84,14 +84,26 @@ class Run:
     ledger: list[Row]
     engines: list[Busy]
     step_spans: list[tuple[int, int]]  # per step: first start, last end
-    step_stalls: list[dict[str, int]]  # per step: why its MatMuls waited ('active', 'shift', 'weights', ...), fs
+    step_stalls: list[
+        dict[str, int]
+    ]  # per step: why its MatMuls waited ('active', 'shift', 'weights', ...), fs
     feeds: dict[str, Array] = field(default_factory=dict)
     outputs: dict[str, Array] = field(default_factory=dict)
-    tensors: dict[str, Array] = field(default_factory=dict)  # every materialised tensor, when asked to keep them
-    occupancy: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # buffer -> (time fs, bytes in use)
+    tensors: dict[str, Array] = field(
+        default_factory=dict
+    )  # every materialised tensor, when asked to keep them
+    occupancy: dict[str, list[tuple[int, int]]] = field(
+        default_factory=dict
+    )  # buffer -> (time fs, bytes in use)
     folds: list[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
 
     @property
     def seconds(self) -> float:
         """Latency of the run, s."""
         return self.time_fs * 1e-15
+
+    def check(self) -> None:
+        """Assert the laws that every run obeys. Raises ``check.LawError`` with the numbers (never the user's fault)."""
+        from accelsim.machine.check import check
+
+        check(self)

@@ -20,6 +20,7 @@ from accelsim.machine.matrix import MatrixEngine
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.port import Lane, Port
 from accelsim.machine.run import Run
+from accelsim.machine.sram import Buffers
 from accelsim.spec.models import Attachment, Chip
 from accelsim.workload.graph import Array
 
@@ -31,7 +32,8 @@ def simulate(
 
     ``feeds``: graph inputs by name (needed unless ``values`` is 'off'). ``values``: 'exact', 'fast' or 'off'.
     ``keep``: return every tensor that existed in a memory, not only the outputs.
-    Raises HazardError when the program reads what is not there, UsageError for wrong feeds.
+    Raises HazardError when the program reads what is not there, UsageError for wrong feeds,
+    LawError when the run contradicts itself.
     """
     if values != "off" and feeds is None:
         raise UsageError(f"values {values!r} need the inputs of the model")
@@ -42,10 +44,12 @@ def simulate(
     for region in program.presets:
         contents.preset(region)
     delay = clock.at(chip.token_delay)
-    context = Context(env, clock, Milestones(env, delay), contents)
+    context = Context(env, clock, Milestones(env, delay), contents, Buffers(env, program))
     _start(context, chip, program)
     env.run()
-    return _gather(context, chip, program, values, effects, feeds)
+    run = _gather(context, chip, program, values, effects, feeds)
+    run.check()
+    return run
 
 
 def _queues(program: Program) -> dict[str, list[Command]]:
@@ -56,7 +60,11 @@ def _queues(program: Program) -> dict[str, list[Command]]:
 
 
 def _start(context: Context, chip: Chip, program: Program) -> None:
-    ports = {key: port for name, memory in chip.memories.items() for key, port in _ports(context, name, memory).items()}
+    ports = {
+        key: port
+        for name, memory in chip.memories.items()
+        for key, port in _ports(context, name, memory).items()
+    }
     loads_first = {name: memory.arbitration == "loads_first" for name, memory in chip.memories.items()}
     for engine, queue in _queues(program).items():
         kind = program.engines[engine]
@@ -87,7 +95,12 @@ def _ports(context: Context, name: str, attached: Attachment) -> dict[tuple[str,
 
 
 def _gather(
-    context: Context, chip: Chip, program: Program, values: str, effects: Any, feeds: Mapping[str, Array] | None
+    context: Context,
+    chip: Chip,
+    program: Program,
+    values: str,
+    effects: Any,
+    feeds: Mapping[str, Array] | None,
 ) -> Run:
     time_fs = max((piece.end for piece in context.slices), default=0)
     slices = sorted(context.slices, key=lambda piece: piece.command)
@@ -95,5 +108,5 @@ def _gather(
         chip=chip, program=program, values=values, time_fs=time_fs, slices=slices, ledger=ledger(program),
         engines=engine_times(context.logs, program, time_fs), step_spans=step_spans(slices, len(program.steps)),
         step_stalls=step_stalls(context, program, chip), outputs=effects.outputs(), tensors=effects.kept(),
-        occupancy=occupancy(program, slices), folds=context.folds, feeds=dict(feeds or {}),
+        occupancy=occupancy(program, slices, context.milestones), folds=context.folds, feeds=dict(feeds or {}),
     )  # fmt: skip

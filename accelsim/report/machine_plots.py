@@ -152,7 +152,9 @@ def timeline(run: Run) -> Figure:
             bars = [
                 (i.start * scale, (i.end - i.start) * scale) for i in merged(times, run.time_fs // RESOLUTION)
             ]
-            axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=look.color, alpha=shade, linewidth=0)
+            axes.broken_barh(
+                bars, (row - 0.36, 0.72), facecolor=look.color, alpha=shade, linewidth=0, snap=False
+            )
         if run.time_fs:
             share = percent(busy.get(name, 0) / run.time_fs)
             axes.annotate(f"busy {share}", (1.0, row), xycoords=("axes fraction", "data"), xytext=(6, 0),

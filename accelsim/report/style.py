@@ -41,9 +41,9 @@ CATEGORY_LOOKS: dict[str, Look] = {
     "on-chip SRAM": Look(GREEN),
     "vector unit": Look(PURPLE, "...."),
     "off-chip memory": Look(VERMILLION, "\\\\\\\\"),
-    "link": Look(ORANGE),
+    "link": Look(ORANGE, "||||"),
     "host": Look(YELLOW, "xxxx"),
-    "static": Look(GREY),
+    "static": Look("#cfcfcf"),
 }
 """Energy category (``account.energy.CATEGORIES``) -> look."""
 
@@ -53,11 +53,11 @@ REASON_LOOKS: dict[str, Look] = {
     "array": Look("#003f63", "////"),
     "weight_shift": Look(SKY, "////"),
     "weight_fetch": Look(VERMILLION, "\\\\\\\\"),
-    "activation_traffic": Look(ORANGE),
-    "accumulators": Look(GREEN, "||||"),
+    "activation_traffic": Look(ORANGE, "||||"),
+    "accumulators": Look(GREEN, "----"),
     "vector": Look(PURPLE, "...."),
     "host": Look(YELLOW, "xxxx"),
-    "waiting": Look(GREY),
+    "waiting": Look("#cfcfcf"),
 }
 """Reason (``account.bounds.REASONS``) -> look."""
 

@@ -73,7 +73,7 @@ def _lanes(pieces: list[tuple[Slice, int]], clip: bool) -> list[list[tuple[Slice
         limits = [*(piece.data for piece, _ in pieces[1:]), None]
         return [
             [
-                (p, end if limit is None else end)
+                (p, end if limit is None else min(end, limit))
                 for (p, end), limit in zip(pieces, limits, strict=True)
             ]
         ]

@@ -65,7 +65,9 @@ class MatrixUnit(Model):
         "column", description="when the shadow weights of ws and is may be loaded"
     )
     load_rows_per_clock: PositiveInt = Field(1, description="stationary rows shifted in per clock")
-    min_interval: int = Field(0, ge=0, description="rows that a fold takes at the least, however few it streams")
+    min_interval: int = Field(
+        0, ge=0, description="rows that a fold takes at the least, however few it streams"
+    )
     accumulator_latency: int = Field(
         1, ge=0, description="clocks from the bottom PE to the accumulator memory"
     )

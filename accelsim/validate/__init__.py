@@ -1,0 +1,1 @@
+"""Checks of this tool against the outside world."""

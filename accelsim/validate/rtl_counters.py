@@ -25,7 +25,13 @@ def fnv(words: Iterable[int]) -> str:
 def counters(run: Run) -> dict[str, Any]:
     """Every result column of one run, by the name it has in the golden file."""
     edge = Clock(run.chip.clock).edge
-    return {**_work(run), **_transfers(run, edge), **_array(run.folds), **_values(run), "trace_fnv": fnv(_events(run, edge))}
+    return {
+        **_work(run),
+        **_transfers(run, edge),
+        **_array(run.folds),
+        **_values(run),
+        "trace_fnv": fnv(_events(run, edge)),
+    }
 
 
 def _moves(run: Run, kind: str) -> list[Slice]:
@@ -68,7 +74,10 @@ def _array(records: list[FoldRecord]) -> dict[str, Any]:
     for record in records:
         for free, start, load in _folds(record):
             first = start == record.stream_first
-            limits = {"stall_w": load + record.load, "stall_wtok": min(load, record.ready["w"]) if first else 0}
+            limits = {
+                "stall_w": load + record.load,
+                "stall_wtok": min(load, record.ready["w"]) if first else 0,
+            }
             if first:
                 limits |= {"stall_a": record.ready["a"], "stall_acc": record.ready["acc"]}
             for name, limit in limits.items():
@@ -92,7 +101,10 @@ def _values(run: Run) -> dict[str, Any]:
     if epilogue:
         shift = int(epilogue[0].attrs["shift"])
         plain = np.clip((plain + ((1 << shift) >> 1)) >> shift, -128, 127)
-    return {"numerics": "ok" if np.array_equal(y, plain) else "wrong", "out_fnv": fnv(int(v) for v in y.reshape(-1))}
+    return {
+        "numerics": "ok" if np.array_equal(y, plain) else "wrong",
+        "out_fnv": fnv(int(v) for v in y.reshape(-1)),
+    }
 
 
 def _events(run: Run, edge: Callable[[int], int]) -> Iterator[int]:
@@ -100,7 +112,12 @@ def _events(run: Run, edge: Callable[[int], int]) -> Iterator[int]:
     commands = run.program.commands
     moves = sorted((*_moves(run, "Load"), *_moves(run, "Store")), key=lambda piece: piece.start)
     for piece in moves:
-        yield from (int(commands[piece.command].kind == "Store"), edge(piece.start), edge(piece.data) + 1, edge(piece.end))
+        yield from (
+            int(commands[piece.command].kind == "Store"),
+            edge(piece.start),
+            edge(piece.data) + 1,
+            edge(piece.end),
+        )
     for record in run.folds:
         for _, start, load in _folds(record):
             yield from (load, start)

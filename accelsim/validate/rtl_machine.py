@@ -20,7 +20,24 @@ from accelsim.spec.models import Chip
 from accelsim.validate.rtl_counters import counters
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 
-PARAMETERS = ("R", "C", "B", "L", "pipelined", "slots", "order", "reuse", "out", "shift", "M", "N", "K", "Tm", "Tn", "Tk")
+PARAMETERS = (
+    "R",
+    "C",
+    "B",
+    "L",
+    "pipelined",
+    "slots",
+    "order",
+    "reuse",
+    "out",
+    "shift",
+    "M",
+    "N",
+    "K",
+    "Tm",
+    "Tn",
+    "Tk",
+)
 """Columns that describe a run; everything else is a result."""
 
 WORD = (1 << 32) - 1
@@ -68,7 +85,9 @@ def graph_for(row: Mapping[str, Any]) -> Graph:
     if row["out"] == "int8":
         tensors["sums"] = Tensor("sums", (M, N), "int32")
         node.outputs = ["sums"]
-        node.epilogue = [Node("shift", "RequantizeShift", ["sums"], ["Y"], {"shift": int(row["shift"])}, engine="vector")]
+        node.epilogue = [
+            Node("shift", "RequantizeShift", ["sums"], ["Y"], {"shift": int(row["shift"])}, engine="vector")
+        ]
     return Graph("gemm", [node], tensors, ["A"], ["Y"])
 
 

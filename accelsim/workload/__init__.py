@@ -1,0 +1,1 @@
+"""What must be computed: graphs, ops, and where they come from."""

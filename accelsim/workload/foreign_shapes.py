@@ -42,6 +42,13 @@ def infer(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
     return [_static(found.get(name), node, name) for name in node.outputs]
 
 
+def defined(op: str, domain: str, opset: int) -> bool:
+    """Whether version ``opset`` of the operator set of ``domain`` has the op at all."""
+    from onnx import defs
+
+    return bool(defs.has(op, opset, domain))
+
+
 def _has_inference(node: Node, opset: int) -> bool:
     from onnx import defs
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -142,7 +141,9 @@ class Graph:
         """An independent graph that shares the tensor values."""
         nodes = [_copy_node(node) for node in self.nodes]
         tensors = {name: replace(tensor) for name, tensor in self.tensors.items()}
-        return replace(self, nodes=nodes, tensors=tensors, inputs=list(self.inputs), outputs=list(self.outputs))
+        return replace(
+            self, nodes=nodes, tensors=tensors, inputs=list(self.inputs), outputs=list(self.outputs)
+        )
 
 
 def _copy_node(node: Node) -> Node:

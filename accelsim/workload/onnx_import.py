@@ -9,7 +9,7 @@ from typing import Any
 from accelsim.errors import ModelError, Problem, nearest
 from accelsim.workload import normalise_math, normalise_resize, normalise_shape
 from accelsim.workload.folding import CONSTANT_OPS, UNFOLDED, constant_tensor, folded
-from accelsim.workload.foreign_shapes import infer
+from accelsim.workload.foreign_shapes import defined, infer
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.normalise import RULES, Scope, canonical
 from accelsim.workload.onnx_read import RawInput, RawModel, RawNode, raw_model, read_model
@@ -144,7 +144,7 @@ def _unknown_ops(raw: RawModel) -> Iterable[Problem]:
             yield Problem(
                 f"op {node.qualified} (opset {version}) has a subgraph, which is not supported", node.name
             )
-        elif not knows(node.op, node.domain, raw.opset):
+        elif not (defined(node.op, node.domain, raw.opset) and knows(node.op, node.domain, raw.opset)):
             where = f"domain {node.domain or 'ai.onnx'!r}, opset {version}"
             yield Problem(f"no kernel knows op {node.op!r} ({where})", node.name)
 

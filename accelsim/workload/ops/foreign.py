@@ -54,7 +54,7 @@ def knows(op: str, domain: str, opset: int) -> bool:
 
 
 def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[Array]:
-    """Outputs of one foreign node (empty where unnamed); ``values`` are those of its inputs, None where absent.
+    """Outputs of one foreign node, empty where unnamed; ``values`` of its inputs, None where absent.
 
     Raises ModelError naming node, op and opset when the op is unknown or its evaluation fails.
     """

@@ -150,7 +150,7 @@ def test_summary_is_json_and_consistent() -> None:
 
 
 def test_array_split_is_that_of_the_tpu_paper() -> None:
-    """MLP0, derived: 200 active, 256 shift, 893 stall of the 1,349 cycles of a tile; other waits do not count."""
+    """MLP0, derived: 200 active, 256 shift, 893 stall of 1,349 cycles per tile; other waits do not count."""
     split = bounds.array_split([{"active": 200, "shift": 256, "weights": 893, "activations": 5000}])
     assert {key: round(share, 1) for key, share in split.items()} == {
         "active": 14.8,

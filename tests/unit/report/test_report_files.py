@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -94,31 +94,34 @@ def test_a_failure_half_way_leaves_the_old_report(tmp_path: Path, monkeypatch: p
 # the trace
 
 
-def test_the_trace_has_a_named_row_per_engine_and_no_overlap() -> None:
-    found = trace.document(RUN)["traceEvents"]
+def rows_of(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Name of the row -> its slices; fails where two of them overlap."""
     names = {event["tid"]: event["args"]["name"] for event in found if event["name"] == "thread_name"}
-    assert list(names.values()) == list(RUN.program.engines)
-    rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names.values()}
     for event in found:
         if event["ph"] == "X":
-            rows[event["tid"]].append(event)
-    assert sum(map(len, rows.values())) == len(RUN.slices)
+            rows[names[event["tid"]]].append(event)
     for events in rows.values():
         for first, second in pairwise(events):
             assert first["ts"] + first["dur"] <= second["ts"] + 1e-9
+    return rows
+
+
+def test_the_trace_has_a_named_row_per_engine_and_no_overlap() -> None:
+    rows = rows_of(trace.events(RUN))
+    assert list(rows) == list(RUN.program.engines)
+    assert sum(map(len, rows.values())) == len(RUN.slices)
     last = max(event["ts"] + event["dur"] for events in rows.values() for event in events)
     assert last == pytest.approx(RUN.time_fs * 1e-9)
 
 
 def test_overlapping_transfers_get_further_rows_and_overlapping_matmuls_are_cut() -> None:
-    slices = [
-        piece._replace(end=piece.end + 10**9) if piece.engine in ("dma_w", "matrix") else piece
-        for piece in RUN.slices
-    ]
-    found = trace.events(replace(RUN, slices=slices))
-    names = [event["args"]["name"] for event in found if event["name"] == "thread_name"]
-    assert "dma_w +1" in names
-    assert not [name for name in names if name.startswith("matrix +")]
+    longer = {"dma_w", "matrix"}
+    slices = [p._replace(end=p.end + 10**9) if p.engine in longer else p for p in RUN.slices]
+    rows = rows_of(trace.events(replace(RUN, slices=slices)))
+    assert rows["dma_w +1"]
+    assert not [name for name in rows if name.startswith("matrix +")]
+    assert sum(map(len, rows.values())) == len(RUN.slices)
 
 
 def test_bandwidth_counters_carry_the_bytes_of_the_ledger() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_models import model, node
+from onnx import helper
+from onnx_models import FLOAT, model, node
 
 from accelsim.errors import ModelError, UsageError
 from accelsim.workload.load import load_model
@@ -146,3 +147,40 @@ def test_random_weights_on_a_file(tmp_path: Path) -> None:
 def test_bad_names_and_options(name: str, options: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         load_model(name, **options)
+
+
+def test_unknown_ops_are_named_all_at_once() -> None:
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("Bogus", ["a"], ["b"]),
+        helper.make_node("FusedThing", ["b"], ["c"], name="fused", domain="com.vendor"),
+        node("RandomNormalLike", ["c"], ["y"]),
+    ]
+    proto = model(nodes, X, ["y"])
+    proto.opset_import.append(helper.make_opsetid("com.vendor", 1))
+    with pytest.raises(ModelError) as caught:
+        import_proto(proto)
+    text = str(caught.value)
+    assert len(caught.value.problems) == 3
+    assert "n_b: no kernel knows op 'Bogus'" in text and "opset 17" in text
+    assert "fused: no kernel knows op 'FusedThing' (domain 'com.vendor', opset 1)" in text
+    assert "RandomNormalLike" in text and "other values in every run" in text
+
+
+def test_control_flow_is_refused_by_name() -> None:
+    body = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "then", [],
+                             [helper.make_tensor_value_info("r", FLOAT, None)])  # fmt: skip
+    made = helper.make_node("If", ["c"], ["y"], name="branch", then_branch=body, else_branch=body)
+    with pytest.raises(ModelError, match=r"branch: op If .* subgraph"):
+        import_proto(model([made], {"x": (3,)}, ["y"], {"c": np.bool_(True)}))
+
+
+def test_a_shape_that_depends_on_values_is_refused() -> None:
+    with pytest.raises(ModelError, match="'y', made by NonZero, depends on values"):
+        import_proto(model([node("NonZero", ["x"], ["y"])], X, ["y"]))
+
+
+def test_an_op_younger_than_the_operator_set_is_unknown() -> None:
+    proto = model([node("Einsum", ["x"], ["y"], equation="abc->a")], X, ["y"], opset=11)
+    with pytest.raises(ModelError, match="n_y: no kernel knows op 'Einsum'"):
+        import_proto(proto)

@@ -1,0 +1,265 @@
+"""The whole path in one call: what the command ``accelsim run`` does, as a function."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accelsim.array.timing import DATAFLOWS, SCHEDULES, known
+from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.mapping_file import load_mappings
+from accelsim.compiler.passes import compile, preferred_format
+from accelsim.compiler.place import check_dtype
+from accelsim.compiler.state import Options
+from accelsim.errors import AccelsimError, Problem, UsageError, nearest
+from accelsim.machine.effects import POLICIES
+from accelsim.machine.run import Run
+from accelsim.machine.simulate import simulate
+from accelsim.spec.load import load_chip
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Array, Graph
+from accelsim.workload.load import load_model
+
+Arrays = Mapping[str, Array]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that one can ask of a run; the fields are the arguments of :func:`run`."""
+
+    model: str | Path | Graph
+    on: str | Path | Chip
+    dtype: str = ""
+    values: str = "exact"
+    batch: int | None = None
+    weights: str = "model"
+    inputs: str | Path | Arrays | None = None
+    calibration: str | Path | Arrays | None = None
+    seed: int = 0
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    params: Mapping[str, int] = field(default_factory=dict)
+    overrides: Sequence[str] = ()
+    array_timing: str = ""
+    dataflow: str = ""
+    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A checked request: ``graph`` to compile for ``chip`` with ``options``, and its inputs (None: no values)."""
+
+    graph: Graph
+    chip: Chip
+    options: Options
+    feeds: dict[str, Array] | None
+    values: str
+
+
+class Gather:
+    """Collects the problems of independent checks, so that all are told at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[AccelsimError] = []
+
+    @contextmanager
+    def also(self) -> Iterator[None]:
+        """An error of the block is kept for later."""
+        try:
+            yield
+        except AccelsimError as error:
+            self._errors.append(error)
+
+    def done(self) -> None:
+        """Raise what was collected: a single error as it is, several as one UsageError."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise UsageError(problem for error in self._errors for problem in error.problems)
+
+
+def run(
+    model: str | Path | Graph,
+    on: str | Path | Chip,
+    *,
+    dtype: str = "",
+    values: str = "exact",
+    batch: int | None = None,
+    weights: str = "model",
+    inputs: str | Path | Arrays | None = None,
+    calibration: str | Path | Arrays | None = None,
+    seed: int = 0,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    params: Mapping[str, int] | None = None,
+    overrides: Sequence[str] = (),
+    array_timing: str = "",
+    dataflow: str = "",
+    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None,
+    keep: bool = False,
+) -> Run:
+    """Compile ``model`` for the chip ``on`` and simulate it.
+
+    ``model``: a name of the zoo, an ONNX file, a topology CSV, or a graph; ``on``: a name, a YAML file or a chip.
+    ``dtype``: operand format ('' = the chip's preferred one). ``values``: 'exact' computes tile by tile as the
+    hardware does, 'fast' each layer at once, 'off' nothing; time and energy are the same.
+    ``batch``, ``shapes`` (input -> shape), ``params`` (zoo) and ``weights`` ('model' or 'random:SEED') are those
+    of ``load_model``. ``inputs``: an npz file or arrays by input name, else drawn with ``seed``. ``calibration``
+    sets the scales of an integer format: the same kind of data, else ``inputs``, else one drawn batch of
+    another seed. ``overrides``: 'path.to.field=value' on the spec. ``array_timing`` ('scalesim', 'sequential',
+    'overlapped') and ``dataflow`` ('ws', 'os', 'is') replace the chip's own. ``mapping``: a file of
+    ``save_mappings`` or layer -> fields, which the search must keep. ``keep``: return every tensor too.
+    Raises SpecError, ModelError, UsageError or Infeasible; independent problems come together.
+    """
+    request = Request(
+        model, on, dtype, values, batch, weights, inputs, calibration, seed, shapes or {}, params or {}, overrides,
+        array_timing, dataflow, mapping,
+    )  # fmt: skip
+    return execute(prepare(request), keep)
+
+
+def execute(job: Job, keep: bool = False, progress: Progress = lambda stage: None) -> Run:
+    """Compile and simulate; ``progress`` is told the name of each stage before it starts. Raises as ``run``."""
+    progress("compile")
+    program = compile(job.graph, job.chip, job.options)
+    progress("simulate")
+    return simulate(program, job.feeds, job.values, keep)
+
+
+def prepare(request: Request, gather: Gather | None = None) -> Job:
+    """Read everything that the request names and check all of it; every problem is told at once.
+
+    ``gather`` may already hold problems of the caller's own checks.
+    """
+    gather = gather or Gather()
+    chip, graph, options = _chip(request, gather), None, Options()
+    with gather.also():
+        graph = _graph(request)
+    with gather.also():
+        _check_names(request)
+    feeds: dict[str, Array] | None = None
+    with gather.also():
+        feeds, calibration = _feeds(request, graph)
+        options = _options(request, calibration, gather)
+    gather.done()
+    assert chip is not None and graph is not None
+    return Job(graph, chip, options, feeds, request.values)
+
+
+def _chip(request: Request, gather: Gather) -> Chip | None:
+    """The chip, if it can be read and can do what is asked of it."""
+    with gather.also():
+        chip = request.on if isinstance(request.on, Chip) else load_chip(request.on, request.overrides)
+        if isinstance(request.on, Chip) and request.overrides:
+            raise UsageError(
+                Problem("overrides of a chip that is loaded already", expected="its name or file")
+            )
+        if chip.matrix is None and (request.dataflow or request.array_timing):
+            raise UsageError(Problem(f"{chip.name} has no matrix unit whose dataflow or timing could be set"))
+        check_dtype(chip, request.dtype or preferred_format(chip))
+        return chip
+    return None
+
+
+def _graph(request: Request) -> Graph:
+    if not isinstance(request.model, Graph):
+        return load_model(
+            request.model, batch=request.batch, shapes=request.shapes, weights=request.weights, params=request.params
+        )  # fmt: skip
+    if request.batch is not None or request.shapes or request.params or request.weights != "model":
+        what = "batch, shapes, params or weights for a graph that is loaded already"
+        raise UsageError(Problem(what, expected="them in load_model"))
+    return request.model
+
+
+def _check_names(request: Request) -> None:
+    gather = Gather()
+    for what, name, valid in (
+        ("value policy", request.values, POLICIES),
+        ("dataflow", request.dataflow or "ws", DATAFLOWS),
+        ("array timing", request.array_timing or "overlapped", SCHEDULES),
+    ):
+        with gather.also():
+            known(what, name, valid)
+    gather.done()
+
+
+def _options(request: Request, calibration: Arrays | None, gather: Gather) -> Options:
+    pinned: Mapping[str, Mapping[str, Any]] = {}
+    with gather.also():
+        given = request.mapping
+        pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
+    return Options(
+        dtype=request.dtype, dataflow=request.dataflow, schedule=request.array_timing, calibration=calibration,
+        seed=request.seed + 1, values=request.values, pinned=pinned,
+    )  # fmt: skip
+
+
+def _feeds(request: Request, graph: Graph | None) -> tuple[dict[str, Array] | None, Arrays | None]:
+    """Inputs (drawn when none are given) and calibration data."""
+    given = None if request.inputs is None else _arrays(request.inputs)
+    calibration = given if request.calibration is None else _arrays(request.calibration)
+    if graph is None or request.values == "off":
+        return None, None
+    if given is None:
+        return synthetic(graph, request.seed), calibration
+    problems = list(_feed_problems(graph, given, "inputs"))
+    if problems:
+        raise UsageError(problems)
+    return dict(given), calibration
+
+
+def _arrays(source: str | Path | Arrays) -> dict[str, Array]:
+    """Arrays by name; UsageError when the file cannot be read or is no npz of plain arrays."""
+    if isinstance(source, Mapping):
+        return {name: np.asarray(value) for name, value in source.items()}
+    expected = "an npz file with one array per input, as numpy.savez writes it"
+    try:
+        with np.load(source, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise UsageError(Problem("holds a single array without a name", str(source), expected))
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        what = f"cannot be read: {error.strerror or error}"
+        raise UsageError(Problem(what, str(source), expected)) from error
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise UsageError(
+            Problem("truncated, or not an npz file of numbers", str(source), expected)
+        ) from error
+
+
+def _feed_problems(graph: Graph, given: Arrays, where: str) -> Iterator[Problem]:
+    names = ", ".join(graph.inputs)
+    for name in given:
+        if name not in graph.inputs:
+            yield Problem(
+                f"the model has no input {name!r}", where, f"one of {names}", nearest(name, graph.inputs)
+            )
+    for name in graph.inputs:
+        shape = list(graph.tensors[name].shape)
+        if name not in given:
+            yield Problem(f"input {name!r} is missing", where, f"an array of shape {shape}")
+        elif list(given[name].shape) != shape:
+            yield Problem(f"input {name!r} has shape {list(given[name].shape)}", where, str(shape))
+        else:
+            yield from _value_problems(graph, name, given[name], where)
+
+
+def _value_problems(graph: Graph, name: str, array: Array, where: str) -> Iterator[Problem]:
+    """Numbers of the right sort, and indices within the table that they index."""
+    dtype = graph.tensors[name].dtype
+    kinds = "fiub" if dtype.startswith(("fp", "bf")) else "iub"
+    if array.dtype.kind not in kinds:
+        yield Problem(f"input {name!r} holds {array.dtype} values", where, dtype)
+        return
+    for node in graph.nodes:
+        if node.op == "Gather" and node.inputs[1] == name and array.size:
+            size = graph.tensors[node.inputs[0]].shape[node.attrs["axis"]]
+            if array.min() < -size or array.max() >= size:
+                what = f"input {name!r} holds indices from {array.min()} to {array.max()}"
+                yield Problem(what, where, f"0 to {size - 1}, as {node.name} looks them up")

@@ -1,0 +1,94 @@
+"""The command line. Each command lives in a module of its own, which is imported when the command is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from accelsim.errors import AccelsimError
+
+COMMANDS = {
+    "run": ("accelsim.cli.run", "simulate a model on a chip"),
+    "compare": ("accelsim.cli.compare", "put several runs side by side"),
+    "chips": ("accelsim.cli.lists", "list the chips"),
+    "models": ("accelsim.cli.lists", "list the models"),
+    "spec": ("accelsim.cli.spec", "show or check spec files"),
+    "array": ("accelsim.cli.array", "time and count one matrix product on a systolic array"),
+    "validate": (
+        "accelsim.cli.validate",
+        "compare with hardware models, other simulators and published figures",
+    ),
+}
+"""Command -> module that holds it under its own name, and what it does."""
+
+BAD_INPUT, INTERRUPTED, FAILED = 2, 130, 1
+"""Exit codes: the user's input is wrong; Ctrl-C; a check that was asked for does not hold, or no memory left."""
+
+
+class Commands(click.Group):
+    """A group that imports its commands when they are used, and ends without a traceback on bad input."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """As click does, with the nearest command in the error text."""
+        from accelsim.errors import nearest
+
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = nearest(args[0], COMMANDS)
+            hint = f"; did you mean {near!r}?" if near else ""
+            ctx.fail(f"no command {args[0]!r}; there are {', '.join(COMMANDS)}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, what) for name, (_, what) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; errors become one line each on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except AccelsimError as error:
+            for problem in error.problems:
+                click.echo(f"error: {problem}", err=True)
+            raise click.exceptions.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt:
+            click.echo("interrupted; nothing was written", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except MemoryError:
+            click.echo("error: out of memory; --values off needs least, then a smaller --batch", err=True)
+            raise click.exceptions.Exit(FAILED) from None
+
+
+def _version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        import accelsim
+
+        click.echo(f"accelsim {accelsim.__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: accelsim run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1",
+)
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version,
+              help="Print the version and exit.")  # fmt: skip
+def main() -> None:
+    """Simulate AI accelerators: values, seconds, joules and where they go.
+
+    Exit code 0: done; 1: a check that was asked for does not hold; 2: the input is wrong; 130: interrupted.
+    """

@@ -1,0 +1,127 @@
+"""What the commands share: where tables and progress go, options that are NAME=VALUE, files that can be written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from accelsim.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+T = TypeVar("T")
+NO_TERMINAL = 100
+"""Width of tables that go to a file or a pipe, characters."""
+
+
+def width() -> int:
+    """Characters per line of the terminal (or as the environment variable COLUMNS says)."""
+    return shutil.get_terminal_size((NO_TERMINAL, 24)).columns
+
+
+def show(renderable: RenderableType, columns: int | None = None) -> None:
+    """Print a table or text to stdout, as wide as the terminal at most."""
+    from accelsim.report.table import render
+
+    color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    text = render(renderable, columns or width(), color)
+    click.echo("\n".join(line.rstrip() for line in text.rstrip("\n").split("\n")), color=color)
+
+
+def paragraphs(sentences: Sequence[str]) -> str:
+    """Sentences as one paragraph that fits the terminal."""
+    return click.wrap_text(" ".join(sentences), min(width(), 110))
+
+
+@contextmanager
+def progress(steps: int) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr, only on a terminal; the value is called with the name of each of ``steps`` stages."""
+    if not sys.stderr.isatty():
+        yield lambda stage: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    looks = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*looks, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("start", total=steps + 1)
+
+        def stage(name: str) -> None:
+            bar.update(task, description=name, advance=1)
+
+        yield stage
+
+
+def pairs(option: str, texts: Sequence[str], read: Callable[[str], T | None], expected: str) -> dict[str, T]:
+    """NAME=VALUE options as a dictionary; ``read`` gives None for what is not a value. All problems at once."""
+    problems, found = [], {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        result = read(value.strip())
+        if not name.strip() or result is None:
+            problems.append(Problem(f"{option} {text!r}", expected=f"NAME={expected}"))
+        else:
+            found[name.strip()] = result
+    if problems:
+        raise UsageError(problems)
+    return found
+
+
+def whole(text: str) -> int | None:
+    """A whole number from 1, or None."""
+    return int(text) if text.isascii() and text.isdecimal() and int(text) > 0 else None
+
+
+def extents(text: str) -> tuple[int, ...] | None:
+    """'1,3,224,224' -> (1, 3, 224, 224), or None; '()' is the shape of a scalar."""
+    if text == "()":
+        return ()
+    sizes = [whole(part.strip()) for part in text.split(",")]
+    return None if None in sizes else tuple(size for size in sizes if size is not None)
+
+
+def check_writable(target: Path) -> None:
+    """UsageError when no file or directory of this name could be made, found out by making one beside it."""
+    folder = target.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryDirectory(prefix=".accelsim-", dir=folder):
+            pass
+    except OSError as error:
+        what = f"cannot be written: {folder}: {error.strerror or error}"
+        raise UsageError(Problem(what, str(target), "a place where files can be made")) from error
+
+
+def check_report_target(target: Path) -> None:
+    """UsageError when ``write_run`` would refuse the directory; for before the simulation."""
+    from accelsim.report.write import refuse_foreign
+
+    refuse_foreign(target)
+    check_writable(target)
+
+
+def check_file_target(target: Path) -> None:
+    """UsageError when ``target`` is a directory, lies in none, or cannot be written."""
+    if target.is_dir():
+        raise UsageError(Problem("is a directory", str(target), "a file"))
+    if not target.parent.is_dir():
+        raise UsageError(
+            Problem("its directory does not exist", str(target), "a file in a directory that exists")
+        )
+    check_writable(target)
+
+
+def example(*lines: str) -> dict[str, Any]:
+    """Keyword arguments of a command: its epilog with examples, each on its own line."""
+    head = "Example:" if len(lines) == 1 else "Examples:"
+    return {"epilog": "\b\n" + "\n".join([head, *(f"  {line}" for line in lines)])}

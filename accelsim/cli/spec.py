@@ -1,0 +1,62 @@
+"""``accelsim spec``: show, check and describe spec files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from accelsim.cli.common import example
+from accelsim.errors import Problem, UsageError, nearest
+
+
+@click.group(**example("accelsim spec show tpu-v1", "accelsim spec check my-chip.yaml"))
+def spec() -> None:
+    """Show, check or describe spec files: chips, memories, links, energy tables, processors."""
+
+
+@spec.command(**example("accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'"))
+@click.argument("chip")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
+def show(chip: str, overrides: tuple[str, ...]) -> None:
+    """Print CHIP (a name or a YAML file) with every default and every file that it is composed of."""
+    from accelsim.spec import load
+
+    click.echo(load.show(load.load_chip(chip, overrides)), nl=False)
+
+
+@spec.command(**example("accelsim spec check my-chip.yaml hwspecs/memories/hbm2.yaml"))
+@click.argument("files", nargs=-1, required=True)
+def check(files: tuple[str, ...]) -> None:
+    """Check spec FILES (names of chips or YAML files of any kind); every error is told with line and column."""
+    from accelsim.errors import SpecError
+    from accelsim.spec import load
+    from accelsim.spec.where import resolve
+
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            found = load.check(file)
+        except SpecError as error:
+            found = list(error.problems)
+        if not found:
+            click.echo(f"{file}: nothing wrong ({load.kind_of(Path(resolve(file)))})")
+        problems += found
+    if problems:
+        raise SpecError(problems)
+
+
+@spec.command(**example("accelsim spec schema chips > chips.schema.json"))
+@click.argument("kind", default="chips")
+def schema(kind: str) -> None:
+    """Print the JSON schema of KIND: chips (default), memories, links, energy or processors."""
+    import json
+
+    from accelsim.spec.load import KINDS
+    from accelsim.spec.schema import schema as schema_of
+
+    if kind not in KINDS:
+        raise UsageError(
+            Problem(f"no kind {kind!r} of spec files", "", ", ".join(KINDS), nearest(kind, KINDS))
+        )
+    click.echo(json.dumps(schema_of(kind), indent=2))

@@ -1,0 +1,235 @@
+"""Laws that every run obeys, whatever the chip, the model and the mapping; asserted at the end of every simulation.
+
+They need nothing but the run: what the commands asked for, what the records say happened, and the limits of the chip.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from accelsim.compiler.program import Transfer
+from accelsim.machine.clock import FS_PER_S, Clock, transfer_fs
+from accelsim.machine.run import FoldRecord, Run, Slice
+from accelsim.spec.models import Attachment, Chip
+
+PADDING = "mac.padding"
+SHOWN = 5
+"""Broken laws that the error spells out."""
+
+
+class LawError(AssertionError):
+    """The simulator contradicts itself; the text has the numbers. Never the user's fault."""
+
+
+Law = Callable[[Run], Iterator[str]]
+
+
+def check(run: Run) -> None:
+    """Assert every law of ``LAWS``. Raises LawError with the numbers of those that are broken."""
+    broken = [f"{law.__name__.replace('_', ' ')}: {text}" for law in LAWS for text in law(run)]
+    if broken:
+        more = f"\n... and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
+        raise LawError("\n".join(broken[:SHOWN]) + more)
+
+
+def every_command_runs_once(run: Run) -> Iterator[str]:
+    """No command is left waiting (a deadlock), none runs twice, and times are in order."""
+    done = [piece.command for piece in run.slices]
+    missing = sorted({command.id for command in run.program.commands} - set(done))
+    if missing or len(done) != len(run.program.commands):
+        names = ", ".join(f"{run.program.commands[index].label} ({index})" for index in missing[:SHOWN])
+        yield f"{len(done)} of {len(run.program.commands)} commands completed; waiting for ever: {names}"
+    for piece in run.slices:
+        if not 0 <= piece.start <= piece.data <= piece.end <= run.time_fs:
+            yield f"{piece} of a run of {run.time_fs} fs"
+
+
+def engine_times_add_up(run: Run) -> Iterator[str]:
+    """Busy + stalled + idle = the time of the run, and none of them is negative."""
+    for entry in run.engines:
+        parts = [entry.busy, *entry.stalled.values(), entry.idle]
+        if sum(parts) != run.time_fs or min(parts) < 0:
+            yield f"{entry} of a run of {run.time_fs} fs"
+
+
+def macs_are_those_of_the_graph(run: Run) -> Iterator[str]:
+    """MACs in the ledger, by step, are the MACs of the node's product; padding is separate and not negative."""
+    counted: dict[int, int] = defaultdict(int)
+    for row in run.ledger:
+        if row.count < 0:
+            yield f"negative count: {row}"
+        if row.action.startswith("mac.") and row.action != PADDING:
+            counted[row.op] += row.count
+    for index, step in enumerate(run.program.steps):
+        expected = step.gemm.macs * run.program.cores if step.gemm is not None else 0
+        if counted[index] != expected:
+            yield f"{step.name}: {counted[index]} MACs in the ledger, {expected} in the graph"
+
+
+def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
+    """MACs of a step and of the run take at least their time at the peak rate of the matrix units."""
+    unit = run.chip.matrix
+    if unit is None:
+        return
+    clocks: dict[str, Fraction] = defaultdict(Fraction)
+    for row in run.ledger:
+        if row.action.startswith("mac.") and row.action != PADDING:
+            rate = unit.formats[row.action.removeprefix("mac.")].cycles_per_row
+            clocks[row.component] += Fraction(row.count * rate, unit.rows * unit.cols)
+    period_fs = Fraction(FS_PER_S) / Fraction(unit.clock or run.chip.clock)
+    for array, needed in clocks.items():
+        if needed * period_fs > run.time_fs + 1:
+            yield f"{array} needs {float(needed * period_fs):.0f} fs at its peak, the run took {run.time_fs}"
+
+
+class _Moved(NamedTuple):
+    piece: Slice
+    nbytes: int
+
+
+def ports_stay_below_their_peak(run: Run) -> Iterator[str]:
+    """Data of a port is never interleaved, and none moves faster than the port: so over no interval either."""
+    by_port: dict[tuple[str, bool], list[_Moved]] = defaultdict(list)
+    for piece in run.slices:
+        work = run.program.commands[piece.command].work
+        if isinstance(work, Transfer):
+            duplex = _is_duplex(run.chip.memories[work.memory])
+            by_port[work.memory, work.write and duplex].append(_Moved(piece, work.nbytes))
+    for (memory, _), moves in by_port.items():
+        bandwidth, beat_B = _speed(run.chip.memories[memory])
+        for piece, nbytes in moves:
+            if piece.end - piece.data < transfer_fs(nbytes, beat_B, bandwidth):
+                yield f"{nbytes} B in {piece.end - piece.data} fs through {memory} ({bandwidth:g} B/s): {piece}"
+        for (one, _), (other, _) in pairwise(
+            sorted(moves, key=lambda move: (move.piece.data, move.piece.end))
+        ):
+            if other.data < one.end:
+                yield f"two transfers at once through {memory}: {one}, {other}"
+
+
+def _is_duplex(attached: Attachment) -> bool:
+    return attached.link is not None and attached.link.duplex == "full"
+
+
+def _speed(attached: Attachment) -> tuple[float, int]:
+    """Peak of one direction, B/s, and bytes per beat."""
+    memory = attached.memory
+    rate = memory.bandwidth * memory.channels * memory.efficiency
+    return min(rate, attached.link.bandwidth) if attached.link else rate, memory.beat * memory.channels
+
+
+def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:
+    """Off-chip bytes in the ledger are those of the transfers, and what the array works on came and went."""
+    moved: dict[tuple[str, str], int] = defaultdict(int)
+    for command in run.program.commands:
+        if isinstance(command.work, Transfer):
+            moved[command.work.memory, "write" if command.work.write else "read"] += command.work.nbytes
+    rows = [row for row in run.ledger if row.component in run.chip.memories]
+    counted: dict[tuple[str, str], int] = defaultdict(int)
+    for row in rows:
+        counted[row.component, row.action] += row.count
+    if {key: n for key, n in moved.items() if n} != {key: n for key, n in counted.items() if n}:
+        yield f"transfers moved {dict(moved)}, the ledger has {dict(counted)}"
+    read = defaultdict(int)
+    for row in rows:
+        read[row.tensor] += row.count
+    for step in run.program.steps:
+        weight = run.program.graph.tensors[step.gemm.b] if step.gemm is not None else None
+        if weight is not None and weight.is_constant and read[weight.name] < weight.nbytes:
+            yield f"{step.name} works on {weight.nbytes} B of {weight.name}, {read[weight.name]} B were read"
+
+
+class _Live(NamedTuple):
+    """A version of a region: from its first written to its last used byte, fs."""
+
+    start: int
+    end: int
+    region: int
+    version: int
+
+
+def bytes_hold_one_thing_at_a_time(run: Run) -> Iterator[str]:
+    """No byte of a buffer belongs to two versions that are in use at once, and no tile exceeds its region."""
+    regions = run.program.regions
+    events: list[tuple[int, int, int, int]] = []
+    for live in _lives(run):
+        region = regions[live.region]
+        if region.offset >= 0 and region.size_B and live.end > live.start:
+            events += [(live.end, 0, live.region, live.version), (live.start, 1, live.region, live.version)]
+    spans: dict[str, list[tuple[int, int, int, int]]] = defaultdict(list)
+    for now, starts, ident, version in sorted(events):
+        region = regions[ident]
+        span = (region.offset, region.offset + region.size_B, ident, version)
+        held = spans[region.memory]
+        at = bisect_left(held, span)
+        if not starts:
+            held.pop(at)
+            continue
+        for other in held[max(0, at - 1) : at + 1]:
+            if other[0] < span[1] and span[0] < other[1]:
+                names = f"{regions[other[2]].name} v{other[3]} and {region.name} v{version}"
+                yield f"{region.memory} at {now} fs: {names} share bytes"
+        held.insert(at, span)
+    for command in run.program.commands:
+        for use in command.writes:
+            region = regions[use.region]
+            if (
+                isinstance(command.work, Transfer)
+                and use.role == "whole"
+                and command.work.nbytes > region.size_B
+            ):
+                yield f"{command.label} moves {command.work.nbytes} B into {region.size_B} B of {region.name}"
+
+
+def _lives(run: Run) -> Iterator[_Live]:
+    """When each version of each on-chip region is written first and used last, by the records of the run."""
+    first: dict[tuple[int, int], int] = {}
+    last: dict[tuple[int, int], int] = {}
+    records = {record.command: record for record in run.folds}
+    clocks = _clocks(run.chip)
+    for piece in run.slices:
+        command, record = run.program.commands[piece.command], records.get(piece.command)
+        clock = clocks.get(command.kind)
+        begin = piece.data if clock is None else clock.at(clock.edge(piece.data) + 1)
+        for use in command.writes:
+            key = (use.region, use.version)
+            first[key] = min(first.get(key, begin), begin)
+            last[key] = max(last.get(key, piece.end), piece.end)
+        for use in command.reads:
+            key = (use.region, use.version)
+            streamed = record is not None and clock is not None and use.role in ("w", "a")
+            end = clock.at(_last_read(record, use.role)) if streamed else piece.end  # type: ignore[union-attr, arg-type]
+            last[key] = max(last.get(key, 0), end)
+    return (_Live(start, last[key], *key) for key, start in first.items())
+
+
+def _clocks(chip: Chip) -> dict[str, Clock]:
+    """Kind of command -> clock of its unit, where what happens at an edge is recorded from the edge before."""
+    units = {"MatMul": chip.matrix, "Vector": chip.vector}
+    return {kind: Clock(unit.clock or chip.clock) for kind, unit in units.items() if unit is not None}
+
+
+def _last_read(record: FoldRecord, role: str) -> int:
+    """Edge of the last read of a MatMul operand."""
+    last = record.stream_first + (record.folds - 1) * record.step
+    if role == "a" or not record.load:
+        return last + record.rows - 1
+    before = record.load_first if record.folds == 1 else last - record.step + record.reload
+    return before + record.load - 1
+
+
+LAWS: tuple[Law, ...] = (
+    every_command_runs_once,
+    engine_times_add_up,
+    macs_are_those_of_the_graph,
+    arrays_stay_below_their_peak,
+    ports_stay_below_their_peak,
+    traffic_is_in_the_ledger,
+    bytes_hold_one_thing_at_a_time,
+)
+"""Laws that cost little; a new one is a function and a line here."""

@@ -1,0 +1,70 @@
+"""Ports of the on-chip buffers: so many units at a time, the others wait.
+
+Who asks at one instant is served in the order of engine names, after all events of that instant; otherwise first come,
+first served. The DMA engines have a port of their own on every buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import simpy
+
+from accelsim.compiler.program import Command, Program
+from accelsim.machine.port import late
+
+COMPUTE_UNITS = 2
+"""The matrix and the vector unit of a core; a buffer with as many ports never makes either wait."""
+
+
+class BufferPorts:
+    """The ports of one buffer."""
+
+    def __init__(self, env: simpy.Environment, count: int) -> None:
+        self._env = env
+        self._free_fs = [0] * count
+        self._pending: list[tuple[str, int, simpy.Event]] = []
+
+    def request(self, engine: str, duration_fs: int) -> simpy.Event:
+        """Ask now for a port for so long; the event's value is the time (fs) from which it is held."""
+        granted = self._env.event()
+        if not self._pending:
+            late(self._env, int(self._env.now), self._decide)
+        self._pending.append((engine, duration_fs, granted))
+        return granted
+
+    def _decide(self) -> None:
+        for _, duration_fs, granted in sorted(self._pending, key=lambda entry: entry[0]):
+            index = self._free_fs.index(min(self._free_fs))
+            start = max(int(self._env.now), self._free_fs[index])
+            self._free_fs[index] = start + duration_fs
+            granted.succeed(start)
+        self._pending = []
+
+
+class Buffers:
+    """All buffers whose ports can run out."""
+
+    def __init__(self, env: simpy.Environment, program: Program) -> None:
+        self._program = program
+        chip = program.chip
+        scarce = {name: spec.ports for name, spec in chip.buffers.items() if spec.ports < COMPUTE_UNITS}
+        names = {region.memory for region in program.regions if region.memory.rpartition(".")[2] in scarce}
+        self._ports = {name: BufferPorts(env, scarce[name.rpartition(".")[2]]) for name in sorted(names)}
+
+    def needed(self, command: Command) -> list[BufferPorts]:
+        """The scarce ports that a command must hold, in order of buffer names."""
+        if not self._ports:
+            return []
+        touched = {self._program.regions[use.region].memory for use in (*command.reads, *command.writes)}
+        return [ports for name, ports in self._ports.items() if name in touched]
+
+
+def acquire(ports: Iterable[BufferPorts], engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:
+    """Hold all ports, one after the other; returns the time (fs) from which all are held, 0 when none is needed."""
+    latest = 0
+    for port in ports:
+        start = yield port.request(engine, duration_fs)
+        latest = max(latest, start)
+    return latest

@@ -1,0 +1,155 @@
+"""A run against a reference execution, tensor by tensor: what ``accelsim run --check`` does.
+
+A float run is compared with ONNX Runtime (else ``onnx.reference``), which executes the model as it was before the
+compiler changed it, in float32. A run in integers must equal ``formats.reference.integer_reference`` of the
+quantised graph to the last bit; how much the quantisation itself costs is told as SQNR against the float model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite, log10
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.compiler.scales import INTEGER_FORMATS
+from accelsim.errors import UsageError
+from accelsim.formats.reference import integer_reference
+from accelsim.machine.run import Run
+from accelsim.workload.graph import Array, Graph
+from accelsim.workload.ops import base
+from accelsim.workload.ops.foreign import foreign_kernel
+from accelsim.workload.reference import Difference, compare, reference_outputs
+
+BOUNDS = {"fp32": 1e-4, "fp64": 1e-4, "fp16": 2e-2, "bf16": 1e-1}
+"""Operand format -> largest max |a - b| / max |b| of a tensor.
+
+float32: sums in another order, through over 100 layers. The others: every tensor and every operand is rounded to 11
+or 8 significant bits (half a step is 4.9e-4 or 3.9e-3 of the number), and the errors of about 100 layers add up.
+"""
+
+REAL_BOUND = 1e-4
+"""The same for real-valued results within a model in integers (softmax on the host)."""
+
+
+class Compared(NamedTuple):
+    """One tensor: how far it is from the reference, max |a - b| / max |b|, and how far it may be."""
+
+    tensor: str
+    relative: float
+    bound: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is within the bound; 0 means equal to the last bit."""
+        return self.relative <= self.bound
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome: ``rows`` are the compared tensors, the outputs last, and ``by`` the reference.
+
+    ``sqnr_dB`` (output -> decibels against the float model) is empty for float runs. ``alone``: tensors that only
+    the compiled model has, which a float reference cannot know.
+    """
+
+    by: str
+    rows: list[Compared]
+    sqnr_dB: dict[str, float] = field(default_factory=dict)
+    alone: list[str] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> list[Compared]:
+        """Tensors beyond their bound."""
+        return [row for row in self.rows if not row.holds]
+
+    @property
+    def worst(self) -> Compared:
+        """The tensor that is farthest off; the first of them."""
+        return max(self.rows, key=lambda row: row.relative)
+
+    @property
+    def holds(self) -> bool:
+        """Whether something was compared, and all of it is within the bound."""
+        return bool(self.rows) and not self.wrong
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; what is infinite is None."""
+        sqnr = {name: _finite(value) for name, value in self.sqnr_dB.items()}
+        return {"holds": self.holds, "reference": self.by, "tensors": len(self.rows),
+                "bound": max((row.bound for row in self.rows), default=None),
+                "largest_relative_error": _finite(self.worst.relative) if self.rows else None,
+                "beyond_bound": [row.tensor for row in self.wrong], "sqnr_dB": sqnr}  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def check_run(run: Run, model: Graph) -> Verdict:
+    """Compare every tensor that ``run`` kept with the reference; ``model`` is the graph that was compiled.
+
+    Raises UsageError for a run without values, ModelError when the reference cannot execute the model.
+    """
+    if run.values == "off":
+        raise UsageError("a run with values 'off' computes nothing that could be checked")
+    ours = {name: value for name, value in run.tensors.items() if name not in run.outputs} | run.outputs
+    ours = {name: value for name, value in ours.items() if name not in model.inputs}
+    if run.program.dtype in INTEGER_FORMATS and run.chip.matrix is not None:
+        return _integer(run, model, ours)
+    theirs = reference_outputs(model, run.feeds, every_tensor=True)
+    bound = BOUNDS.get(run.program.dtype, BOUNDS["fp32"])
+    known = {name: theirs.values[name] for name in ours if name in theirs.values}
+    rows = [Compared(row.tensor, row.relative, bound) for row in compare(ours, known)]
+    return Verdict(theirs.by, rows, alone=[name for name in ours if name not in known])
+
+
+def _integer(run: Run, model: Graph, ours: Mapping[str, Array]) -> Verdict:
+    floats = _Floats(run.program.graph, ours)
+    expected = integer_reference(run.program.graph, run.feeds, floats) | floats.computed
+    rows = [
+        Compared(
+            row.tensor, _strict(row, ours, expected), REAL_BOUND if row.tensor in floats.computed else 0.0
+        )
+        for row in compare(ours, {name: expected[name] for name in ours})
+    ]
+    real = reference_outputs(model, run.feeds)
+    sqnr = {name: sqnr_dB(real.values[name], run.outputs[name]) for name in model.outputs}
+    return Verdict(f"whole layers in plain integer arithmetic; SQNR against {real.by}", rows, sqnr)
+
+
+def _strict(row: Difference, ours: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
+    """The relative error; infinite where even the type differs."""
+    return row.relative if ours[row.tensor].dtype == expected[row.tensor].dtype else inf
+
+
+class _Floats:
+    """Real-valued functions of an integer model, by the kernels of the ops; their last bit is not defined.
+
+    ``computed`` holds the results, to be compared with a bound. What follows continues from the run's own values,
+    so that a last bit does not become another integer: integers are compared given equal real operands.
+    """
+
+    def __init__(self, graph: Graph, ours: Mapping[str, Array]) -> None:
+        self._graph, self._ours = graph, ours
+        self.computed: dict[str, Array] = {}
+
+    def __call__(self, node: Any, values: list[Array | None]) -> list[Array]:
+        """Results of one part of a node."""
+        op = base.find(node.op)
+        results = (
+            op.kernel(node, values) if op is not None else foreign_kernel(node, self._graph.opset, values)
+        )
+        self.computed.update(zip(node.outputs, results, strict=False))
+        return [self._ours.get(name, value) for name, value in zip(node.outputs, results, strict=False)]
+
+
+def sqnr_dB(real: Array, ours: Array) -> float:
+    """Signal to quantisation noise, 10 log10(sum x^2 / sum (x - y)^2), dB; infinite when equal."""
+    x, y = real.astype(np.float64), ours.astype(np.float64)
+    signal, noise = float(np.sum(x * x)), float(np.sum((x - y) ** 2))
+    if not noise:
+        return inf
+    return 10 * log10(signal / noise) if signal else -inf

@@ -1,0 +1,315 @@
+"""Random graphs, chips and mappings for the laws, and the whole path from a graph to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.passes import compile
+from accelsim.compiler.program import Program
+from accelsim.compiler.state import Options
+from accelsim.errors import Infeasible
+from accelsim.machine.run import Run
+from accelsim.machine.simulate import simulate
+from accelsim.spec.load import load_chip
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Array, Graph
+from accelsim.workload.zoo.build import Builder
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+@cache
+def base_chip(name: str) -> Chip:
+    return load_chip(name)
+
+
+def changed(chip: Chip, path: str, **fields: Any) -> Chip:
+    """The chip with fields of the block at ``path`` ('buffers.act_sram', '' for the chip itself) replaced."""
+    return _changed(chip, path.split(".") if path else [], fields)
+
+
+def _changed(value: Any, path: list[str], fields: Mapping[str, Any]) -> Any:
+    if not path:
+        return value.model_copy(update=dict(fields))
+    key, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        return {**value, key: _changed(value[key], rest, fields)}
+    return value.model_copy(update={key: _changed(getattr(value, key), rest, fields)})
+
+
+class RandomGraph(Builder):
+    """The zoo's builder with random weights and general convolutions."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__("random")
+        self.rng = np.random.default_rng(seed)
+        self.made = 0
+
+    def weight(self, name: str, shape: Any) -> str:
+        values = self.rng.standard_normal(tuple(shape)).astype(np.float32)
+        return self.constant(name, np.abs(values) + 0.5 if name.endswith(".var") else values)
+
+    def fresh(self, kind: str) -> str:
+        self.made += 1
+        return f"{kind}{self.made}"
+
+    def conv2d(self, x: str, filters: int, kernel: tuple[int, int], stride: tuple[int, int], pads: list[int],
+               dilation: int, group: int, bias: bool) -> str:  # fmt: skip
+        name = self.fresh("conv")
+        inputs = [x, self.weight(f"{name}.weight", (filters, self.shape(x)[1] // group, *kernel))]
+        if bias:
+            inputs.append(self.weight(f"{name}.bias", (filters,)))
+        return self.op("Conv", inputs, name, kernel_shape=list(kernel), strides=list(stride), pads=pads,
+                       dilations=[dilation] * 2, group=group, a_zero_point=0, b_zero_point=0)  # fmt: skip
+
+    def pool(self, x: str, op: str, size: int, stride: int, pad: int) -> str:
+        extra = {} if op == "MaxPool" else {"count_include_pad": 0}
+        return self.op(op, [x], self.fresh("pool"), kernel_shape=[size] * 2, strides=[stride] * 2, pads=[pad] * 4,
+                       dilations=[1, 1], ceil_mode=0, **extra)  # fmt: skip
+
+    def transpose(self, x: str) -> str:
+        rank = len(self.shape(x))
+        return self.op(
+            "Transpose", [x], self.fresh("transposed"), perm=[*range(rank - 2), rank - 1, rank - 2]
+        )
+
+    def softmax(self, x: str) -> str:
+        return self.op("Softmax", [x], self.fresh("softmax"), axis=len(self.shape(x)) - 1)
+
+
+def _conv(draw: Draw, g: RandomGraph, x: str) -> str:
+    _, channels, height, width = g.shape(x)
+    group = draw(st.sampled_from([n for n in (1, 1, 2, channels) if channels % n == 0]))
+    filters = group * draw(st.integers(1, 4 if group > 1 else 7))
+    dilation = draw(st.sampled_from([1, 1, 2]))
+    pads = [draw(st.sampled_from([0, 0, 1])) for _ in range(4)]
+    kernel = tuple(
+        draw(st.sampled_from([k for k in (1, 2, 3) if (k - 1) * dilation < extent + pads[axis]] or [1]))
+        for axis, extent in enumerate((height, width))
+    )
+    stride = (draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from([1, 1, 2])))
+    return g.conv2d(x, filters, kernel, stride, pads, dilation, group, draw(st.booleans()))
+
+
+def _residual(draw: Draw, g: RandomGraph, x: str) -> str:
+    """x + conv(x) (and a ReLU): the sum is fused behind the convolution."""
+    channels = g.shape(x)[1]
+    branch = g.conv2d(x, channels, (3, 3), (1, 1), [1] * 4, 1, 1, draw(st.booleans()))
+    total = g.op("Add", draw(st.permutations([branch, x])), g.fresh("add"))
+    return g.op("Relu", [total], g.fresh("relu")) if draw(st.booleans()) else total
+
+
+def _fork(draw: Draw, g: RandomGraph, x: str) -> str:
+    """Two branches, joined channel by channel."""
+    one = g.conv2d(x, draw(st.integers(1, 4)), (1, 1), (1, 1), [0] * 4, 1, 1, True)
+    two = g.conv2d(x, draw(st.integers(1, 4)), (3, 3), (1, 1), [1] * 4, 1, 1, False)
+    return g.op("Concat", [one, two], g.fresh("concat"), axis=1)
+
+
+def _pool(draw: Draw, g: RandomGraph, x: str) -> str:
+    size = draw(st.sampled_from([size for size in (1, 2, 3) if size <= min(g.shape(x)[2:])]))
+    stride = draw(st.integers(1, 2))
+    return g.pool(
+        x, draw(st.sampled_from(["MaxPool", "AveragePool"])), size, stride, draw(st.integers(0, size // 2))
+    )
+
+
+def _dense(draw: Draw, g: RandomGraph, x: str) -> str:
+    return g.dense(x, draw(st.integers(1, 24)), g.fresh("dense"), relu=draw(st.booleans()))
+
+
+def _skip(draw: Draw, g: RandomGraph, x: str) -> str:
+    """x + (x W + b): a residual of a product."""
+    return g.op("Add", [x, g.project(x, g.shape(x)[-1], g.fresh("project"))], g.fresh("add"))
+
+
+def _attention(draw: Draw, g: RandomGraph, x: str) -> str:
+    """f(x x^T) x: products of two activations."""
+    scores = g.matmul(x, g.transpose(x), g.fresh("scores"))
+    weights = g.softmax(scores) if draw(st.booleans()) else g.op("Tanh", [scores], g.fresh("act"))
+    return g.matmul(weights, x, g.fresh("mixed"))
+
+
+def _relu(draw: Draw, g: RandomGraph, x: str) -> str:
+    return g.op(draw(st.sampled_from(["Relu", "Sigmoid", "Tanh"])), [x], g.fresh("act"))
+
+
+IMAGE_OPS = (_conv, _conv, _conv, _residual, _fork, _pool, _relu)
+MATRIX_OPS = (_dense, _dense, _skip, _relu, lambda draw, g, x: g.softmax(x))
+BATCH_OPS = (_skip, _attention, _attention, _relu)
+
+
+@st.composite
+def image_graphs(draw: Draw, most: int = 4) -> Graph:
+    """Convolutional networks: a chain with residuals and branches, perhaps a classifier at its end."""
+    g = RandomGraph(draw(st.integers(0, 99)))
+    x = g.input(
+        "x",
+        (draw(st.integers(1, 3)), draw(st.integers(1, 6)), draw(st.integers(3, 9)), draw(st.integers(3, 9))),
+    )
+    for _ in range(draw(st.integers(1, most))):
+        x = draw(st.sampled_from(IMAGE_OPS))(draw, g, x)
+    if draw(st.booleans()):
+        if draw(st.booleans()):
+            x = g.op("GlobalAveragePool", [x], g.fresh("gap"))
+        x = _dense(draw, g, g.op("Flatten", [x], g.fresh("flat"), axis=1))
+    return g.finish(x)
+
+
+@st.composite
+def matrix_graphs(draw: Draw, most: int = 4) -> Graph:
+    """Perceptrons and attention: products of matrices, with weights or with each other."""
+    g = RandomGraph(draw(st.integers(0, 99)))
+    batched = draw(st.booleans())
+    lead = (draw(st.integers(1, 3)),) if batched else ()
+    x = g.input("x", (*lead, draw(st.integers(1, 20)), draw(st.integers(1, 24))))
+    for _ in range(draw(st.integers(1, most))):
+        x = draw(st.sampled_from(BATCH_OPS if batched else MATRIX_OPS))(draw, g, x)
+    if not any(node.op in ("MatMul", "Gemm") for node in g.graph.nodes):
+        x = g.project(x, draw(st.integers(1, 12)), g.fresh("project"))
+    return g.finish(x)
+
+
+def graphs() -> st.SearchStrategy[Graph]:
+    """Any small graph."""
+    return st.one_of(image_graphs(), matrix_graphs())
+
+
+BASES = ("edu-4x4", "systolic-generic", "tpu-v1")
+"""Chips that the random ones start from; each has a host and a vector unit."""
+
+
+@st.composite
+def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None) -> Chip:
+    """A small chip; ``tight``: buffers so small that activations and results must be streamed."""
+    chip = base_chip(draw(st.sampled_from(bases)))
+    rows, cols = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    assert chip.matrix is not None
+    dataflow = draw(st.sampled_from(["ws", "os", "is"]))
+    if "activations" not in chip.matrix.stationary_from:
+        dataflow = draw(st.sampled_from(["ws", "os"]))
+    chip = changed(
+        chip, "matrix", rows=rows, cols=cols, dataflow=dataflow,
+        schedule=draw(st.sampled_from(["overlapped", "overlapped", "sequential"])),
+        shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)),
+        min_interval=draw(st.sampled_from([0, 0, 5])), accumulator_latency=draw(st.integers(0, 3)),
+        clock=draw(st.sampled_from([None, None, 0.7 * chip.clock, 3.0 * chip.clock])),
+    )  # fmt: skip
+    chip = changed(
+        chip,
+        "vector",
+        lanes=draw(st.integers(1, 8)),
+        latency=draw(st.integers(0, 5)),
+        chained=draw(st.booleans()),
+    )
+    chip = changed(chip, "", token_delay=draw(st.integers(0, 3)), peak={})
+    return _memories(draw, _buffers(draw, chip, rows, cols, draw(st.booleans()) if tight is None else tight))
+
+
+def _buffers(draw: Draw, chip: Chip, rows: int, cols: int, tight: bool) -> Chip:
+    for name, buffer in chip.buffers.items():
+        fold = 4 * max(rows * cols, rows, cols) * (buffer.slots or 1)
+        sizes = {
+            "activations": (900, 3000, 20000),
+            "weights": (fold, 2 * fold, 9000),
+            "partial_sums": (1200, 2500, 9000),
+        }
+        small, middle, large = sizes[buffer.holds[0]]
+        capacity = draw(st.sampled_from([small, middle] if tight else [large, 1 << 22]))
+        width = st.sampled_from([4, 16, 64])
+        chip = changed(
+            chip, f"buffers.{name}", capacity=max(capacity, 2 * fold), slot_capacity=None,
+            read_width=draw(width), write_width=draw(width),
+        )  # fmt: skip
+    return chip
+
+
+def _memories(draw: Draw, chip: Chip) -> Chip:
+    for name, attached in chip.memories.items():
+        per_clock = draw(st.sampled_from([0.5, 1.0, 4.0, 7.0, 64.0]))
+        chip = changed(
+            chip, f"memories.{name}.memory", bandwidth=per_clock * chip.clock, channels=1,
+            beat=draw(st.sampled_from([1, 4, 8])), latency=draw(st.sampled_from([0.0, 10.0, 33.3])) / chip.clock,
+            pipelined=draw(st.booleans()),
+        )  # fmt: skip
+        chip = changed(
+            chip, f"memories.{name}", arbitration=draw(st.sampled_from(["loads_first", "stores_first"]))
+        )
+        if attached.link is not None:
+            chip = changed(chip, f"memories.{name}.link", duplex=draw(st.sampled_from(["full", "half"])))
+    return chip
+
+
+@st.composite
+def pins(draw: Draw) -> dict[str, Any]:
+    """Part of a mapping, drawn without looking at the product: any subset of its fields."""
+    fields: dict[str, Any] = {}
+    sizes = st.one_of(st.integers(1, 40), st.just(10**6))
+    for name, values in (
+        ("order", st.sampled_from(["nmk", "mnk", "nkm", "mkn"])), ("tm", sizes), ("tn", sizes), ("tk", sizes),
+        ("reuse", st.booleans()), ("a_resident", st.booleans()), ("y_resident", st.booleans()),
+        ("a_whole_k", st.booleans()), ("y_slots", st.integers(1, 4)), ("w_slots", st.integers(1, 3)),
+        ("a_slots", st.integers(1, 3)),
+    ):  # fmt: skip
+        if draw(st.booleans()):
+            fields[name] = draw(values)
+    return fields
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, what it was compiled from, and its inputs."""
+
+    graph: Graph
+    chip: Chip
+    program: Program
+    feeds: dict[str, Array]
+
+    def run(self, values: str = "off", keep: bool = False) -> Run:
+        return simulate(self.program, None if values == "off" else self.feeds, values, keep)
+
+
+def formats(chip: Chip) -> list[str]:
+    """Operand formats that a graph can be compiled in, one per kind of arithmetic."""
+    assert chip.matrix is not None
+    return [name for name in ("int8", "fp32") if name in chip.matrix.formats]
+
+
+def compiled(graph: Graph, chip: Chip, dtype: str = "", **options: Any) -> Case:
+    """Compile; pins for nodes that the passes fused away or renamed never arise here, since products keep their names."""
+    program = compile(graph, chip, Options(dtype=dtype, **options))
+    return Case(graph, chip, program, synthetic(graph, 1))
+
+
+def products(graph: Graph) -> list[str]:
+    """Names of the nodes that a matrix unit could do."""
+    return [node.name for node in graph.nodes if node.op in ("Conv", "MatMul", "Gemm")]
+
+
+@st.composite
+def cases(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None, pinned: bool = True) -> Case:
+    """A compiled random graph on a random chip, with random mappings where they fit."""
+    chip, graph = draw(chips(bases, tight)), draw(graphs())
+    dtype = draw(st.sampled_from(formats(chip)))
+    mapping = {name: draw(pins()) for name in products(graph)} if pinned and draw(st.booleans()) else {}
+    try:
+        return compiled(graph, chip, dtype, pinned=mapping)
+    except Infeasible:
+        try:
+            return compiled(graph, chip, dtype)
+        except Infeasible:
+            return compiled(graph, roomy(chip), dtype)
+
+
+def roomy(chip: Chip) -> Chip:
+    """The chip with buffers in which everything fits."""
+    for name in chip.buffers:
+        chip = changed(chip, f"buffers.{name}", capacity=1 << 24)
+    return chip
