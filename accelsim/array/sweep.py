@@ -49,7 +49,7 @@ def one(
     """
     row = {"dataflow": dataflow, "schedule": schedule, "shadow_load": shadow_load}
     sizes = dict(zip(SIZES, (rows, cols, M, N, K), strict=True))
-    result = table([row | sizes])[0]
+    result = table([row | sizes], [""])[0]
     return {name: result[name] for name in RESULTS}
 
 

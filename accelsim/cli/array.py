@@ -15,7 +15,7 @@ MOST_EDGES = 2000
 """Clock edges that ``--watch`` prints at most."""
 
 
-@click.command(**example(
+@click.command(epilog=example(
     "accelsim array --rows 128 --cols 128 --dataflow ws --schedule overlapped 512 1024 768",
     "accelsim array --rows 4 --cols 4 --watch 5 4 4",
     "accelsim array --csv shapes.csv --out results.csv",
@@ -94,14 +94,11 @@ def _words(name: str) -> str:
 def _watch(sizes: tuple[int, ...], setup: dict[str, Any]) -> None:
     import numpy as np
 
-    from accelsim.array import sweep
     from accelsim.array.fabric import Setup
     from accelsim.array.watch import frames, legend
 
     M, N, K = sizes
-    cycles = sweep.one(
-        setup["rows"], setup["cols"], setup["dataflow"], setup["schedule"], M, N, K, setup["shadow_load"]
-    )["cycles"]
+    cycles = _figures(sizes, setup)["cycles"]
     if cycles > MOST_EDGES:
         raise UsageError(
             Problem(f"{cycles:,} cycles are too many to watch", expected=f"at most {MOST_EDGES:,}")
@@ -109,6 +106,6 @@ def _watch(sizes: tuple[int, ...], setup: dict[str, Any]) -> None:
     machine = Setup(**setup)
     a = np.arange(1, M * K + 1).reshape(M, K)
     b = np.arange(1, K * N + 1).reshape(K, N)
+    edges = list(frames(a, b, machine))
     click.echo(f"A[{M},{K}] and B[{K},{N}] count from 1, row by row; {legend(machine)}\n")
-    for frame in frames(a, b, machine):
-        click.echo(frame)
+    click.echo("\n".join(edges))

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -121,7 +121,7 @@ def check_file_target(target: Path) -> None:
     check_writable(target)
 
 
-def example(*lines: str) -> dict[str, Any]:
-    """Keyword arguments of a command: its epilog with examples, each on its own line."""
+def example(*lines: str) -> str:
+    """The end of a command's help: examples, each on its own line."""
     head = "Example:" if len(lines) == 1 else "Examples:"
-    return {"epilog": "\b\n" + "\n".join([head, *(f"  {line}" for line in lines)])}
+    return "\b\n" + "\n".join([head, *(f"  {line}" for line in lines)])

@@ -12,7 +12,7 @@ from accelsim.errors import Problem, UsageError
 PICTURES = (".png", ".svg")
 
 
-@click.command(**example(
+@click.command(epilog=example(
     "accelsim compare reports/resnet50-tpu-v1 reports/resnet50-haswell",
     "accelsim compare reports/* --plot comparison.svg",
 ))  # fmt: skip

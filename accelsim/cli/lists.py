@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from accelsim.cli.common import example, show, width
+from accelsim.cli.common import example, width
 
 
-@click.command(**example("accelsim chips"))
+@click.command(epilog=example("accelsim chips"))
 def chips() -> None:
     """List every chip that can be named, with its stated peak; a broken spec file is listed with its problem."""
-    from accelsim.report.table import text_table
     from accelsim.report.text import si
     from accelsim.spec.load import list_chips
 
-    found = list_chips()
-    rows = [
-        (chip.name, chip.problem and "broken" or ", ".join(f"{si(rate, 'OPS')} {name}" for name, rate in chip.peak.items()),
-         chip.title, chip.kind)
-        for chip in found
-    ]  # fmt: skip
-    show(text_table(["chip", "peak", "title", "kind"], rows, width()))
-    for chip in found:
-        if chip.problem:
-            click.echo(f"error: {chip.problem}", err=True)
+    rows = []
+    for chip in list_chips():
+        peak = ", ".join(f"{si(rate, 'OPS')} {name}" for name, rate in chip.peak.items())
+        text = f"{chip.title} ({chip.kind}){', ' if peak else ''}{peak}"
+        rows.append((chip.name, f"broken: {chip.problem}" if chip.problem else text))
+    _print(rows)
 
 
-@click.command(**example("accelsim models"))
+@click.command(epilog=example("accelsim models"))
 def models() -> None:
     """List every model that can be named; parameters are set with --param NAME=VALUE."""
-    from accelsim.report.table import text_table
     from accelsim.workload.load import list_models
 
-    rows = [
-        (
-            row.name,
-            row.description,
-            ", ".join(f"{name}={value}" for name, value in row.parameters.items()),
-            row.batch,
-        )
-        for row in list_models()
-    ]
-    show(text_table(["model", "description", "parameters", "batch"], rows, width()))
+    rows = []
+    for row in list_models():
+        settings = [f"{name}={value}" for name, value in row.parameters.items()]
+        settings += [f"batch {row.batch}"] if row.batch != 1 else []
+        rows.append((row.name, row.description + (f"; {', '.join(settings)}" if settings else "")))
+    _print(rows)
+
+
+def _print(rows: Sequence[tuple[str, str]]) -> None:
+    """Names and what they are, wrapped at the width of the terminal; nothing is cut off."""
+    formatter = click.HelpFormatter(width=width())
+    formatter.write_dl([(name, " ".join(text.split())) for name, text in rows])
+    click.echo(formatter.getvalue(), nl=False)

@@ -10,12 +10,12 @@ from accelsim.cli.common import example
 from accelsim.errors import Problem, UsageError, nearest
 
 
-@click.group(**example("accelsim spec show tpu-v1", "accelsim spec check my-chip.yaml"))
+@click.group(epilog=example("accelsim spec show tpu-v1", "accelsim spec check my-chip.yaml"))
 def spec() -> None:
     """Show, check or describe spec files: chips, memories, links, energy tables, processors."""
 
 
-@spec.command(**example("accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'"))
+@spec.command(epilog=example("accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'"))
 @click.argument("chip")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
 def show(chip: str, overrides: tuple[str, ...]) -> None:
@@ -25,7 +25,7 @@ def show(chip: str, overrides: tuple[str, ...]) -> None:
     click.echo(load.show(load.load_chip(chip, overrides)), nl=False)
 
 
-@spec.command(**example("accelsim spec check my-chip.yaml hwspecs/memories/hbm2.yaml"))
+@spec.command(epilog=example("accelsim spec check my-chip.yaml hwspecs/memories/hbm2.yaml"))
 @click.argument("files", nargs=-1, required=True)
 def check(files: tuple[str, ...]) -> None:
     """Check spec FILES (names of chips or YAML files of any kind); every error is told with line and column."""
@@ -46,7 +46,7 @@ def check(files: tuple[str, ...]) -> None:
         raise SpecError(problems)
 
 
-@spec.command(**example("accelsim spec schema chips > chips.schema.json"))
+@spec.command(epilog=example("accelsim spec schema chips > chips.schema.json"))
 @click.argument("kind", default="chips")
 def schema(kind: str) -> None:
     """Print the JSON schema of KIND: chips (default), memories, links, energy or processors."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from accelsim.array.timing import FoldTiming, fold_timing
 from accelsim.compiler.mapping import Mapping, Order
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.tiles import slabs
+from accelsim.compiler.tiles import channel_visits, most_channels, slabs
 from accelsim.spec.models import Attachment
 from accelsim.workload.ops.base import Gemm
 
@@ -140,10 +140,9 @@ def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
     conv = gemm.conv
     by_tile = {int(tm): slabs(conv, gemm.M, int(tm)) for tm in np.unique(c.tm)}
     pixels = np.array([by_tile[int(tm)] for tm in c.tm], np.int64).reshape(-1, 3)
-    channels = (
-        conv.channels if c.a_whole_k else -(-np.minimum(c.tk, gemm.K) // (conv.kernel[0] * conv.kernel[1]))
-    )
-    return gemm.groups * conv.channels * pixels[:, 0], c.tg * channels * pixels[:, 1]
+    tk = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
+    words = gemm.groups * channel_visits(conv, tk) * pixels[:, 0]
+    return words, c.tg * most_channels(conv, tk) * pixels[:, 1]
 
 
 @dataclass(frozen=True)

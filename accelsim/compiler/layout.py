@@ -13,6 +13,10 @@ from accelsim.errors import Infeasible
 from accelsim.workload.graph import Graph, Tensor
 
 
+STAGING = "dma"
+"""Buffer of the DMA engines, through which a tensor passes on its way from one memory to another."""
+
+
 @dataclass
 class Place:
     """Regions that hold a tensor now: in an off-chip memory, on the chip; None where it is not."""
@@ -33,6 +37,7 @@ class Layout:
     spaces: dict[str, Space] = field(default_factory=dict)
     rings: dict[str, Ring] = field(default_factory=dict)
     presets: dict[int, tuple[str, int]] = field(default_factory=dict)
+    _entries: dict[tuple[str, str, str, int, bool], tuple[Action, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.readers = {
@@ -93,16 +98,21 @@ class Layout:
 
     def load(self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect) -> int:
         """A Load of ``size_B`` bytes of a home region into a region on the chip."""
-        memory, builder = self.builder.regions[source].memory, self.builder
-        buffer = builder.regions[target].memory
-        actions = [
-            *transfer_actions(self.roles, memory, tensor, size_B, False),
-            Action(buffer, "write", tensor, size_B),
-        ]
-        return builder.emit(
+        memory, buffer = self.builder.regions[source].memory, self.builder.regions[target].memory
+        return self.builder.emit(
             "Load", self.roles.load_engine(memory), op, f"load {tensor}", Transfer(memory, size_B, False), effect,
-            [(source, "src")], [(target, "whole")], actions,
+            [(source, "src")], [(target, "whole")], self._moved(memory, buffer, tensor, size_B, False),
         )  # fmt: skip
+
+    def _moved(self, memory: str, buffer: str, tensor: str, size_B: int, write: bool) -> tuple[Action, ...]:
+        """Ledger entries of a transfer between an off-chip memory and a buffer; equal transfers share them."""
+        key = (memory, buffer, tensor, size_B, write)
+        if key not in self._entries:
+            entries = transfer_actions(self.roles, memory, tensor, size_B, write)
+            if buffer != STAGING:
+                entries.append(Action(buffer, "read" if write else "write", tensor, size_B))
+            self._entries[key] = tuple(entries)
+        return self._entries[key]
 
     def load_parameters(self, op: int, sources: list[int], target: int, memory: str, size_B: int) -> int:
         """One Load of the constants that a vector unit keeps in registers of its own."""
@@ -116,15 +126,11 @@ class Layout:
         self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, role: str = "whole"
     ) -> int:
         """A Store of ``size_B`` bytes from the chip into (a part of) a home region."""
-        memory, builder = self.builder.regions[target].memory, self.builder
-        buffer = builder.regions[source].memory
-        actions = [
-            *transfer_actions(self.roles, memory, tensor, size_B, True),
-            Action(buffer, "read", tensor, size_B),
-        ]
-        return builder.emit(
+        memory, buffer = self.builder.regions[target].memory, self.builder.regions[source].memory
+        return self.builder.emit(
             "Store", self.roles.store_engine(memory), op, f"store {tensor}", Transfer(memory, size_B, True), effect,
-            [(source, "acc" if effect.what == "epilogue" else "src")], [(target, role)], actions,
+            [(source, "acc" if effect.what == "epilogue" else "src")], [(target, role)],
+            self._moved(memory, buffer, tensor, size_B, True),
         )  # fmt: skip
 
     def store_whole(self, op: int, tensor: str, memory: str) -> int:
@@ -133,14 +139,18 @@ class Layout:
         if place.home is not None and self.builder.regions[place.home].memory == memory:
             return place.home
         size = self.graph.tensors[tensor].nbytes
-        source = place.chip if place.chip is not None else place.home
-        assert source is not None
+        source = place.chip if place.chip is not None else self._fetch(op, tensor, place.home, size)
         target = self.off_chip(memory, tensor, size)
-        self.store(
-            op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor)
-        )
+        self.store(op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor))
         place.home = target
         return target
+
+    def _fetch(self, op: int, tensor: str, home: int | None, size_B: int) -> int:
+        """From one off-chip memory to another a tensor passes a buffer of the DMA engines: read here, written there."""
+        assert home is not None
+        staging = self.off_chip(STAGING, tensor, size_B)
+        self.load(op, home, staging, tensor, size_B, Effect("copy", operands=((tensor, home),), tensor=tensor))
+        return staging
 
     def slots(
         self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from accelsim.compiler.actions import nbytes, product_actions
+import numpy as np
+
+from accelsim.compiler.actions import nbytes
 from accelsim.compiler.layout import Layout
 from accelsim.compiler.mapping import Mapping
 from accelsim.compiler.memory import Ring
-from accelsim.compiler.program import Action, Cycles, Effect, Tile
-from accelsim.compiler.tiles import Exec, a_elements, a_key, b_key, folds, loop, open_sums, slabs
-from accelsim.compiler.timing import cycles_per_row, vector_clocks
+from accelsim.compiler.program import Effect, Tile
+from accelsim.compiler.tile_costs import TileCosts
+from accelsim.compiler.tiles import Exec, a_elements, a_key, b_key, loop, most_channels, open_sums, slabs
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
@@ -32,6 +34,10 @@ def _epilogue_reads(node: Node) -> list[str]:
     inside = {name for part in (node, *node.epilogue) for name in part.outputs}
     names = dict.fromkeys(name for part in node.epilogue for name in part.inputs if name)
     return [name for name in names if name not in inside]
+
+
+PIECE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
+"""(first, last) -> role of a write."""
 
 
 class Held(NamedTuple):
@@ -88,6 +94,10 @@ class MatrixStep:
         self.sides = {
             name: self._operand(name, False, prefer_chip=True) for name in side_inputs(layout, self.node)
         }
+        self.engine = roles.engine("matrix")
+        self.costs = TileCosts(
+            roles, self.dtype, self.node, self.gemm, layout.graph.tensors, self._on_chip(self.b_region)
+        )
         self._load_parameters()
         tm, tn, tk, tg = (min(x, y) for x, y in zip(
             (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
@@ -156,7 +166,7 @@ class MatrixStep:
         )
         if gemm.conv is None:
             return nbytes(dtype, a_elements(gemm, tg, 0, min(m.tm, gemm.M), 0, tk))
-        channels = -(-tk // (gemm.conv.kernel[0] * gemm.conv.kernel[1]))
+        channels = int(most_channels(gemm.conv, np.array(tk)))
         return nbytes(dtype, tg * channels * slabs(gemm.conv, gemm.M, m.tm)[1])
 
     def _a_elements(self, tile: Tile) -> int:
@@ -203,26 +213,13 @@ class MatrixStep:
         return slot
 
     def _product(self, step: Exec, a: int, b: int, acc: int) -> None:
-        layout, roles, tile = self.layout, self.layout.roles, step.tile
-        a_type, b_type = self._tensor(self.gemm.a).dtype, self._tensor(self.gemm.b).dtype
+        roles, tile = self.layout.roles, step.tile
         role_a, role_b = ("w", "a") if roles.matrix.dataflow == "is" else ("a", "w")
-        work = folds(roles.matrix, tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0,
-                     cycles_per_row(roles, self.dtype, b_type if role_b == "a" else a_type))  # fmt: skip
-        write = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
-        b_from = roles.activations if b == self.b_region else roles.weights
-        actions = product_actions(
-            roles,
-            self.dtype,
-            tile,
-            step.first,
-            (self.gemm.a, self.gemm.b, self.out.name),
-            (a_type, b_type),
-            b_from,
-        )
-        layout.builder.emit(
-            "MatMul", roles.engine("matrix"), self.op, self.node.name, work,
+        work, actions = self.costs.product(tile, step.first)
+        self.layout.builder.emit(
+            "MatMul", self.engine, self.op, self.node.name, work,
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
-            [(b, role_b), (a, role_a)], [(acc, write[step.first, step.last])], actions,
+            [(b, role_b), (a, role_a)], [(acc, PIECE[step.first, step.last])], actions,
         )  # fmt: skip
 
     def _finish(self, tile: Tile, acc: int) -> None:
@@ -259,9 +256,7 @@ class MatrixStep:
         first = self.written == 0
         self.written += (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
         last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
-        return {(True, True): "whole", (True, False): "begin", (False, True): "end"}.get(
-            (first, last), "part"
-        ), last
+        return PIECE[first, last], last
 
     def _side(self, name: str, region: int, tile: Tile) -> int:
         if self._on_chip(region):
@@ -273,33 +268,14 @@ class MatrixStep:
         )
 
     def _vector(self, tile: Tile, acc: int, target: int, role: str, out_B: int, effect: Effect) -> None:
-        layout, roles, builder = self.layout, self.layout.roles, self.layout.builder
+        roles = self.layout.roles
         count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
-        sums_B = nbytes(roles.matrix.formats[self.dtype].accumulate, count)
-        functions = [(part.op, count) for part in self.node.epilogue]
-        clocks = vector_clocks(roles.chip, functions, sums_B, out_B, roles.sums, roles.activations)
-        vector = roles.engine("vector")
-        actions = [
-            Action(roles.engine(roles.sums), "read", self.out.name, sums_B),
-            Action(roles.engine(roles.activations), "write", self.out.name, out_B),
-            *(Action(roles.engine(roles.activations), "read", name, nbytes(self._tensor(name).dtype, count))
-              for name, _ in effect.operands),
-        ]  # fmt: skip
-        if functions:
-            actions.append(Action(vector, "op.fp32", "", count * len(functions)))
+        work, actions = self.costs.epilogue(count, out_B, [name for name, _ in effect.operands])
         reads = [(acc, "acc"), *((region, "src") for _, region in effect.operands)]
         if self.parameter_region >= 0:
             reads.append((self.parameter_region, "src"))
-        builder.emit(
-            "Vector",
-            vector,
-            self.op,
-            self.node.name,
-            Cycles(clocks),
-            effect,
-            reads,
-            [(target, role)],
-            actions,
+        self.layout.builder.emit(
+            "Vector", roles.engine("vector"), self.op, self.node.name, work, effect, reads, [(target, role)], actions
         )
 
     def _complete(self) -> None:

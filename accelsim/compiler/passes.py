@@ -12,6 +12,7 @@ from accelsim.compiler.quantise import quantise
 from accelsim.compiler.state import Options, Pass, State
 from accelsim.compiler.verify import verify
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.pause import no_collection
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 
@@ -37,8 +38,9 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
     _check_pins(state)
     for entry in PASSES:
         entry.run(state)
-    program = lower(state)
-    verify(program)
+    with no_collection():
+        program = lower(state)
+        verify(program)
     return program
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from accelsim.errors import Infeasible
 from accelsim.spec.models import Attachment, Buffer, Chip, MatrixUnit
@@ -24,38 +25,38 @@ class Roles:
     def _memory(self, role: str) -> str:
         return next((name for name, memory in self.chip.memories.items() if role in memory.holds), HOST)
 
-    @property
+    @cached_property
     def activations(self) -> str:
         """Name of the buffer of the activations, '' without one."""
         return self._buffer("activations")
 
-    @property
+    @cached_property
     def weights(self) -> str:
         """Name of the buffer of the weights, '' without one."""
         return self._buffer("weights")
 
-    @property
+    @cached_property
     def sums(self) -> str:
         """Name of the buffer of the partial sums, '' without one."""
         return self._buffer("partial_sums")
 
-    @property
+    @cached_property
     def weights_home(self) -> str:
         """Memory in which weights live."""
         return self._memory("weights")
 
-    @property
+    @cached_property
     def activations_home(self) -> str:
         """Memory in which activations live when they are not on the chip."""
         return self._memory("activations")
 
-    @property
+    @cached_property
     def host_home(self) -> str:
         """Memory that the host works on: there inputs arrive, results end and fallen-back operators run."""
         held = [name for name, memory in self.chip.memories.items() if "host" in memory.holds]
         return held[0] if held else self.activations_home
 
-    @property
+    @cached_property
     def matrix(self) -> MatrixUnit:
         """The matrix unit; only asked for where there is one."""
         assert self.chip.matrix is not None

@@ -82,6 +82,20 @@ def a_elements(gemm: Gemm, groups: int, m0: int, m1: int, k0: int, k1: int) -> i
     return groups * channels * int(input_pixels(gemm.conv, np.array([m0]), np.array([m1]))[0])
 
 
+def most_channels(conv: Conv, tk: Ints) -> Ints:
+    """Channels that a tile of ``tk`` along K touches at the most; one whose K is cut belongs to both tiles."""
+    kernel = conv.kernel[0] * conv.kernel[1]
+    touched = np.where(tk % kernel == 0, tk // kernel, (tk + kernel - 2) // kernel + 1)
+    return np.minimum(touched, conv.channels)
+
+
+def channel_visits(conv: Conv, tk: Ints) -> Ints:
+    """Channels that all tiles of ``tk`` along K touch together: all, and again each whose K is cut."""
+    kernel = conv.kernel[0] * conv.kernel[1]
+    cuts = -(-conv.channels * kernel // tk) - 1
+    return conv.channels + cuts - cuts // (kernel // np.gcd(tk, kernel))
+
+
 @lru_cache(maxsize=4096)
 def slabs(conv: Conv, M: int, tm: int) -> tuple[int, int, int]:
     """Input pixels under row tiles of ``tm``: of all tiles together, of the largest, of the first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 FS_PER_S = 10**15
 
@@ -31,6 +32,12 @@ class Clock:
 
 def transfer_fs(nbytes: int, beat_B: int, bytes_per_second: float) -> int:
     """Time that a port needs for so many bytes, in whole beats, rounded up to a femtosecond."""
-    beats = -(-nbytes // beat_B)
+    num, den = _beat_fs(beat_B, bytes_per_second)
+    return -(-(-(-nbytes // beat_B)) * num // den)
+
+
+@lru_cache(maxsize=1024)
+def _beat_fs(beat_B: int, bytes_per_second: float) -> tuple[int, int]:
+    """Time of one beat as a fraction of femtoseconds."""
     rate = Fraction(bytes_per_second)
-    return -(-beats * beat_B * FS_PER_S * rate.denominator // rate.numerator)
+    return beat_B * FS_PER_S * rate.denominator, rate.numerator

@@ -66,20 +66,24 @@ class Context:
         if any(use.role in ("whole", "begin") for use in command.writes):
             self.at(t_fs, lambda: self.contents.begin(command, t_fs))
 
-    def complete(self, command: Command, start_fs: int, data_fs: int, end_fs: int) -> None:
-        """Record a command whose times are certain; publish its completion; commit its effect when it completes."""
-        self.slices.append(
-            Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs)
-        )
+    def complete(self, command: Command, start_fs: int, data_fs: int, end_fs: int, reads_from_fs: int = -1) -> None:
+        """Record a command whose times are certain, publish its completion, commit its effect when it completes.
+
+        ``reads_from_fs``: since when everything that it reads must have been valid (checked at the end); negative when
+        the reads are checked on their own.
+        """
+        self.slices.append(Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs))
         self.milestones.publish(command.id, "done", end_fs)
-        self.at(end_fs, lambda: self.contents.commit(command))
+        self.at(end_fs, lambda: self._finish(command, reads_from_fs, end_fs))
 
-    def check_reads(self, command: Command, from_fs: int, to_fs: int, roles: tuple[str, ...] = ()) -> None:
-        """At ``to_fs``: everything (or only ``roles``) that the command read was valid since ``from_fs``."""
-        uses = [use for use in command.reads if not roles or use.role in roles]
-        if uses:
-            self.at(to_fs, lambda: self._check(command, uses, from_fs, to_fs))
+    def _finish(self, command: Command, reads_from_fs: int, end_fs: int) -> None:
+        if reads_from_fs >= 0:
+            for use in command.reads:
+                self.contents.read(command, use, reads_from_fs, end_fs)
+        self.contents.commit(command)
 
-    def _check(self, command: Command, uses: list[Use], from_fs: int, to_fs: int) -> None:
-        for use in uses:
-            self.contents.read(command, use, from_fs, to_fs)
+    def check_reads(self, command: Command, role: str, from_fs: int, to_fs: int) -> None:
+        """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
+        for use in command.reads:
+            if use.role == role:
+                self.at(to_fs, lambda use=use: self.contents.read(command, use, from_fs, to_fs))  # type: ignore[misc]

@@ -44,8 +44,7 @@ def transfers(
         log.busy.append((served.accepted, served.end))
         issued = clock.edge(served.accepted)
         context.begin(command, served.data)
-        context.check_reads(command, served.data, served.end)
-        context.complete(command, served.accepted, served.data, served.end)
+        context.complete(command, served.accepted, served.data, served.end, served.data)
 
 
 def vector(context: Context, engine: str, queue: Sequence[Command], clock: Clock) -> Process:
@@ -79,5 +78,4 @@ def host(context: Context, engine: str, queue: Sequence[Command]) -> Process:
 def _run_alone(context: Context, command: Command, start_fs: int, first_fs: int, end_fs: int) -> None:
     context.logs[command.engine].busy.append((start_fs, end_fs))
     context.begin(command, first_fs)
-    context.check_reads(command, first_fs, end_fs)
-    context.complete(command, start_fs, start_fs, end_fs)
+    context.complete(command, start_fs, start_fs, end_fs, first_fs)

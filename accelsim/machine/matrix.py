@@ -142,7 +142,7 @@ class MatrixEngine:
                 command, record.load_first, last - record.step + record.reload + record.load - 1
             )
         context.milestones.publish(command.id, "a", at(streamed))
-        context.check_reads(command, at(record.stream_first), at(streamed), ("a",))
+        context.check_reads(command, "a", at(record.stream_first), at(streamed))
         context.begin(command, at(record.stream_first))
         context.complete(
             command, at(max(record.free, record.load_first) - 1), at(record.stream_first - 1), at(record.done)
@@ -151,7 +151,7 @@ class MatrixEngine:
 
     def _release_weights(self, command: Command, first: int, last: int) -> None:
         self._context.milestones.publish(command.id, "w", self._clock.at(last))
-        self._context.check_reads(command, self._clock.at(first), self._clock.at(last), ("w",))
+        self._context.check_reads(command, "w", self._clock.at(first), self._clock.at(last))
 
     def _log(self, record: FoldRecord, last: int) -> None:
         log, at = self._context.logs[self._engine], self._clock.at

@@ -21,6 +21,7 @@ from accelsim.machine.milestones import Milestones
 from accelsim.machine.port import Lane, Port
 from accelsim.machine.run import Run
 from accelsim.machine.sram import Buffers
+from accelsim.pause import no_collection
 from accelsim.spec.models import Attachment, Chip
 from accelsim.workload.graph import Array
 
@@ -37,6 +38,11 @@ def simulate(
     """
     if values != "off" and feeds is None:
         raise UsageError(f"values {values!r} need the inputs of the model")
+    with no_collection():
+        return _simulate(program, feeds, values, keep)
+
+
+def _simulate(program: Program, feeds: Mapping[str, Array] | None, values: str, keep: bool) -> Run:
     env, chip = simpy.Environment(), program.chip
     clock = Clock(chip.clock)
     effects = policy(values, program, dict(feeds or {}), keep)

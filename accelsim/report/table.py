@@ -142,11 +142,18 @@ def layer_names(layers: Sequence[Layer]) -> list[str]:
     return short_names([layer.name for layer in layers], [layer.label.split("+")[0] for layer in layers])
 
 
-def layer_table(layers: Sequence[Layer], width: int = 80) -> Table:
-    """The per-layer table with a total. ``time`` overlaps between layers; ``of run`` adds up to 100 %."""
+def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = None) -> Table:
+    """The per-layer table with a total. ``time`` overlaps between layers; ``of run`` adds up to 100 %.
+
+    ``most``: only that many rows, of the layers that add most to the latency; the total is still that of all.
+    """
     total_fs = sum(layer.added_fs for layer in layers)
     names = layer_names(layers)
-    rows = [layer_cells(layer, name, total_fs) for layer, name in zip(layers, names, strict=True)]
+    shown = sorted(layers, key=lambda layer: -layer.added_fs)[:most]
+    rows = [
+        layer_cells(layer, names[layer.index], total_fs)
+        for layer in sorted(shown, key=lambda layer: layer.index)
+    ]
     footer = [
         "", "total", "", "", si(sum(layer.macs for layer in layers)), "", seconds(total_fs), percent(1.0),
         "", "",

@@ -32,7 +32,7 @@ def write_run(run: Run, out_dir: str | Path) -> Path:
     a file, holds something that is no report, or cannot be written.
     """
     target = Path(out_dir)
-    _refuse_foreign(target)
+    refuse_foreign(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:
@@ -46,7 +46,8 @@ def write_run(run: Run, out_dir: str | Path) -> Path:
     return target
 
 
-def _refuse_foreign(target: Path) -> None:
+def refuse_foreign(target: Path) -> None:
+    """UsageError when ``target`` is a file, or a directory with something else than a report in it."""
     if target.exists() and not target.is_dir():
         raise UsageError(Problem("is a file", where=str(target), expected="a directory for the report"))
     if target.is_dir() and any(target.iterdir()) and not is_report(target):

@@ -29,6 +29,7 @@ def counters(run: Run) -> dict[str, Any]:
         **_work(run),
         **_transfers(run, edge),
         **_array(run.folds),
+        "compute_done_edge": max(_completed(run)),
         **_values(run),
         "trace_fnv": fnv(_events(run, edge)),
     }
@@ -121,6 +122,11 @@ def _events(run: Run, edge: Callable[[int], int]) -> Iterator[int]:
     for record in run.folds:
         for _, start, load in _folds(record):
             yield from (load, start)
+    yield from _completed(run)
+
+
+def _completed(run: Run) -> Iterator[int]:
+    """Edges at which an accumulator tile got its last write."""
     for record in run.folds:
-        if commands[record.command].writes[0].role in ("whole", "end"):
+        if run.program.commands[record.command].writes[0].role in ("whole", "end"):
             yield record.done

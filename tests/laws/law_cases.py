@@ -53,7 +53,7 @@ class RandomGraph(Builder):
         self.made = 0
 
     def weight(self, name: str, shape: Any) -> str:
-        values = self.rng.standard_normal(tuple(shape)).astype(np.float32)
+        values = self.rng.standard_normal(tuple(shape)).astype(np.float32) / np.float32(max(1, shape[0])) ** 0.5
         return self.constant(name, np.abs(values) + 0.5 if name.endswith(".var") else values)
 
     def fresh(self, kind: str) -> str:
@@ -160,7 +160,13 @@ def image_graphs(draw: Draw, most: int = 4) -> Graph:
         if draw(st.booleans()):
             x = g.op("GlobalAveragePool", [x], g.fresh("gap"))
         x = _dense(draw, g, g.op("Flatten", [x], g.fresh("flat"), axis=1))
-    return g.finish(x)
+    return _finish(draw, g, x)
+
+
+def _finish(draw: Draw, g: RandomGraph, x: str) -> Graph:
+    """The graph; sometimes a tensor from within is an output too."""
+    inside = [node.outputs[0] for node in g.graph.nodes]
+    return g.finish(*dict.fromkeys([x, *([draw(st.sampled_from(inside))] if draw(st.integers(0, 3)) == 0 else [])]))
 
 
 @st.composite
@@ -174,7 +180,7 @@ def matrix_graphs(draw: Draw, most: int = 4) -> Graph:
         x = draw(st.sampled_from(BATCH_OPS if batched else MATRIX_OPS))(draw, g, x)
     if not any(node.op in ("MatMul", "Gemm") for node in g.graph.nodes):
         x = g.project(x, draw(st.integers(1, 12)), g.fresh("project"))
-    return g.finish(x)
+    return _finish(draw, g, x)
 
 
 def graphs() -> st.SearchStrategy[Graph]:
@@ -226,9 +232,16 @@ def _buffers(draw: Draw, chip: Chip, rows: int, cols: int, tight: bool) -> Chip:
         width = st.sampled_from([4, 16, 64])
         chip = changed(
             chip, f"buffers.{name}", capacity=max(capacity, 2 * fold), slot_capacity=None,
-            read_width=draw(width), write_width=draw(width),
+            read_width=draw(width), write_width=draw(width), ports=draw(st.sampled_from([1, 2, 2])),
         )  # fmt: skip
-    return chip
+    return _one_buffer(chip) if draw(st.integers(0, 3)) == 0 else chip
+
+
+def _one_buffer(chip: Chip) -> Chip:
+    """Weights lie in the buffer of the activations."""
+    kept = {name: buffer for name, buffer in chip.buffers.items() if "weights" not in buffer.holds}
+    shared = next(name for name, buffer in kept.items() if "activations" in buffer.holds)
+    return changed(changed(chip, "", buffers=kept), f"buffers.{shared}", holds=["activations", "weights"])
 
 
 def _memories(draw: Draw, chip: Chip) -> Chip:
@@ -299,17 +312,22 @@ def cases(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None,
     chip, graph = draw(chips(bases, tight)), draw(graphs())
     dtype = draw(st.sampled_from(formats(chip)))
     mapping = {name: draw(pins()) for name in products(graph)} if pinned and draw(st.booleans()) else {}
-    try:
-        return compiled(graph, chip, dtype, pinned=mapping)
-    except Infeasible:
+    return fitted(graph, chip, dtype, mapping)
+
+
+def fitted(graph: Graph, chip: Chip, dtype: str, mapping: dict[str, dict[str, Any]]) -> Case:
+    """Compile; pins that cannot be kept are dropped, and a chip that is too small gets larger buffers."""
+    mapping = dict(mapping)
+    while True:
         try:
-            return compiled(graph, chip, dtype)
-        except Infeasible:
-            return compiled(graph, roomy(chip), dtype)
+            return compiled(graph, chip, dtype, pinned=mapping)
+        except Infeasible as error:
+            if mapping.pop(error.op, None) is None:
+                chip = larger(chip)
 
 
-def roomy(chip: Chip) -> Chip:
-    """The chip with buffers in which everything fits."""
-    for name in chip.buffers:
-        chip = changed(chip, f"buffers.{name}", capacity=1 << 24)
+def larger(chip: Chip, factor: int = 2) -> Chip:
+    """The chip with larger buffers."""
+    for name, buffer in chip.buffers.items():
+        chip = changed(chip, f"buffers.{name}", capacity=factor * buffer.capacity)
     return chip

@@ -1,0 +1,53 @@
+# make demo | test | check | bench. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint bench clean
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+RUN := run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2
+
+# The newest of these that runs and can make a virtual environment; PYTHON=... on the command line takes another.
+CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3 python
+USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for each in $(CANDIDATES); do $$each -c '$(USABLE)' >/dev/null 2>&1 && { echo $$each; break; }; done)
+
+help:
+	@echo 'make demo    run ResNet-50 on a TPU v1; the report goes to reports/resnet50-tpu-v1'
+	@echo 'make test    the tests'
+	@echo 'make check   formatter, linter, type checker, then the tests with their coverage'
+	@echo 'make bench   how fast the simulator itself is'
+
+demo: .venv/.installed
+	@echo 'accelsim $(RUN)'
+	@$(BIN)/accelsim $(RUN)
+
+test: .venv/.installed-dev
+	$(TESTS)
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint
+	$(TESTS) --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+bench: .venv/.installed-dev
+	$(ONE_THREAD) $(BIN)/pytest tests/bench -o addopts=-q -o python_files='bench_*.py test_*.py'
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
+
+# The stamp is made last, so an interrupted set-up is done again; it is out of date when pyproject.toml changes.
+.venv/.installed: pyproject.toml
+	@test -n '$(PYTHON)' || { echo 'error: no usable Python on the PATH; expected 3.11 or newer with the modules venv and ensurepip (try: make PYTHON=/path/to/python)' >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

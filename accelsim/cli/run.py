@@ -1,0 +1,239 @@
+"""``accelsim run``: simulate a model on a chip and say what happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import (
+    check_file_target,
+    check_report_target,
+    example,
+    extents,
+    pairs,
+    paragraphs,
+    progress,
+    show,
+    whole,
+    width,
+)
+from accelsim.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from accelsim.api import Gather, Job, Request
+    from accelsim.machine.run import Run
+    from accelsim.validate.against_reference import Verdict
+
+LAYERS = 64
+"""Layers that the table shows unless asked for more."""
+
+WORST = 5
+"""Tensors beyond the bound that --check names."""
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command(epilog=example(
+    "accelsim run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1",
+    "accelsim run my-model.onnx --on neuroncore-v2 --dtype bf16 --shape tokens=1,128 --check",
+    "accelsim run 'gemm?M=64,N=512,K=512' --on my-chip.yaml --set 'clock=1 GHz' --json",
+))  # fmt: skip
+@click.argument("model")
+@click.option(
+    "--on", required=True, metavar="CHIP", help="A chip's name (see 'accelsim chips') or its YAML file."
+)
+@click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")
+@click.option(
+    "--dtype", default="", help="Operand format of the matrix unit; default: the chip's preferred one."
+)
+@click.option("--values", default="exact", show_default=True, metavar="exact|fast|off",
+              help="Compute tile by tile as the hardware does, layer by layer, or nothing.")  # fmt: skip
+@click.option(
+    "--weights",
+    default="model",
+    show_default=True,
+    metavar="random:SEED|model",
+    help="Values of the weights.",
+)
+@click.option(
+    "--inputs", type=FILE, help="Inputs: an npz file with one array per input; else they are drawn."
+)
+@click.option("--calibration", type=FILE, help="Data that set the scales of an integer format: an npz file.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn inputs.")
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input. Repeatable."
+)
+@click.option(
+    "--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of a listed model. Repeatable."
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
+)
+@click.option(
+    "--array-timing",
+    default="",
+    metavar="scalesim|sequential|overlapped",
+    help="How folds follow each other.",
+)
+@click.option("--dataflow", default="", metavar="ws|os|is", help="What stays in the PEs.")
+@click.option("--mapping", type=FILE, help="Mappings to keep, as --save-mapping writes them.")
+@click.option("--save-mapping", type=FILE, help="Write the mapping of every layer to this file.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Compare every tensor with a reference execution; exit code 1 if one is off.",
+)
+@click.option(
+    "--out", type=FILE, help="Directory for the report: tables, ledger, timeline, plots, one HTML page."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
+)
+@click.option("--layers", type=click.IntRange(1), default=LAYERS, show_default=True,
+              help="Rows of the table: the layers that add most time.")  # fmt: skip
+@click.option("--all-layers", is_flag=True, help="Every layer in the table.")
+def run(
+    check: bool,
+    out: Path | None,
+    save_mapping: Path | None,
+    as_json: bool,
+    layers: int,
+    all_layers: bool,
+    **asked: Any,
+) -> None:
+    """Simulate MODEL (an ONNX file, a name from 'accelsim models', or a topology CSV) on a chip.
+
+    Prints a table of the layers, a summary, and in plain words where time and energy went.
+    """
+    from accelsim.api import Gather, execute, prepare
+
+    gather = Gather()
+    request = _request(asked, gather)
+    _check_targets(out, save_mapping, check and request.values == "off", gather)
+    with progress(3 + check + (out is not None)) as stage:
+        stage("read")
+        job = prepare(request, gather)
+        result = execute(job, check, stage)
+        verdict = _verdict(result, job, stage) if check else None
+        _write(result, out, save_mapping, stage)
+    if as_json:
+        _print_json(result, verdict)
+    else:
+        _print(result, None if all_layers else layers, verdict)
+        _print_files(out, save_mapping)
+    if verdict is not None and not verdict.holds:
+        raise click.exceptions.Exit(1)
+
+
+def _request(asked: dict[str, Any], gather: Gather) -> Request:
+    from accelsim.api import Request
+
+    shapes, params = {}, {}
+    with gather.also():
+        shapes = pairs("--shape", asked.pop("shapes"), extents, "1,3,224,224")
+    with gather.also():
+        params = pairs("--param", asked.pop("params"), whole, "a whole number from 1")
+    return Request(shapes=shapes, params=params, **asked)
+
+
+def _check_targets(out: Path | None, save_mapping: Path | None, blind: bool, gather: Gather) -> None:
+    """What would be found out only after the simulation."""
+    if out is not None:
+        with gather.also():
+            check_report_target(out)
+    if save_mapping is not None:
+        with gather.also():
+            check_file_target(save_mapping)
+    if blind:
+        with gather.also():
+            raise UsageError(
+                Problem("--check with --values off", expected="exact or fast, which compute something")
+            )
+
+
+def _verdict(result: Run, job: Job, stage: Callable[[str], None]) -> Verdict:
+    from accelsim.validate.against_reference import check_run
+
+    stage("check")
+    return check_run(result, job.graph)
+
+
+def _write(result: Run, out: Path | None, save_mapping: Path | None, stage: Callable[[str], None]) -> None:
+    if out is not None:
+        from accelsim.report.write import write_run
+
+        stage("report")
+        write_run(result, out)
+    if save_mapping is not None:
+        from accelsim.compiler.mapping_file import save_mappings
+
+        save_mappings(result.program, save_mapping)
+
+
+def _print_json(result: Run, verdict: Verdict | None) -> None:
+    from accelsim.account.latency import summary
+
+    facts = summary(result) | ({} if verdict is None else {"check": verdict.as_dict()})
+    click.echo(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _print(result: Run, most: int | None, verdict: Verdict | None) -> None:
+    """The table, the summary, the sentences; then the check."""
+    from accelsim.account.latency import layers, summary
+    from accelsim.report.table import layer_table, summary_table
+    from accelsim.report.words import sentences
+
+    rows, facts = layers(result), summary(result)
+    show(layer_table(rows, width(), most))
+    if most is not None and len(rows) > most:
+        click.echo(f"The {most} of {len(rows)} layers that add most time; --all-layers shows all.")
+    click.echo()
+    show(summary_table(facts, width()))
+    click.echo("\n" + paragraphs(sentences(result, rows, facts)))
+    if result.program.notes:
+        click.echo("\nNotes:")
+        for note in result.program.notes:
+            click.echo(click.wrap_text(note, min(width(), 110), "- ", "  "))
+    if verdict is not None:
+        click.echo()
+        _print_check(verdict)
+
+
+def _print_check(verdict: Verdict) -> None:
+    from accelsim.report.table import text_table
+
+    equal = sum(row.relative == 0 for row in verdict.rows)
+    rows = [
+        ("reference", verdict.by),
+        (
+            "tensors",
+            f"{len(verdict.rows)} compared, {equal} equal to the last bit, {len(verdict.wrong)} beyond the bound",
+        ),
+    ]
+    if equal < len(verdict.rows):
+        worst = verdict.worst
+        text = f"{worst.relative:.2g} of the largest element, in {worst.tensor}; {_bound(worst.bound)}"
+        rows.append(("largest error", text))
+    rows += [(f"SQNR of {name}", f"{value:.1f} dB") for name, value in verdict.sqnr_dB.items()]
+    rows += [
+        ("off", f"{row.tensor}: {row.relative:.2g}; {_bound(row.bound)}") for row in verdict.wrong[:WORST]
+    ]
+    rows.append(("verdict", "holds" if verdict.holds else "does not hold"))
+    show(text_table(["check", ""], rows, width()))
+
+
+def _bound(bound: float) -> str:
+    return f"at most {bound:g}" if bound else "must be equal"
+
+
+def _print_files(out: Path | None, save_mapping: Path | None) -> None:
+    if out is not None or save_mapping is not None:
+        click.echo()
+    if out is not None:
+        click.echo(f"Report: {out / 'report.html'}")
+    if save_mapping is not None:
+        click.echo(f"Mapping: {save_mapping}")

@@ -1,0 +1,131 @@
+"""``accelsim validate``: run the checks against hardware models, other simulators and published figures."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import check_file_target, example, progress, show, width
+from accelsim.errors import Problem, UsageError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from accelsim.validate.base import Check
+
+TABLE = "rtl-machine"
+"""The check that also takes rows from a file."""
+
+
+@click.command(epilog=example(
+    "accelsim validate",
+    "accelsim validate scalesim tpu-v1 --details",
+    "accelsim validate rtl-machine --csv runs.csv --out results.csv",
+))  # fmt: skip
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--csv", "table", type=click.Path(path_type=Path), help="Rows for rtl-machine, as in its golden file."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Where the results of --csv go.")
+@click.option("--details", is_flag=True, help="What was compared, and the first rows that differ.")
+@click.option("--list", "only_list", is_flag=True, help="List the checks without running them.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def validate(
+    names: tuple[str, ...],
+    table: Path | None,
+    out: Path | None,
+    details: bool,
+    only_list: bool,
+    as_json: bool,
+) -> None:
+    """Run the checks NAME (all of them when none is named); exit code 1 when one fails.
+
+    A check passes when every row that it compares agrees, exactly or within the bound that it states.
+    """
+    if table is not None or out is not None:
+        outcomes = _table(names, table, out)
+    else:
+        checks = _checks()
+        unknown = [name for name in names if name not in checks]
+        if unknown:
+            expected = "one of " + ", ".join(checks)
+            raise UsageError(
+                Problem(f"no check {name!r}", "", expected, nearest(name, checks)) for name in unknown
+            )
+        if only_list:
+            click.echo("\n".join(checks))
+            return
+        outcomes = _run(names or tuple(checks), checks)
+    _print(outcomes, details, as_json)
+    if any(outcome.equal < outcome.rows for outcome in outcomes):
+        raise click.exceptions.Exit(1)
+
+
+def _checks() -> dict[str, Any]:
+    """Every check, found by importing the modules of the package."""
+    from accelsim import validate as package
+    from accelsim.validate.base import CHECKS
+
+    for module in sorted(module.name for module in iter_modules(package.__path__)):
+        import_module(f"{package.__name__}.{module}")
+    return dict(sorted(CHECKS.items()))
+
+
+def _run(names: Sequence[str], checks: dict[str, Any]) -> list[Check]:
+    outcomes = []
+    with progress(len(names)) as stage:
+        for name in dict.fromkeys(names):
+            stage(name)
+            outcomes.append(checks[name]())
+    return outcomes
+
+
+def _table(names: tuple[str, ...], table: Path | None, out: Path | None) -> list[Check]:
+    """The rows of a file through the machine, written to another."""
+    if names != (TABLE,) or table is None or out is None:
+        raise UsageError(Problem("--csv and --out", expected=f"both, and the one check {TABLE}"))
+    from accelsim.validate import rtl_table
+
+    check_file_target(out)
+    lines = rtl_table.read(table)
+    with progress(len(lines)) as stage:
+        found = rtl_table.simulate_lines(lines, lambda: stage(TABLE))
+    rtl_table.write(out, lines, found)
+    outcome = rtl_table.compare(lines, found)
+    click.echo(f"{len(lines):,} rows: {out}", err=True)
+    return [outcome] if outcome is not None else []
+
+
+def _print(outcomes: Sequence[Check], details: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([_facts(outcome) for outcome in outcomes], indent=2))
+        return
+    from accelsim.report.table import text_table
+    from accelsim.report.text import percent
+
+    if outcomes:
+        headers = ["check", "rows", "equal", "verdict", "median error", "90th percentile", "largest"]
+        rows = [
+            (each.name, f"{each.rows:,}", f"{each.equal:,}", "passes" if each.equal == each.rows else "fails",
+             *(percent(value) if each.errors.size else "-" for value in (each.median, each.p90, each.max)))
+            for each in outcomes
+        ]  # fmt: skip
+        show(text_table(headers, rows, width()))
+    for each in outcomes:
+        if details or each.equal < each.rows:
+            click.echo(f"\n{each.name}: {each.what}")
+            for line in each.details:
+                click.echo(f"  {line}")
+
+
+def _facts(outcome: Check) -> dict[str, Any]:
+    return {
+        "name": outcome.name, "what": outcome.what, "rows": outcome.rows, "equal": outcome.equal,
+        "passes": outcome.equal == outcome.rows, "median_error": outcome.median, "p90_error": outcome.p90,
+        "largest_error": outcome.max, "details": outcome.details,
+    }  # fmt: skip

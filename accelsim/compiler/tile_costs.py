@@ -1,0 +1,68 @@
+"""Work and ledger entries of the tiles of one matrix step. Tiles of one shape cost the same, so each is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from accelsim.compiler.actions import nbytes, product_actions
+from accelsim.compiler.program import Action, Cycles, Folds, Tile
+from accelsim.compiler.roles import Roles
+from accelsim.compiler.tiles import folds
+from accelsim.compiler.timing import cycles_per_row, vector_clocks
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.ops.base import Gemm
+
+Actions = tuple[Action, ...]
+
+
+@dataclass
+class TileCosts:
+    """Costs of one step; ``b_on_chip``: the stationary operand is read from the buffer of the activations."""
+
+    roles: Roles
+    dtype: str
+    node: Node
+    gemm: Gemm
+    tensors: dict[str, Tensor]
+    b_on_chip: bool
+    _products: dict[tuple[int, int, int, int, bool], tuple[Folds, Actions]] = field(default_factory=dict)
+    _epilogues: dict[tuple[int, int, tuple[str, ...]], tuple[Cycles, Actions]] = field(default_factory=dict)
+
+    def product(self, tile: Tile, first: bool) -> tuple[Folds, Actions]:
+        """Array work and entries of a MatMul; ``first``: it writes the sums, later ones add to them."""
+        key = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0, first)
+        if key not in self._products:
+            self._products[key] = self._product(tile, key)
+        return self._products[key]
+
+    def _product(self, tile: Tile, key: tuple[int, int, int, int, bool]) -> tuple[Folds, Actions]:
+        roles, gemm, tensors = self.roles, self.gemm, self.tensors
+        a_type, b_type = tensors[gemm.a].dtype, tensors[gemm.b].dtype
+        streamed = b_type if roles.matrix.dataflow == "is" else a_type
+        groups, tm, tn, tk, first = key
+        work = folds(roles.matrix, groups, tm, tn, tk, cycles_per_row(roles, self.dtype, streamed))
+        names = (gemm.a, gemm.b, self.node.writes[0])
+        b_from = roles.activations if self.b_on_chip else roles.weights
+        return work, tuple(product_actions(roles, self.dtype, tile, first, names, (a_type, b_type), b_from))
+
+    def epilogue(self, sums: int, out_B: int, sides: Sequence[str]) -> tuple[Cycles, Actions]:
+        """Clocks and entries of a Vector command on so many sums that gives ``out_B`` bytes and reads ``sides``."""
+        key = (sums, out_B, tuple(sides))
+        if key not in self._epilogues:
+            self._epilogues[key] = self._epilogue(*key)
+        return self._epilogues[key]
+
+    def _epilogue(self, sums: int, out_B: int, sides: tuple[str, ...]) -> tuple[Cycles, Actions]:
+        roles, out = self.roles, self.node.writes[0]
+        sums_B = nbytes(roles.matrix.formats[self.dtype].accumulate, sums)
+        functions = [(part.op, sums) for part in self.node.epilogue]
+        clocks = vector_clocks(roles.chip, functions, sums_B, out_B, roles.sums, roles.activations)
+        buffer = roles.engine(roles.activations)
+        entries = [
+            Action(roles.engine(roles.sums), "read", out, sums_B),
+            Action(buffer, "write", out, out_B),
+            *(Action(buffer, "read", name, nbytes(self.tensors[name].dtype, sums)) for name in sides),
+            Action(roles.engine("vector"), "op.fp32", "", sums * len(functions)),
+        ]
+        return Cycles(clocks), tuple(entry for entry in entries if entry.count)
