@@ -66,14 +66,20 @@ def _many(table: Path, out: Path) -> None:
     click.echo(f"{len(rows):,} rows: {out}")
 
 
+def _figures(sizes: tuple[int, ...], setup: dict[str, Any]) -> dict[str, Any]:
+    from accelsim.array.sweep import one
+
+    M, N, K = sizes
+    return one(
+        setup["rows"], setup["cols"], setup["dataflow"], setup["schedule"], M, N, K, setup["shadow_load"]
+    )
+
+
 def _one(sizes: tuple[int, ...], setup: dict[str, Any], as_json: bool) -> None:
-    from accelsim.array import sweep
     from accelsim.report.table import text_table
 
     M, N, K = sizes
-    result = sweep.one(
-        setup["rows"], setup["cols"], setup["dataflow"], setup["schedule"], M, N, K, setup["shadow_load"]
-    )
+    result = _figures(sizes, setup)
     if as_json:
         click.echo(json.dumps(result, indent=2))
         return
@@ -81,8 +87,8 @@ def _one(sizes: tuple[int, ...], setup: dict[str, Any], as_json: bool) -> None:
         (_words(name), f"{value:,.2f}" if isinstance(value, float) else f"{value:,}")
         for name, value in result.items()
     ]
-    click.echo(f"Y[{M},{N}] = A[{M},{K}] x B[{K},{N}] on {setup['rows']} x {setup['cols']} PEs, "
-               f"{setup['dataflow']}, {setup['schedule']}")  # fmt: skip
+    array = f"{setup['rows']} x {setup['cols']} PEs, {setup['dataflow']}, {setup['schedule']}"
+    click.echo(f"Y[{M},{N}] = A[{M},{K}] x B[{K},{N}] on {array}")
     show(text_table(["figure", "value"], rows, width()))
 
 

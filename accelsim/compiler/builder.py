@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from accelsim.compiler.memory import Space
-from accelsim.compiler.program import Action, Command, CommandKind, Effect, Phase, Region, Use, Wait
+from accelsim.compiler.program import Action, Command, CommandKind, Effect, Phase, Region, Transfer, Use, Wait
 
 SEQUENTIAL = frozenset({"matrix", "vector", "host"})
 
@@ -19,7 +19,8 @@ SEQUENTIAL = frozenset({"matrix", "vector", "host"})
 class _History:
     version: int = 0
     writer: int | None = None
-    readers: dict[str, tuple[int, Phase]] = field(default_factory=dict)
+    readers: dict[tuple[str, str], tuple[int, Phase]] = field(default_factory=dict)
+    """(engine, what is in order there) -> the last reader and when it has read."""
 
 
 class Builder:
@@ -42,10 +43,22 @@ class Builder:
             return None
         region = Region(len(self.regions), memory, name, offset, size_B)
         if space is not None:
-            region = replace(region, overlaps=space.add(region))
+            region = replace(region, overlaps=self._used(region, space.add(region)))
         self.regions.append(region)
         self._history.append(_History())
         return region.id
+
+    def _used(self, region: Region, overlaps: tuple[int, ...]) -> tuple[int, ...]:
+        """Older regions of the same bytes; behind those that were never written, the ones that they replaced."""
+        found = dict.fromkeys(overlaps)
+        for past in overlaps:
+            if not self._history[past].version:
+                found |= dict.fromkeys(other for other in self.regions[past].overlaps if self._share(region, other))
+        return tuple(found)
+
+    def _share(self, region: Region, other: int) -> bool:
+        past = self.regions[other]
+        return past.offset < region.offset + region.size_B and region.offset < past.offset + past.size_B
 
     def use(self, region: int, role: str) -> Use:
         """The current version of a region, to read."""
@@ -71,7 +84,8 @@ class Builder:
                 self._history[region].writer = ident
         for use in uses:
             phase: Phase = use.role if kind == "MatMul" and use.role in ("w", "a") else "done"  # type: ignore[assignment]
-            self._history[use.region].readers[engine] = (ident, phase)
+            order = work.memory if isinstance(work, Transfer) else phase  # transfers of one port end in order
+            self._history[use.region].readers[engine, order] = (ident, phase)
         self.commands.append(
             Command(ident, kind, engine, op, label, work, effect,  # type: ignore[arg-type]
                     tuple(waits),
@@ -89,7 +103,7 @@ class Builder:
         why = "acc" if kind == "MatMul" else "empty"
         for past in (region, *self.regions[region].overlaps):
             history = self._history[past]
-            for reader_engine, (reader, phase) in history.readers.items():
+            for (reader_engine, _), (reader, phase) in history.readers.items():
                 if not self._ordered(engine, reader_engine):
                     waits[Wait(reader, phase, why)] = None
             writer = None if history.readers else history.writer

@@ -73,6 +73,7 @@ class Candidates:
     a_resident: bool
     a_whole_k: bool
     y_resident: bool
+    a_slots: int
     tg: Ints
     tm: Ints
     tn: Ints
@@ -89,7 +90,7 @@ class Candidates:
         """One row as a mapping."""
         return Mapping(
             self.order, int(self.tm[index]), int(self.tn[index]), int(self.tk[index]), int(self.tg[index]),
-            a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident,
+            a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident, a_slots=self.a_slots,
         )  # fmt: skip
 
 
@@ -219,6 +220,9 @@ class Estimator:
         vector_all, vector_last = self._vector(shape, c)
         stores, out_last = self._outbound(shape, c, homes, loads)
         tail = vector_last + out_last
+        if not c.a_resident and c.a_slots == 1:  # nothing streams while the next activation tile arrives
+            all_a, first_a = self._streamed_a(shape, c)
+            array = array + self._clocks(homes.a, all_a - first_a)
         busiest = np.maximum(array - alone, vector_all)
         paths = {
             "compute": ready + shift + array + tail,
@@ -243,7 +247,7 @@ class Estimator:
         gemm, none = shape.gemm, np.zeros(len(c))
         loads: Traffic = defaultdict(lambda: none)
         first: Traffic = defaultdict(lambda: none)
-        a_passes, b_passes = fetches(gemm, c)
+        b_passes = fetches(gemm, c)[1]
 
         def arrive(memory: str, all_B: Any, first_B: Any) -> None:
             loads[memory] = loads[memory] + all_B
@@ -257,8 +261,15 @@ class Estimator:
         if c.a_resident and homes.a_to_load:
             arrive(homes.a, whole_a(gemm) * shape.a_B, whole_a(gemm) * shape.a_B)
         elif not c.a_resident:
-            arrive(homes.a, a_passes * a_words(gemm, c)[0] * shape.a_B, self._first_a(gemm, c) * shape.a_B)
+            arrive(homes.a, *self._streamed_a(shape, c))
         return loads, first
+
+    def _streamed_a(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats]:
+        """Bytes of all streamed activation tiles, each as often as it comes, and of the first."""
+        passes = fetches(shape.gemm, c)[0]
+        all_B: Floats = passes * a_words(shape.gemm, c)[0] * shape.a_B
+        first_B: Floats = self._first_a(shape.gemm, c) * shape.a_B
+        return all_B, first_B
 
     def _outbound(self, shape: Shape, c: Candidates, homes: Homes, loads: Traffic) -> tuple[Traffic, Floats]:
         """Bytes that leave to each memory, and clocks until the last result tile is out; adds streamed side operands
@@ -279,8 +290,9 @@ class Estimator:
         if gemm.conv is None:
             return c.tg * np.minimum(c.tm, gemm.M) * tile_k
         conv = gemm.conv
-        first = np.array([slabs(conv, gemm.M, int(tm))[2] for tm in c.tm], np.int64)
-        return c.tg * first * (-(-tile_k // (conv.kernel[0] * conv.kernel[1])))
+        pixels = np.array([slabs(conv, gemm.M, int(tm))[2] for tm in c.tm], np.int64)
+        words: Ints = c.tg * pixels * (-(-tile_k // (conv.kernel[0] * conv.kernel[1])))
+        return words
 
     def _last_tile(self, gemm: Gemm, c: Candidates) -> Ints:
         m = gemm.M - (count(gemm.M, c.tm) - 1) * c.tm

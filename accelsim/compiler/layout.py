@@ -12,7 +12,6 @@ from accelsim.compiler.roles import Roles, slot_B
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Graph, Tensor
 
-
 STAGING = "dma"
 """Buffer of the DMA engines, through which a tensor passes on its way from one memory to another."""
 

@@ -178,8 +178,15 @@ class _Search:
             if option.a_resident
             else [False, True]
         )
-        for order, a_whole_k in product(orders, slabs):
-            yield Candidates(order, option.a_resident, bool(a_whole_k), option.y_resident, *grids)
+        for order, a_whole_k, slots in product(orders, slabs, self._a_slots(option)):
+            yield Candidates(order, option.a_resident, bool(a_whole_k), option.y_resident, slots, *grids)
+
+    def _a_slots(self, option: _Option) -> list[int]:
+        """Tiles of streamed activations in flight: two overlap loading and computing, one leaves room for larger tiles."""
+        fixed = self._roles.buffer(self._roles.activations).slots
+        if "a_slots" in self._pinned:
+            return [int(self._pinned["a_slots"])]
+        return [2] if option.a_resident else [fixed] if fixed is not None else [2, 1]
 
     def _image_rows(self, conv_slab: bool) -> int:
         """What tm must be a multiple of: a whole image behind a fused pooling, whole rows of a streamed convolution."""
@@ -202,7 +209,7 @@ class _Search:
             fits &= (
                 self._check(roles.activations, a_B, self._slot_limit(roles.activations), c) if fixed else True
             )
-            activations += 0 if fixed else 2 * a_B
+            activations += 0 if fixed else c.a_slots * a_B
         activations += (2 * sums * shape.sides * shape.side_B).astype(np.int64)
         if not c.y_resident and roles.matrix.epilogue:
             activations += (2 * sums * shape.y_B).astype(np.int64)
@@ -267,7 +274,7 @@ class _Search:
         best = int(min(near, key=lambda i: (bounds.offchip_B[i], tiles[i], score[i])))
         slots: dict[str, Any] = {"y_slots": int(y_slots[best]), "b_resident": not self._b_streamed}
         slots |= {
-            name: self._pinned[name] for name in ("a_slots", "w_slots", "reuse") if name in self._pinned
+            name: self._pinned[name] for name in ("w_slots", "reuse") if name in self._pinned
         }
         mapping = replace(c.mapping(best), **slots)
         return _Scored(

@@ -93,7 +93,8 @@ def channel_visits(conv: Conv, tk: Ints) -> Ints:
     """Channels that all tiles of ``tk`` along K touch together: all, and again each whose K is cut."""
     kernel = conv.kernel[0] * conv.kernel[1]
     cuts = -(-conv.channels * kernel // tk) - 1
-    return conv.channels + cuts - cuts // (kernel // np.gcd(tk, kernel))
+    visits: Ints = conv.channels + cuts - cuts // (kernel // np.gcd(tk, kernel))
+    return visits
 
 
 @lru_cache(maxsize=4096)

@@ -33,7 +33,8 @@ class Clock:
 def transfer_fs(nbytes: int, beat_B: int, bytes_per_second: float) -> int:
     """Time that a port needs for so many bytes, in whole beats, rounded up to a femtosecond."""
     num, den = _beat_fs(beat_B, bytes_per_second)
-    return -(-(-(-nbytes // beat_B)) * num // den)
+    beats = -(-nbytes // beat_B)
+    return -(-beats * num // den)
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import simpy
 
-from accelsim.compiler.program import Command, Use
+from accelsim.compiler.program import Command
 from accelsim.machine.clock import Clock
 from accelsim.machine.contents import Contents
 from accelsim.machine.milestones import Milestones
@@ -46,6 +46,7 @@ class Context:
     slices: list[Slice] = field(default_factory=list)
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
     folds: list[FoldRecord] = field(default_factory=list)
+    step_stalls: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
 
     @property
     def now_fs(self) -> int:

@@ -43,7 +43,7 @@ def transfers(
         log.wait(clock.at(edge - 1), served.accepted, "port")
         log.busy.append((served.accepted, served.end))
         issued = clock.edge(served.accepted)
-        context.begin(command, served.data)
+        context.contents.begin(command, served.accepted)
         context.complete(command, served.accepted, served.data, served.end, served.data)
 
 
@@ -77,5 +77,5 @@ def host(context: Context, engine: str, queue: Sequence[Command]) -> Process:
 
 def _run_alone(context: Context, command: Command, start_fs: int, first_fs: int, end_fs: int) -> None:
     context.logs[command.engine].busy.append((start_fs, end_fs))
-    context.begin(command, first_fs)
+    context.contents.begin(command, first_fs)
     context.complete(command, start_fs, start_fs, end_fs, first_fs)

@@ -8,13 +8,14 @@ command nothing else can happen, so its later folds follow from the first in clo
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import simpy
 
 from accelsim.array.timing import FoldTiming, fold_timing
-from accelsim.compiler.program import Command, Folds, Wait
+from accelsim.compiler.program import Command, Folds
 from accelsim.machine.clock import Clock
 from accelsim.machine.context import Context
 from accelsim.machine.run import FoldRecord
@@ -22,11 +23,35 @@ from accelsim.machine.sram import acquire
 from accelsim.spec.models import MatrixUnit
 
 Process = Generator[simpy.Event, Any, None]
+T = TypeVar("T")
 
 
 class _Loaded(NamedTuple):
     first: int  # first edge of the first weight load of the command
     ready: int  # first edge at which the weight token was there, 0 without one
+
+
+class Handoff(Generic[T]):
+    """Values that one process gives to the other, in order; taking one that is there already costs no event."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self._env = env
+        self._values: deque[T] = deque()
+        self._waiter: simpy.Event | None = None
+
+    def give(self, value: T) -> None:
+        """Hand a value over."""
+        self._values.append(value)
+        if self._waiter is not None:
+            self._waiter.succeed()
+            self._waiter = None
+
+    def take(self) -> Generator[simpy.Event, Any, T]:
+        """The next value, waited for if need be."""
+        if not self._values:
+            self._waiter = self._env.event()
+            yield self._waiter
+        return self._values.popleft()
 
 
 class MatrixEngine:
@@ -43,8 +68,8 @@ class MatrixEngine:
             queue,
         )
         self._timings: dict[tuple[int, int], FoldTiming[int]] = {}
-        self._loaded = [context.env.event() for _ in queue]
-        self._streamed = [context.env.event() for _ in queue]
+        self._loaded: Handoff[_Loaded] = Handoff(context.env)
+        self._streamed: Handoff[int] = Handoff(context.env)
 
     def start(self) -> None:
         """Start both processes."""
@@ -61,19 +86,19 @@ class MatrixEngine:
             )  # fmt: skip
         return self._timings[key]
 
-    def _edge_when(self, waits: Sequence[Wait]) -> Generator[simpy.Event, Any, int]:
-        available, _ = yield from self._context.milestones.available(waits)
-        return self._clock.edge(available)
+    def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, Any, int]:
+        available, _ = yield from self._context.milestones.available(command.waits, why)
+        return self._clock.edge(available) if available else 0
 
     def _loader(self) -> Process:
         """Start of the first weight load of each command; the loads of its other folds are the streamer's."""
         earliest = 1
         for index, command in enumerate(self._queue):
-            ready = yield from self._edge_when([wait for wait in command.waits if wait.why == "w"])
+            ready = yield from self._edge_when(command, "w")
             if index:
-                earliest = yield self._streamed[index - 1]
+                earliest = yield from self._streamed.take()
             first = max(earliest, ready)
-            self._loaded[index].succeed(_Loaded(first, ready))
+            self._loaded.give(_Loaded(first, ready))
             work = cast(Folds, command.work)
             timing = self._timing(work)
             if work.n == 1 and timing.load:
@@ -81,21 +106,20 @@ class MatrixEngine:
 
     def _streamer(self) -> Process:
         free = earliest = 1
-        for index, command in enumerate(self._queue):
-            loaded: _Loaded = yield self._loaded[index]
-            work = cast(Folds, command.work)
-            timing = self._timing(work)
-            ready = {"w": loaded.ready}
-            for why in ("a", "acc"):
-                ready[why] = yield from self._edge_when([wait for wait in command.waits if wait.why == why])
-            first = max(earliest, loaded.first + timing.load, *ready.values())
+        for command in self._queue:
+            loaded = yield from self._loaded.take()
+            timing = self._timing(cast(Folds, command.work))
+            a = yield from self._edge_when(command, "a")
+            acc = yield from self._edge_when(command, "acc")
+            ready = {"w": loaded.ready, "a": a, "acc": acc}
+            first = max(earliest, loaded.first + timing.load, loaded.ready, a, acc)
             ready["port"] = yield from self._port(command, timing, first)
             first = max(first, ready["port"])
             record = self._record(command, timing, free, loaded, first, ready)
-            free = first + (record.folds - 1) * record.step + record.rows
             last = first + (record.folds - 1) * record.step
+            free = last + record.rows
             earliest = last + timing.interval
-            self._streamed[index].succeed(last + timing.reload)
+            self._streamed.give(last + timing.reload)
             self._finish(command, record, last)
 
     def _port(
@@ -147,20 +171,27 @@ class MatrixEngine:
         context.complete(
             command, at(max(record.free, record.load_first) - 1), at(record.stream_first - 1), at(record.done)
         )
-        self._log(record, last)
+        self._log(command, record, last)
 
     def _release_weights(self, command: Command, first: int, last: int) -> None:
         self._context.milestones.publish(command.id, "w", self._clock.at(last))
         self._context.check_reads(command, "w", self._clock.at(first), self._clock.at(last))
 
-    def _log(self, record: FoldRecord, last: int) -> None:
+    def _log(self, command: Command, record: FoldRecord, last: int) -> None:
+        """Busy and waiting time of the engine; per step 'active', and why the array waited."""
         log, at = self._context.logs[self._engine], self._clock.at
+        mine = self._context.step_stalls[command.op]
         for start, end, why in gaps(record):
-            log.wait(at(start - 1), at(end - 1), why)
+            from_fs, to_fs = at(start - 1), at(end - 1)
+            log.wait(from_fs, to_fs, why)
+            mine[why] += to_fs - from_fs
         log.busy.append((at(record.stream_first - 1), at(last + record.rows - 1)))
-        log.within["shift" if record.load else "array"] += at(
-            (record.folds - 1) * (record.step - record.rows)
-        )
+        mine["active"] += at(record.folds * record.rows)
+        inner = at((record.folds - 1) * (record.step - record.rows))
+        if inner:
+            why = "shift" if record.load else "array"
+            log.within[why] += inner
+            mine[why] += inner
 
 
 def gaps(record: FoldRecord) -> list[tuple[int, int, str]]:

@@ -36,14 +36,16 @@ class Milestones:
         """The time, if it is known yet."""
         return self._times.get((command, phase))
 
-    def available(self, waits: Iterable[Wait]) -> Waiting:
-        """Wait until all release times are known.
+    def available(self, waits: Iterable[Wait], why: str = "") -> Waiting:
+        """Wait until all release times are known (with ``why``: only of those that wait for this).
 
         Returns the time (fs) from which on all can be acquired (0 when there is nothing to wait for) and what was
         missing last.
         """
-        latest, why = 0, ""
+        latest, missing = 0, ""
         for wait in waits:
+            if why and wait.why != why:
+                continue
             key = (wait.command, wait.phase)
             if key not in self._times:
                 waiter = self._waiters.get(key)
@@ -52,5 +54,5 @@ class Milestones:
                 yield waiter
             released = self._times[key] + self._delay_fs
             if released > latest:
-                latest, why = released, wait.why
-        return latest, why
+                latest, missing = released, wait.why
+        return latest, missing

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from accelsim.compiler.program import Program
+from accelsim.machine.lifetimes import occupancy
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array
 
@@ -92,18 +94,20 @@ class Run:
     tensors: dict[str, Array] = field(
         default_factory=dict
     )  # every materialised tensor, when asked to keep them
-    occupancy: dict[str, list[tuple[int, int]]] = field(
-        default_factory=dict
-    )  # buffer -> (time fs, bytes in use)
     folds: list[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
+
+    @cached_property
+    def occupancy(self) -> dict[str, list[tuple[int, int]]]:
+        """Per buffer, (time fs, bytes in use) at each change."""
+        return occupancy(self)
 
     @property
     def seconds(self) -> float:
         """Latency of the run, s."""
         return self.time_fs * 1e-15
 
-    def check(self) -> None:
+    def check(self, thorough: bool = False) -> None:
         """Assert the laws that every run obeys. Raises ``check.LawError`` with the numbers (never the user's fault)."""
         from accelsim.machine.check import check
 
-        check(self)
+        check(self, thorough)

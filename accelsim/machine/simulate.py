@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import simpy
 
 from accelsim.compiler.program import Command, Program
 from accelsim.errors import UsageError
-from accelsim.machine.accounting import engine_times, ledger, occupancy, step_spans, step_stalls
+from accelsim.machine.accounting import engine_times, ledger, step_spans
 from accelsim.machine.clock import FS_PER_S, Clock
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context
@@ -113,6 +112,6 @@ def _gather(
     return Run(
         chip=chip, program=program, values=values, time_fs=time_fs, slices=slices, ledger=ledger(program),
         engines=engine_times(context.logs, program, time_fs), step_spans=step_spans(slices, len(program.steps)),
-        step_stalls=step_stalls(context, program, chip), outputs=effects.outputs(), tensors=effects.kept(),
-        occupancy=occupancy(program, slices, context.milestones), folds=context.folds, feeds=dict(feeds or {}),
+        step_stalls=[dict(context.step_stalls[op]) for op in range(len(program.steps))], outputs=effects.outputs(),
+        tensors=effects.kept(), folds=context.folds, feeds=dict(feeds or {}),
     )  # fmt: skip

@@ -331,3 +331,19 @@ def larger(chip: Chip, factor: int = 2) -> Chip:
     for name, buffer in chip.buffers.items():
         chip = changed(chip, f"buffers.{name}", capacity=factor * buffer.capacity)
     return chip
+
+
+def small_chip() -> st.SearchStrategy[Chip]:
+    """A random chip on which every small graph fits."""
+    return chips(tight=False)
+
+
+def scaled_energy(chip: Chip, factor: float) -> Chip:
+    """The chip with the energy of everything inside it multiplied."""
+    table = chip.energy
+    update = {
+        "mac": {name: factor * energy for name, energy in table.mac.items()},
+        "vector": {name: factor * energy for name, energy in table.vector.items()},
+        "register": factor * table.register,
+    }
+    return chip.model_copy(update={"energy": table.model_copy(update=update)})

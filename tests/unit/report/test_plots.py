@@ -78,7 +78,7 @@ def test_everything_has_a_look_of_its_own() -> None:
 
 
 def test_a_run_without_matrix_work_or_buffers_still_has_all_plots() -> None:
-    bare = replace(SMALL, ledger=[row for row in SMALL.ledger if row.component == "vector"], occupancy={})
+    bare = replace(SMALL, ledger=[row for row in SMALL.ledger if row.component == "vector"])
     for name in PLOTS:
         draw(name, bare).draw_without_rendering()
     assert layer_plots.access_note(bare) == ""

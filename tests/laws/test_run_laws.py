@@ -1,0 +1,129 @@
+"""Laws of every run: parts equal the total, values do not change time, tiling does not change values.
+
+``simulate`` itself asserts the cheap laws of ``machine.check`` on each of these runs.
+"""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from law_cases import Case, cases, changed, compiled, graphs, matrix_graphs, scaled_energy, small_chip
+
+from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
+from accelsim.formats.reference import integer_reference
+from accelsim.machine.check import LAWS, check
+from accelsim.workload import execute
+from accelsim.workload.graph import Array
+from accelsim.workload.ops import base
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FLOAT_TOLERANCE = 1e-5
+"""Relative to the largest element of a tensor: float sums depend on the order of accumulation."""
+
+
+def kernel(node: Any, values: list[Array | None]) -> list[Array]:
+    return base.get(node.op).kernel(node, values)
+
+
+def assert_same(name: str, ours: Array, theirs: Array) -> None:
+    assert ours.shape == theirs.shape and ours.dtype == theirs.dtype, name
+    if ours.dtype.kind in "iub":
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    else:
+        scale = float(np.max(np.abs(theirs), initial=0.0)) or 1.0
+        np.testing.assert_allclose(ours / scale, theirs / scale, rtol=0, atol=FLOAT_TOLERANCE, err_msg=name)
+
+
+@settings(QUICK, max_examples=200)
+@given(cases())
+def test_values_do_not_depend_on_the_tiling(case: Case) -> None:
+    """Tile by tile = whole ops = plain execution; int8 to the last bit, also against the plain integer reference."""
+    graph = case.program.graph
+    whole = execute.run(graph, case.feeds, keep=True)
+    exact, fast = case.run("exact", keep=True), case.run("fast", keep=True)
+    for name, values in exact.tensors.items():
+        assert_same(name, values, whole[name])
+    for name, values in fast.tensors.items():
+        np.testing.assert_array_equal(values, whole[name], err_msg=name)
+    assert list(exact.outputs) == list(fast.outputs) == graph.outputs
+    if case.program.dtype == "int8":
+        plain = integer_reference(graph, case.feeds, kernel)
+        for name, values in exact.tensors.items():
+            np.testing.assert_array_equal(values, plain[name], err_msg=name)
+
+
+@QUICK
+@given(cases())
+def test_the_value_policies_give_the_same_timeline_and_ledger(case: Case) -> None:
+    exact, fast, off = (case.run(values) for values in ("exact", "fast", "off"))
+    for other in (fast, off):
+        assert other.slices == exact.slices
+        assert other.ledger == exact.ledger
+        assert other.engines == exact.engines
+        assert other.folds == exact.folds
+        assert other.time_fs == exact.time_fs
+
+
+@QUICK
+@given(cases())
+def test_parts_equal_the_total(case: Case) -> None:
+    """Energy by component = by op = by tensor = by category, and time by engine."""
+    run = case.run()
+    rows = energy_table(run)
+    total = total_J(rows)
+    assert total > 0 and all(row.energy_J >= 0 for row in rows)
+    for parts in (by_component(rows), by_op(rows), by_tensor(rows), by_category(run.chip, rows)):
+        assert fsum(parts.values()) == pytest.approx(total, rel=1e-12)
+    for entry in run.engines:
+        assert entry.busy + sum(entry.stalled.values()) + entry.idle == run.time_fs
+        assert min(entry.busy, entry.idle, *entry.stalled.values(), 0) == 0
+
+
+@QUICK
+@given(graphs(), st.data())
+def test_same_input_same_bytes(graph: Any, data: st.DataObject) -> None:
+    """Compiled twice and run twice: the same program, timeline, ledger and values, to the last byte."""
+    chip = data.draw(small_chip())
+    one, two = (compiled(graph.copy(), chip) for _ in range(2))
+    assert one.program.commands == two.program.commands
+    assert one.program.regions == two.program.regions
+    assert [step.mapping for step in one.program.steps] == [step.mapping for step in two.program.steps]
+    first, second = one.run("exact"), two.run("exact")
+    assert repr((first.slices, first.ledger, first.engines, first.step_stalls, first.occupancy)) == repr(
+        (second.slices, second.ledger, second.engines, second.step_stalls, second.occupancy)
+    )
+    assert {k: v.tobytes() for k, v in first.outputs.items()} == {k: v.tobytes() for k, v in second.outputs.items()}
+
+
+@settings(QUICK, max_examples=30)
+@given(matrix_graphs(), small_chip(), st.floats(0.1, 10))
+def test_energy_tables_never_change_time(graph: Any, chip: Any, factor: float) -> None:
+    one, two = compiled(graph, chip).run(), compiled(graph, scaled_energy(chip, factor)).run()
+    assert one.slices == two.slices and one.ledger == two.ledger
+    dynamic = [sum(row.energy_J for row in energy_table(run) if row.component == "matrix") for run in (one, two)]
+    assert dynamic[1] == pytest.approx(factor * dynamic[0])
+
+
+@settings(QUICK, max_examples=20)
+@given(cases())
+def test_check_holds_again_on_a_finished_run(case: Case) -> None:
+    """``Run.check`` is the same check that ``simulate`` makes; it changes nothing."""
+    run = case.run()
+    before = repr((run.slices, run.ledger))
+    run.check()
+    check(run)
+    assert repr((run.slices, run.ledger)) == before
+    assert all(not list(law(run)) for law in LAWS)
+
+
+def test_a_chip_can_be_changed_field_by_field() -> None:
+    from law_cases import base_chip
+
+    chip = changed(base_chip("edu-4x4"), "memories.dram.memory", latency=0.0)
+    assert chip.memories["dram"].memory.latency == 0.0
+    assert base_chip("edu-4x4").memories["dram"].memory.latency > 0

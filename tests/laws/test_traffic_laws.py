@@ -1,0 +1,173 @@
+"""Laws of work and traffic: MACs, distinct bytes, peak rates and the roofline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from law_cases import Case, cases, changed, compiled, formats, graphs, products, small_chip
+
+from accelsim.account.spans import bandwidth_Bps, peak_mac_rate
+from accelsim.compiler.program import Transfer
+from accelsim.machine.clock import FS_PER_S
+from accelsim.machine.run import Run
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Graph
+
+QUICK = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+WHOLE = {"tm": 10**6, "tn": 10**6, "tk": 10**6, "tg": 10**6, "a_resident": True, "y_resident": True}
+"""One tile per product, everything on the chip."""
+
+
+def traffic(run: Run, action: str) -> Counter[str]:
+    """Tensor -> bytes between the attached memories and the chip."""
+    moved: Counter[str] = Counter()
+    for row in run.ledger:
+        if row.component in run.chip.memories and row.action == action:
+            moved[row.tensor] += row.count
+    return moved
+
+
+def on_chip(graph: Graph) -> list[bool]:
+    return [node.engine not in ("host", "alias") for node in graph.nodes]
+
+
+def roots(graph: Graph) -> dict[str, str]:
+    """Tensor -> the one whose bytes it shows."""
+    root = {name: name for name in graph.tensors}
+    for node in graph.nodes:
+        if node.engine == "alias":
+            root[node.writes[0]] = root[node.reads[0]]
+    return root
+
+
+def expected_traffic(graph: Graph) -> tuple[Counter[str], Counter[str], int]:
+    """Bytes read and written by tensor, and bytes of vector parameters, when everything fits on the chip.
+
+    Read once: what an engine of the chip reads and none of them made. Written once: what an engine of the chip made
+    and the host (or the user) wants.
+    """
+    root, tensors = roots(graph), graph.tensors
+    made = {root[name] for node, mine in zip(graph.nodes, on_chip(graph), strict=True) if mine for name in node.writes}
+    read: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+    parameters = 0
+    for node, mine in zip(graph.nodes, on_chip(graph), strict=True):
+        for name in node.reads:
+            tensor, own = tensors[name], name in node.inputs and node.engine == "matrix"
+            if mine and tensor.is_constant and own:
+                read[name] += tensor.nbytes
+            elif mine and tensor.is_constant:
+                parameters += tensor.nbytes
+            elif mine and root[name] not in made:
+                read[root[name]] = tensor.nbytes
+            elif node.engine == "host" and root[name] in made:
+                written[root[name]] = tensor.nbytes
+    written |= {root[name]: tensors[name].nbytes for name in graph.outputs if root[name] in made}
+    return read, written, parameters
+
+
+def roomy(chip: Chip) -> Chip:
+    for name in chip.buffers:
+        chip = changed(chip, f"buffers.{name}", capacity=1 << 24, slots=None)
+    return chip
+
+
+@QUICK
+@given(graphs(), small_chip(), st.data())
+def test_what_fits_moves_once(graph: Graph, chip: Chip, data: st.DataObject) -> None:
+    """Each constant and input that the chip works on is read once, each result that is wanted outside written once."""
+    dtype = data.draw(st.sampled_from(formats(chip)))
+    case = compiled(graph, roomy(chip), dtype, pinned=dict.fromkeys(products(graph), WHOLE))
+    run = case.run()
+    read, written, parameters = expected_traffic(case.program.graph)
+    found = traffic(run, "read")
+    own = found.pop("parameters", 0)
+    assert own == parameters
+    assert found == read
+    assert traffic(run, "write") == written
+
+
+@QUICK
+@given(cases())
+def test_traffic_is_at_least_the_distinct_bytes(case: Case) -> None:
+    """However it is tiled; of a convolution's input the rows between its windows may be left out."""
+    run, graph = case.run(), case.program.graph
+    read, written, _ = expected_traffic(graph)
+    found, stored = traffic(run, "read"), traffic(run, "write")
+    sliding = {node.inputs[0] for node in graph.nodes if node.op == "Conv"}
+    for name, nbytes in read.items():
+        assert found[name] >= nbytes or name in sliding, name
+    for name, nbytes in written.items():
+        assert stored[name] >= nbytes, name
+
+
+@QUICK
+@given(cases())
+def test_macs_are_those_of_the_products(case: Case) -> None:
+    """MACs by step in the ledger = groups x M x N x K of the product, whatever the array; nothing else multiplies."""
+    run = case.run()
+    counted: Counter[int] = Counter()
+    padding = 0
+    for row in run.ledger:
+        if row.action == "mac.padding":
+            padding += row.count
+        elif row.action.startswith("mac."):
+            counted[row.op] += row.count
+    assert counted == {i: step.gemm.macs for i, step in enumerate(run.program.steps) if step.gemm is not None}
+    unit = run.chip.matrix
+    assert unit is not None
+    streamed = sum(record.folds * record.rows for record in run.folds)
+    rate = unit.formats[run.program.dtype].cycles_per_row
+    assert (sum(counted.values()) + padding) * rate <= streamed * unit.rows * unit.cols * rate
+    assert sum(counted.values()) + padding == sum(
+        command.work.n * command.work.rows * unit.rows * unit.cols
+        for command in run.program.commands
+        if command.kind == "MatMul"
+    )
+
+
+@QUICK
+@given(cases())
+def test_no_run_beats_the_roofline(case: Case) -> None:
+    """time >= MACs / peak and >= bytes / bandwidth of each memory (and direction, where they are separate)."""
+    run = case.run()
+    seconds = Fraction(run.time_fs + 1, FS_PER_S)
+    for row in run.ledger:
+        if row.action.startswith("mac.") and row.action != "mac.padding":
+            assert seconds >= Fraction(row.count) / Fraction(peak_mac_rate(run.chip, row.action[4:])) * (1 - Fraction(1, 10**9))
+    moved = {name: [sum(traffic_of(run, name, way).values()) for way in ("read", "write")] for name in run.chip.memories}
+    for name, (inbound, outbound) in moved.items():
+        attached = run.chip.memories[name]
+        full = attached.link is not None and attached.link.duplex == "full"
+        needed = max(inbound, outbound) if full else inbound + outbound
+        assert seconds * Fraction(bandwidth_Bps(attached)) >= needed
+
+
+def traffic_of(run: Run, memory: str, action: str) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in run.ledger:
+        if row.component == memory and row.action == action:
+            found[row.tensor] += row.count
+    return found
+
+
+@QUICK
+@given(cases(), st.data())
+def test_bandwidth_stays_below_the_peak_over_any_interval(case: Case, data: st.DataObject) -> None:
+    """Bytes whose data beats lie within [a, b] are at most peak x (b - a), for any two times of the run."""
+    run = case.run()
+    times = sorted({time for piece in run.slices for time in (piece.data, piece.end)})
+    start = data.draw(st.sampled_from(times))
+    end = data.draw(st.sampled_from(times))
+    for name, attached in run.chip.memories.items():
+        for write in (False, True):
+            inside = 0
+            for piece in run.slices:
+                work = run.program.commands[piece.command].work
+                within = start <= piece.data and piece.end <= end
+                if isinstance(work, Transfer) and within and (work.memory, work.write) == (name, write):
+                    inside += work.nbytes
+            assert inside * FS_PER_S <= Fraction(bandwidth_Bps(attached)) * max(0, end - start)

@@ -1,0 +1,181 @@
+"""Fenced blocks of the documentation: found, run in order, and their outputs written again.
+
+What stands in the line before a fence says what a block is:
+
+* ``<!-- file: NAME -->``: the block is a file that the commands below it use.
+* ``<!-- not run -->``: commands that take too long or need what you do not have; they are only parsed.
+* ``<!-- exit N -->``: the commands end with exit code N.
+* ``<!-- output: COMMAND -->``: what the command prints, or with ``| 1-4, 9`` only those of its lines.
+* ``<!-- output: python -->``: what the Python block before it prints.
+
+``python tests/unit/docs/doc_blocks.py`` writes all outputs again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from accelsim.cli import main
+
+ROOT = Path(__file__).parents[3]
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
+COLUMNS = "100"
+GAP = "..."
+RUNNER = """
+import contextlib, io, json, sys
+outputs, scope = [], {"__name__": "__docs__"}
+for block in json.load(sys.stdin):
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        exec(compile(block, "<block>", "exec"), scope)
+    outputs.append(text.getvalue())
+print(json.dumps(outputs))
+"""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its lines, the marker before it, and where its lines stand (from 0)."""
+
+    language: str
+    marker: str
+    start: int
+    end: int
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """Lines that call accelsim, without comments."""
+        lines = self.text.replace("\\\n", " ").splitlines() if self.language == "bash" else []
+        return [line for line in lines if line.startswith("accelsim")]
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Every fenced block of a page."""
+    lines = text.splitlines()
+    opened: tuple[int, str] | None = None
+    for index, line in enumerate(lines):
+        if not line.startswith("```"):
+            continue
+        if opened is None:
+            opened = (index, line[3:].strip())
+            continue
+        start, language = opened
+        marker = re.fullmatch(r"<!-- (.*) -->", lines[start - 1]) if start else None
+        yield Block(
+            language, marker[1] if marker else "", start + 1, index, "\n".join(lines[start + 1 : index])
+        )
+        opened = None
+
+
+@dataclass
+class Page:
+    """A page whose blocks are run in a directory of their own."""
+
+    path: Path
+    folder: Path
+    printed: dict[str, str] = field(default_factory=dict)
+
+    def refreshed(self) -> str:
+        """The text of the page with every output as it is now. Runs everything."""
+        text = self.path.read_text(encoding="utf-8")
+        lines, found = text.splitlines(), list(blocks(text))
+        new = [self._meet(block) for block in found]
+        spoken = iter(_run_python([block.text for block in found if block.language == "python"], self.folder))
+        latest = ""
+        for index, block in enumerate(found):
+            if block.language == "python":
+                latest = next(spoken)
+            elif block.marker == "output: python":
+                new[index] = latest.rstrip("\n")
+        for block, replacement in reversed(list(zip(found, new, strict=True))):
+            if replacement is not None:
+                lines[block.start : block.end] = replacement.splitlines()
+        return "\n".join(lines) + "\n"
+
+    def _meet(self, block: Block) -> str | None:
+        kind, _, rest = block.marker.partition(": ")
+        if kind == "file":
+            (self.folder / rest).write_text(block.text + "\n", encoding="utf-8")
+        elif kind == "output" and rest != "python":
+            command, _, ranges = rest.partition(" | ")
+            return _chosen(self.run(command), ranges)
+        elif block.marker != "not run":
+            for command in block.commands:
+                self.run(command, int(block.marker.removeprefix("exit ")) if kind.startswith("exit") else 0)
+        return None
+
+    def run(self, command: str, code: int | None = None) -> str:
+        """What ``accelsim ...`` prints, run once per page; ``code``: the exit code that it must have."""
+        if command not in self.printed:
+            self.printed[command] = self._run(command, code)
+        return self.printed[command]
+
+    def _run(self, command: str, code: int | None) -> str:
+        words = arguments(command)
+        target = words.index(">") if ">" in words else len(words)
+        with chdir(self.folder):
+            result = CliRunner(env={"COLUMNS": COLUMNS}).invoke(main, words[:target])
+            crashed = result.exception is not None and not isinstance(result.exception, SystemExit)
+            if crashed or code not in (None, result.exit_code):
+                raise AssertionError(f"{self.path.name}: {command}\nexit code {result.exit_code}\n{result.output}")
+            if target < len(words):
+                Path(words[target + 1]).write_text(result.output, encoding="utf-8")
+        return result.output
+
+
+def arguments(command: str) -> list[str]:
+    """The words behind 'accelsim', without a comment."""
+    return shlex.split(command, comments=True)[1:]
+
+
+def _chosen(output: str, ranges: str) -> str:
+    """Lines of an output: '1-4, 9' counted from 1 ('-3-' are the last three); a gap is marked."""
+    lines = [line.rstrip() for line in output.rstrip("\n").splitlines()]
+    if not ranges:
+        return "\n".join(lines)
+    pieces = []
+    for text in ranges.split(","):
+        first, _, last = text.strip().rpartition("-") if "-" in text else (text, "", text)
+        pieces.append("\n".join(lines[int(first) - 1 if int(first) > 0 else int(first) : int(last) if last else None]))
+    return f"\n{GAP}\n".join(pieces)
+
+
+def _run_python(sources: list[str], folder: Path) -> list[str]:
+    """What each block prints; they share their names, and a process of their own."""
+    if not sources:
+        return []
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUNNER], cwd=folder, input=json.dumps(sources), text=True,
+        capture_output=True, check=False, env={**os.environ, "COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    if done.returncode:
+        raise AssertionError(f"a Python block fails:\n{done.stderr}")
+    outputs: list[str] = json.loads(done.stdout)
+    return outputs
+
+
+def rewrite() -> None:
+    """Write every page again with the outputs of today."""
+    for path in PAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            text = Page(path, Path(folder)).refreshed()
+        if text != path.read_text(encoding="utf-8"):
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    rewrite()
