@@ -220,10 +220,10 @@ def _arrays(source: str | Path | Arrays) -> dict[str, Array]:
         return {name: np.asarray(value) for name, value in source.items()}
     expected = "an npz file with one array per input, as numpy.savez writes it"
     try:
-        archive = np.load(source, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise UsageError(Problem("holds a single array without a name", str(source), expected))
-        with archive:
+        with Path(source).open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise UsageError(Problem("holds a single array without a name", str(source), expected))
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"

@@ -267,9 +267,8 @@ class Estimator:
     def _streamed_a(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats]:
         """Bytes of all streamed activation tiles, each as often as it comes, and of the first."""
         passes = fetches(shape.gemm, c)[0]
-        all_B: Floats = passes * a_words(shape.gemm, c)[0] * shape.a_B
-        first_B: Floats = self._first_a(shape.gemm, c) * shape.a_B
-        return all_B, first_B
+        all_B, first_B = passes * a_words(shape.gemm, c)[0] * shape.a_B, self._first_a(shape.gemm, c) * shape.a_B
+        return all_B.astype(np.float64), first_B.astype(np.float64)
 
     def _outbound(self, shape: Shape, c: Candidates, homes: Homes, loads: Traffic) -> tuple[Traffic, Floats]:
         """Bytes that leave to each memory, and clocks until the last result tile is out; adds streamed side operands
@@ -295,10 +294,12 @@ class Estimator:
         return words
 
     def _last_tile(self, gemm: Gemm, c: Candidates) -> Ints:
+        """Sums of the last tile."""
         m = gemm.M - (count(gemm.M, c.tm) - 1) * c.tm
         n = gemm.N - (count(gemm.N, c.tn) - 1) * c.tn
         g = gemm.groups - (count(gemm.groups, c.tg) - 1) * c.tg
-        return g * m * n
+        sums: Ints = g * m * n
+        return sums
 
     def _vector(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats]:
         """Clocks of all results and of the last tile in the vector unit (none where results bypass it)."""

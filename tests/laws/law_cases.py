@@ -276,7 +276,7 @@ def pins(draw: Draw) -> dict[str, Any]:
     return fields
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """A program, what it was compiled from, and its inputs."""
 
@@ -286,7 +286,17 @@ class Case:
     feeds: dict[str, Array]
 
     def run(self, values: str = "off", keep: bool = False) -> Run:
-        return simulate(self.program, None if values == "off" else self.feeds, values, keep)
+        """Simulate and assert all laws of ``machine.check``, the slow ones too."""
+        run = simulate(self.program, None if values == "off" else self.feeds, values, keep)
+        run.check(thorough=True)
+        return run
+
+    def __repr__(self) -> str:
+        """What is needed to see what a failing example is."""
+        unit = self.chip.matrix
+        assert unit is not None
+        steps = [f"{s.label} on {s.engine} {s.gemm} {s.mapping}" for s in self.program.steps]
+        return "\n  ".join([f"{self.chip.name} {unit.rows}x{unit.cols} {unit.dataflow} {self.program.dtype}", *steps])
 
 
 def formats(chip: Chip) -> list[str]:

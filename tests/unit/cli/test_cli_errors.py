@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -143,11 +144,8 @@ def test_a_truncated_onnx_file(refused: Refused, tmp_path: Path) -> None:
 
 
 def test_a_layer_that_cannot_fit_says_which_buffer_and_by_how_much(refused: Refused) -> None:
-    (line,) = refused(
-        "run", "gemm", "--on", "tpu-v1", "--set", "buffers.weight_fifo.capacity=32 KiB",
-        "--set", "buffers.weight_fifo.slot_capacity=8 KiB", "--out", "never-made",
-    )  # fmt: skip
-    assert "gemm does not fit: weight_fifo needs 65,536 B, 8,192 B are available (tile " in line
+    (line,) = refused("run", "cnn", "--on", "edu-4x4", "--set", "buffers.act_sram.capacity=64 B", "--out", "never-made")
+    assert re.search(r"conv1 does not fit: act_sram needs [\d,]+ B, 64 B are available \(tile ", line)
     assert not Path("never-made").exists()
 
 

@@ -5,7 +5,7 @@ What stands in the line before a fence says what a block is:
 * ``<!-- file: NAME -->``: the block is a file that the commands below it use.
 * ``<!-- not run -->``: commands that take too long or need what you do not have; they are only parsed.
 * ``<!-- exit N -->``: the commands end with exit code N.
-* ``<!-- output: COMMAND -->``: what the command prints, or with ``| 1-4, 9`` only those of its lines.
+* ``<!-- output: COMMAND -->``: what the command prints, or with ``| 1..4, total`` only those of its lines.
 * ``<!-- output: python -->``: what the Python block before it prints.
 
 ``python tests/unit/docs/doc_blocks.py`` writes all outputs again.
@@ -142,15 +142,24 @@ def arguments(command: str) -> list[str]:
 
 
 def _chosen(output: str, ranges: str) -> str:
-    """Lines of an output: '1-4, 9' counted from 1 ('-3-' are the last three); a gap is marked."""
+    """Lines of an output: '1..4, total, The run..' are lines 1 to 4, the one that begins so, and from there on."""
     lines = [line.rstrip() for line in output.rstrip("\n").splitlines()]
     if not ranges:
         return "\n".join(lines)
-    pieces = []
-    for text in ranges.split(","):
-        first, _, last = text.strip().rpartition("-") if "-" in text else (text, "", text)
-        pieces.append("\n".join(lines[int(first) - 1 if int(first) > 0 else int(first) : int(last) if last else None]))
+    pieces, at = [], 0
+    for text in ranges.split(", "):
+        first, dots, last = text.partition("..")
+        start = _line(lines, first, at)
+        at = start + 1 if not dots else len(lines) if not last else _line(lines, last, start) + 1
+        pieces.append("\n".join(lines[start:at]).rstrip())
     return f"\n{GAP}\n".join(pieces)
+
+
+def _line(lines: list[str], name: str, start: int) -> int:
+    """Index of line number ``name``, or of the first from ``start`` that begins with it."""
+    if name.isdecimal():
+        return int(name) - 1
+    return next(index for index in range(start, len(lines)) if lines[index].strip().startswith(name))
 
 
 def _run_python(sources: list[str], folder: Path) -> list[str]:

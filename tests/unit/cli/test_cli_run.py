@@ -1,0 +1,135 @@
+"""What 'accelsim run' prints and writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+import accelsim
+from accelsim.account.latency import summary
+from accelsim.machine.run import Run
+from accelsim.report.write import FILES
+
+Cli = Callable[..., Result]
+CNN = ("run", "cnn", "--on", "tpu-v1")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 132])
+def test_table_summary_and_sentences_fit_the_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    result = cli(*CNN, "--check", "--values", "fast")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert max(map(len, result.stdout.splitlines())) <= columns
+    for text in ("conv1", "latency", "The run takes", "Notes:", "holds"):
+        assert text in result.stdout
+
+
+def test_few_rows_are_the_layers_that_cost_most_and_the_total_is_that_of_all(cli: Cli) -> None:
+    few, all_rows = cli(*CNN, "--layers", 2).stdout, cli(*CNN, "--all-layers").stdout
+    assert "The 2 of 5 layers that add most time" in few
+    assert "conv2" not in few
+    assert "conv2" in all_rows
+
+    def total(text: str) -> str:
+        return next(line for line in text.splitlines() if " total " in line)
+
+    assert total(few).split() == total(all_rows).split()
+
+
+def test_json_is_all_there_is_on_stdout_and_equals_the_python_call(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    result = cli(*CNN, "--json", "--seed", 3, "--out", out, "--check")
+    facts = json.loads(result.stdout)
+    check = facts.pop("check")
+    assert facts == json.loads(json.dumps(summary(accelsim.run("cnn", "tpu-v1", seed=3))))
+    assert facts == json.loads((out / "summary.json").read_text())
+    assert check["holds"] is True
+    assert check["beyond_bound"] == []
+    assert check["tensors"] == 5
+
+
+def test_the_report_directory_and_the_mapping_file(cli: Cli, tmp_path: Path) -> None:
+    out, mapping = tmp_path / "reports" / "cnn", tmp_path / "mapping.yaml"
+    result = cli(*CNN, "--values", "off", "--out", out, "--save-mapping", mapping)
+    assert result.exit_code == 0
+    assert result.stdout.endswith(f"Report: {out / 'report.html'}\nMapping: {mapping}\n")
+    assert {path.name for path in out.iterdir()} == set(FILES)
+    again = cli(*CNN, "--values", "off", "--mapping", mapping, "--json")
+    assert json.loads(again.stdout)["latency_s"] == json.loads((out / "summary.json").read_text())["latency_s"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mapping.yaml", "reports"]
+
+
+def test_a_check_that_does_not_hold_is_exit_code_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from accelsim.machine import simulate as module
+
+    def wrong(*args: object) -> Run:
+        run = module.simulate(*args)  # type: ignore[arg-type]
+        run.tensors["pool1"] = run.tensors["pool1"].copy()
+        run.tensors["pool1"].flat[7] += 1
+        return run
+
+    monkeypatch.setattr("accelsim.api.simulate", wrong)
+    result = cli(*CNN, "--check")
+    assert result.exit_code == 1
+    for text in ("1 beyond the bound", "pool1", "must be equal", "does not hold"):
+        assert text in result.stdout
+    assert json.loads(cli(*CNN, "--check", "--json").stdout)["check"]["beyond_bound"] == ["pool1"]
+
+
+def test_every_option_reaches_the_simulation(cli: Cli, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 1, 20, 20), np.float32))
+    result = cli(
+        "run", "cnn", "--on", "edu-4x4", "--batch", 2, "--dtype", "fp32", "--values", "fast", "--weights", "random:7",
+        "--inputs", tmp_path / "in.npz", "--param", "resolution=20", "--set", "clock=200 MHz", "--set", "peak={}",
+        "--array-timing", "sequential", "--dataflow", "os", "--json",
+    )  # fmt: skip
+    direct = accelsim.run(
+        "cnn?resolution=20", "edu-4x4", batch=2, dtype="fp32", values="fast", weights="random:7",
+        inputs={"x": np.ones((2, 1, 20, 20), np.float32)}, overrides=["clock=200 MHz", "peak={}"],
+        array_timing="sequential", dataflow="os",
+    )  # fmt: skip
+    assert json.loads(result.stdout) == json.loads(json.dumps(summary(direct)))
+    assert direct.chip.matrix is not None
+    assert (direct.chip.matrix.schedule, direct.chip.matrix.dataflow) == ("sequential", "os")
+    plain = accelsim.run("cnn?resolution=20", "edu-4x4", batch=2, dtype="fp32", values="off")
+    assert plain.time_fs != direct.time_fs
+
+
+def test_calibration_data_change_the_scales_only(cli: Cli, tmp_path: Path) -> None:
+    np.savez(tmp_path / "big.npz", x=np.full((1, 1, 28, 28), 50.0, np.float32))
+    plain = json.loads(cli(*CNN, "--check", "--json").stdout)
+    other = json.loads(cli(*CNN, "--check", "--json", "--calibration", tmp_path / "big.npz").stdout)
+    assert other["latency_s"] == plain["latency_s"]
+    assert other["check"]["holds"]
+    assert other["check"]["sqnr_dB"]["probabilities"] < plain["check"]["sqnr_dB"]["probabilities"] - 10
+
+
+def test_a_topology_file_runs(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "net.csv"
+    path.write_text("Layer, M, N, K,\nfirst, 8, 8, 8,\nsecond, 8, 4, 8,\n")
+    result = cli("run", path, "--on", "edu-4x4", "--values", "off")
+    assert result.exit_code == 0
+    assert "second" in result.stdout
+
+
+def test_progress_goes_to_a_terminal_only(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from accelsim.cli.common import progress
+
+    with progress(2) as stage:
+        stage("compile")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress(2) as stage:
+        stage("compile")
+        stage("simulate")
+    shown = capsys.readouterr()
+    assert "simulate" in shown.err
+    assert shown.out == ""
