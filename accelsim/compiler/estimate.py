@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from accelsim.array.timing import FoldTiming, fold_timing
 from accelsim.compiler.mapping import Mapping, Order
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.tiles import channel_visits, most_channels, slabs
+from accelsim.compiler.tiles import b_elements, b_extent, channel_visits, most_channels, slabs
 from accelsim.spec.models import Attachment
 from accelsim.workload.ops.base import Gemm
 
@@ -256,8 +256,11 @@ class Estimator:
         if shape.parameters_B:
             arrive(homes.b, shape.parameters_B, shape.parameters_B)
         if shape.b_streamed:
-            tile = c.tg * np.minimum(c.tn, gemm.N) * np.minimum(c.tk, gemm.K)
-            arrive(homes.b, b_passes * gemm.groups * gemm.N * gemm.K * shape.b_B, tile * shape.b_B)
+            unit = self._unit
+            tile = b_elements(unit, c.tg, c.tn, c.tk)
+            columns = over_tiles(gemm.N, c.tn, lambda tn: b_extent(unit, tn, 1)[0])
+            words = columns * over_tiles(gemm.K, c.tk, lambda tk: b_extent(unit, 1, tk)[1])
+            arrive(homes.b, b_passes * gemm.groups * words * shape.b_B, tile * shape.b_B)
         if c.a_resident and homes.a_to_load:
             arrive(homes.a, whole_a(gemm) * shape.a_B, whole_a(gemm) * shape.a_B)
         elif not c.a_resident:

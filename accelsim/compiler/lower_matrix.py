@@ -14,7 +14,7 @@ from accelsim.compiler.mapping import Mapping
 from accelsim.compiler.memory import Ring
 from accelsim.compiler.program import Effect, Tile
 from accelsim.compiler.tile_costs import TileCosts
-from accelsim.compiler.tiles import Exec, a_elements, a_key, b_key, loop, most_channels, open_sums, slabs
+from accelsim.compiler.tiles import Exec, a_elements, a_key, b_elements, b_key, loop, most_channels, open_sums, slabs
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
@@ -110,7 +110,7 @@ class MatrixStep:
                              f"loop order {mapping.order} keeps {open_sums(self.gemm, mapping)} sums open, "
                              f"there are {len(self.sums.slots)} accumulator slots")  # fmt: skip
         if not self._on_chip(self.b_region):
-            tile_B = nbytes(self._tensor(self.gemm.b).dtype, tg * tn * tk)
+            tile_B = nbytes(self._tensor(self.gemm.b).dtype, b_elements(roles.matrix, tg, tn, tk))
             self.b_slots = self._slots(roles.weights, "weights", tile_B, mapping.w_slots)
         if not self._on_chip(self.a_region):
             self.a_slots = self._slots(roles.activations, "tiles", self._largest_a(), mapping.a_slots)
@@ -202,7 +202,8 @@ class MatrixStep:
     def _b(self, tile: Tile) -> int:
         if self._on_chip(self.b_region):
             return self.b_region
-        count = (tile.g1 - tile.g0) * (tile.n1 - tile.n0) * (tile.k1 - tile.k0)
+        unit = self.layout.roles.matrix
+        count = b_elements(unit, tile.g1 - tile.g0, tile.n1 - tile.n0, tile.k1 - tile.k0)
         size = nbytes(self._tensor(self.gemm.b).dtype, count)
         effect = Effect("load_b", tile, ((self.gemm.b, self.b_region),))
         return self._load_tile(self.b_slots, self.b_region, self.gemm.b, size, effect)

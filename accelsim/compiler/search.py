@@ -16,6 +16,7 @@ from accelsim.compiler.layout import Layout
 from accelsim.compiler.lower_matrix import parameters, side_inputs
 from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.state import State
+from accelsim.compiler.tiles import b_elements
 from accelsim.compiler.timing import cycles_per_row
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import FORMAT_BYTES, Node
@@ -200,7 +201,8 @@ class _Search:
         """Candidates whose tiles fit all buffers, and their accumulator slots."""
         roles, shape = self._roles, self._shape
         sums = c.tg * c.tm * c.tn
-        b_B = (c.tg * c.tn * c.tk * shape.b_B).astype(np.int64)
+        b_B = (b_elements(roles.matrix, c.tg, c.tn, c.tk) * shape.b_B).astype(np.int64)
+        w_slots = int(self._pinned.get("w_slots", 2))
         y_slots, fits = self._sum_slots(c, sums)
         activations = np.zeros_like(sums)
         if not c.a_resident:
@@ -215,11 +217,11 @@ class _Search:
             activations += (2 * sums * shape.y_B).astype(np.int64)
         if self._b_streamed:
             if roles.weights == roles.activations:
-                activations += 2 * b_B
+                activations += w_slots * b_B
             elif roles.buffer(roles.weights).slots is not None:
                 fits &= self._check(roles.weights, b_B, self._slot_limit(roles.weights), c)
             else:
-                fits &= self._check(roles.weights, 2 * b_B, self._layout.spaces[roles.weights].free_B(), c)
+                fits &= self._check(roles.weights, w_slots * b_B, self._layout.spaces[roles.weights].free_B(), c)
         fits &= self._check(roles.activations, activations, option.room_B, c) if activations.any() else True
         return c.keep(fits), y_slots[fits]
 

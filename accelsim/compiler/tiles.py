@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,19 @@ def a_key(tile: Tile, mapping: Mapping) -> tuple[int, ...]:
 def b_key(tile: Tile) -> tuple[int, ...]:
     """Identity of the weight tile of an Exec."""
     return (tile.g0, tile.n0, tile.k0)
+
+
+def b_elements(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
+    """Elements of a weight tile as it lies in memory: whole stationary tiles where the unit wants them padded."""
+    tn, tk = b_extent(unit, tn, tk)
+    return groups * tn * tk
+
+
+def b_extent(unit: MatrixUnit, tn: Any, tk: Any) -> tuple[Any, Any]:
+    """Columns and rows that a weight tile takes in memory."""
+    if unit.padded_tiles and unit.dataflow == "ws":
+        return -(-tn // unit.cols) * unit.cols, -(-tk // unit.rows) * unit.rows
+    return tn, tk
 
 
 def a_elements(gemm: Gemm, groups: int, m0: int, m1: int, k0: int, k1: int) -> int:

@@ -75,6 +75,9 @@ class MatrixUnit(Model):
         ["weights", "activations"],
         description="sources of the stationary operand: memory of the weights, activation buffer",
     )
+    padded_tiles: bool = Field(
+        False, description="weights lie in their memory as whole rows x cols tiles, padded with zeros (ws only)"
+    )
     epilogue: bool = Field(
         True, description="results pass the vector unit on their way out of the accumulators"
     )

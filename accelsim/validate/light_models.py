@@ -70,7 +70,8 @@ def measure(model: str, target: Target) -> Outcome:
     feeds = synthetic(graph, INPUT_SEED)
     runs = {policy: simulate(program, feeds, policy, keep=True) for policy in ("exact", "fast")}
     verdicts = {policy: check_run(run, graph) for policy, run in runs.items()}
-    pairs = list(zip(verdicts["exact"].rows, verdicts["fast"].rows, strict=True))
+    layer_by_layer = {row.tensor: row for row in verdicts["fast"].rows}
+    pairs = [(row, layer_by_layer[row.tensor]) for row in verdicts["exact"].rows]
     read_B, written_B = _traffic(runs["exact"])
     return Outcome(
         model, target, runs["exact"].seconds, total_J(energy_table(runs["exact"])), read_B, written_B, len(pairs),

@@ -276,7 +276,7 @@ def pins(draw: Draw) -> dict[str, Any]:
     return fields
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Case:
     """A program, what it was compiled from, and its inputs."""
 
@@ -291,12 +291,12 @@ class Case:
         run.check(thorough=True)
         return run
 
-    def __repr__(self) -> str:
-        """What is needed to see what a failing example is."""
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What is needed to see what a failing example is, for Hypothesis."""
         unit = self.chip.matrix
         assert unit is not None
         steps = [f"{s.label} on {s.engine} {s.gemm} {s.mapping}" for s in self.program.steps]
-        return "\n  ".join([f"{self.chip.name} {unit.rows}x{unit.cols} {unit.dataflow} {self.program.dtype}", *steps])
+        printer.text("\n  ".join([f"{self.chip.name} {unit.rows}x{unit.cols} {unit.dataflow} {self.program.dtype}", *steps]))
 
 
 def formats(chip: Chip) -> list[str]:

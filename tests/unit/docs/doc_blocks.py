@@ -142,7 +142,7 @@ def arguments(command: str) -> list[str]:
 
 
 def _chosen(output: str, ranges: str) -> str:
-    """Lines of an output: '1..4, total, The run..' are lines 1 to 4, the one that begins so, and from there on."""
+    """Lines of an output: '1..4, total, The run..¶' are lines 1 to 4, the one that begins so, a paragraph."""
     lines = [line.rstrip() for line in output.rstrip("\n").splitlines()]
     if not ranges:
         return "\n".join(lines)
@@ -150,9 +150,16 @@ def _chosen(output: str, ranges: str) -> str:
     for text in ranges.split(", "):
         first, dots, last = text.partition("..")
         start = _line(lines, first, at)
-        at = start + 1 if not dots else len(lines) if not last else _line(lines, last, start) + 1
+        at = start + 1 if not dots else _end(lines, last, start)
         pieces.append("\n".join(lines[start:at]).rstrip())
     return f"\n{GAP}\n".join(pieces)
+
+
+def _end(lines: list[str], name: str, start: int) -> int:
+    """Index behind the last line of a range; ``¶`` is the end of the paragraph, '' that of everything."""
+    if name == "¶":
+        return next((index for index in range(start, len(lines)) if not lines[index]), len(lines))
+    return _line(lines, name, start) + 1 if name else len(lines)
 
 
 def _line(lines: list[str], name: str, start: int) -> int:

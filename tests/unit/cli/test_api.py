@@ -1,0 +1,95 @@
+"""The Python API: the public names, the one-call run, and the errors of independent checks together."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import accelsim
+from accelsim.api import Gather, Request, prepare
+from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.mapping_file import save_mappings
+from accelsim.errors import Infeasible, ModelError, SpecError, UsageError
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
+
+
+def test_every_public_name_is_there() -> None:
+    assert dir(accelsim) == sorted(accelsim.__all__)
+    for name in accelsim.__all__:
+        assert getattr(accelsim, name) is not None
+    assert accelsim.errors.UsageError is UsageError
+    with pytest.raises(AttributeError, match="it has Run, __version__, compile"):
+        accelsim.nonsense  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_three_steps_are_the_one_call() -> None:
+    graph, chip = accelsim.load_model("mlp?hidden=16"), accelsim.load_chip("edu-4x4")
+    steps = accelsim.simulate(accelsim.compile(graph, chip), synthetic(graph, 0), "exact")
+    once = accelsim.run(graph, chip)
+    assert isinstance(once, accelsim.Run)
+    assert (once.slices, once.ledger) == (steps.slices, steps.ledger)
+    assert once.tensors == {}
+    assert set(accelsim.run(graph, chip, keep=True).tensors) >= set(once.outputs)
+
+
+def test_same_seed_same_values_another_seed_others() -> None:
+    def outputs(**more: Any) -> np.ndarray:
+        return next(iter(accelsim.run("mlp?hidden=16", "edu-4x4", dtype="fp32", **more).outputs.values()))
+
+    np.testing.assert_array_equal(outputs(seed=4), outputs(seed=4))
+    assert not np.array_equal(outputs(seed=4), outputs(seed=5))
+    assert not np.array_equal(outputs(weights="random:1"), outputs(weights="random:2"))
+
+
+def test_a_mapping_may_be_a_file_or_a_dictionary(tmp_path: Path) -> None:
+    free = accelsim.run("gemm?M=64,N=64,K=64", "edu-4x4", values="off")
+    save_mappings(free.program, tmp_path / "m.yaml")
+    kept = accelsim.run("gemm?M=64,N=64,K=64", "edu-4x4", values="off", mapping=tmp_path / "m.yaml")
+    assert kept.slices == free.slices
+    small = accelsim.run("gemm?M=64,N=64,K=64", "edu-4x4", values="off", mapping={"y": {"tm": 8, "tn": 4, "tk": 4}})
+    assert len(small.program.commands) > len(free.program.commands)
+    with pytest.raises(UsageError, match=r"'yy' that the model does not have.*did you mean 'y'"):
+        accelsim.run("gemm", "edu-4x4", mapping={"yy": {"tm": 8}})
+
+
+def test_a_single_error_keeps_its_kind_and_several_come_together() -> None:
+    with pytest.raises(SpecError):
+        accelsim.run("cnn", "tpu-v9")
+    with pytest.raises(ModelError):
+        accelsim.run("cmm", "tpu-v1")
+    with pytest.raises(Infeasible):
+        accelsim.run("cnn", "edu-4x4", overrides=["buffers.act_sram.capacity=64 B"])
+    with pytest.raises(UsageError) as caught:
+        accelsim.run("cmm", "tpu-v9", values="exat")
+    assert len(caught.value.problems) == 3
+
+
+def test_what_cannot_be_changed_any_more_is_refused() -> None:
+    graph, chip = accelsim.load_model("cnn"), accelsim.load_chip("tpu-v1")
+    with pytest.raises(UsageError) as caught:
+        prepare(Request(graph, chip, batch=2, overrides=["clock=1 GHz"]))
+    assert len(caught.value.problems) == 2
+
+
+def test_problems_of_the_caller_come_first() -> None:
+    gather = Gather()
+    with gather.also():
+        raise UsageError("mine")
+    with pytest.raises(UsageError) as caught:
+        prepare(Request("cnn", "tpu-v9"), gather)
+    assert [problem.what for problem in caught.value.problems] == ["mine", "no chip 'tpu-v9'"]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(path), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) >= 3
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 3
