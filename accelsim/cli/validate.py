@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 TABLE = "rtl-machine"
 """The check that also takes rows from a file."""
 
+SMALL = 5e-4
+"""Relative errors below this are written as powers of ten."""
+
 
 @click.command(epilog=example(
     "accelsim validate",
@@ -106,13 +109,12 @@ def _print(outcomes: Sequence[Check], details: bool, as_json: bool) -> None:
         click.echo(json.dumps([_facts(outcome) for outcome in outcomes], indent=2))
         return
     from accelsim.report.table import text_table
-    from accelsim.report.text import percent
 
     if outcomes:
         headers = ["check", "rows", "equal", "verdict", "median error", "90th percentile", "largest"]
         rows = [
             (each.name, f"{each.rows:,}", f"{each.equal:,}", "passes" if each.equal == each.rows else "fails",
-             *(percent(value) if each.errors.size else "-" for value in (each.median, each.p90, each.max)))
+             *(_error(value) if each.errors.size else "-" for value in (each.median, each.p90, each.max)))
             for each in outcomes
         ]  # fmt: skip
         show(text_table(headers, rows, width()))
@@ -120,7 +122,12 @@ def _print(outcomes: Sequence[Check], details: bool, as_json: bool) -> None:
         if details or each.equal < each.rows:
             click.echo(f"\n{each.name}: {each.what}")
             for line in each.details:
-                click.echo(f"  {line}")
+                click.echo(click.wrap_text(line, width(), "  ", "    "))
+
+
+def _error(value: float) -> str:
+    """A relative error: in percent, or as a power of ten where that would have too many zeros."""
+    return f"{100 * value:.1f}%" if value >= SMALL or not value else f"{value:.1e}"
 
 
 def _facts(outcome: Check) -> dict[str, Any]:

@@ -1,31 +1,30 @@
 """Closed forms of a mapping, vectorised over thousands of candidates: a lower bound of what the machine will take.
 
 Each candidate is bounded by several paths, of which the longest is the estimate: the array with all its folds, every
-port with all its bytes, the vector unit with all its results. Law: estimate <= machine for one step alone; equal where
-one path dominates throughout, as when all operands are on the chip or there is one tile.
-All times are clocks of the array (float64, exact below 2^53).
+port with all its bytes, the vector unit with all its results, the slots of a buffer with the latency of its memory.
+Law: estimate <= machine for one step alone, and equal where one path dominates throughout, as when there is one tile.
+All times are clocks of the array (float64, exact below 2^53). A unit that acquires what was released at t works from
+the edge that is ``token`` later on, so that it is done ``token - 1 + n`` of its clocks after t.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.array.timing import FoldTiming, fold_timing
-from accelsim.compiler.mapping import Mapping, Order
+from accelsim.compiler.ports import Ports
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.tiles import b_elements, b_extent, channel_visits, most_channels, slabs
-from accelsim.spec.models import Attachment
+from accelsim.compiler.tiles import b_elements, b_extent
+from accelsim.compiler.tilings import Candidates, Ints, a_words, count, fetches, first_a, last, over_tiles, whole_a
 from accelsim.workload.ops.base import Gemm
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Traffic = dict[str, Floats]
 
 EXPOSED = 0.125
 """Share of the fill and drain of a step that the search counts; the neighbours hide the rest."""
@@ -44,9 +43,12 @@ class Shape:
     results_share: float  # result elements per sum (below 1 behind a pooling)
     functions: tuple[int, ...]  # clocks per element and lane of each fused function
     sides: int  # side operands that are streamed
-    side_B: float
+    side_B: float  # of all of them together
     parameters_B: int
     b_streamed: bool
+    reuse: bool = True  # whether a tile is loaded only when it is not that of the command before
+    w_slots: int = 2
+    sum_slots: int = 2  # where results leave from the accumulators themselves
 
 
 @dataclass(frozen=True)
@@ -63,87 +65,6 @@ class Homes:
         if self.a == self.b:
             return f"traffic of {memory}"
         return f"weight fetch from {memory}" if memory == self.b else f"activations from {memory}"
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Columns of equal length; ``order`` is one loop order for all of them, so are the residency flags."""
-
-    order: Order
-    a_resident: bool
-    a_whole_k: bool
-    y_resident: bool
-    a_slots: int
-    tg: Ints
-    tm: Ints
-    tn: Ints
-    tk: Ints
-
-    def __len__(self) -> int:
-        return len(self.tm)
-
-    def keep(self, mask: NDArray[np.bool_]) -> Candidates:
-        """The rows where ``mask`` holds."""
-        return replace(self, tg=self.tg[mask], tm=self.tm[mask], tn=self.tn[mask], tk=self.tk[mask])
-
-    def mapping(self, index: int) -> Mapping:
-        """One row as a mapping."""
-        return Mapping(
-            self.order, int(self.tm[index]), int(self.tn[index]), int(self.tk[index]), int(self.tg[index]),
-            a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident, a_slots=self.a_slots,
-        )  # fmt: skip
-
-
-def count(extent: int, tile: Ints) -> Ints:
-    """Tiles along one dimension."""
-    return -(-extent // tile)
-
-
-def over_tiles(extent: int, tile: Ints, f: Callable[[Any], Any]) -> Ints:
-    """Sum of ``f`` over the tiles of one dimension, the last one smaller."""
-    full = count(extent, tile) - 1
-    total: Ints = full * f(tile) + f(extent - full * tile)
-    return total
-
-
-def open_sums(gemm: Gemm, c: Candidates) -> Ints:
-    """Accumulator slots that are open at once."""
-    inner = {"nkm": count(gemm.M, c.tm), "mkn": count(gemm.N, c.tn)}.get(c.order)
-    one = np.ones_like(c.tm)
-    return one if inner is None else np.where(c.tk >= gemm.K, one, inner)
-
-
-def fetches(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
-    """How often all of A and all of B pass through their ports, when a tile is kept only while the next is the same."""
-    counts = {"m": count(gemm.M, c.tm), "n": count(gemm.N, c.tn), "k": count(gemm.K, c.tk)}
-    return _passes(c.order, counts, "n", "m" if c.a_whole_k else "mk"), _passes(c.order, counts, "m", "nk")
-
-
-def _passes(order: str, counts: dict[str, Ints], foreign: str, key: str) -> Ints:
-    """Times that a tile comes again: once per round of every loop it does not depend on, unless nothing it depends
-    on turns inside that loop (then the tile is still there)."""
-    total = np.ones_like(counts["m"])
-    for axis in (foreign, *(axis for axis in "mnk" if axis not in key and axis != foreign)):
-        inside = order[order.index(axis) + 1 :]
-        turning = np.ones_like(total)
-        for other in inside:
-            if other in key:
-                turning = turning * counts[other]
-        total = np.where(turning > 1, total * counts[axis], total)
-    return total
-
-
-def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
-    """Words of all activation tiles of one pass, and of the largest tile (a convolution's rows overlap)."""
-    if gemm.conv is None:
-        tile_k = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
-        return np.full_like(c.tm, gemm.groups * gemm.M * gemm.K), c.tg * np.minimum(c.tm, gemm.M) * tile_k
-    conv = gemm.conv
-    by_tile = {int(tm): slabs(conv, gemm.M, int(tm)) for tm in np.unique(c.tm)}
-    pixels = np.array([by_tile[int(tm)] for tm in c.tm], np.int64).reshape(-1, 3)
-    tk = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
-    words = gemm.groups * channel_visits(conv, tk) * pixels[:, 0]
-    return words, c.tg * most_channels(conv, tk) * pixels[:, 1]
 
 
 @dataclass(frozen=True)
@@ -168,6 +89,52 @@ class Bounds:
         return max(self.paths, key=lambda name: self.paths[name][index])
 
 
+class Moved(NamedTuple):
+    """Bytes through a port, cut into so many requests."""
+
+    size_B: Floats
+    requests: Floats
+
+
+class _Load(NamedTuple):
+    """All loads of one kind. ``slots``: tiles in flight, 0 where each has a place of its own; ``last_B``: of the
+    smallest tile (or a lower bound of it)."""
+
+    kind: str  # 'parameters', 'a', 'b', 'side'
+    memory: str
+    all_B: Floats
+    first_B: Floats
+    last_B: Floats
+    requests: Floats
+    slots: int = 0
+
+
+class _Array(NamedTuple):
+    """Clocks of the array alone, from its first streamed row to the last sum: of all folds; were only streamed rows to
+    count; of the last fold. ``shift``: stationary rows before a fold; ``rows``: clocks that the last fold streams."""
+
+    total: Floats
+    streaming: Floats
+    alone: Floats
+    shift: Floats
+    rows: Floats
+
+
+class _Step(NamedTuple):
+    """What the paths of one step are made of. ``start``: clocks until the first row can stream; ``tail``: from the last
+    sum to the end; ``out``: bytes to each memory; ``leave``: from the last result to the end."""
+
+    array: _Array
+    loads: list[_Load]
+    out: dict[str, Moved]
+    start: Floats
+    vector_all: Floats
+    vector_last: Floats
+    leave: Floats
+    tail: Floats
+    last_out_B: Floats
+
+
 class Estimator:
     """Closed forms for one chip."""
 
@@ -175,16 +142,39 @@ class Estimator:
         self._roles, self._unit = roles, roles.matrix
         self._clock = float(self._unit.clock or roles.chip.clock)
         vector = roles.chip.vector
-        self._vector_ratio = self._clock / float((vector.clock if vector else None) or roles.chip.clock)
+        self._vector_clock = self._clock / float((vector.clock if vector else None) or roles.chip.clock)
+        self._ports = Ports(roles, self._clock)
+        self._to_array = self._ports.token - 1.0
+        self._to_vector = self._ports.token - self._vector_clock
+        self._stationary = {"ws": "b", "is": "a", "os": ""}[self._unit.dataflow]
 
-    def _clocks(self, memory: str, size_B: Any) -> Any:
-        """Data clocks of so many bytes through the port of a memory."""
-        attached = self._roles.memory(memory)
-        return size_B / _bandwidth(attached) * self._clock
+    def bounds(self, shape: Shape, c: Candidates, homes: Homes) -> Bounds:
+        """All paths of all candidates."""
+        step = self._step(shape, c, homes)
+        paths, busy = self._work_paths(step, c)
+        for memory in dict.fromkeys((*(load.memory for load in step.loads), *step.out)):
+            found, occupied = self._port_paths(step, memory, homes.path_name(memory))
+            paths |= found
+            busy.append(occupied)
+        for name, before, rounds in self._round_trips(step, shape, c):
+            paths[name] = before + rounds
+            busy.append(rounds)
+        moved = sum((load.all_B for load in step.loads), 0 * step.start)
+        return Bounds(paths, np.maximum.reduce(busy), moved + sum(out.size_B for out in step.out.values()))
 
-    def _latency(self, memory: str) -> float:
-        attached = self._roles.memory(memory)
-        return (attached.memory.latency + (attached.link.latency if attached.link else 0.0)) * self._clock
+    def _step(self, shape: Shape, c: Candidates, homes: Homes) -> _Step:
+        array, loads = self._array(shape, c), self._loads(shape, c, homes)
+        none = np.zeros(len(c))
+        vector_all, vector_last = self._vector(shape, c)
+        out, last_B, leave = {}, none, none
+        if not c.y_resident:
+            size_B = none + shape.gemm.groups * shape.gemm.M * shape.gemm.N * shape.results_share * shape.y_B
+            out = {homes.y: Moved(size_B, self._result_tiles(shape.gemm, c))}
+            last_B = self._last_tile(shape.gemm, c) * shape.results_share * shape.y_B
+            leave = self._ports.token + self._ports.latency(homes.y) + self._ports.transfer(homes.y, last_B)
+        through = self._to_vector + vector_last if self._unit.epilogue else none
+        start = self._start(array, loads)
+        return _Step(array, loads, out, start, vector_all, vector_last, leave, through + leave, last_B)
 
     def _timing(self, rows: Ints, shape: Shape) -> FoldTiming[Ints]:
         unit = self._unit
@@ -193,145 +183,175 @@ class Estimator:
             rows * shape.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * shape.cycles_per_row,
         )  # fmt: skip
 
-    def array(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats, Floats]:
-        """From the first streamed row of the step to its last sum, of its last fold alone, and the shift before."""
+    def _array(self, shape: Shape, c: Candidates) -> _Array:
         gemm, unit = shape.gemm, self._unit
         dims = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}[unit.dataflow]
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (gemm.K, c.tk)}
-        rows, cols, streamed = (size[axis] for axis in dims)
-        passes = over_tiles(*rows, lambda t: -(-t // unit.rows)) * over_tiles(
-            *cols, lambda t: -(-t // unit.cols)
-        )
+        down, across, streamed = (size[axis] for axis in dims)
+        passes = over_tiles(*down, lambda t: -(-t // unit.rows)) * over_tiles(*across, lambda t: -(-t // unit.cols))
+        folds = gemm.groups * passes
         steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
-        extent, tile = streamed
-        final = extent - (count(extent, tile) - 1) * tile
-        end = self._timing(final, shape)
-        alone = final * shape.cycles_per_row + end.drain + unit.accumulator_latency
-        total = gemm.groups * passes * steps - end.step + alone
-        return total.astype(np.float64), alone.astype(np.float64), (end.load + 0 * alone).astype(np.float64)
+        rows = last(*streamed) * shape.cycles_per_row
+        end = self._timing(last(*streamed), shape)
+        alone = rows + end.drain + unit.accumulator_latency
+        times = (folds * steps - end.step + alone, folds * streamed[0] * shape.cycles_per_row - rows + alone, alone)
+        total, streaming, alone, shift, rows = (np.zeros(len(c)) + time for time in (*times, end.load, rows))
+        return _Array(total, streaming, alone, shift, rows)
 
-    def bounds(self, shape: Shape, c: Candidates, homes: Homes) -> Bounds:
-        """All paths of all candidates."""
-        array, alone, shift = self.array(shape, c)
-        loads, first = self._inbound(shape, c, homes)
-        ready = np.zeros(len(c))
-        for memory, size_B in first.items():
-            ready = np.maximum(ready, self._latency(memory) + self._clocks(memory, size_B))
-        vector_all, vector_last = self._vector(shape, c)
-        stores, out_last = self._outbound(shape, c, homes, loads)
-        tail = vector_last + out_last
-        if not c.a_resident and c.a_slots == 1:  # nothing streams while the next activation tile arrives
-            all_a, first_a = self._streamed_a(shape, c)
-            array = array + self._clocks(homes.a, all_a - first_a)
-        busiest = np.maximum(array - alone, vector_all)
-        paths = {
-            "compute": ready + shift + array + tail,
-            "vector unit": ready + shift + alone + vector_all + out_last,
-        }
-        for memory in dict.fromkeys((*loads, *stores)):
-            inbound, outbound = loads.get(memory, 0 * ready), stores.get(memory, 0 * ready)
-            shared = not self._full_duplex(memory)
-            both = inbound + outbound if shared else np.maximum(inbound, outbound)
-            busiest = np.maximum(busiest, self._clocks(memory, both))
-            arriving = self._latency(memory) + self._clocks(memory, inbound)
-            paths[homes.path_name(memory)] = arriving + shift + alone + tail
-            if memory in stores:
-                begin = self._latency(memory) if shared else ready + alone
-                leaving = self._clocks(memory, both if shared else outbound)
-                paths[f"results to {memory}"] = begin + leaving
-        moved = sum(loads.values(), 0 * ready) + sum(stores.values(), 0 * ready)
-        return Bounds({name: path + 1 for name, path in paths.items()}, busiest, moved)
-
-    def _inbound(self, shape: Shape, c: Candidates, homes: Homes) -> tuple[Traffic, Traffic]:
-        """Bytes that come in from each memory: in all, and before the first fold can start."""
-        gemm, none = shape.gemm, np.zeros(len(c))
-        loads: Traffic = defaultdict(lambda: none)
-        first: Traffic = defaultdict(lambda: none)
-        b_passes = fetches(gemm, c)[1]
-
-        def arrive(memory: str, all_B: Any, first_B: Any) -> None:
-            loads[memory] = loads[memory] + all_B
-            first[memory] = first[memory] + first_B
-
-        if shape.parameters_B:
-            arrive(homes.b, shape.parameters_B, shape.parameters_B)
-        if shape.b_streamed:
-            unit = self._unit
-            tile = b_elements(unit, c.tg, c.tn, c.tk)
-            columns = over_tiles(gemm.N, c.tn, lambda tn: b_extent(unit, tn, 1)[0])
-            words = columns * over_tiles(gemm.K, c.tk, lambda tk: b_extent(unit, 1, tk)[1])
-            arrive(homes.b, b_passes * gemm.groups * words * shape.b_B, tile * shape.b_B)
+    def _loads(self, shape: Shape, c: Candidates, homes: Homes) -> list[_Load]:
+        """Loads in the order in which the first of each kind is issued."""
+        none, loads, gemm = np.zeros(len(c)), [], shape.gemm
         if c.a_resident and homes.a_to_load:
-            arrive(homes.a, whole_a(gemm) * shape.a_B, whole_a(gemm) * shape.a_B)
-        elif not c.a_resident:
-            arrive(homes.a, *self._streamed_a(shape, c))
-        return loads, first
-
-    def _streamed_a(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats]:
-        """Bytes of all streamed activation tiles, each as often as it comes, and of the first."""
-        passes = fetches(shape.gemm, c)[0]
-        all_B, first_B = passes * a_words(shape.gemm, c)[0] * shape.a_B, self._first_a(shape.gemm, c) * shape.a_B
-        return all_B.astype(np.float64), first_B.astype(np.float64)
-
-    def _outbound(self, shape: Shape, c: Candidates, homes: Homes, loads: Traffic) -> tuple[Traffic, Floats]:
-        """Bytes that leave to each memory, and clocks until the last result tile is out; adds streamed side operands
-        to ``loads``."""
-        gemm, none = shape.gemm, np.zeros(len(c))
-        sums = gemm.groups * gemm.M * gemm.N
+            size_B = none + whole_a(gemm) * shape.a_B
+            loads.append(_Load("a", homes.a, size_B, size_B, size_B, none + 1))
+        if shape.parameters_B:
+            size_B = none + shape.parameters_B
+            loads.append(_Load("parameters", self._roles.weights_home, size_B, size_B, size_B, none + 1))
+        loads += [self._streamed_b(shape, c, homes)] if shape.b_streamed else []
+        loads += [self._streamed_a(shape, c, homes)] if not c.a_resident else []
         if shape.sides:
-            loads[homes.y] = loads[homes.y] + sums * shape.sides * shape.side_B
-        if c.y_resident:
-            return {}, none
-        last_B = self._last_tile(gemm, c) * shape.results_share * shape.y_B
-        leaving = self._latency(homes.y) + self._clocks(homes.y, last_B)
-        return {homes.y: none + sums * shape.results_share * shape.y_B}, leaving
+            size_B = none + gemm.groups * gemm.M * gemm.N * shape.side_B
+            one_B, tiles = self._last_tile(gemm, c) * shape.side_B, self._result_tiles(gemm, c)
+            loads.append(_Load("side", homes.y, size_B, one_B, one_B, tiles * shape.sides))
+        return loads
 
-    def _first_a(self, gemm: Gemm, c: Candidates) -> Ints:
-        """Words of the first activation tile."""
-        tile_k = gemm.K if c.a_whole_k else np.minimum(c.tk, gemm.K)
-        if gemm.conv is None:
-            return c.tg * np.minimum(c.tm, gemm.M) * tile_k
-        conv = gemm.conv
-        pixels = np.array([slabs(conv, gemm.M, int(tm))[2] for tm in c.tm], np.int64)
-        words: Ints = c.tg * pixels * (-(-tile_k // (conv.kernel[0] * conv.kernel[1])))
-        return words
+    def _streamed_a(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
+        gemm = shape.gemm
+        passes, visits = fetches(gemm, c, shape.reuse)[0], 1 if c.a_whole_k else count(gemm.K, c.tk)
+        all_B, first_B = passes * a_words(gemm, c)[0] * shape.a_B, first_a(gemm, c) * shape.a_B
+        last_k = gemm.K if c.a_whole_k else last(gemm.K, c.tk)
+        smallest = last(gemm.groups, c.tg) * last(gemm.M, c.tm) * last_k if gemm.conv is None else 0 * c.tm
+        requests = passes * count(gemm.groups, c.tg) * count(gemm.M, c.tm) * visits
+        sizes = (np.floor(size) + 0.0 for size in (all_B, first_B, smallest * shape.a_B, requests))
+        return _Load("a", homes.a, *sizes, slots=c.a_slots)
+
+    def _streamed_b(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
+        gemm, unit, passes = shape.gemm, self._unit, fetches(shape.gemm, c, shape.reuse)[1]
+        columns = over_tiles(gemm.N, c.tn, lambda tn: b_extent(unit, tn, 1)[0])
+        words = gemm.groups * columns * over_tiles(gemm.K, c.tk, lambda tk: b_extent(unit, 1, tk)[1])
+        smallest = b_elements(unit, last(gemm.groups, c.tg), last(gemm.N, c.tn), last(gemm.K, c.tk))
+        requests = passes * count(gemm.groups, c.tg) * count(gemm.N, c.tn) * count(gemm.K, c.tk)
+        first_B = b_elements(unit, c.tg, c.tn, c.tk) * shape.b_B
+        sizes = (np.floor(size) + 0.0 for size in (passes * words * shape.b_B, first_B, smallest * shape.b_B, requests))
+        return _Load("b", homes.b, *sizes, slots=shape.w_slots)
+
+    def _start(self, array: _Array, loads: list[_Load]) -> Floats:
+        """Clocks until the first row can stream: its operands are there, the stationary one is shifted in."""
+        there = {"a": 0 * array.alone, "b": 0 * array.alone}
+        first = [load for load in loads if load.kind != "side"]
+        arrivals = self._ports.arrivals([(load.memory, load.first_B) for load in first])
+        for load, arrival in zip(first, arrivals, strict=True):
+            if load.kind in there:
+                there[load.kind] = np.maximum(0.0, arrival + self._to_array)
+        shifted: Floats = there.pop(self._stationary, 0 * array.alone) + array.shift
+        return np.maximum.reduce([shifted, *there.values()])
+
+    def _work_paths(self, step: _Step, c: Candidates) -> tuple[dict[str, Floats], list[Floats]]:
+        """The array with all its folds, the vector unit with all its results; and how long each is busy."""
+        array = step.array
+        whole = array.total
+        for load in step.loads:
+            if load.kind == "a" and load.slots == 1 and self._stationary != "a":
+                gaps = (load.requests - 1) * (self._ports.latency(load.memory) + self._ports.token + self._to_array)
+                rest = self._ports.clocks(load.memory, load.all_B - load.first_B)
+                whole = np.maximum(whole, array.streaming + gaps + rest)  # nothing streams while the next tile arrives
+        paths = {"compute": step.start + whole + step.tail}
+        if self._unit.epilogue:
+            paths["vector unit"] = step.start + array.alone + self._to_vector + step.vector_all + step.leave
+        return paths, [whole - array.alone, step.vector_all]
+
+    def _port_paths(self, step: _Step, memory: str, name: str) -> tuple[dict[str, Floats], Floats]:
+        """All bytes of a memory through its port, what comes in and what goes out; and how long the port is busy."""
+        ports, none = self._ports, 0 * step.start
+        mine = [load for load in step.loads if load.memory == memory]
+        inbound, outbound = _together(mine, none), step.out.get(memory, Moved(none, none))
+        paths = {}
+        if any(load.kind != "parameters" for load in mine):
+            paths[name] = ports.all_through(memory, *inbound) + step.tail
+        if any(load.kind in "ab" for load in mine):
+            needed = _together([load for load in mine if load.kind != "side"], none)
+            then = self._to_array + self._last_shift(step, mine) + step.array.alone + step.tail
+            paths[name] = np.maximum(paths[name], ports.all_through(memory, *needed) + then)
+        if not ports.full_duplex(memory):
+            both = Moved(inbound.size_B + outbound.size_B, inbound.requests + outbound.requests)
+            paths |= {f"results to {memory}": ports.all_through(memory, *both)} if memory in step.out else {}
+            return paths, ports.busy(memory, *both)
+        if memory in step.out:
+            first = step.start + step.array.alone + ports.token + ports.latency(memory)
+            paths[f"results to {memory}"] = first + (self._to_vector if self._unit.epilogue else 0.0)
+            paths[f"results to {memory}"] += ports.busy(memory, *outbound)
+        return paths, np.maximum(ports.busy(memory, *inbound), ports.busy(memory, *outbound))
+
+    def _last_shift(self, step: _Step, mine: list[_Load]) -> Floats | float:
+        """The shift behind the last operand tile of a port, where that is certainly a stationary one."""
+        kinds = [load.kind for load in mine if load.kind in ("a", "b")]
+        moving = [load for load in mine if load.kind in ("a", "b") and load.kind != self._stationary]
+        alone = all(load.kind == "a" and not load.slots for load in moving)  # a whole operand comes before all tiles
+        return step.array.shift if self._stationary in kinds and alone else 0.0
+
+    def _round_trips(self, step: _Step, shape: Shape, c: Candidates) -> list[tuple[str, Floats, Floats]]:
+        """(path, clocks of the last round, clocks of all before) of tiles that wait for a slot: it is loaded, used, and
+        free again only then.
+        """
+        ports, found = self._ports, []
+        for load in step.loads:
+            if not load.slots or load.kind == "side":
+                continue
+            arrive = ports.latency(load.memory) + ports.transfer(load.memory, load.last_B)
+            shift = step.array.shift if load.kind == self._stationary else 0 * step.start
+            use = shift if load.kind == self._stationary else step.array.rows
+            rounds = np.ceil(load.requests / load.slots) - 1
+            ending = ports.chip + arrive + self._to_array + shift + step.array.alone + step.tail
+            found.append((f"latency of {load.memory}", ending, rounds * (arrive + self._to_array + use + ports.token)))
+        for memory, out in step.out.items():
+            before = self._to_vector + step.vector_last if self._unit.epilogue else self._to_array + step.array.alone
+            cycle = before + ports.token + ports.latency(memory) + ports.transfer(memory, step.last_out_B)
+            rounds = np.ceil(out.requests / (2 if self._unit.epilogue else shape.sum_slots)) - 1
+            found.append((f"latency of results to {memory}", step.start + step.array.alone + step.tail, rounds * cycle))
+        return found
+
+    def _result_tiles(self, gemm: Gemm, c: Candidates) -> Floats:
+        tiles: Floats = count(gemm.groups, c.tg) * count(gemm.M, c.tm) * count(gemm.N, c.tn) + 0.0
+        return tiles
 
     def _last_tile(self, gemm: Gemm, c: Candidates) -> Ints:
-        """Sums of the last tile."""
-        m = gemm.M - (count(gemm.M, c.tm) - 1) * c.tm
-        n = gemm.N - (count(gemm.N, c.tn) - 1) * c.tn
-        g = gemm.groups - (count(gemm.groups, c.tg) - 1) * c.tg
-        sums: Ints = g * m * n
+        """Sums of the last tile, the smallest."""
+        sums: Ints = last(gemm.groups, c.tg) * last(gemm.M, c.tm) * last(gemm.N, c.tn)
         return sums
 
     def _vector(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats]:
         """Clocks of all results and of the last tile in the vector unit (none where results bypass it)."""
-        vector = self._roles.chip.vector
-        if vector is None or not self._unit.epilogue:
-            return np.zeros(len(c)), np.zeros(len(c))
-        per_lane = [*shape.functions] or [1]
-        pace = max(per_lane) if vector.chained else sum(per_lane)
-        sums = shape.gemm.groups * shape.gemm.M * shape.gemm.N
-        last: Floats = (
-            np.maximum(1, -(-self._last_tile(shape.gemm, c) // vector.lanes) * pace) + vector.latency
+        none = np.zeros(len(c))
+        if self._roles.chip.vector is None or not self._unit.epilogue:
+            return none, none
+        clocks = self._vector_clocks(shape)
+        gemm = shape.gemm
+        axes = [_tiles_of(gemm.groups, c.tg), _tiles_of(gemm.M, c.tm), _tiles_of(gemm.N, c.tn)]
+        whole = sum((n1 * n2 * n3 * clocks(t1 * t2 * t3) for (n1, t1), (n2, t2), (n3, t3) in product(*axes)), none)
+        return whole * self._vector_clock, (none + clocks(self._last_tile(gemm, c))) * self._vector_clock
+
+    def _vector_clocks(self, shape: Shape) -> Callable[[Any], Any]:
+        """Clocks of the vector unit for a tile of so many sums, as ``timing.vector_clocks`` has them."""
+        roles, vector = self._roles, self._roles.chip.vector
+        assert vector is not None
+        pace = (max if vector.chained else sum)(shape.functions or (0,))
+        ratio = self._ports.chip / self._vector_clock
+        widths = (shape.sum_B, roles.buffer(roles.sums).read_width), (
+            shape.y_B * shape.results_share,
+            roles.buffer(roles.activations).write_width,
         )
-        whole = -(-sums // vector.lanes) * pace
-        return np.maximum(whole, last) * self._vector_ratio, last * self._vector_ratio
 
-    def _full_duplex(self, memory: str) -> bool:
-        link = self._roles.memory(memory).link
-        return link is not None and link.duplex == "full"
+        def clocks(sums: Any) -> Any:
+            moved = [np.ceil(np.ceil(np.floor(sums * size_B) / width) * ratio) for size_B, width in widths]
+            return vector.latency + np.maximum.reduce([1 + 0 * sums, -(-sums // vector.lanes) * pace, *moved])
 
-
-def _bandwidth(attached: Attachment) -> float:
-    memory = attached.memory
-    rate = memory.bandwidth * memory.channels * memory.efficiency
-    return min(rate, attached.link.bandwidth) if attached.link else rate
+        return clocks
 
 
-def whole_a(gemm: Gemm) -> int:
-    """Words of the whole activation operand as it lies in memory."""
-    if gemm.conv is None:
-        return gemm.groups * gemm.M * gemm.K
-    conv = gemm.conv
-    return conv.batch * gemm.groups * conv.channels * conv.height * conv.width
+def _tiles_of(extent: int, tile: Ints) -> list[tuple[Ints | int, Ints]]:
+    """(how many, their extent) of the full tiles along a dimension and of the last one."""
+    return [(count(extent, tile) - 1, tile), (1, last(extent, tile))]
+
+
+def _together(loads: list[_Load], none: Floats) -> Moved:
+    return Moved(sum((load.all_B for load in loads), none), sum((load.requests for load in loads), none))

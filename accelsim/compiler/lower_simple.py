@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accelsim.compiler.actions import nbytes
 from accelsim.compiler.layout import Layout, Place
 from accelsim.compiler.program import Action, Cycles, Duration, Effect
 from accelsim.compiler.roles import HOST
@@ -62,8 +63,8 @@ def _load_parameters(layout: Layout, op: int, node: Node) -> list[tuple[int, str
     if not constants:
         return []
     tensors = layout.graph.tensors
-    limit = sum(tensor.nbytes for tensor in layout.graph.outs(node))
-    size = sum(min(tensors[name].nbytes, max(limit, 4)) for name in constants)
+    used = sum(tensor.elements for tensor in layout.graph.outs(node))  # of a table, only the rows that are gathered
+    size = sum(min(tensors[name].nbytes, nbytes(tensors[name].dtype, used)) for name in constants)
     homes = [home for name in constants if (home := layout.place(name).home) is not None]
     memory = layout.builder.regions[homes[0]].memory
     target = layout.off_chip(layout.roles.engine("vector"), f"{node.name} parameters", size)

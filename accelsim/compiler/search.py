@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.compiler.estimate import Candidates, Estimator, Homes, Ints, Shape, a_words, open_sums
+from accelsim.compiler.estimate import Estimator, Homes, Shape
 from accelsim.compiler.layout import Layout
 from accelsim.compiler.lower_matrix import parameters, side_inputs
 from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.state import State
 from accelsim.compiler.tiles import b_elements
+from accelsim.compiler.tilings import Candidates, Ints, a_words, open_sums
 from accelsim.compiler.timing import cycles_per_row
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import FORMAT_BYTES, Node
@@ -80,26 +81,30 @@ class _Search:
         self._estimator = Estimator(layout.roles)
         self._out = self._tensors[node.writes[0]]
         self._b_streamed = self._tensors[gemm.b].is_constant or not self._resident_b()
-        self._shape = self._describe(state.dtype)
+        self._shapes = {resident: self._describe(state.dtype, resident) for resident in (False, True)}
         self._misfits: list[_Need] = []
 
     def _resident_b(self) -> bool:
         return self._layout.place(self._gemm.b).chip is not None
 
-    def _describe(self, dtype: str) -> Shape:
+    def _describe(self, dtype: str, a_resident: bool) -> Shape:
         gemm, node, layout = self._gemm, self._node, self._layout
         unit, vector = self._roles.matrix, self._roles.chip.vector
         a, b, out = self._tensors[gemm.a], self._tensors[gemm.b], self._out
         sides = [name for name in side_inputs(layout, node) if layout.place(name).chip is None]
+        sides = [name for name in sides if name != gemm.a or not a_resident]
         return Shape(
             gemm=gemm, a_B=FORMAT_BYTES[a.dtype], b_B=FORMAT_BYTES[b.dtype], y_B=FORMAT_BYTES[out.dtype],
             sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
             cycles_per_row=cycles_per_row(self._roles, dtype, (b if unit.dataflow == "is" else a).dtype),
             results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
             functions=tuple(vector.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
-            sides=len(sides), side_B=max((FORMAT_BYTES[self._tensors[name].dtype] for name in sides), default=0.0),
+            sides=len(sides), side_B=sum(FORMAT_BYTES[self._tensors[name].dtype] for name in sides),
             parameters_B=sum(self._tensors[name].nbytes for name in parameters(layout, node)),
             b_streamed=self._b_streamed,
+            reuse=bool(self._pinned.get("reuse", True)),
+            w_slots=self._roles.buffer(self._roles.weights).slots or int(self._pinned.get("w_slots", 2)),
+            sum_slots=self._roles.buffer(self._roles.sums).slots or 1 << 30,
         )  # fmt: skip
 
     def best(self) -> Choice:
@@ -199,7 +204,7 @@ class _Search:
 
     def _fitting(self, c: Candidates, option: _Option) -> tuple[Candidates, Ints]:
         """Candidates whose tiles fit all buffers, and their accumulator slots."""
-        roles, shape = self._roles, self._shape
+        roles, shape = self._roles, self._shapes[c.a_resident]
         sums = c.tg * c.tm * c.tn
         b_B = (b_elements(roles.matrix, c.tg, c.tn, c.tk) * shape.b_B).astype(np.int64)
         w_slots = int(self._pinned.get("w_slots", 2))
@@ -212,7 +217,7 @@ class _Search:
                 self._check(roles.activations, a_B, self._slot_limit(roles.activations), c) if fixed else True
             )
             activations += 0 if fixed else c.a_slots * a_B
-        activations += (2 * sums * shape.sides * shape.side_B).astype(np.int64)
+        activations += (2 * sums * shape.side_B).astype(np.int64)
         if not c.y_resident and roles.matrix.epilogue:
             activations += (2 * sums * shape.y_B).astype(np.int64)
         if self._b_streamed:
@@ -232,7 +237,7 @@ class _Search:
     def _sum_slots(self, c: Candidates, sums: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Accumulator slots to use (two where they fit, more where a loop order needs them), and whether all fits."""
         spec = self._roles.buffer(self._roles.sums)
-        tile_B = (sums * self._shape.sum_B).astype(np.int64)
+        tile_B = (sums * self._shapes[c.a_resident].sum_B).astype(np.int64)
         needed = open_sums(self._gemm, c)
         if spec.slots is not None:
             slots = np.full_like(needed, spec.slots)
@@ -264,7 +269,7 @@ class _Search:
             layout.builder.regions[b_place.home].memory if b_place.home is not None else roles.weights_home
         )
         homes = Homes(a_home, b_home, roles.activations_home, place.chip is None)
-        bounds = self._estimator.bounds(self._shape, c, homes)
+        bounds = self._estimator.bounds(self._shapes[c.a_resident], c, homes)
         score = bounds.score()
         near = np.flatnonzero(score <= score.min() * CLOSE)
         tiles = (

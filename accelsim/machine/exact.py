@@ -29,7 +29,7 @@ class Exact:
         self._program, self._keep, self._feeds = program, keep, feeds
         self._held: dict[int, Array] = {}
         self._taken: dict[tuple[int, int], Array] = {}
-        self._views: dict[tuple[int, str, int], tuple[Array, Array]] = {}
+        self._views: dict[tuple[int, int, str, int], tuple[Array, Array]] = {}
         self._results: dict[int, Array] = {}
         self._tensors: dict[tuple[str, int], Array] = {}
         self._do: dict[str, Callable[[Command], None]] = {
@@ -87,36 +87,47 @@ class Exact:
     def _view(
         self, command: Command, role: str, group: int, source: Array, make: Callable[[], Array]
     ) -> Array:
-        """A matrix view of a whole operand, made once per step; views of earlier steps are dropped."""
-        key = (command.op, role, group)
+        """A matrix view of a whole operand, made once per step and core; views of earlier steps are dropped."""
+        key = (command.op, command.core, role, group)
         if key not in self._views or self._views[key][0] is not source:
             self._views = {old: view for old, view in self._views.items() if old[0] >= command.op - 1}
             self._views[key] = (source, make())
         return self._views[key][1]
 
-    def _a_tile(self, command: Command, source: Array, tile: Tile) -> Array:
+    def _tile(self, command: Command, role: str, source: Array, tile: Tile) -> Array:
+        """A tile [groups, rows, columns] of operand 'a' or 'b', in the container in which it is multiplied."""
         step, gemm, _ = self._gemm(command)
-        groups = [
-            self._view(command, "a", g, source, lambda g=g: a_matrix(gemm, source, g, step.node))  # type: ignore[misc]
-            for g in range(tile.g0, tile.g1)
-        ]  # fmt: skip
-        return _stack([matrix[tile.m0 : tile.m1, tile.k0 : tile.k1] for matrix in groups])
+        container = self._container(step)
 
-    def _b_tile(self, command: Command, source: Array, tile: Tile) -> Array:
-        step, gemm, _ = self._gemm(command)
-        groups = [
-            self._view(command, "b", g, source, lambda g=g: b_matrix(gemm, source, g, step.node))  # type: ignore[misc]
-            for g in range(tile.g0, tile.g1)
-        ]  # fmt: skip
-        return _stack([matrix[tile.k0 : tile.k1, tile.n0 : tile.n1] for matrix in groups])
+        def matrix(group: int) -> Array:
+            whole = MATRICES[role](gemm, source, group, step.node)
+            return whole.astype(container) if container and role == "a" else whole  # A is used once per column tile
+
+        groups = range(tile.g0, tile.g1)
+        views = [self._view(command, role, g, source, lambda g=g: matrix(g)) for g in groups]  # type: ignore[misc]
+        rows, cols = slice(tile.m0, tile.m1), slice(tile.k0, tile.k1)
+        if role == "b":
+            rows, cols = slice(tile.k0, tile.k1), slice(tile.n0, tile.n1)
+        found = _stack([view[rows, cols] for view in views])
+        return found.astype(container, copy=False) if container else found
+
+    def _container(self, step: Step) -> type[np.float32] | None:
+        """float32 where BLAS sums the products of 8-bit operands exactly: |sum| < 2^24 over the K of a tile."""
+        tensors = self._program.graph.tensors
+        assert step.gemm is not None and step.mapping is not None
+        names = (step.gemm.a, step.gemm.b)
+        narrow = all(tensors[name].dtype in ("int8", "uint8") for name in names)
+        depth = min(step.mapping.tk, step.gemm.K)
+        shifted = any(step.node.attrs.get(f"{operand}_zero_point") for operand in "ab")
+        return np.float32 if narrow and not shifted and depth * 255 * 255 < 1 << 24 else None
 
     def _load_a(self, command: Command) -> None:
         _, _, tile = self._gemm(command)
-        self._put(command, self._a_tile(command, self._whole(command), tile))
+        self._put(command, self._tile(command, "a", self._whole(command), tile))
 
     def _load_b(self, command: Command) -> None:
         _, _, tile = self._gemm(command)
-        self._put(command, self._b_tile(command, self._whole(command), tile))
+        self._put(command, self._tile(command, "b", self._whole(command), tile))
 
     def _whole(self, command: Command, index: int = 0) -> Array:
         """A whole tensor, always as the same array object as long as it is the same operand."""
@@ -140,19 +151,20 @@ class Exact:
         return whole[tile.g0 : tile.g1, tile.m0 : tile.m1, tile.n0 : tile.n1]
 
     def _product(self, command: Command) -> None:
-        _, _, tile = self._gemm(command)
+        step, _, tile = self._gemm(command)
         a, b = self._operand(command, 0), self._operand(command, 1)
-        if a.ndim != 3 or self._is_whole(command, 0):
-            a = self._a_tile(command, self._whole(command, 0), tile)
+        if self._is_whole(command, 0):
+            a = self._tile(command, "a", self._whole(command, 0), tile)
         elif a.shape[2] != tile.k1 - tile.k0:  # a slab of all of K
             a = a[:, :, tile.k0 : tile.k1]
         if self._is_whole(command, 1):
-            b = self._b_tile(command, self._whole(command, 1), tile)
-        sums = product(a, b)
-        region = command.writes[0].region
-        self._held[region] = (
-            sums if command.writes[0].role in ("whole", "begin") else self._held[region] + sums
-        )
+            b = self._tile(command, "b", self._whole(command, 1), tile)
+        sums = np.matmul(a, b).astype(np.int32) if self._container(step) else product(a, b)
+        use = command.writes[0]
+        if use.role in ("whole", "begin"):
+            self._held[use.region] = sums
+        else:
+            self._held[use.region] += sums
 
     def _is_whole(self, command: Command, index: int) -> bool:
         """Whether the operand is a tensor that lies on the chip as a whole (not a tile in a slot)."""
@@ -225,6 +237,9 @@ class Exact:
             name: whole_batch([self._tensors[name, core] for core in cores]) for name in names
         } | self.outputs()
 
+
+MATRICES = {"a": a_matrix, "b": b_matrix}
+"""Matrix views of the operands."""
 
 _NOTHING = np.empty(0, np.float32)
 

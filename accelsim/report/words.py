@@ -56,7 +56,7 @@ def _energy(run: Run, summary: dict[str, Any]) -> str:
     text = f"It uses {si(total, 'J')}: {shares}"
     moving = sum(kinds.get(name, 0.0) for name in ("PE registers", "on-chip SRAM", "off-chip memory", "link"))
     if kinds.get("MAC"):
-        text += f"; moving data costs {si(moving / kinds['MAC'], '')} times as much as the multiplications"
+        text += f"; moving data costs {moving / kinds['MAC']:.3g} times as much as the multiplications"
     if ranked[0][0] == STATIC:
         text += ". Static power is drawn whether the chip works or not, so a shorter run saves it"
     return text + "."

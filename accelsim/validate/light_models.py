@@ -112,17 +112,20 @@ def light_models(models: Sequence[str] = tuple(LIGHT)) -> Check:
 
     ``equal`` counts the tensors within the bound, tile by tile and layer by layer. Raises UsageError as ``outcomes``.
     """
-    found = outcomes(models)
+    return summed(outcomes(models))
+
+
+def summed(found: Sequence[Outcome]) -> Check:
+    """All outcomes as one check; ``errors`` are the largest ones of each network and target."""
     errors = np.array([max(each.exact, each.fast) for each in found])
     rows, within = sum(each.tensors for each in found), sum(each.within for each in found)
-    what = "every tensor of simulated networks: int8 equal to plain integer arithmetic, fp32 within 1e-4 of ONNX Runtime"
+    what = "every tensor of simulated networks: int8 equal to integer arithmetic, fp32 within 1e-4 of ONNX Runtime"
     return Check("light-models", what, rows, within, errors, [line(each) for each in found])
 
 
 def line(each: Outcome) -> str:
     """One outcome in words."""
-    text = (
-        f"{each.model} on {each.target.chip} in {each.target.dtype}: {each.within} of {each.tensors} tensors within bounds, "
-        f"{each.equal} equal to the last bit, largest error {max(each.exact, each.fast):.1e}"
-    )
+    error = max(each.exact, each.fast)
+    text = f"{each.model} on {each.target.chip} in {each.target.dtype}: {each.within} of {each.tensors} tensors within"
+    text += f" bounds, {each.equal} equal to the last bit, largest error {error:.1e}"
     return text if each.sqnr_dB is None else f"{text}, SQNR of the output {each.sqnr_dB:.1f} dB"

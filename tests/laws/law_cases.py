@@ -183,6 +183,17 @@ def matrix_graphs(draw: Draw, most: int = 4) -> Graph:
     return _finish(draw, g, x)
 
 
+@st.composite
+def lone_products(draw: Draw, convolutions: bool = True) -> Graph:
+    """One product with weights and what can be fused behind it, in float: a program of one step."""
+    g = RandomGraph(draw(st.integers(0, 99)))
+    if convolutions and draw(st.booleans()):
+        shape = (draw(st.integers(1, 2)), draw(st.integers(1, 6)), draw(st.integers(3, 9)), draw(st.integers(3, 9)))
+        return g.finish(_conv(draw, g, g.input("x", shape)))
+    x = g.input("x", (draw(st.integers(1, 40)), draw(st.integers(1, 40))))
+    return g.finish(draw(st.sampled_from([_dense, _skip]))(draw, g, x))
+
+
 def graphs() -> st.SearchStrategy[Graph]:
     """Any small graph."""
     return st.one_of(image_graphs(), matrix_graphs())
@@ -204,7 +215,7 @@ def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None)
     chip = changed(
         chip, "matrix", rows=rows, cols=cols, dataflow=dataflow,
         schedule=draw(st.sampled_from(["overlapped", "overlapped", "sequential"])),
-        shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)),
+        shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)), padded_tiles=draw(st.booleans()),
         min_interval=draw(st.sampled_from([0, 0, 5])), accumulator_latency=draw(st.integers(0, 3)),
         clock=draw(st.sampled_from([None, None, 0.7 * chip.clock, 3.0 * chip.clock])),
     )  # fmt: skip
@@ -357,3 +368,10 @@ def scaled_energy(chip: Chip, factor: float) -> Chip:
         "register": factor * table.register,
     }
     return chip.model_copy(update={"energy": table.model_copy(update=update)})
+
+
+def whole_tiles(chip: Chip) -> Chip:
+    """The chip with buffers in which everything fits, in tiles of any size."""
+    for name in chip.buffers:
+        chip = changed(chip, f"buffers.{name}", capacity=1 << 24, slots=None, ports=2)
+    return chip

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from law_cases import Case, cases, changed, compiled, formats, graphs, products, small_chip
+from law_cases import Case, cases, changed, compiled, formats, graphs, products, small_chip, whole_tiles
 
 from accelsim.account.spans import bandwidth_Bps, peak_mac_rate
 from accelsim.compiler.program import Folds, Transfer
@@ -70,18 +70,13 @@ def expected_traffic(graph: Graph) -> tuple[Counter[str], Counter[str], int]:
     return read, written, parameters
 
 
-def roomy(chip: Chip) -> Chip:
-    for name in chip.buffers:
-        chip = changed(chip, f"buffers.{name}", capacity=1 << 24, slots=None)
-    return chip
-
-
 @QUICK
 @given(graphs(), small_chip(), st.data())
 def test_what_fits_moves_once(graph: Graph, chip: Chip, data: st.DataObject) -> None:
     """Each constant and input that the chip works on is read once, each result that is wanted outside written once."""
     dtype = data.draw(st.sampled_from(formats(chip)))
-    case = compiled(graph, roomy(chip), dtype, pinned=dict.fromkeys(products(graph), WHOLE))
+    chip = changed(whole_tiles(chip), "matrix", padded_tiles=False)
+    case = compiled(graph, chip, dtype, pinned=dict.fromkeys(products(graph), WHOLE))
     run = case.run()
     read, written, parameters = expected_traffic(case.program.graph)
     found = traffic(run, "read")

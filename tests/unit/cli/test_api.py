@@ -51,7 +51,9 @@ def test_a_mapping_may_be_a_file_or_a_dictionary(tmp_path: Path) -> None:
     save_mappings(free.program, tmp_path / "m.yaml")
     kept = accelsim.run("gemm?M=64,N=64,K=64", "edu-4x4", values="off", mapping=tmp_path / "m.yaml")
     assert kept.slices == free.slices
-    small = accelsim.run("gemm?M=64,N=64,K=64", "edu-4x4", values="off", mapping={"y": {"tm": 8, "tn": 4, "tk": 4}})
+    small = accelsim.run(
+        "gemm?M=64,N=64,K=64", "edu-4x4", values="off", mapping={"y": {"tm": 8, "tn": 4, "tk": 4}}
+    )
     assert len(small.program.commands) > len(free.program.commands)
     with pytest.raises(UsageError, match=r"'yy' that the model does not have.*did you mean 'y'"):
         accelsim.run("gemm", "edu-4x4", mapping={"yy": {"tm": 8}})

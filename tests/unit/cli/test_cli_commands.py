@@ -55,7 +55,9 @@ def test_version(cli: Cli) -> None:
 HEAVY = ("onnx", "matplotlib", "pydantic", "numpy", "simpy", "rich")
 
 
-@pytest.mark.parametrize("code", ["import accelsim", "from accelsim.cli import main; main(['--help'], standalone_mode=False)"])
+@pytest.mark.parametrize(
+    "code", ["import accelsim", "from accelsim.cli import main; main(['--help'], standalone_mode=False)"]
+)
 def test_starting_loads_nothing_heavy(code: str) -> None:
     check = f"{code}\nimport sys\nassert not [name for name in {HEAVY} if name in sys.modules]"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
@@ -63,12 +65,16 @@ def test_starting_loads_nothing_heavy(code: str) -> None:
 
 
 def test_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "accelsim", "rnu"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "accelsim", "rnu"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: accelsim ")
 
 
-def test_chips_lists_all_and_says_what_is_broken(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chips_lists_all_and_says_what_is_broken(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = [chip.name for chip in list_chips()]
     (tmp_path / "chips").mkdir()
     (tmp_path / "chips" / "cracked.yaml").write_text("name: cracked\nclock: 3\n")
@@ -117,7 +123,18 @@ def test_compare_puts_runs_side_by_side(cli: Cli, tmp_path: Path) -> None:
     assert (tmp_path / "plot.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
-SHAPE = ("--rows", 4, "--cols", 3, "--dataflow", "ws", "--schedule", "overlapped", "--shadow-load", "diagonal")
+SHAPE = (
+    "--rows",
+    4,
+    "--cols",
+    3,
+    "--dataflow",
+    "ws",
+    "--schedule",
+    "overlapped",
+    "--shadow-load",
+    "diagonal",
+)
 
 
 def test_array_prints_every_figure(cli: Cli) -> None:
@@ -137,13 +154,17 @@ def test_array_watch_shows_every_edge(cli: Cli) -> None:
 
 def test_array_csv_fills_the_table(cli: Cli, tmp_path: Path) -> None:
     shapes, out = tmp_path / "in.csv", tmp_path / "out.csv"
-    shapes.write_text("id,array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\na,4,3,os,sequential,5,6,7\n")
+    shapes.write_text(
+        "id,array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\na,4,3,os,sequential,5,6,7\n"
+    )
     result = cli("array", "--csv", shapes, "--out", out)
     assert result.exit_code == 0
     (row,) = csv.DictReader(out.read_text().splitlines())
     assert row["id"] == "a"
     assert int(row["cycles"]) == one(4, 3, "os", "sequential", 5, 6, 7)["cycles"]
-    shapes.write_text("array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\n4,0,os,sequential,5,6,7\n")
+    shapes.write_text(
+        "array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\n4,0,os,sequential,5,6,7\n"
+    )
     result = cli("array", "--csv", shapes, "--out", tmp_path / "none.csv")
     assert result.exit_code == 2
     assert f"{shapes}:2: array_cols is '0'" in result.stderr
@@ -153,7 +174,7 @@ def test_array_csv_fills_the_table(cli: Cli, tmp_path: Path) -> None:
 @pytest.fixture
 def two_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two checks of our own in the registry: one that passes and one that fails."""
-    good = Check("good", "numbers that agree", 3, 3, np.array([0.01, -0.02, 0.0]), ["all three"])
+    good = Check("good", "numbers that agree", 3, 3, np.array([0.01, -0.02, 2e-6]), ["all three"])
     bad = Check("bad", "numbers that differ", 4, 3, np.zeros(0), ["row 2: 5 != 6"])
     monkeypatch.setitem(CHECKS, "good", lambda: good)
     monkeypatch.setitem(CHECKS, "bad", lambda: bad)
@@ -164,7 +185,17 @@ def test_validate_prints_the_figures_of_each_check(cli: Cli) -> None:
     result = cli("validate", "good")
     assert result.exit_code == 0
     header, _, row = result.stdout.splitlines()
-    assert header.split() == "check rows equal verdict median error 90th percentile largest".split()
+    assert header.split() == [
+        "check",
+        "rows",
+        "equal",
+        "verdict",
+        "median",
+        "error",
+        "90th",
+        "percentile",
+        "largest",
+    ]
     assert row.split() == ["good", "3", "3", "passes", "1.0%", "1.8%", "2.0%"]
     assert "all three" in cli("validate", "good", "--details").stdout
 
@@ -180,7 +211,15 @@ def test_validate_fails_when_one_check_fails(cli: Cli) -> None:
 
 def test_validate_knows_every_check_of_the_package(cli: Cli) -> None:
     result = cli("validate", "--list")
-    assert {"onnxruntime", "scalesim", "systolic"} <= set(result.stdout.split())
+    assert {
+        "light-models",
+        "neuroncore-v2",
+        "onnxruntime",
+        "rtl-machine",
+        "scalesim",
+        "systolic",
+        "tpu-v1",
+    } <= set(result.stdout.split())
 
 
 def test_validate_runs_rows_of_the_small_machine_from_a_file(cli: Cli, tmp_path: Path) -> None:
@@ -194,4 +233,4 @@ def test_validate_runs_rows_of_the_small_machine_from_a_file(cli: Cli, tmp_path:
     rows.write_text("\n".join([lines[0], lines[1].replace(",57,", ",58,", 1)]) + "\n")
     result = cli("validate", "rtl-machine", "--csv", rows, "--out", out)
     assert result.exit_code == 1
-    assert f"{rows}:2: total_clocks 57, the file has 58" in result.stdout
+    assert f"{rows}:2: total_clocks 57, the file has 58" in " ".join(result.stdout.split())

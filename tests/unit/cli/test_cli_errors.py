@@ -62,8 +62,9 @@ def test_every_kind_of_wrong_option_is_told_at_once(refused: Refused, tmp_path: 
     file = tmp_path / "file"
     file.touch()
     lines = refused(
-        "run", "cnn", "--on", "tpu-v1", "--shape", "x", "--param", "resolution=big", "--values", "exat", "--dataflow", "sw",
-        "--array-timing", "overlaped", "--set", "matrix.rowz=4", "--out", file, "--mapping", tmp_path / "none",
+        "run", "cnn", "--on", "tpu-v1", "--shape", "x", "--param", "resolution=big", "--values", "exat",
+        "--dataflow", "sw", "--array-timing", "overlaped", "--set", "matrix.rowz=4",
+        "--out", file, "--mapping", tmp_path / "none",
     )  # fmt: skip
     assert len(lines) == 8
     text = "\n".join(lines)
@@ -107,7 +108,9 @@ def test_one_wrong_quantity_is_one_line(
 
 
 def test_an_override_that_names_no_field(refused: Refused) -> None:
-    lines = refused("run", "cnn", "--on", "tpu-v1", "--set", "memories.ddr3.memory.bandwith=1 GB/s", "--set", "x")
+    lines = refused(
+        "run", "cnn", "--on", "tpu-v1", "--set", "memories.ddr3.memory.bandwith=1 GB/s", "--set", "x"
+    )
     assert len(lines) == 2
     assert any("did you mean 'memories.ddr3.memory.bandwidth'?" in line for line in lines)
 
@@ -144,7 +147,9 @@ def test_a_truncated_onnx_file(refused: Refused, tmp_path: Path) -> None:
 
 
 def test_a_layer_that_cannot_fit_says_which_buffer_and_by_how_much(refused: Refused) -> None:
-    (line,) = refused("run", "cnn", "--on", "edu-4x4", "--set", "buffers.act_sram.capacity=64 B", "--out", "never-made")
+    (line,) = refused(
+        "run", "cnn", "--on", "edu-4x4", "--set", "buffers.act_sram.capacity=64 B", "--out", "never-made"
+    )
     assert re.search(r"conv1 does not fit: act_sram needs [\d,]+ B, 64 B are available \(tile ", line)
     assert not Path("never-made").exists()
 
@@ -220,7 +225,11 @@ INPUTS = [
     ({"x": np.zeros((1, 1, 28, 28))}, "holds float64 values; expected fp32", False),
     ({}, "input 'x' is missing; expected an array of shape [1, 1, 28, 28]", True),
     ({"x": np.zeros((1, 28, 28))}, "input 'x' has shape [1, 28, 28]; expected [1, 1, 28, 28]", True),
-    ({"X": np.zeros((1, 1, 28, 28))}, "the model has no input 'X'; expected one of x; did you mean 'x'?", True),
+    (
+        {"X": np.zeros((1, 1, 28, 28))},
+        "the model has no input 'X'; expected one of x; did you mean 'x'?",
+        True,
+    ),
     ({"x": np.full((1, 1, 28, 28), "a")}, "input 'x' holds <U1 values; expected fp32", True),
 ]
 
@@ -259,10 +268,15 @@ def test_indices_outside_their_table(refused: Refused, tmp_path: Path) -> None:
     ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [2])
     out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     table = onnx.numpy_helper.from_array(np.zeros((5, 3), np.float32), "table")
-    graph = helper.make_graph([helper.make_node("Gather", ["table", "ids"], ["y"], name="look_up")], "g", [ids], [out], [table])
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"], name="look_up")], "g", [ids], [out], [table]
+    )
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    for values, says in (([0, 5], "holds indices from 0 to 5; expected 0 to 4"), ([0.5, 1.0], "holds float64 values")):
+    for values, says in (
+        ([0, 5], "holds indices from 0 to 5; expected 0 to 4"),
+        ([0.5, 1.0], "holds float64 values"),
+    ):
         np.savez(tmp_path / "in.npz", ids=np.array(values))
         (line,) = refused("run", path, "--on", "edu-4x4", "--inputs", tmp_path / "in.npz")
         assert says in line

@@ -8,7 +8,7 @@ What stands in the line before a fence says what a block is:
 * ``<!-- output: COMMAND -->``: what the command prints, or with ``| 1..4, total`` only those of its lines.
 * ``<!-- output: python -->``: what the Python block before it prints.
 
-``python tests/unit/docs/doc_blocks.py`` writes all outputs again.
+``python tests/unit/docs/doc_blocks.py`` writes all outputs and pictures again.
 """
 
 from __future__ import annotations
@@ -30,9 +30,16 @@ from click.testing import CliRunner
 from accelsim.cli import main
 
 ROOT = Path(__file__).parents[3]
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+)
 COLUMNS = "100"
 GAP = "..."
+PICTURES = ("latency", "roofline", "timeline")
+"""Plots of ResNet-50 on TPU v1 that the pages show."""
 RUNNER = """
 import contextlib, io, json, sys
 outputs, scope = [], {"__name__": "__docs__"}
@@ -130,7 +137,9 @@ class Page:
             result = CliRunner(env={"COLUMNS": COLUMNS}).invoke(main, words[:target])
             crashed = result.exception is not None and not isinstance(result.exception, SystemExit)
             if crashed or code not in (None, result.exit_code):
-                raise AssertionError(f"{self.path.name}: {command}\nexit code {result.exit_code}\n{result.output}")
+                raise AssertionError(
+                    f"{self.path.name}: {command}\nexit code {result.exit_code}\n{result.output}"
+                )
             if target < len(words):
                 Path(words[target + 1]).write_text(result.output, encoding="utf-8")
         return result.output
@@ -183,6 +192,17 @@ def _run_python(sources: list[str], folder: Path) -> list[str]:
     return outputs
 
 
+def draw() -> None:
+    """Draw the pictures of the pages again."""
+    import accelsim
+    from accelsim.report.plot import draw as drawn
+    from accelsim.report.style import save
+
+    run = accelsim.run("resnet50", on="tpu-v1")
+    for name in PICTURES:
+        save(drawn(name, run), ROOT / "docs" / "img" / f"resnet50-tpu-v1-{name}.png")
+
+
 def rewrite() -> None:
     """Write every page again with the outputs of today."""
     for path in PAGES:
@@ -195,3 +215,4 @@ def rewrite() -> None:
 
 if __name__ == "__main__":
     rewrite()
+    draw()

@@ -11,11 +11,14 @@ from accelsim.validate.golden import golden
 from accelsim.validate.rtl_machine import PARAMETERS
 from accelsim.validate.rtl_table import compare, read, results, simulate_lines, write
 
-GOOD = dict(zip(PARAMETERS, "4 4 4 10 1 2 nmk 1 int32 0 6 5 7 4 4 4".split(), strict=True))
+VALUES = ["4", "4", "4", "10", "1", "2", "nmk", "1", "int32", "0", "6", "5", "7", "4", "4", "4"]
+GOOD = dict(zip(PARAMETERS, VALUES, strict=True))
 
 
 def table(path: Path, *rows: dict[str, str], header: tuple[str, ...] = PARAMETERS) -> Path:
-    path.write_text("\n".join([",".join(header), *(",".join(row[name] for name in header) for row in rows)]) + "\n")
+    path.write_text(
+        "\n".join([",".join(header), *(",".join(row[name] for name in header) for row in rows)]) + "\n"
+    )
     return path
 
 
@@ -39,7 +42,9 @@ def test_golden_rows_come_out_as_they_went_in(tmp_path: Path) -> None:
 
 
 def test_parameters_alone_are_enough_and_other_columns_stay(tmp_path: Path) -> None:
-    path = table(tmp_path / "in.csv", GOOD | {"tag": "mine", "macs": "1"}, header=("tag", "macs", *PARAMETERS))
+    path = table(
+        tmp_path / "in.csv", GOOD | {"tag": "mine", "macs": "1"}, header=("tag", "macs", *PARAMETERS)
+    )
     rows = read(path)
     found = simulate_lines(rows)
     outcome = compare(rows, found)

@@ -1,0 +1,137 @@
+"""Write reports/accuracy.md and reports/light-models.md: ``python -m accelsim.validate.report [FOLDER]``.
+
+Every number in them is computed here and now, by the checks of this package; the texts only say what it means.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from accelsim import validate
+from accelsim.account.energy import energy_table, total_J
+from accelsim.machine.run import Run
+from accelsim.report.text import percent, si
+from accelsim.spec.load import load_chip
+from accelsim.validate.anchors import run_shapes
+from accelsim.validate.base import CHECKS, Check
+from accelsim.validate.light_models import Outcome, outcomes, summed
+from accelsim.validate.report_texts import INTRODUCTION, LIGHT, MEANING, NOT_VALIDATED, SPREAD
+from accelsim.workload.load import load_model
+from accelsim.workload.reference import reference_outputs
+
+COMMAND = "python -m accelsim.validate.report"
+ENERGY_TABLES = ("energy/horowitz-45nm", "energy/scaled-28nm", "energy/jouppi-7nm")
+SPREAD_MODEL, SPREAD_CHIP = "resnet50", "systolic-generic"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write both reports into the named folder, else into ``reports``; the exit code is 1 when a check fails."""
+    folder = Path(arguments[0] if arguments else "reports")
+    folder.mkdir(parents=True, exist_ok=True)
+    found = outcomes(each=_say)
+    checks = [summed(found) if name == "light-models" else _run(name) for name in check_names()]
+    (folder / "light-models.md").write_text(light_models_page(found), encoding="utf-8")
+    (folder / "accuracy.md").write_text(accuracy_page(checks), encoding="utf-8")
+    return int(any(each.equal < each.rows for each in checks))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _run(name: str) -> Check:
+    _say(name)
+    return CHECKS[name]()
+
+
+def check_names() -> list[str]:
+    """Every check of the package, by importing its modules."""
+    for module in sorted(module.name for module in iter_modules(validate.__path__)):
+        import_module(f"{validate.__name__}.{module}")
+    return sorted(CHECKS)
+
+
+def markdown(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """A table; the first ``left`` columns are text, the others numbers."""
+    marks = ["---" if index < left else "---:" for index in range(len(headers))]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (headers, marks, *rows)) + "\n"
+
+
+def _head(title: str) -> str:
+    return f"# {title}\n\nMade by `{COMMAND}`, which computes every number again. Do not edit.\n\n"
+
+
+def accuracy_page(checks: Sequence[Check]) -> str:
+    """The page over all checks: one table, what each number means, every compared figure, what is not validated."""
+    headers = ["check", "rows", "equal or within its bound", "median error", "90th percentile", "largest"]
+    rows = [[f"`{each.name}`", f"{each.rows:,}", f"{each.equal:,}", *_errors(each)] for each in checks]
+    parts = [_head("Accuracy"), markdown(headers, rows), "\n", INTRODUCTION]
+    for each in checks:
+        parts.append(f"\n## {each.name}: {each.what}\n\n{MEANING.get(each.name, '')}\n\n")
+        parts.append("".join(f"- {line}\n" for line in each.details))
+    parts.append("\n## What is not validated\n\n")
+    parts += [f"- {text}\n" for text in NOT_VALIDATED]
+    parts += ["\n", energy_spread(run_shapes(load_model(SPREAD_MODEL), load_chip(SPREAD_CHIP)))]
+    return "".join(parts)
+
+
+def _errors(each: Check) -> list[str]:
+    return [_error(value) if each.errors.size else "-" for value in (each.median, each.p90, each.max)]
+
+
+def _error(value: float) -> str:
+    if not value:
+        return "0"
+    return percent(value) if value >= 1e-3 else f"{value:.1e}"
+
+
+def energy_spread(run: Run) -> str:
+    """What the energy tables say about one and the same ledger."""
+    joules = {}
+    for name in ENERGY_TABLES:
+        table = load_chip(SPREAD_CHIP, [f"energy={name}"]).energy
+        other = replace(run, chip=run.chip.model_copy(update={"energy": table}))
+        joules[name] = _dynamic_on_chip(other)
+    least = min(joules.values())
+    rows = [[f"`{name}`", si(value, "J"), f"{value / least:.1f}"] for name, value in joules.items()]
+    text = SPREAD.format(model=SPREAD_MODEL, chip=SPREAD_CHIP, dtype=run.program.dtype)
+    return text + markdown(["table", "on-chip energy", "times the smallest"], rows)
+
+
+def _dynamic_on_chip(run: Run) -> float:
+    units = {"matrix", "vector", *run.chip.buffers}
+    return total_J(row for row in energy_table(run) if row.component in units)
+
+
+def light_models_page(found: Sequence[Outcome]) -> str:
+    """The table over the light models."""
+    headers = ["model", "chip", "format", "latency", "energy per inference", "off-chip read", "written", "tensors",
+               "within bound", "worst error, exact", "fast", "SQNR of the output"]  # fmt: skip
+    return (
+        _head("Light models")
+        + LIGHT.format(by=_reference())
+        + markdown(headers, map(_light_row, found), left=3)
+    )
+
+
+def _reference() -> str:
+    graph = load_model("gemm", params={"M": 1, "N": 1, "K": 1})
+    return reference_outputs(graph, {"a": graph.tensors["b"].value()}).by
+
+
+def _light_row(each: Outcome) -> list[str]:
+    sqnr = "" if each.sqnr_dB is None else f"{each.sqnr_dB:.1f} dB"
+    return [
+        each.model, each.target.chip, each.target.dtype, si(each.latency_s, "s"), si(each.energy_J, "J"),
+        si(each.read_B, "B"), si(each.written_B, "B"), str(each.tensors), str(each.within),
+        _error(each.exact), _error(each.fast), sqnr,
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

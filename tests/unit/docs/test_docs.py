@@ -1,0 +1,283 @@
+"""The documentation is true: links lead somewhere, commands run, outputs are those of today, tables are the code's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from difflib import unified_diff
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from doc_blocks import PAGES, ROOT, Page, arguments, blocks
+
+import accelsim
+from accelsim.account.bounds import REASONS
+from accelsim.account.latency import summary
+from accelsim.array.timing import fold_timing
+from accelsim.cli import main
+from accelsim.cli.validate import _checks
+from accelsim.compiler.estimate import EXPOSED
+from accelsim.compiler.mapping import ORDERS
+from accelsim.compiler.mapping_file import TYPES
+from accelsim.compiler.passes import PASSES
+from accelsim.compiler.search import CLOSE
+from accelsim.errors import Infeasible
+from accelsim.machine.clock import Clock
+from accelsim.machine.run import Slice
+from accelsim.report.plot import PLOTS
+from accelsim.report.table import LAYER_COLUMNS
+from accelsim.report.write import FILES, layer_records, ledger_records
+from accelsim.validate.rtl_check import golden_rows, roofline, simpler_errors
+from accelsim.validate.rtl_machine import run_row
+
+ROOTS = ("accelsim/", "hwspecs/", "docs/", "tests/", "reports/", "examples/", ".ci/")
+NOT_MADE_YET = re.compile(r"reports/(resnet50-tpu-v1|cnn|count|one-port)")
+pages = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+
+
+def prose(path: Path) -> str:
+    """The text outside of fenced blocks."""
+    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def table(text: str, header: str) -> list[list[str]]:
+    """Cells of the Markdown table whose header row begins so."""
+    lines = text[text.index(header) :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+
+
+def codes(text: str) -> set[str]:
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+@pytest.fixture(scope="module")
+def run() -> accelsim.Run:
+    return accelsim.run("gemm?M=8,N=8,K=8", on="edu-4x4", values="off")
+
+
+@pages
+def test_outputs_are_those_of_today(path: Path, tmp_path: Path) -> None:
+    old, new = path.read_text(encoding="utf-8"), Page(path, tmp_path).refreshed()
+    difference = "\n".join(
+        unified_diff(old.splitlines(), new.splitlines(), "as written", "as printed now", lineterm="")
+    )
+    assert new == old, f"{path.name}: python tests/unit/docs/doc_blocks.py writes it again\n{difference}"
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        found = [command for block in blocks(text) for command in block.commands]
+        found += [code for code in sorted(codes(prose(path))) if re.match(r"accelsim [a-z]+ .", code)]
+        yield from ((path.name, command) for command in dict.fromkeys(found))
+
+
+@pytest.mark.parametrize(("where", "command"), list(commands()))
+def test_commands_parse(where: str, command: str) -> None:
+    words = arguments(command)
+    words = words[: words.index(">")] if ">" in words else words
+    if words[-1] == "--help":
+        return
+    current: click.Command = main
+    context = click.Context(main)
+    while isinstance(current, click.Group):
+        found = current.get_command(context, words[0])
+        assert found is not None, f"{where}: no command {words[0]!r}"
+        current, words = found, words[1:]
+    current.make_context(current.name, list(words), parent=context)
+
+
+def test_named_checks_exist() -> None:
+    found = [arguments(command) for _, command in commands() if command.startswith("accelsim validate ")]
+    named = {word for words in found for word in words[1:] if not word.startswith("-")}
+    assert named
+    assert named <= set(_checks())
+
+
+@pages
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose(path)):
+        if not target.startswith("https://"):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pages
+def test_mentioned_files_exist(path: Path) -> None:
+    for code in codes(prose(path)):
+        if code.startswith(ROOTS) and not NOT_MADE_YET.match(code) and "*" not in code:
+            assert (ROOT / code).exists(), f"{path.name} mentions {code}"
+        if re.fullmatch(r"make \w+", code):
+            assert f"\n{code[5:]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pages
+def test_named_symbols_exist(path: Path) -> None:
+    """What a line calls `NAME` of a file that it also names is defined there."""
+    sources = {code: (ROOT / code).read_text(encoding="utf-8") for code in codes(prose(path))
+               if code.startswith("accelsim/") and code.endswith(".py") and (ROOT / code).exists()}  # fmt: skip
+    everything = "\n".join(sources.values())
+    for name in codes(prose(path)):
+        if sources and re.fullmatch(r"_?[A-Z]{2,}(_[A-Z]+)*", name) and name != "ACCELSIM_HWSPECS":
+            assert name in everything, f"{path.name} mentions {name}"
+
+
+def test_pictures_are_small() -> None:
+    for picture in (ROOT / "docs" / "img").iterdir():
+        assert picture.stat().st_size < 150_000, picture.name
+        assert any(picture.name in path.read_text(encoding="utf-8") for path in PAGES), picture.name
+
+
+def test_index_names_every_page() -> None:
+    index = page("README.md")
+    assert all(
+        path.name in index for path in PAGES if path.parent.name == "docs" and path.name != "README.md"
+    )
+
+
+def test_imports_are_those_of_the_table() -> None:
+    allowed = {
+        row[0].strip("`"): codes(row[2])
+        for row in table(page("architecture.md"), "| package | what it holds")
+    }
+    everything = list(allowed)
+    allowed["validate"] = set(everything[: everything.index("validate")])
+    allowed["api"] = set(everything) - {"report", "validate", "cli"}
+    allowed["cli"] = {*everything, "accelsim"}
+    seen = set()
+    for path in sorted((ROOT / "accelsim").rglob("*.py")):
+        package = path.relative_to(ROOT / "accelsim").parts[0].removesuffix(".py")
+        if package in ("__init__", "__main__"):
+            continue
+        seen.add(package)
+        extra = _imports(path) - allowed[package] - {package}
+        assert not extra, f"{path.relative_to(ROOT)} imports {sorted(extra)}"
+    assert seen == set(everything)
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            names = [f"{module}.{name}" for name in names] if module == "accelsim" else [module]
+        found |= {
+            name.split(".")[1] if "." in name else name for name in names if name.split(".")[0] == "accelsim"
+        }
+    return found
+
+
+def test_passes_are_listed_in_order() -> None:
+    listed = re.findall(r"^\d\. `(\w+)`", page("architecture.md"), flags=re.M)
+    assert listed == [*(entry.name for entry in PASSES), "lower", "verify"]
+
+
+def test_fold_timing_is_that_of_the_table() -> None:
+    rng, p = np.random.default_rng(1), 3
+    rows = table(page("timing.md"), "| schedule | dataflow | shadow load")
+    assert len(rows) == 7
+    for schedule, dataflows, shadow, *formulas in rows:
+        for dataflow in codes(dataflows):
+            for R, C, T in rng.integers(1, 40, (20, 3)).tolist():
+                fold = fold_timing(R, C, dataflow, schedule.strip("`"), shadow.strip("`") or "column", T, p)
+                scope = {"R": R, "C": C, "T": T, "p": p, "ceil": lambda x: int(np.ceil(x))}
+                expected = [eval(formula.strip("`"), scope) for formula in formulas]
+                assert [fold.load, fold.reload, fold.interval, fold.drain] == expected
+
+
+def test_every_file_and_column_of_a_report_is_explained(run: accelsim.Run) -> None:
+    text = codes(page("reading-the-output.md"))
+    assert {name + "/" if name == "plots" else name for name in FILES} <= text
+    assert {column.title for column in LAYER_COLUMNS} <= text
+    assert set(summary(run)) <= text
+    assert set(ledger_records(run)[0]) <= text
+    assert set(PLOTS) <= text
+    families = {
+        "compute_fs": "_fs",
+        "MEMORY_read_B": "_read_B",
+        "MEMORY_write_B": "_write_B",
+        "energy_CATEGORY_J": "_J",
+    }
+    for column in layer_records(run)[0]:
+        family = [name for name, suffix in families.items() if column.endswith(suffix)]
+        assert column in text or (family and set(family) <= text), column
+
+
+def test_every_reason_is_explained() -> None:
+    rows = table(page("reading-the-output.md"), "| key | in words")
+    assert [(row[0].strip("`"), row[1]) for row in rows] == [
+        (key, reason.text) for key, reason in REASONS.items()
+    ]
+
+
+def test_every_field_of_a_mapping_is_explained() -> None:
+    assert set(TYPES) <= codes(page("mapping.md"))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_fetches_are_those_of_the_table(order: str) -> None:
+    rows = {row[0].strip("`"): row[1:] for row in table(page("mapping.md"), "| order | A (depends")}
+    a, b, sums = rows[order]
+    pinned = {"order": order, "tm": 4, "tn": 4, "tk": 4, "a_resident": False, "a_whole_k": False}
+    for slots in range(int(sums[0]), 0, -1):
+        mapping = {"y": pinned | {"y_slots": slots}}
+        if slots < int(sums[0]):
+            with pytest.raises(Infeasible):
+                accelsim.run("gemm?M=16,N=16,K=16", on="edu-4x4", dtype="fp32", values="off", mapping=mapping)
+            continue
+        run = accelsim.run("gemm?M=16,N=16,K=16", on="edu-4x4", dtype="fp32", values="off", mapping=mapping)
+        read = {
+            row.tensor: row.count for row in run.ledger if (row.component, row.action) == ("dram", "read")
+        }
+        times = {"4 times": 4, "once": 1}
+        assert read == {"a": times[a] * 16 * 16 * 4, "b": times[b] * 16 * 16 * 4}
+
+
+def test_what_the_search_counts() -> None:
+    assert EXPOSED == 1 / 8
+    assert CLOSE == 1.005
+
+
+def test_example_by_hand_is_the_first_golden_row() -> None:
+    row = golden_rows()[0]
+    run = run_row(row)
+    edge, record = Clock(run.chip.clock).edge, run.folds[0]
+    load_w, load_a, product, store = run.slices
+
+    def transfer(piece: Slice) -> str:
+        return f"accepted {edge(piece.start)}, data {edge(piece.data) + 1} to {edge(piece.end)}"
+
+    text = [cells[1] for cells in table(page("machine.md"), "| what | edges | why")]
+    assert text == [
+        transfer(load_w),
+        transfer(load_a),
+        f"{record.load_first} to {record.load_first + record.load - 1}",
+        f"{record.stream_first} to {record.stream_first + record.rows - 1}",
+        str(edge(product.end)),
+        transfer(store),
+    ]
+    assert (
+        f"{edge(run.time_fs)} clocks for {record.rows} of streaming. A roofline says {roofline(row):.0f}."
+        in page("machine.md")
+    )
+
+
+def test_simpler_models_are_as_far_off_as_the_readme_says() -> None:
+    rows = {
+        row[0]: row[1:]
+        for row in table((ROOT / "README.md").read_text(encoding="utf-8"), "| model of the time")
+    }
+    for name, errors in simpler_errors(golden_rows()).items():
+        sizes = 100 * np.abs(errors)
+        assert rows[name] == [f"{np.median(sizes):.0f} %", f"{np.quantile(sizes, 0.9):.0f} %"]
+
+
+def test_changelog_has_this_version() -> None:
+    assert f"## [{accelsim.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,100 @@
+"""The generated reports: every check has its row and its meaning, and the committed pages are those of the generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accelsim.account.energy import energy_table, total_J
+from accelsim.spec.load import load_chip
+from accelsim.validate import report
+from accelsim.validate.anchors import Anchor, outcome, points, relative, run_shapes
+from accelsim.validate.base import Check
+from accelsim.validate.light_models import Outcome, Target, summed
+from accelsim.workload.load import load_model
+
+REPORTS = Path(__file__).parents[3] / "reports"
+
+
+def light(model: str, exact: float, sqnr_dB: float | None) -> Outcome:
+    dtype = "fp32" if sqnr_dB is None else "int8"
+    return Outcome(
+        model, Target("tpu-v1", dtype), 1.5e-3, 2e-3, 3_000_000, 4000, 10, 9, 10, exact, 0.0, sqnr_dB
+    )
+
+
+def test_every_check_has_a_meaning() -> None:
+    assert set(report.check_names()) == set(report.MEANING)
+
+
+@pytest.mark.parametrize("page", ["accuracy.md", "light-models.md"])
+def test_committed_pages_name_their_command(page: str) -> None:
+    text = (REPORTS / page).read_text(encoding="utf-8")
+    assert report.COMMAND in text.split("\n\n")[1]
+
+
+def test_committed_page_has_every_check_and_none_that_fails() -> None:
+    text = (REPORTS / "accuracy.md").read_text(encoding="utf-8")
+    for name in report.check_names():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        rows, equal = row.split("|")[2:4]
+        assert rows.strip() == equal.strip()
+    assert "DOES NOT HOLD" not in text
+
+
+def test_accuracy_page_shows_rows_errors_and_details() -> None:
+    errors = np.array([0.0, -0.02, 0.01])
+    page = report.accuracy_page([Check("scalesim", "some rows", 1234, 1200, errors, ["row 7 differs"])])
+    assert "| `scalesim` | 1,234 | 1,200 | 1.0% | 1.8% | 2.0% |" in page
+    assert "- row 7 differs" in page
+    assert report.MEANING["scalesim"] in page
+    assert "not validated" in page
+    for name in report.ENERGY_TABLES:
+        assert f"`{name}`" in page
+
+
+def test_check_without_errors_has_dashes() -> None:
+    page = report.accuracy_page([Check("systolic", "equal or not", 5, 5, np.zeros(0))])
+    assert "| `systolic` | 5 | 5 | - | - | - |" in page
+
+
+def test_energy_spread_reprices_one_ledger() -> None:
+    """The table of the chip itself gives the energy that the run has without memory, host and idle power."""
+    chip = load_chip(report.SPREAD_CHIP)
+    run = run_shapes(load_model("gemm"), chip)
+    units = {"matrix", "vector", *chip.buffers}
+    own_J = total_J(row for row in energy_table(run) if row.component in units)
+    text = report.energy_spread(run)
+    assert f"| `energy/scaled-28nm` | {report.si(own_J, 'J')} |" in text
+    assert text.count("| 1.0 |") == 1
+
+
+def test_light_page_has_a_row_per_outcome() -> None:
+    page = report.light_models_page([light("alexnet", 0.0, 17.46), light("vgg19", 2.5e-6, None)])
+    assert "| alexnet | tpu-v1 | int8 | 1.5 ms | 2 mJ | 3 MB | 4 kB | 10 | 10 | 0 | 0 | 17.5 dB |" in page
+    assert "| vgg19 | tpu-v1 | fp32 | 1.5 ms | 2 mJ | 3 MB | 4 kB | 10 | 10 | 2.5e-06 | 0 |  |" in page
+
+
+def test_light_outcomes_add_up() -> None:
+    check = summed([light("alexnet", 0.0, 17.46), light("vgg19", 2.5e-6, None)])
+    assert (check.rows, check.equal, check.max) == (20, 20, 2.5e-6)
+
+
+def test_anchors_hold_within_their_bounds() -> None:
+    anchors = [relative("rate", 100, 104, 0.05), relative("rate", 100, 94, 0.05), points("share", 20, 23, 3),
+               points("share", 20, 16.5, 3), relative("count", 9, 9, 0.0), relative("count", 9, 10, 0.0)]  # fmt: skip
+    assert [anchor.holds for anchor in anchors] == [True, False, True, False, True, False]
+    check = outcome("name", "what", anchors, ["remark"])
+    assert (check.rows, check.equal, check.details[-1]) == (6, 3, "remark")
+    np.testing.assert_allclose(check.errors, [0.04, -0.06, 0.03, -0.035, 0, 1 / 9])
+
+
+def test_anchor_says_what_it_compares() -> None:
+    assert str(points("share", 20, 16.5, 3)) == (
+        "share: published 20%, simulated 16.5%, error -3.5 points (DOES NOT HOLD within 3 points)"
+    )
+    assert (
+        str(Anchor("tiles", 9, 9, 0.0, 0.0)) == "tiles: published 9, simulated 9, error +0 % (holds exactly)"
+    )
