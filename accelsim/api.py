@@ -18,6 +18,7 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.place import check_dtype
 from accelsim.compiler.state import Options
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
+from accelsim.machine.batch import whole_batch
 from accelsim.machine.effects import POLICIES
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
@@ -27,7 +28,7 @@ from accelsim.workload.graph import Array, Graph
 from accelsim.workload.load import load_model
 
 Arrays = Mapping[str, Array]
-Progress = Callable[[str], None]
+Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,12 @@ def run(
     ``dtype``: operand format ('' = the chip's preferred one). ``values``: 'exact' computes tile by tile as the
     hardware does, 'fast' each layer at once, 'off' nothing; time and energy are the same.
     ``batch``, ``shapes`` (input -> shape), ``params`` (zoo) and ``weights`` ('model' or 'random:SEED') are those
-    of ``load_model``. ``inputs``: an npz file or arrays by input name, else drawn with ``seed``. ``calibration``
-    sets the scales of an integer format: the same kind of data, else ``inputs``, else one drawn batch of
-    another seed. ``overrides``: 'path.to.field=value' on the spec. ``array_timing`` ('scalesim', 'sequential',
-    'overlapped') and ``dataflow`` ('ws', 'os', 'is') replace the chip's own. ``mapping``: a file of
-    ``save_mappings`` or layer -> fields, which the search must keep. ``keep``: return every tensor too.
+    of ``load_model``; a chip of several cores runs as many batches side by side, and inputs and outputs hold all
+    of them, one after the other along the first axis. ``inputs``: an npz file or arrays by input name, else drawn
+    with ``seed``. ``calibration`` sets the scales of an integer format: the same kind of data, else ``inputs``,
+    else one drawn batch of another seed. ``overrides``: 'path.to.field=value' on the spec. ``array_timing``
+    ('scalesim', 'sequential', 'overlapped') and ``dataflow`` ('ws', 'os', 'is') replace the chip's own.
+    ``mapping``: a file of ``save_mappings`` or layer -> fields, which the search must keep. ``keep``: return every tensor too.
     Raises SpecError, ModelError, UsageError or Infeasible; independent problems come together.
     """
     request = Request(
@@ -123,12 +125,12 @@ def run(
     return execute(prepare(request), keep)
 
 
-def execute(job: Job, keep: bool = False, progress: Progress = lambda stage: None) -> Run:
-    """Compile and simulate; ``progress`` is told the name of each stage before it starts. Raises as ``run``."""
-    progress("compile")
+def execute(job: Job, keep: bool = False, progress: Progress = lambda stage, share: None) -> Run:
+    """Compile and simulate; ``progress`` is told the stage, and the share of it that is done. Raises as ``run``."""
+    progress("compile", 0.0)
     program = compile(job.graph, job.chip, job.options)
-    progress("simulate")
-    return simulate(program, job.feeds, job.values, keep)
+    progress("simulate", 0.0)
+    return simulate(program, job.feeds, job.values, keep, lambda share: progress("simulate", share))
 
 
 def prepare(request: Request, gather: Gather | None = None) -> Job:
@@ -144,8 +146,9 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
         _check_names(request)
     feeds: dict[str, Array] | None = None
     with gather.also():
-        feeds, calibration = _feeds(request, graph)
-        options = _options(request, calibration, gather)
+        cores = chip.cores if chip is not None else 1
+        feeds, calibration = _feeds(request, graph, cores)
+        options = _options(request, calibration, cores, gather)
     gather.done()
     assert chip is not None and graph is not None
     return Job(graph, chip, options, feeds, request.values)
@@ -189,26 +192,28 @@ def _check_names(request: Request) -> None:
     gather.done()
 
 
-def _options(request: Request, calibration: Arrays | None, gather: Gather) -> Options:
+def _options(request: Request, calibration: Arrays | None, cores: int, gather: Gather) -> Options:
     pinned: Mapping[str, Mapping[str, Any]] = {}
     with gather.also():
         given = request.mapping
         pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
     return Options(
         dtype=request.dtype, dataflow=request.dataflow, schedule=request.array_timing, calibration=calibration,
-        seed=request.seed + 1, values=request.values, pinned=pinned,
+        seed=request.seed + 1, values=request.values, pinned=pinned, cores=cores,
     )  # fmt: skip
 
 
-def _feeds(request: Request, graph: Graph | None) -> tuple[dict[str, Array] | None, Arrays | None]:
+def _feeds(
+    request: Request, graph: Graph | None, cores: int
+) -> tuple[dict[str, Array] | None, Arrays | None]:
     """Inputs (drawn when none are given) and calibration data."""
     given = None if request.inputs is None else _arrays(request.inputs)
     calibration = given if request.calibration is None else _arrays(request.calibration)
     if graph is None or request.values == "off":
         return None, None
     if given is None:
-        return synthetic(graph, request.seed), calibration
-    problems = list(_feed_problems(graph, given, "inputs"))
+        return _drawn(graph, request.seed, cores), calibration
+    problems = list(_feed_problems(graph, given, "inputs", cores))
     if problems:
         raise UsageError(problems)
     return dict(given), calibration
@@ -234,7 +239,13 @@ def _arrays(source: str | Path | Arrays) -> dict[str, Array]:
         ) from error
 
 
-def _feed_problems(graph: Graph, given: Arrays, where: str) -> Iterator[Problem]:
+def _drawn(graph: Graph, seed: int, cores: int) -> dict[str, Array]:
+    """Random inputs, a batch of its own for each core."""
+    parts = [synthetic(graph, seed + 1000 * core) for core in range(cores)]
+    return {name: whole_batch([part[name] for part in parts]) for name in graph.inputs}
+
+
+def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int) -> Iterator[Problem]:
     names = ", ".join(graph.inputs)
     for name in given:
         if name not in graph.inputs:
@@ -243,6 +254,7 @@ def _feed_problems(graph: Graph, given: Arrays, where: str) -> Iterator[Problem]
             )
     for name in graph.inputs:
         shape = list(graph.tensors[name].shape)
+        shape[:1] = [extent * cores for extent in shape[:1]]
         if name not in given:
             yield Problem(f"input {name!r} is missing", where, f"an array of shape {shape}")
         elif list(given[name].shape) != shape:

@@ -32,7 +32,10 @@ class AccelsimError(Exception):
         if isinstance(problems, str):
             problems = Problem(problems)
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
 
 
 class SpecError(AccelsimError):
@@ -61,6 +64,7 @@ class Infeasible(AccelsimError):
         self.needed_B, self.available_B = needed_B, available_B
         reason = why or f"{buffer} needs {needed_B:,} B, {available_B:,} B are available"
         super().__init__(Problem(f"{op} does not fit: {reason} (tile {tile})"))
+        self.args = (op, buffer, needed_B, available_B, tile, why)
 
 
 class HazardError(AccelsimError):
@@ -69,6 +73,7 @@ class HazardError(AccelsimError):
     def __init__(self, command: str, region: str, writer: str) -> None:
         self.command, self.region, self.writer = command, region, writer
         super().__init__(Problem(f"{command} reads {region}, whose last writer is {writer}"))
+        self.args = (command, region, writer)
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ REASONS: dict[str, Reason] = {
         ),
         Reason("array", "array fill and drain", "An array that fills and drains twice as fast"),
         Reason("accumulators", "full accumulators", "Draining the accumulators twice as fast"),
+        Reason("buffer_port", "buffer ports", "A second port on the buffers"),
         Reason("vector", "vector unit", "Doubling the lanes of the vector unit"),
         Reason("host", "host", "A host that is twice as fast"),
         Reason("waiting", "waiting", "Starting each operator without delay"),
@@ -51,6 +52,7 @@ STALLS = {
     "weights": "weight_fetch",
     "activations": "activation_traffic",
     "accumulator": "accumulators",
+    "buffer port": "buffer_port",
 }
 """Key in ``Run.step_stalls`` -> reason. A key that is not listed counts as 'waiting'."""
 

@@ -156,7 +156,11 @@ def summary(run: Run) -> dict[str, Any]:
     matrix unit did, against its peak. Keys that make no sense for this chip are None.
     """
     rows = energy.energy_table(run)
-    total_J, seconds, batch = energy.total_J(rows), run.seconds, batch_size(run.program.graph)
+    total_J, seconds, batch = (
+        energy.total_J(rows),
+        run.seconds,
+        batch_size(run.program.graph) * run.program.cores,
+    )
     return {
         "tool": "accelsim",
         "tool_version": tool_version(),

@@ -43,20 +43,22 @@ def paragraphs(sentences: Sequence[str]) -> str:
 
 
 @contextmanager
-def progress(steps: int) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr, only on a terminal; the value is called with the name of each of ``steps`` stages."""
+def progress(steps: int) -> Iterator[Callable[[str, float], None]]:
+    """A bar on stderr, only on a terminal; the value is called with a stage of ``steps`` and the share of it that is
+    done."""
     if not sys.stderr.isatty():
-        yield lambda stage: None
+        yield lambda stage, share: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     looks = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*looks, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("start", total=steps + 1)
+        task, begun = bar.add_task("start", total=steps), []
 
-        def stage(name: str) -> None:
-            bar.update(task, description=name, advance=1)
+        def stage(name: str, share: float) -> None:
+            begun.extend([] if name in begun else [name])
+            bar.update(task, description=name, completed=len(begun) - 1 + share)
 
         yield stage
 

@@ -115,7 +115,7 @@ def run(
     request = _request(asked, gather)
     _check_targets(out, save_mapping, check and request.values == "off", gather)
     with progress(3 + check + (out is not None)) as stage:
-        stage("read")
+        stage("read", 0.0)
         job = prepare(request, gather)
         result = execute(job, check, stage)
         verdict = _verdict(result, job, stage) if check else None
@@ -155,18 +155,20 @@ def _check_targets(out: Path | None, save_mapping: Path | None, blind: bool, gat
             )
 
 
-def _verdict(result: Run, job: Job, stage: Callable[[str], None]) -> Verdict:
+def _verdict(result: Run, job: Job, stage: Callable[[str, float], None]) -> Verdict:
     from accelsim.validate.against_reference import check_run
 
-    stage("check")
+    stage("check", 0.0)
     return check_run(result, job.graph)
 
 
-def _write(result: Run, out: Path | None, save_mapping: Path | None, stage: Callable[[str], None]) -> None:
+def _write(
+    result: Run, out: Path | None, save_mapping: Path | None, stage: Callable[[str, float], None]
+) -> None:
     if out is not None:
         from accelsim.report.write import write_run
 
-        stage("report")
+        stage("report", 0.0)
         write_run(result, out)
     if save_mapping is not None:
         from accelsim.compiler.mapping_file import save_mappings

@@ -83,7 +83,7 @@ def _run(names: Sequence[str], checks: dict[str, Any]) -> list[Check]:
     outcomes = []
     with progress(len(names)) as stage:
         for name in dict.fromkeys(names):
-            stage(name)
+            stage(name, 0.0)
             outcomes.append(checks[name]())
     return outcomes
 
@@ -97,7 +97,7 @@ def _table(names: tuple[str, ...], table: Path | None, out: Path | None) -> list
     check_file_target(out)
     lines = rtl_table.read(table)
     with progress(len(lines)) as stage:
-        found = rtl_table.simulate_lines(lines, lambda: stage(TABLE))
+        found = rtl_table.simulate_lines(lines, lambda: stage(TABLE), 0.0)
     rtl_table.write(out, lines, found)
     outcome = rtl_table.compare(lines, found)
     click.echo(f"{len(lines):,} rows: {out}", err=True)

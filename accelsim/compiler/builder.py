@@ -36,7 +36,7 @@ class Builder:
     def region(
         self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1
     ) -> int | None:
-        """A new region: off the chip, or in ``space`` at ``offset`` (None: where there is room; None if there is none)."""
+        """A new region: off the chip, or in ``space`` at ``offset`` (None: where there is room; else gives None)."""
         if space is not None and offset is None:
             offset = space.place(size_B)
         if offset is None:
@@ -53,7 +53,9 @@ class Builder:
         found = dict.fromkeys(overlaps)
         for past in overlaps:
             if not self._history[past].version:
-                found |= dict.fromkeys(other for other in self.regions[past].overlaps if self._share(region, other))
+                found |= dict.fromkeys(
+                    other for other in self.regions[past].overlaps if self._share(region, other)
+                )
         return tuple(found)
 
     def _share(self, region: Region, other: int) -> bool:

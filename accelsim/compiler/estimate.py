@@ -21,7 +21,17 @@ from accelsim.array.timing import FoldTiming, fold_timing
 from accelsim.compiler.ports import Ports
 from accelsim.compiler.roles import Roles
 from accelsim.compiler.tiles import b_elements, b_extent
-from accelsim.compiler.tilings import Candidates, Ints, a_words, count, fetches, first_a, last, over_tiles, whole_a
+from accelsim.compiler.tilings import (
+    Candidates,
+    Ints,
+    a_words,
+    count,
+    fetches,
+    first_a,
+    last,
+    over_tiles,
+    whole_a,
+)
 from accelsim.workload.ops.base import Gemm
 
 Floats = NDArray[np.float64]
@@ -188,15 +198,20 @@ class Estimator:
         dims = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}[unit.dataflow]
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (gemm.K, c.tk)}
         down, across, streamed = (size[axis] for axis in dims)
-        passes = over_tiles(*down, lambda t: -(-t // unit.rows)) * over_tiles(*across, lambda t: -(-t // unit.cols))
+        passes = over_tiles(*down, lambda t: -(-t // unit.rows)) * over_tiles(
+            *across, lambda t: -(-t // unit.cols)
+        )
         folds = gemm.groups * passes
         steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
         rows = last(*streamed) * shape.cycles_per_row
         end = self._timing(last(*streamed), shape)
         alone = rows + end.drain + unit.accumulator_latency
-        times = (folds * steps - end.step + alone, folds * streamed[0] * shape.cycles_per_row - rows + alone, alone)
-        total, streaming, alone, shift, rows = (np.zeros(len(c)) + time for time in (*times, end.load, rows))
-        return _Array(total, streaming, alone, shift, rows)
+        times = (
+            folds * steps - end.step + alone,
+            folds * streamed[0] * shape.cycles_per_row - rows + alone,
+            alone,
+        )
+        return _Array(*(np.zeros(len(c)) + time for time in (*times, end.load, rows)))
 
     def _loads(self, shape: Shape, c: Candidates, homes: Homes) -> list[_Load]:
         """Loads in the order in which the first of each kind is issued."""
@@ -211,8 +226,10 @@ class Estimator:
         loads += [self._streamed_a(shape, c, homes)] if not c.a_resident else []
         if shape.sides:
             size_B = none + gemm.groups * gemm.M * gemm.N * shape.side_B
-            one_B, tiles = self._last_tile(gemm, c) * shape.side_B, self._result_tiles(gemm, c)
-            loads.append(_Load("side", homes.y, size_B, one_B, one_B, tiles * shape.sides))
+            one_B = none + self._last_tile(gemm, c) * shape.side_B
+            loads.append(
+                _Load("side", homes.y, size_B, one_B, one_B, self._result_tiles(gemm, c) * shape.sides)
+            )
         return loads
 
     def _streamed_a(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
@@ -222,8 +239,8 @@ class Estimator:
         last_k = gemm.K if c.a_whole_k else last(gemm.K, c.tk)
         smallest = last(gemm.groups, c.tg) * last(gemm.M, c.tm) * last_k if gemm.conv is None else 0 * c.tm
         requests = passes * count(gemm.groups, c.tg) * count(gemm.M, c.tm) * visits
-        sizes = (np.floor(size) + 0.0 for size in (all_B, first_B, smallest * shape.a_B, requests))
-        return _Load("a", homes.a, *sizes, slots=c.a_slots)
+        sizes = [_floats(size) for size in (all_B, first_B, smallest * shape.a_B, requests)]
+        return _Load("a", homes.a, *sizes)._replace(slots=c.a_slots)
 
     def _streamed_b(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm, unit, passes = shape.gemm, self._unit, fetches(shape.gemm, c, shape.reuse)[1]
@@ -232,8 +249,10 @@ class Estimator:
         smallest = b_elements(unit, last(gemm.groups, c.tg), last(gemm.N, c.tn), last(gemm.K, c.tk))
         requests = passes * count(gemm.groups, c.tg) * count(gemm.N, c.tn) * count(gemm.K, c.tk)
         first_B = b_elements(unit, c.tg, c.tn, c.tk) * shape.b_B
-        sizes = (np.floor(size) + 0.0 for size in (passes * words * shape.b_B, first_B, smallest * shape.b_B, requests))
-        return _Load("b", homes.b, *sizes, slots=shape.w_slots)
+        sizes = [
+            _floats(size) for size in (passes * words * shape.b_B, first_B, smallest * shape.b_B, requests)
+        ]
+        return _Load("b", homes.b, *sizes)._replace(slots=shape.w_slots)
 
     def _start(self, array: _Array, loads: list[_Load]) -> Floats:
         """Clocks until the first row can stream: its operands are there, the stationary one is shifted in."""
@@ -243,18 +262,22 @@ class Estimator:
         for load, arrival in zip(first, arrivals, strict=True):
             if load.kind in there:
                 there[load.kind] = np.maximum(0.0, arrival + self._to_array)
-        shifted: Floats = there.pop(self._stationary, 0 * array.alone) + array.shift
-        return np.maximum.reduce([shifted, *there.values()])
+        shifted = there.pop(self._stationary, 0 * array.alone) + array.shift
+        start: Floats = np.maximum.reduce([shifted, *there.values()])
+        return start
 
     def _work_paths(self, step: _Step, c: Candidates) -> tuple[dict[str, Floats], list[Floats]]:
         """The array with all its folds, the vector unit with all its results; and how long each is busy."""
-        array = step.array
-        whole = array.total
+        array, whole = step.array, step.array.total
         for load in step.loads:
             if load.kind == "a" and load.slots == 1 and self._stationary != "a":
-                gaps = (load.requests - 1) * (self._ports.latency(load.memory) + self._ports.token + self._to_array)
+                gaps = (load.requests - 1) * (
+                    self._ports.latency(load.memory) + self._ports.token + self._to_array
+                )
                 rest = self._ports.clocks(load.memory, load.all_B - load.first_B)
-                whole = np.maximum(whole, array.streaming + gaps + rest)  # nothing streams while the next tile arrives
+                whole = np.maximum(
+                    whole, array.streaming + gaps + rest
+                )  # nothing streams while the next tile arrives
         paths = {"compute": step.start + whole + step.tail}
         if self._unit.epilogue:
             paths["vector unit"] = step.start + array.alone + self._to_vector + step.vector_all + step.leave
@@ -268,7 +291,7 @@ class Estimator:
         paths = {}
         if any(load.kind != "parameters" for load in mine):
             paths[name] = ports.all_through(memory, *inbound) + step.tail
-        if any(load.kind in "ab" for load in mine):
+        if any(load.kind in ("a", "b") for load in mine):
             needed = _together([load for load in mine if load.kind != "side"], none)
             then = self._to_array + self._last_shift(step, mine) + step.array.alone + step.tail
             paths[name] = np.maximum(paths[name], ports.all_through(memory, *needed) + then)
@@ -277,16 +300,22 @@ class Estimator:
             paths |= {f"results to {memory}": ports.all_through(memory, *both)} if memory in step.out else {}
             return paths, ports.busy(memory, *both)
         if memory in step.out:
-            first = step.start + step.array.alone + ports.token + ports.latency(memory)
-            paths[f"results to {memory}"] = first + (self._to_vector if self._unit.epilogue else 0.0)
-            paths[f"results to {memory}"] += ports.busy(memory, *outbound)
+            first = (
+                step.start
+                + step.array.alone
+                + ports.token
+                + (self._to_vector if self._unit.epilogue else 0.0)
+            )
+            paths[f"results to {memory}"] = first + ports.through(memory, *outbound)
         return paths, np.maximum(ports.busy(memory, *inbound), ports.busy(memory, *outbound))
 
     def _last_shift(self, step: _Step, mine: list[_Load]) -> Floats | float:
         """The shift behind the last operand tile of a port, where that is certainly a stationary one."""
         kinds = [load.kind for load in mine if load.kind in ("a", "b")]
         moving = [load for load in mine if load.kind in ("a", "b") and load.kind != self._stationary]
-        alone = all(load.kind == "a" and not load.slots for load in moving)  # a whole operand comes before all tiles
+        alone = all(
+            load.kind == "a" and not load.slots for load in moving
+        )  # a whole operand comes before all tiles
         return step.array.shift if self._stationary in kinds and alone else 0.0
 
     def _round_trips(self, step: _Step, shape: Shape, c: Candidates) -> list[tuple[str, Floats, Floats]]:
@@ -302,17 +331,24 @@ class Estimator:
             use = shift if load.kind == self._stationary else step.array.rows
             rounds = np.ceil(load.requests / load.slots) - 1
             ending = ports.chip + arrive + self._to_array + shift + step.array.alone + step.tail
-            found.append((f"latency of {load.memory}", ending, rounds * (arrive + self._to_array + use + ports.token)))
+            found.append(
+                (f"latency of {load.memory}", ending, rounds * (arrive + self._to_array + use + ports.token))
+            )
         for memory, out in step.out.items():
-            before = self._to_vector + step.vector_last if self._unit.epilogue else self._to_array + step.array.alone
+            before = (
+                self._to_vector + step.vector_last
+                if self._unit.epilogue
+                else self._to_array + step.array.alone
+            )
             cycle = before + ports.token + ports.latency(memory) + ports.transfer(memory, step.last_out_B)
             rounds = np.ceil(out.requests / (2 if self._unit.epilogue else shape.sum_slots)) - 1
-            found.append((f"latency of results to {memory}", step.start + step.array.alone + step.tail, rounds * cycle))
+            found.append(
+                (f"latency of results to {memory}", step.start + step.array.alone + step.tail, rounds * cycle)
+            )
         return found
 
     def _result_tiles(self, gemm: Gemm, c: Candidates) -> Floats:
-        tiles: Floats = count(gemm.groups, c.tg) * count(gemm.M, c.tm) * count(gemm.N, c.tn) + 0.0
-        return tiles
+        return _floats(count(gemm.groups, c.tg) * count(gemm.M, c.tm) * count(gemm.N, c.tn))
 
     def _last_tile(self, gemm: Gemm, c: Candidates) -> Ints:
         """Sums of the last tile, the smallest."""
@@ -327,7 +363,9 @@ class Estimator:
         clocks = self._vector_clocks(shape)
         gemm = shape.gemm
         axes = [_tiles_of(gemm.groups, c.tg), _tiles_of(gemm.M, c.tm), _tiles_of(gemm.N, c.tn)]
-        whole = sum((n1 * n2 * n3 * clocks(t1 * t2 * t3) for (n1, t1), (n2, t2), (n3, t3) in product(*axes)), none)
+        whole = sum(
+            (n1 * n2 * n3 * clocks(t1 * t2 * t3) for (n1, t1), (n2, t2), (n3, t3) in product(*axes)), none
+        )
         return whole * self._vector_clock, (none + clocks(self._last_tile(gemm, c))) * self._vector_clock
 
     def _vector_clocks(self, shape: Shape) -> Callable[[Any], Any]:
@@ -336,9 +374,12 @@ class Estimator:
         assert vector is not None
         pace = (max if vector.chained else sum)(shape.functions or (0,))
         ratio = self._ports.chip / self._vector_clock
-        widths = (shape.sum_B, roles.buffer(roles.sums).read_width), (
-            shape.y_B * shape.results_share,
-            roles.buffer(roles.activations).write_width,
+        widths = (
+            (shape.sum_B, roles.buffer(roles.sums).read_width),
+            (
+                shape.y_B * shape.results_share,
+                roles.buffer(roles.activations).write_width,
+            ),
         )
 
         def clocks(sums: Any) -> Any:
@@ -346,6 +387,10 @@ class Estimator:
             return vector.latency + np.maximum.reduce([1 + 0 * sums, -(-sums // vector.lanes) * pace, *moved])
 
         return clocks
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, np.float64)
 
 
 def _tiles_of(extent: int, tile: Ints) -> list[tuple[Ints | int, Ints]]:

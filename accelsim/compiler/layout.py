@@ -1,16 +1,18 @@
-"""Where every tensor is while the program is written: homes in off-chip memories, places on the chip, rings of slots."""
+"""Where every tensor is while the program is written: home in an off-chip memory, place on the chip, rings of slots."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from accelsim.compiler.actions import transfer_actions
 from accelsim.compiler.builder import Builder
 from accelsim.compiler.memory import Ring, Space
 from accelsim.compiler.program import Action, Effect, Transfer
-from accelsim.compiler.roles import Roles, slot_B
+from accelsim.compiler.roles import Roles
 from accelsim.errors import Infeasible
-from accelsim.workload.graph import Graph, Tensor
+from accelsim.workload.graph import FORMAT_BYTES, Graph, Tensor
 
 STAGING = "dma"
 """Buffer of the DMA engines, through which a tensor passes on its way from one memory to another."""
@@ -140,7 +142,9 @@ class Layout:
         size = self.graph.tensors[tensor].nbytes
         source = place.chip if place.chip is not None else self._fetch(op, tensor, place.home, size)
         target = self.off_chip(memory, tensor, size)
-        self.store(op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor))
+        self.store(
+            op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor)
+        )
         place.home = target
         return target
 
@@ -148,8 +152,29 @@ class Layout:
         """From one off-chip memory to another a tensor passes a buffer of the DMA engines: read here, written there."""
         assert home is not None
         staging = self.off_chip(STAGING, tensor, size_B)
-        self.load(op, home, staging, tensor, size_B, Effect("copy", operands=((tensor, home),), tensor=tensor))
+        self.load(
+            op, home, staging, tensor, size_B, Effect("copy", operands=((tensor, home),), tensor=tensor)
+        )
         return staging
+
+    def spill(self, op: int, keep: Sequence[str]) -> bool:
+        """Send the largest tensor of the activation buffer that is not in ``keep`` to its memory, to make room.
+
+        False when there is none.
+        """
+        kept = {id(self.places[name]) for name in keep if name in self.places}
+        there = {id(place): name for name, place in reversed(self.places.items()) if place.chip is not None}
+        names = [name for place, name in there.items() if place not in kept]
+        if not names:
+            return False
+        tensor = max(sorted(names), key=lambda name: self.graph.tensors[name].nbytes)
+        place = self.places[tensor]
+        if place.home is None:
+            self.store_whole(op, tensor, self.roles.activations_home)
+        assert place.chip is not None
+        self.release(self.roles.activations, [place.chip])
+        place.chip = None
+        return True
 
     def slots(
         self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str
@@ -157,14 +182,35 @@ class Layout:
         """Slots for tiles in flight: the buffer's own fixed ring, or ``count`` new ones side by side (for the step to
         give back). Raises Infeasible when a tile, or that many, do not fit.
         """
-        spec = self.roles.buffer(buffer)
-        if spec.slots is None:
+        if self.roles.buffer(buffer).slots is None:
             regions = self._row_of_slots(buffer, name, tile_B, count, op, tile)
             return Ring(regions), regions
-        size = slot_B(spec, op, buffer, tile_B, tile)
+        size, fixed = self.slot_shape(buffer)
+        if tile_B > size:
+            raise Infeasible(op, f"one slot of {buffer}", tile_B, size, tile)
         if buffer not in self.rings:
-            self.rings[buffer] = Ring(self._row_of_slots(buffer, "slot", size, spec.slots, op, tile))
+            self.rings[buffer] = Ring(self._row_of_slots(buffer, "slot", size, fixed, op, tile))
         return self.rings[buffer], []
+
+    def slot_shape(self, buffer: str) -> tuple[int, int]:
+        """Bytes and number of the fixed slots of a buffer.
+
+        A slot of stated capacity holds one stationary tile of 1-byte weights; wider weights take several slots each.
+        """
+        spec, unit = self.roles.buffer(buffer), self.roles.matrix
+        assert spec.slots is not None
+        if spec.slot_capacity is None:
+            return spec.capacity // spec.slots, spec.slots
+        tile_B = int(unit.rows * unit.cols * self.weight_B) if "weights" in spec.holds else 0
+        together = max(1, -(-tile_B // spec.slot_capacity))
+        return spec.slot_capacity * together, max(1, spec.slots // together)
+
+    @cached_property
+    def weight_B(self) -> float:
+        """Bytes of one weight: those of the widest constant operand of a matrix node."""
+        nodes = [node for node in self.graph.nodes if node.engine == "matrix" and len(node.inputs) > 1]
+        tensors = [self.graph.tensors[node.inputs[1]] for node in nodes]
+        return max((FORMAT_BYTES[tensor.dtype] for tensor in tensors if tensor.is_constant), default=1.0)
 
     def _row_of_slots(self, buffer: str, name: str, size_B: int, count: int, op: str, tile: str) -> list[int]:
         space = self.spaces[buffer]

@@ -1,4 +1,4 @@
-"""Lower: the graph, step by step, becomes commands; tensors move only when they must and are freed with their last use."""
+"""Lower: the graph becomes commands, step by step; tensors move only when they must, and go with their last use."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from accelsim.compiler.lower_simple import lower_host, lower_vector
 from accelsim.compiler.place import gemm_view
 from accelsim.compiler.program import Program, Step
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.search import choose
+from accelsim.compiler.search import Choice, choose
 from accelsim.compiler.state import State
 from accelsim.compiler.timing import node_work
+from accelsim.errors import Infeasible
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.ops.base import Gemm
 
 
 def lower(state: State) -> Program:
@@ -56,13 +58,26 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step) -> None:
     if step.engine == "matrix":
         gemm = gemm_view(state.graph, node)
         assert gemm is not None
-        choice = choose(state, layout, node, gemm)
+        choice = _choose(state, layout, index, node, gemm)
         step.gemm, step.mapping, step.binds, step.scored = gemm, choice.mapping, choice.binds, choice.scored
         MatrixStep(layout, index, node, gemm, choice.mapping, state.dtype).lower()
     elif step.engine == "vector":
         lower_vector(layout, index, node)
     else:
         lower_host(layout, index, node)
+
+
+def _choose(state: State, layout: Layout, index: int, node: Node, gemm: Gemm) -> Choice:
+    """The best mapping. Where nothing fits, tensors that wait on the chip for later steps make room, then the operands.
+
+    Raises Infeasible when not even that helps.
+    """
+    while True:
+        try:
+            return choose(state, layout, node, gemm)
+        except Infeasible:
+            if not (layout.spill(index, node.reads) or layout.spill(index, ())):
+                raise
 
 
 class _Uses:

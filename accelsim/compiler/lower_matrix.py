@@ -9,32 +9,26 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.compiler.actions import nbytes
-from accelsim.compiler.layout import Layout
+from accelsim.compiler.layout import Layout, Place
 from accelsim.compiler.mapping import Mapping
 from accelsim.compiler.memory import Ring
 from accelsim.compiler.program import Effect, Tile
+from accelsim.compiler.sides import parameters, side_inputs
 from accelsim.compiler.tile_costs import TileCosts
-from accelsim.compiler.tiles import Exec, a_elements, a_key, b_elements, b_key, loop, most_channels, open_sums, slabs
+from accelsim.compiler.tiles import (
+    Exec,
+    a_elements,
+    a_key,
+    b_elements,
+    b_key,
+    loop,
+    most_channels,
+    open_sums,
+    slabs,
+)
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
-
-
-def side_inputs(layout: Layout, node: Node) -> list[str]:
-    """Activations that the epilogue reads beside the sums (the node's own input may be one of them)."""
-    return [name for name in _epilogue_reads(node) if not layout.graph.tensors[name].is_constant]
-
-
-def parameters(layout: Layout, node: Node) -> list[str]:
-    """Constants that the epilogue reads (bias, scales)."""
-    return [name for name in _epilogue_reads(node) if layout.graph.tensors[name].is_constant]
-
-
-def _epilogue_reads(node: Node) -> list[str]:
-    inside = {name for part in (node, *node.epilogue) for name in part.outputs}
-    names = dict.fromkeys(name for part in node.epilogue for name in part.inputs if name)
-    return [name for name in names if name not in inside]
-
 
 PIECE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
 """(first, last) -> role of a write."""
@@ -91,8 +85,10 @@ class MatrixStep:
         self.a_region = self._operand(self.gemm.a, mapping.a_resident)
         resident_b = not self._tensor(self.gemm.b).is_constant and mapping.b_resident
         self.b_region = self._operand(self.gemm.b, resident_b)
+        self._place_result()
         self.sides = {
-            name: self._operand(name, False, prefer_chip=True) for name in side_inputs(layout, self.node)
+            name: self._operand(name, False, prefer_chip=True)
+            for name in side_inputs(layout.graph, self.node)
         }
         self.engine = roles.engine("matrix")
         self.costs = TileCosts(
@@ -105,16 +101,16 @@ class MatrixStep:
         self.shape = f"{tg}x{tm}x{tn}x{tk}"
         sum_format = roles.matrix.formats[self.dtype].accumulate
         self.sums = self._slots(roles.sums, "sums", nbytes(sum_format, tg * tm * tn), mapping.y_slots)
-        if open_sums(self.gemm, mapping) > len(self.sums.slots):
-            raise Infeasible(self.node.name, roles.sums, open_sums(self.gemm, mapping), len(self.sums.slots), self.shape,
-                             f"loop order {mapping.order} keeps {open_sums(self.gemm, mapping)} sums open, "
-                             f"there are {len(self.sums.slots)} accumulator slots")  # fmt: skip
+        needed, there = open_sums(self.gemm, mapping), len(self.sums.slots)
+        if needed > there:
+            why = f"loop order {mapping.order} keeps {needed} sums open, there are {there} accumulator slots"
+            raise Infeasible(self.node.name, roles.sums, needed, there, self.shape, why)
         if not self._on_chip(self.b_region):
             tile_B = nbytes(self._tensor(self.gemm.b).dtype, b_elements(roles.matrix, tg, tn, tk))
             self.b_slots = self._slots(roles.weights, "weights", tile_B, mapping.w_slots)
         if not self._on_chip(self.a_region):
             self.a_slots = self._slots(roles.activations, "tiles", self._largest_a(), mapping.a_slots)
-        self._prepare_result(tg * tm * tn)
+        self._result_slots(tg * tm * tn)
 
     def _operand(self, tensor: str, resident: bool, prefer_chip: bool = False) -> int:
         """Region to read an operand from: on the chip when resident, otherwise its home."""
@@ -138,7 +134,7 @@ class MatrixStep:
     def _load_parameters(self) -> None:
         """One Load of everything constant that the epilogue needs."""
         layout, self.parameter_region = self.layout, -1
-        constants = parameters(layout, self.node)
+        constants = parameters(layout.graph, self.node)
         if not constants:
             return
         memory = layout.roles.weights_home
@@ -173,23 +169,28 @@ class MatrixStep:
         k0, k1 = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
         return a_elements(self.gemm, tile.g1 - tile.g0, tile.m0, tile.m1, k0, k1)
 
-    def _prepare_result(self, tile_elements: int) -> None:
+    def _place_result(self) -> None:
+        """Room for the whole result: before the slots, in the order in which the search counted it."""
         layout, roles, out = self.layout, self.layout.roles, self.out
-        place = layout.places.setdefault(out.name, type(layout.place(self.gemm.a))())
+        place = layout.places.setdefault(out.name, Place())
         self.written = 0
+        if not self.mapping.y_resident:
+            place.home = layout.off_chip(roles.activations_home, out.name, out.nbytes)
+            return
+        place.chip = layout.on_chip(roles.activations, out.name, out.nbytes)
+        if place.chip is None:
+            free = layout.spaces[roles.activations].free_B()
+            raise Infeasible(self.node.name, roles.activations, out.nbytes, free, f"all of {out.name}")
+
+    def _result_slots(self, tile_elements: int) -> None:
+        """Slots for result tiles on their way out, and for streamed side operands."""
+        roles = self.layout.roles
         self.side_slots = {
             name: self._slots(roles.activations, f"side {name}", nbytes(self._tensor(name).dtype, tile_elements), 2)
             for name, region in self.sides.items() if not self._on_chip(region)
         }  # fmt: skip
-        if self.mapping.y_resident:
-            place.chip = layout.on_chip(roles.activations, out.name, out.nbytes)
-            if place.chip is None:
-                free = layout.spaces[roles.activations].free_B()
-                raise Infeasible(self.node.name, roles.activations, out.nbytes, free, f"all of {out.name}")
-            return
-        place.home = layout.off_chip(roles.activations_home, out.name, out.nbytes)
-        if roles.matrix.epilogue:
-            self.y_slots = self._slots(roles.activations, "results", nbytes(out.dtype, tile_elements), 2)
+        if roles.matrix.epilogue and not self.mapping.y_resident:
+            self.y_slots = self._slots(roles.activations, "results", nbytes(self.out.dtype, tile_elements), 2)
 
     def _a(self, tile: Tile) -> int:
         if self._on_chip(self.a_region):
@@ -276,7 +277,15 @@ class MatrixStep:
         if self.parameter_region >= 0:
             reads.append((self.parameter_region, "src"))
         self.layout.builder.emit(
-            "Vector", roles.engine("vector"), self.op, self.node.name, work, effect, reads, [(target, role)], actions
+            "Vector",
+            roles.engine("vector"),
+            self.op,
+            self.node.name,
+            work,
+            effect,
+            reads,
+            [(target, role)],
+            actions,
         )
 
     def _complete(self) -> None:

@@ -49,13 +49,37 @@ def lower_vector(layout: Layout, op: int, node: Node) -> None:
     graph, roles = layout.graph, layout.roles
     buffer = roles.activations
     names = _activations(layout, node)
-    missing = [graph.tensors[name].nbytes for name in names if layout.place(name).chip is None]
-    outs = graph.outs(node)
     parameters = _load_parameters(layout, op, node)
-    if layout.spaces[buffer].fits([*missing, *(tensor.nbytes for tensor in outs)]):
+    while not (whole := _fits(layout, node, names)) and not _chunks(layout, node, names):
+        if not (layout.spill(op, names) or layout.spill(op, ())):
+            streamed = sum(layout.place(name).chip is None for name in names)
+            needed_B, room = 2 * (streamed + len(graph.outs(node))), layout.spaces[buffer].free_B()
+            raise Infeasible(node.name, buffer, needed_B, room, "1 byte of each operand")
+    if whole:
         _at_once(layout, op, node, names, parameters)
     else:
         _in_chunks(layout, op, node, names, parameters)
+
+
+def _fits(layout: Layout, node: Node, names: list[str]) -> bool:
+    """Whether all operands and results fit in the activation buffer as they are."""
+    tensors = layout.graph.tensors
+    missing = [tensors[name].nbytes for name in names if layout.place(name).chip is None]
+    outs = [tensor.nbytes for tensor in layout.graph.outs(node)]
+    return layout.spaces[layout.roles.activations].fits([*missing, *outs])
+
+
+def _chunks(layout: Layout, node: Node, names: list[str]) -> int:
+    """In how many chunks (a power of two) a node must stream to fit, 0 when not even single bytes do."""
+    tensors = layout.graph.tensors
+    sizes = [tensors[name].nbytes for name in names if layout.place(name).chip is None]
+    sizes += [tensor.nbytes for tensor in layout.graph.outs(node)]
+    chunks, room = 1, layout.spaces[layout.roles.activations].free_B()
+    while 2 * sum(-(-size // chunks) for size in sizes) > room:
+        chunks *= 2
+        if chunks > max(1, sum(sizes)):
+            return 0
+    return chunks
 
 
 def _load_parameters(layout: Layout, op: int, node: Node) -> list[tuple[int, str]]:
@@ -63,7 +87,9 @@ def _load_parameters(layout: Layout, op: int, node: Node) -> list[tuple[int, str
     if not constants:
         return []
     tensors = layout.graph.tensors
-    used = sum(tensor.elements for tensor in layout.graph.outs(node))  # of a table, only the rows that are gathered
+    used = sum(
+        tensor.elements for tensor in layout.graph.outs(node)
+    )  # of a table, only the rows that are gathered
     size = sum(min(tensors[name].nbytes, nbytes(tensors[name].dtype, used)) for name in constants)
     homes = [home for name in constants if (home := layout.place(name).home) is not None]
     memory = layout.builder.regions[homes[0]].memory
@@ -134,18 +160,7 @@ def _in_chunks(
     graph, roles, buffer = layout.graph, layout.roles, layout.roles.activations
     outs = graph.outs(node)
     streamed = [name for name in names if layout.place(name).chip is None]
-    whole_B = sum(graph.tensors[name].nbytes for name in streamed) + sum(tensor.nbytes for tensor in outs)
-    chunks, room = 1, layout.spaces[buffer].free_B()
-    while (
-        2 * sum(-(-graph.tensors[name].nbytes // chunks) for name in streamed)
-        + 2 * sum(-(-t.nbytes // chunks) for t in outs)
-        > room
-    ):
-        chunks *= 2
-        if chunks > max(1, whole_B):
-            raise Infeasible(
-                node.name, buffer, 2 * len(streamed) + 2 * len(outs), room, "1 byte of each operand"
-            )
+    chunks = _chunks(layout, node, names)
     taken: list[int] = []
 
     def ring(name: str) -> list[int]:

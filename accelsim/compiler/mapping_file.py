@@ -40,10 +40,13 @@ def mapping_text(program: Program) -> str:
 
 
 def save_mappings(program: Program, path: Path) -> None:
-    """Write the mappings of a program (beside, then renamed)."""
+    """Write the mappings of a program (beside, then renamed). Raises UsageError when that is not possible."""
     part = path.with_name(path.name + ".part")
-    part.write_text(mapping_text(program))
-    part.replace(path)
+    try:
+        part.write_text(mapping_text(program))
+        part.replace(path)
+    except OSError as error:
+        raise UsageError(Problem(f"cannot write the mapping: {error.strerror}", str(path))) from None
 
 
 def load_mappings(path: Path) -> dict[str, dict[str, Any]]:

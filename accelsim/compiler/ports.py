@@ -58,9 +58,13 @@ class Ports:
 
     def all_through(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
         """The earliest end of the last of so many requests of so many bytes in all, the first issued at edge 1."""
-        moving = self.busy(memory, size_B, requests)
+        issued: Floats = (requests - 1) * self.chip + self.latency(memory)
+        return self.chip + np.maximum(self.through(memory, size_B, requests), issued)
+
+    def through(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
+        """Clocks from the acceptance of the first of so many requests to the end of the last."""
         first = self.latency(memory) if self._pipelined(memory) else 0.0
-        return self.chip + np.maximum(first + moving, (requests - 1) * self.chip + self.latency(memory))
+        return first + self.busy(memory, size_B, requests)
 
     def busy(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
         """Clocks that a port is occupied by so many requests: data in whole beats, and latency where nothing hides it."""

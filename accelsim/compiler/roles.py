@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelsim.errors import Infeasible
 from accelsim.spec.models import Attachment, Buffer, Chip, MatrixUnit
 
 HOST = "host"
@@ -95,12 +94,3 @@ class Roles:
         if self.chip.host is not None:
             kinds[HOST] = "host"
         return kinds
-
-
-def slot_B(buffer: Buffer, op: str, name: str, needed_B: int, tile: str) -> int:
-    """Bytes of one slot of a buffer with a fixed number of slots; Infeasible when a tile does not fit."""
-    assert buffer.slots is not None
-    size = buffer.slot_capacity or buffer.capacity // buffer.slots
-    if needed_B > size:
-        raise Infeasible(op, f"one slot of {name}", needed_B, size, tile)
-    return size

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from accelsim.compiler.estimate import Estimator, Homes, Shape
 from accelsim.compiler.layout import Layout
-from accelsim.compiler.lower_matrix import parameters, side_inputs
 from accelsim.compiler.mapping import ORDERS, Mapping
+from accelsim.compiler.sides import parameters, side_inputs
 from accelsim.compiler.state import State
 from accelsim.compiler.tiles import b_elements
 from accelsim.compiler.tilings import Candidates, Ints, a_words, open_sums
@@ -91,8 +91,7 @@ class _Search:
         gemm, node, layout = self._gemm, self._node, self._layout
         unit, vector = self._roles.matrix, self._roles.chip.vector
         a, b, out = self._tensors[gemm.a], self._tensors[gemm.b], self._out
-        sides = [name for name in side_inputs(layout, node) if layout.place(name).chip is None]
-        sides = [name for name in sides if name != gemm.a or not a_resident]
+        sides = [name for name in self._streamed_sides(a_resident) if not self._tensors[name].is_constant]
         return Shape(
             gemm=gemm, a_B=FORMAT_BYTES[a.dtype], b_B=FORMAT_BYTES[b.dtype], y_B=FORMAT_BYTES[out.dtype],
             sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
@@ -100,12 +99,25 @@ class _Search:
             results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
             functions=tuple(vector.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
             sides=len(sides), side_B=sum(FORMAT_BYTES[self._tensors[name].dtype] for name in sides),
-            parameters_B=sum(self._tensors[name].nbytes for name in parameters(layout, node)),
+            parameters_B=sum(self._tensors[name].nbytes for name in parameters(layout.graph, node)),
             b_streamed=self._b_streamed,
             reuse=bool(self._pinned.get("reuse", True)),
-            w_slots=self._roles.buffer(self._roles.weights).slots or int(self._pinned.get("w_slots", 2)),
+            w_slots=self._weight_slots(),
             sum_slots=self._roles.buffer(self._roles.sums).slots or 1 << 30,
         )  # fmt: skip
+
+    def _weight_slots(self) -> int:
+        """Weight tiles in flight."""
+        if self._roles.buffer(self._roles.weights).slots is not None:
+            return self._layout.slot_shape(self._roles.weights)[1]
+        return int(self._pinned.get("w_slots", 2))
+
+    def _streamed_sides(self, a_resident: bool) -> list[str]:
+        """Side operands that are not on the chip when the step starts."""
+        layout = self._layout
+        names = side_inputs(layout.graph, self._node)
+        missing = [name for name in names if layout.place(name).chip is None]
+        return [name for name in missing if name != self._gemm.a or not a_resident]
 
     def best(self) -> Choice:
         """Score every option and keep the fastest; among the equally fast the one that moves least."""
@@ -145,7 +157,7 @@ class _Search:
             raise Infeasible(self._node.name, self._roles.sums, 0, 0, f"tm {tm}", why)
 
     def _options(self) -> Iterator[_Option]:
-        """Residency choices that are open, best first: the result on the chip if it fits and somebody reads it there."""
+        """Residency choices that are open, best first: the result on the chip if it fits and is read there."""
         roles, layout, gemm = self._roles, self._layout, self._gemm
         space = layout.spaces[roles.activations]
         if roles.buffer(roles.activations).slots is not None:
@@ -188,7 +200,7 @@ class _Search:
             yield Candidates(order, option.a_resident, bool(a_whole_k), option.y_resident, slots, *grids)
 
     def _a_slots(self, option: _Option) -> list[int]:
-        """Tiles of streamed activations in flight: two overlap loading and computing, one leaves room for larger tiles."""
+        """Streamed activation tiles in flight: two overlap loading and computing, one leaves room for larger tiles."""
         fixed = self._roles.buffer(self._roles.activations).slots
         if "a_slots" in self._pinned:
             return [int(self._pinned["a_slots"])]
@@ -217,7 +229,8 @@ class _Search:
                 self._check(roles.activations, a_B, self._slot_limit(roles.activations), c) if fixed else True
             )
             activations += 0 if fixed else c.a_slots * a_B
-        activations += (2 * sums * shape.side_B).astype(np.int64)
+        side_B = sum(FORMAT_BYTES[self._tensors[name].dtype] for name in self._streamed_sides(c.a_resident))
+        activations += (2 * sums * side_B).astype(np.int64)
         if not c.y_resident and roles.matrix.epilogue:
             activations += (2 * sums * shape.y_B).astype(np.int64)
         if self._b_streamed:
@@ -226,13 +239,14 @@ class _Search:
             elif roles.buffer(roles.weights).slots is not None:
                 fits &= self._check(roles.weights, b_B, self._slot_limit(roles.weights), c)
             else:
-                fits &= self._check(roles.weights, w_slots * b_B, self._layout.spaces[roles.weights].free_B(), c)
+                fits &= self._check(
+                    roles.weights, w_slots * b_B, self._layout.spaces[roles.weights].free_B(), c
+                )
         fits &= self._check(roles.activations, activations, option.room_B, c) if activations.any() else True
         return c.keep(fits), y_slots[fits]
 
     def _slot_limit(self, buffer: str) -> int:
-        spec = self._roles.buffer(buffer)
-        return spec.slot_capacity or spec.capacity // (spec.slots or 1)
+        return self._layout.slot_shape(buffer)[0]
 
     def _sum_slots(self, c: Candidates, sums: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Accumulator slots to use (two where they fit, more where a loop order needs them), and whether all fits."""
@@ -280,9 +294,7 @@ class _Search:
         )
         best = int(min(near, key=lambda i: (bounds.offchip_B[i], tiles[i], score[i])))
         slots: dict[str, Any] = {"y_slots": int(y_slots[best]), "b_resident": not self._b_streamed}
-        slots |= {
-            name: self._pinned[name] for name in ("w_slots", "reuse") if name in self._pinned
-        }
+        slots |= {name: self._pinned[name] for name in ("w_slots", "reuse") if name in self._pinned}
         mapping = replace(c.mapping(best), **slots)
         return _Scored(
             float(score[best]),

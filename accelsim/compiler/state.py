@@ -19,9 +19,9 @@ class Options:
     ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fuse``: whether nodes may be fused.
     ``calibration``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
     format; None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the
-    calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores run the graph side by side, each on its own part of
-    the batch. ``pinned``: node name -> mapping fields
-    that the search must keep.
+    calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores run the graph
+    side by side, each on its own part of the batch. ``pinned``: node name -> mapping fields that the search
+    must keep.
     """
 
     dtype: str = ""

@@ -31,6 +31,20 @@ class EngineLog:
             self.waits.append((start_fs, end_fs, why))
 
 
+class Progress:
+    """Tells ``told`` the share of ``total`` commands that have completed, a hundred times in all."""
+
+    def __init__(self, total: int, told: Callable[[float], None]) -> None:
+        self._total, self._told, self._done = total, told, 0
+        self._every = max(1, total // 100)
+
+    def one_more(self) -> None:
+        """A command has completed."""
+        self._done += 1
+        if self._done % self._every == 0:
+            self._told(self._done / self._total)
+
+
 @dataclass
 class Context:
     """Environment, chip clock, milestones, contents of the memories, and the records of the run.
@@ -45,8 +59,11 @@ class Context:
     buffers: Buffers
     slices: list[Slice] = field(default_factory=list)
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
+    progress: Progress | None = None
     folds: list[FoldRecord] = field(default_factory=list)
-    step_stalls: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    step_stalls: dict[int, dict[str, int]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(int))
+    )
 
     @property
     def now_fs(self) -> int:
@@ -67,13 +84,17 @@ class Context:
         if any(use.role in ("whole", "begin") for use in command.writes):
             self.at(t_fs, lambda: self.contents.begin(command, t_fs))
 
-    def complete(self, command: Command, start_fs: int, data_fs: int, end_fs: int, reads_from_fs: int = -1) -> None:
+    def complete(
+        self, command: Command, start_fs: int, data_fs: int, end_fs: int, reads_from_fs: int = -1
+    ) -> None:
         """Record a command whose times are certain, publish its completion, commit its effect when it completes.
 
         ``reads_from_fs``: since when everything that it reads must have been valid (checked at the end); negative when
         the reads are checked on their own.
         """
-        self.slices.append(Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs))
+        self.slices.append(
+            Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs)
+        )
         self.milestones.publish(command.id, "done", end_fs)
         self.at(end_fs, lambda: self._finish(command, reads_from_fs, end_fs))
 
@@ -82,6 +103,8 @@ class Context:
             for use in command.reads:
                 self.contents.read(command, use, reads_from_fs, end_fs)
         self.contents.commit(command)
+        if self.progress is not None:
+            self.progress.one_more()
 
     def check_reads(self, command: Command, role: str, from_fs: int, to_fs: int) -> None:
         """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""

@@ -120,9 +120,3 @@ def _sliced(part: Node, shape: TileShape) -> Node:
         if isinstance(attrs.get(key), np.ndarray) and attrs[key].size > 1:
             attrs[key] = shape.slice_channels(attrs[key])
     return replace(part, attrs=attrs)
-
-
-def per_channel(value_shape: tuple[int, ...], out_shape: tuple[int, ...], axis: int) -> bool:
-    """Whether a constant of that shape holds at most one value per channel of the result."""
-    aligned = (1,) * (len(out_shape) - len(value_shape)) + tuple(value_shape)
-    return all(extent == 1 for position, extent in enumerate(aligned) if position != axis)

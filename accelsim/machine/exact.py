@@ -101,7 +101,9 @@ class Exact:
 
         def matrix(group: int) -> Array:
             whole = MATRICES[role](gemm, source, group, step.node)
-            return whole.astype(container) if container and role == "a" else whole  # A is used once per column tile
+            return (
+                whole.astype(container) if container and role == "a" else whole
+            )  # A is used once per column tile
 
         groups = range(tile.g0, tile.g1)
         views = [self._view(command, role, g, source, lambda g=g: matrix(g)) for g in groups]  # type: ignore[misc]

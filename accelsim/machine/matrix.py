@@ -199,8 +199,8 @@ def gaps(record: FoldRecord) -> list[tuple[int, int, str]]:
 
     Each edge has one reason, the first that applies: there is no weight tile to shift in ('weights'), the fold before
     does not allow the shift yet ('array'), the weights are being shifted in ('shift'), there is no activation tile
-    ('activations'), no free accumulator slot ('accumulator'), no free port of a buffer ('buffer port'), the array itself is
-    not free ('array').
+    ('activations'), no free accumulator slot ('accumulator'), no free port of a buffer ('buffer port'), the array
+    itself is not free ('array').
     """
     until = (
         (record.ready["w"], "weights"),

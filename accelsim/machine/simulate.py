@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import simpy
@@ -12,7 +12,7 @@ from accelsim.errors import UsageError
 from accelsim.machine.accounting import engine_times, ledger, step_spans
 from accelsim.machine.clock import FS_PER_S, Clock
 from accelsim.machine.contents import Contents
-from accelsim.machine.context import Context
+from accelsim.machine.context import Context, Progress
 from accelsim.machine.effects import policy
 from accelsim.machine.engines import host, transfers, vector
 from accelsim.machine.matrix import MatrixEngine
@@ -26,22 +26,30 @@ from accelsim.workload.graph import Array
 
 
 def simulate(
-    program: Program, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False
-) -> Run:
+    program: Program, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Run:  # fmt: skip
     """Run ``program`` on the chip that it was compiled for.
 
     ``feeds``: graph inputs by name (needed unless ``values`` is 'off'). ``values``: 'exact', 'fast' or 'off'.
-    ``keep``: return every tensor that existed in a memory, not only the outputs.
+    ``keep``: return every tensor that existed in a memory, not only the outputs. ``progress`` is told the share of the
+    commands that have completed, now and then.
     Raises HazardError when the program reads what is not there, UsageError for wrong feeds,
     LawError when the run contradicts itself.
     """
     if values != "off" and feeds is None:
         raise UsageError(f"values {values!r} need the inputs of the model")
     with no_collection():
-        return _simulate(program, feeds, values, keep)
+        return _simulate(program, feeds, values, keep, progress)
 
 
-def _simulate(program: Program, feeds: Mapping[str, Array] | None, values: str, keep: bool) -> Run:
+def _simulate(
+    program: Program,
+    feeds: Mapping[str, Array] | None,
+    values: str,
+    keep: bool,
+    told: Callable[[float], None] | None,
+) -> Run:
     env, chip = simpy.Environment(), program.chip
     clock = Clock(chip.clock)
     effects = policy(values, program, dict(feeds or {}), keep)
@@ -50,6 +58,7 @@ def _simulate(program: Program, feeds: Mapping[str, Array] | None, values: str, 
         contents.preset(region)
     delay = clock.at(chip.token_delay)
     context = Context(env, clock, Milestones(env, delay), contents, Buffers(env, program))
+    context.progress = Progress(len(program.commands), told) if told is not None else None
     _start(context, chip, program)
     env.run()
     run = _gather(context, chip, program, values, effects, feeds)

@@ -55,6 +55,7 @@ REASON_LOOKS: dict[str, Look] = {
     "weight_fetch": Look(VERMILLION, "\\\\\\\\"),
     "activation_traffic": Look(ORANGE, "||||"),
     "accumulators": Look(GREEN, "----"),
+    "buffer_port": Look("#7a5195", "++++"),
     "vector": Look(PURPLE, "...."),
     "host": Look(YELLOW, "xxxx"),
     "waiting": Look("#cfcfcf"),

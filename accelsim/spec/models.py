@@ -76,7 +76,8 @@ class MatrixUnit(Model):
         description="sources of the stationary operand: memory of the weights, activation buffer",
     )
     padded_tiles: bool = Field(
-        False, description="weights lie in their memory as whole rows x cols tiles, padded with zeros (ws only)"
+        False,
+        description="weights lie in their memory as whole rows x cols tiles, padded with zeros (ws only)",
     )
     epilogue: bool = Field(
         True, description="results pass the vector unit on their way out of the accumulators"

@@ -8,7 +8,7 @@ quantised graph to the last bit; how much the quantisation itself costs is told 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite, log10
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from accelsim.compiler.scales import INTEGER_FORMATS
 from accelsim.errors import UsageError
 from accelsim.formats.reference import integer_reference
+from accelsim.machine.batch import part_of_batch
 from accelsim.machine.run import Run
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.ops import base
@@ -95,6 +96,27 @@ def check_run(run: Run, model: Graph) -> Verdict:
     """
     if run.values == "off":
         raise UsageError("a run with values 'off' computes nothing that could be checked")
+    verdicts = [_check_core(part, model) for part in _by_core(run)]
+    sqnr = {name: min(verdict.sqnr_dB[name] for verdict in verdicts) for name in verdicts[0].sqnr_dB}
+    rows = [row for verdict in verdicts for row in verdict.rows]
+    return Verdict(verdicts[0].by, rows, sqnr, verdicts[0].alone)
+
+
+def _by_core(run: Run) -> list[Run]:
+    """The run as each core saw it: its part of inputs, tensors and outputs."""
+
+    def part(values: Mapping[str, Array], core: int) -> dict[str, Array]:
+        return {name: part_of_batch(value, core, run.program.cores) for name, value in values.items()}
+
+    return [
+        replace(
+            run, feeds=part(run.feeds, core), tensors=part(run.tensors, core), outputs=part(run.outputs, core)
+        )
+        for core in range(run.program.cores)
+    ]
+
+
+def _check_core(run: Run, model: Graph) -> Verdict:
     ours = {name: value for name, value in run.tensors.items() if name not in run.outputs} | run.outputs
     ours = {name: value for name, value in ours.items() if name not in model.inputs}
     if run.program.dtype in INTEGER_FORMATS and run.chip.matrix is not None:

@@ -111,7 +111,7 @@ def _dynamic_on_chip(run: Run) -> float:
 def light_models_page(found: Sequence[Outcome]) -> str:
     """The table over the light models."""
     headers = ["model", "chip", "format", "latency", "energy per inference", "off-chip read", "written", "tensors",
-               "within bound", "worst error, exact", "fast", "SQNR of the output"]  # fmt: skip
+               "within bound", "bit-equal", "worst error, exact", "fast", "SQNR of the output"]  # fmt: skip
     return (
         _head("Light models")
         + LIGHT.format(by=_reference())
@@ -125,10 +125,10 @@ def _reference() -> str:
 
 
 def _light_row(each: Outcome) -> list[str]:
-    sqnr = "" if each.sqnr_dB is None else f"{each.sqnr_dB:.1f} dB"
+    bits, sqnr = ("", "") if each.sqnr_dB is None else (str(each.equal), f"{each.sqnr_dB:.1f} dB")
     return [
         each.model, each.target.chip, each.target.dtype, si(each.latency_s, "s"), si(each.energy_J, "J"),
-        si(each.read_B, "B"), si(each.written_B, "B"), str(each.tensors), str(each.within),
+        si(each.read_B, "B"), si(each.written_B, "B"), str(each.tensors), str(each.within), bits,
         _error(each.exact), _error(each.fast), sqnr,
     ]  # fmt: skip
 

@@ -36,7 +36,8 @@ FIGURES: list[Figure] = []
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Without the plugin there is no ``benchmark`` fixture, so there is nothing to collect here."""
-    return None if config.pluginmanager.hasplugin("pytest_benchmark.plugin") else True
+    names = ("benchmark", "pytest_benchmark.plugin")
+    return None if any(config.pluginmanager.hasplugin(name) for name in names) else True
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""What the benchmarks run in a process of their own: ``probe.py end-to-end|against-ort MODEL CHIP DTYPE [VALUES]``.
+"""What the benchmarks run in a process of their own, one of these:
+
+    probe.py end-to-end MODEL CHIP DTYPE VALUES
+    probe.py against-ort MODEL CHIP DTYPE
+    probe.py ort MODEL
 
 CPU seconds (``time.process_time``, all threads) and the peak of the resident memory, as one line of JSON. Modules are
 imported before anything is measured.
@@ -9,12 +13,16 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import onnx
 import onnxruntime
+from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
 from accelsim.compiler.calibrate import synthetic
 from accelsim.compiler.passes import compile
@@ -22,6 +30,7 @@ from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
 from accelsim.workload import onnx_import
+from accelsim.workload.graph import Graph
 from accelsim.workload.load import load_model
 from accelsim.workload.onnx_export import export_onnx
 
@@ -36,10 +45,19 @@ def cpu_s(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, result
 
 
+def with_weights(graph: Graph) -> Graph:
+    """All weights in memory: the light models have none of their own, so they are drawn."""
+    for tensor in graph.constants():
+        tensor.value()
+    return graph
+
+
 def end_to_end(model: str, chip_name: str, dtype: str, values: str) -> dict[str, float]:
-    """Load, compile and simulate once, each measured; inputs are drawn outside the measurement."""
+    """Load, compile and simulate once, each measured; inputs (and weights, if values are computed) are drawn before."""
     chip = load_chip(chip_name)
     load, graph = cpu_s(lambda: load_model(model))
+    if values != "off":
+        with_weights(graph)
     compiled, program = cpu_s(lambda: compile(graph, chip, Options(dtype=dtype, values=values)))
     feeds = None if values == "off" else synthetic(graph, 1)
     simulated, _ = cpu_s(lambda: simulate(program, feeds, values))
@@ -49,6 +67,15 @@ def end_to_end(model: str, chip_name: str, dtype: str, values: str) -> dict[str,
     }  # fmt: skip
 
 
+def ort(model: str) -> dict[str, float]:
+    """ONNX Runtime on the float model, from its bytes: making the session, and the first run."""
+    graph = with_weights(load_model(model))
+    feeds, serialised = synthetic(graph, 1), export_onnx(graph).SerializeToString()
+    made, runner = cpu_s(lambda: session(serialised))
+    first, _ = cpu_s(lambda: runner.run(None, feeds))
+    return {"session": made, "run": first}
+
+
 def session(serialised: bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -56,31 +83,52 @@ def session(serialised: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(serialised, options, ["CPUExecutionProvider"])
 
 
+class OneBatch(CalibrationDataReader):  # type: ignore[misc]
+    """The calibration data of ONNX Runtime's quantiser: the one batch that is run."""
+
+    def __init__(self, feeds: dict[str, Any]) -> None:
+        self._left = [feeds]
+
+    def get_next(self) -> dict[str, Any] | None:
+        return self._left.pop() if self._left else None
+
+
+def static_int8(serialised: bytes, feeds: dict[str, Any]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
+        before.write_bytes(serialised)
+        quantize_static(before, after, OneBatch(feeds), per_channel=True)
+        return after.read_bytes()
+
+
 def against_ort(model: str, chip_name: str, dtype: str) -> dict[str, float]:
     """The exact simulation and ONNX Runtime in turns, in one process: the best of ``REPEATS`` of each.
 
     ``ort``: the float model as it was loaded. ``ort_integer``: the quantised graph, as this project exports it
-    (ConvInteger and MatMulInteger, then the requantisation in float), where the format is an integer.
+    (ConvInteger and MatMulInteger, then the requantisation in float). ``ort_static``: the float model as ONNX Runtime
+    quantises it (uint8 activations, int8 weights per channel), so other integers than ours; both for int8 only.
     """
-    load, graph = cpu_s(lambda: load_model(model))
+    graph = with_weights(load_model(model))
     feeds = synthetic(graph, 1)
-    compiled, program = cpu_s(lambda: compile(graph, load_chip(chip_name), Options(dtype=dtype)))
-    first, _ = cpu_s(lambda: simulate(program, feeds, "exact"))
+    program = compile(graph, load_chip(chip_name), Options(dtype=dtype))
     models = {"ort": export_onnx(graph).SerializeToString()}
     if dtype == "int8":
         models["ort_integer"] = export_onnx(program.graph).SerializeToString()
-    found = {"load": load, "compile": compiled, "first": first, "whole": load + compiled + first}
+        models["ort_static"] = static_int8(models["ort"], feeds)
     calls: dict[str, Callable[[], Any]] = {"exact": lambda: simulate(program, feeds, "exact")}
     for name, serialised in models.items():
-        found[f"{name}_session"], runner = cpu_s(lambda serialised=serialised: session(serialised))
-        calls[name] = lambda runner=runner: runner.run(None, feeds)
+        calls[name] = partial(session(serialised).run, None, feeds)
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(REPEATS):
         for name, call in calls.items():
             times[name].append(cpu_s(call)[0])
-    return found | {name: min(values) for name, values in times.items()}
+    return {name: min(values) for name, values in times.items()}
 
 
 if __name__ == "__main__":
-    kinds: dict[str, Callable[..., dict[str, float]]] = {"end-to-end": end_to_end, "against-ort": against_ort}
+    kinds: dict[str, Callable[..., dict[str, float]]] = {
+        "end-to-end": end_to_end,
+        "against-ort": against_ort,
+        "ort": ort,
+    }
     print(json.dumps(kinds[sys.argv[1]](*sys.argv[2:])))

@@ -18,7 +18,7 @@ from accelsim.errors import Infeasible
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
-from accelsim.spec.models import Chip
+from accelsim.spec.models import Chip, MacFormat
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.zoo.build import Builder
 
@@ -53,7 +53,9 @@ class RandomGraph(Builder):
         self.made = 0
 
     def weight(self, name: str, shape: Any) -> str:
-        values = self.rng.standard_normal(tuple(shape)).astype(np.float32) / np.float32(max(1, shape[0])) ** 0.5
+        values = (
+            self.rng.standard_normal(tuple(shape)).astype(np.float32) / np.float32(max(1, shape[0])) ** 0.5
+        )
         return self.constant(name, np.abs(values) + 0.5 if name.endswith(".var") else values)
 
     def fresh(self, kind: str) -> str:
@@ -166,7 +168,9 @@ def image_graphs(draw: Draw, most: int = 4) -> Graph:
 def _finish(draw: Draw, g: RandomGraph, x: str) -> Graph:
     """The graph; sometimes a tensor from within is an output too."""
     inside = [node.outputs[0] for node in g.graph.nodes]
-    return g.finish(*dict.fromkeys([x, *([draw(st.sampled_from(inside))] if draw(st.integers(0, 3)) == 0 else [])]))
+    return g.finish(
+        *dict.fromkeys([x, *([draw(st.sampled_from(inside))] if draw(st.integers(0, 3)) == 0 else [])])
+    )
 
 
 @st.composite
@@ -188,7 +192,12 @@ def lone_products(draw: Draw, convolutions: bool = True) -> Graph:
     """One product with weights and what can be fused behind it, in float: a program of one step."""
     g = RandomGraph(draw(st.integers(0, 99)))
     if convolutions and draw(st.booleans()):
-        shape = (draw(st.integers(1, 2)), draw(st.integers(1, 6)), draw(st.integers(3, 9)), draw(st.integers(3, 9)))
+        shape = (
+            draw(st.integers(1, 2)),
+            draw(st.integers(1, 6)),
+            draw(st.integers(3, 9)),
+            draw(st.integers(3, 9)),
+        )
         return g.finish(_conv(draw, g, g.input("x", shape)))
     x = g.input("x", (draw(st.integers(1, 40)), draw(st.integers(1, 40))))
     return g.finish(draw(st.sampled_from([_dense, _skip]))(draw, g, x))
@@ -203,10 +212,19 @@ BASES = ("edu-4x4", "systolic-generic", "tpu-v1")
 """Chips that the random ones start from; each has a host and a vector unit."""
 
 
+def with_float(chip: Chip) -> Chip:
+    """The chip, able to compute in float too: then a graph runs without quantisation steps on the host."""
+    assert chip.matrix is not None
+    formats = chip.matrix.formats
+    return changed(
+        chip, "matrix", formats={**formats, "fp32": formats.get("fp32", MacFormat(accumulate="fp32"))}
+    )
+
+
 @st.composite
 def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None) -> Chip:
     """A small chip; ``tight``: buffers so small that activations and results must be streamed."""
-    chip = base_chip(draw(st.sampled_from(bases)))
+    chip = with_float(base_chip(draw(st.sampled_from(bases))))
     rows, cols = draw(st.integers(1, 9)), draw(st.integers(1, 9))
     assert chip.matrix is not None
     dataflow = draw(st.sampled_from(["ws", "os", "is"]))
@@ -307,7 +325,11 @@ class Case:
         unit = self.chip.matrix
         assert unit is not None
         steps = [f"{s.label} on {s.engine} {s.gemm} {s.mapping}" for s in self.program.steps]
-        printer.text("\n  ".join([f"{self.chip.name} {unit.rows}x{unit.cols} {unit.dataflow} {self.program.dtype}", *steps]))
+        printer.text(
+            "\n  ".join(
+                [f"{self.chip.name} {unit.rows}x{unit.cols} {unit.dataflow} {self.program.dtype}", *steps]
+            )
+        )
 
 
 def formats(chip: Chip) -> list[str]:

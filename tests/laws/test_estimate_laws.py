@@ -20,7 +20,6 @@ from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-ONE_MEMORY = ("edu-4x4", "systolic-generic")
 
 
 def choice_of(case: Case) -> Choice:
@@ -43,7 +42,7 @@ def clocks(case: Case) -> float:
 
 
 @settings(QUICK, max_examples=300)
-@given(chips(ONE_MEMORY), lone_products(), st.data())
+@given(chips(), lone_products(), st.data())
 def test_the_estimate_is_never_above_the_machine(chip: Chip, graph: Graph, data: st.DataObject) -> None:
     mapping = {name: data.draw(pins()) for name in products(graph)} if data.draw(st.booleans()) else {}
     case = fitted(graph, chip, "fp32", mapping)
@@ -61,11 +60,14 @@ def in_step(chip: Chip) -> Chip:
             chip, f"memories.{name}.memory", bandwidth=float(per_clock * chip.clock), beat=per_clock, efficiency=1.0,
             latency=round(memory.latency * chip.clock) / chip.clock,
         )  # fmt: skip
+        if attached.link is not None:
+            wide = attached.link.model_copy(update={"bandwidth": 1e3 * memory.bandwidth, "latency": 0.0})
+            chip = changed(chip, f"memories.{name}", link=wide)
     return whole_tiles(changed(changed(chip, "matrix", clock=None), "vector", clock=None))
 
 
 @QUICK
-@given(chips(("edu-4x4",)), lone_products(), st.booleans())
+@given(chips(), lone_products(), st.booleans())
 def test_one_tile_is_exact(chip: Chip, graph: Graph, a_resident: bool) -> None:
     """A single tile waits for nothing but itself: load, shift, stream, drain, vector unit, store, to the clock."""
     chip = in_step(chip)
@@ -85,7 +87,11 @@ def test_a_compute_bound_product_is_exact(chip: Chip, graph: Graph, data: st.Dat
     unit = chip.matrix
     assert unit is not None
     chip = changed(chip, "", token_delay=min(1, chip.token_delay))
-    sizes: dict[str, Any] = {"tm": data.draw(st.sampled_from([16, 10**6])), "a_resident": True, "order": "nmk"}
+    sizes: dict[str, Any] = {
+        "tm": data.draw(st.sampled_from([16, 10**6])),
+        "a_resident": True,
+        "order": "nmk",
+    }
     sizes |= {"tn": unit.cols * data.draw(st.integers(1, 3)), "tk": unit.rows * data.draw(st.integers(1, 3))}
     case = compiled(graph, chip, "fp32", pinned=dict.fromkeys(products(graph), sizes))
     estimate, machine = choice_of(case), clocks(case)
@@ -100,7 +106,7 @@ def test_the_estimate_is_tight_over_the_random_cases() -> None:
     ratios: list[float] = []
 
     @settings(QUICK, max_examples=150, database=None)
-    @given(chips(ONE_MEMORY), lone_products())
+    @given(chips(), lone_products())
     def gather(chip: Chip, graph: Graph) -> None:
         case = fitted(graph, chip, "fp32", {})
         ratios.append(clocks(case) / choice_of(case).clocks)

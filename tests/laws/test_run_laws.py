@@ -97,7 +97,9 @@ def test_same_input_same_bytes(graph: Any, data: st.DataObject) -> None:
     assert repr((first.slices, first.ledger, first.engines, first.step_stalls, first.occupancy)) == repr(
         (second.slices, second.ledger, second.engines, second.step_stalls, second.occupancy)
     )
-    assert {k: v.tobytes() for k, v in first.outputs.items()} == {k: v.tobytes() for k, v in second.outputs.items()}
+    assert {k: v.tobytes() for k, v in first.outputs.items()} == {
+        k: v.tobytes() for k, v in second.outputs.items()
+    }
 
 
 @settings(QUICK, max_examples=30)
@@ -105,7 +107,9 @@ def test_same_input_same_bytes(graph: Any, data: st.DataObject) -> None:
 def test_energy_tables_never_change_time(graph: Any, chip: Any, factor: float) -> None:
     one, two = compiled(graph, chip).run(), compiled(graph, scaled_energy(chip, factor)).run()
     assert one.slices == two.slices and one.ledger == two.ledger
-    dynamic = [sum(row.energy_J for row in energy_table(run) if row.component == "matrix") for run in (one, two)]
+    dynamic = [
+        sum(row.energy_J for row in energy_table(run) if row.component == "matrix") for run in (one, two)
+    ]
     assert dynamic[1] == pytest.approx(factor * dynamic[0])
 
 

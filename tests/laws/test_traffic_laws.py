@@ -51,7 +51,12 @@ def expected_traffic(graph: Graph) -> tuple[Counter[str], Counter[str], int]:
     and the host (or the user) wants.
     """
     root, tensors = roots(graph), graph.tensors
-    made = {root[name] for node, mine in zip(graph.nodes, on_chip(graph), strict=True) if mine for name in node.writes}
+    made = {
+        root[name]
+        for node, mine in zip(graph.nodes, on_chip(graph), strict=True)
+        if mine
+        for name in node.writes
+    }
     read: Counter[str] = Counter()
     written: Counter[str] = Counter()
     parameters = 0
@@ -115,7 +120,11 @@ def test_macs_are_those_of_the_products(case: Case) -> None:
     assert counted == {i: step.gemm.macs for i, step in enumerate(run.program.steps) if step.gemm is not None}
     unit = run.chip.matrix
     assert unit is not None
-    rows = sum(command.work.n * command.work.rows for command in run.program.commands if isinstance(command.work, Folds))
+    rows = sum(
+        command.work.n * command.work.rows
+        for command in run.program.commands
+        if isinstance(command.work, Folds)
+    )
     assert sum(counted.values()) + padding == rows * unit.rows * unit.cols
 
 

@@ -1,0 +1,36 @@
+"""What an epilogue reads beside the sums: whole tensors that come tile by tile, and parameters per channel."""
+
+from __future__ import annotations
+
+from accelsim.workload.graph import Graph, Node
+
+
+def side_inputs(graph: Graph, node: Node) -> list[str]:
+    """Operands with values of their own for every result: residuals (the node's own input may be one), masks."""
+    parameters_of = set(parameters(graph, node))
+    return [name for name in _epilogue_reads(node) if name not in parameters_of]
+
+
+def parameters(graph: Graph, node: Node) -> list[str]:
+    """Constants with at most one value per channel (bias, scales), which the vector unit keeps in registers."""
+    biases = {part.inputs[1] for part in node.epilogue if part.op == "Bias"}
+    result = graph.tensors[node.outputs[0]].shape
+    axis = 1 if node.op == "Conv" else len(result) - 1
+    return [
+        name
+        for name in _epilogue_reads(node)
+        if graph.tensors[name].is_constant
+        and (name in biases or per_channel(graph.tensors[name].shape, result, axis))
+    ]
+
+
+def per_channel(shape: tuple[int, ...], result: tuple[int, ...], axis: int) -> bool:
+    """Whether a tensor of ``shape`` that broadcasts to ``result`` holds at most one value per channel."""
+    aligned = (1,) * (len(result) - len(shape)) + tuple(shape)
+    return all(extent == 1 for position, extent in enumerate(aligned) if position != axis)
+
+
+def _epilogue_reads(node: Node) -> list[str]:
+    inside = {name for part in (node, *node.epilogue) for name in part.outputs}
+    names = dict.fromkeys(name for part in node.epilogue for name in part.inputs if name)
+    return [name for name in names if name not in inside]
