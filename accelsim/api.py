@@ -115,7 +115,8 @@ def run(
     with ``seed``. ``calibration`` sets the scales of an integer format: the same kind of data, else ``inputs``,
     else one drawn batch of another seed. ``overrides``: 'path.to.field=value' on the spec. ``array_timing``
     ('scalesim', 'sequential', 'overlapped') and ``dataflow`` ('ws', 'os', 'is') replace the chip's own.
-    ``mapping``: a file of ``save_mappings`` or layer -> fields, which the search must keep. ``keep``: return every tensor too.
+    ``mapping``: a file of ``save_mappings`` or layer -> fields, which the search must keep.
+    ``keep``: return every tensor too.
     Raises SpecError, ModelError, UsageError or Infeasible; independent problems come together.
     """
     request = Request(

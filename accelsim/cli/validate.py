@@ -97,7 +97,7 @@ def _table(names: tuple[str, ...], table: Path | None, out: Path | None) -> list
     check_file_target(out)
     lines = rtl_table.read(table)
     with progress(len(lines)) as stage:
-        found = rtl_table.simulate_lines(lines, lambda: stage(TABLE), 0.0)
+        found = rtl_table.simulate_lines(lines, lambda: stage(TABLE, 0.0))
     rtl_table.write(out, lines, found)
     outcome = rtl_table.compare(lines, found)
     click.echo(f"{len(lines):,} rows: {out}", err=True)

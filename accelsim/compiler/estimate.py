@@ -174,7 +174,7 @@ class Estimator:
 
     def _step(self, shape: Shape, c: Candidates, homes: Homes) -> _Step:
         array, loads = self._array(shape, c), self._loads(shape, c, homes)
-        none = np.zeros(len(c))
+        none: Floats = np.zeros(len(c))
         vector_all, vector_last = self._vector(shape, c)
         out, last_B, leave = {}, none, none
         if not c.y_resident:
@@ -240,7 +240,7 @@ class Estimator:
         smallest = last(gemm.groups, c.tg) * last(gemm.M, c.tm) * last_k if gemm.conv is None else 0 * c.tm
         requests = passes * count(gemm.groups, c.tg) * count(gemm.M, c.tm) * visits
         sizes = [_floats(size) for size in (all_B, first_B, smallest * shape.a_B, requests)]
-        return _Load("a", homes.a, *sizes)._replace(slots=c.a_slots)
+        return _Load("a", homes.a, sizes[0], sizes[1], sizes[2], sizes[3], c.a_slots)
 
     def _streamed_b(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm, unit, passes = shape.gemm, self._unit, fetches(shape.gemm, c, shape.reuse)[1]
@@ -252,7 +252,7 @@ class Estimator:
         sizes = [
             _floats(size) for size in (passes * words * shape.b_B, first_B, smallest * shape.b_B, requests)
         ]
-        return _Load("b", homes.b, *sizes)._replace(slots=shape.w_slots)
+        return _Load("b", homes.b, sizes[0], sizes[1], sizes[2], sizes[3], shape.w_slots)
 
     def _start(self, array: _Array, loads: list[_Load]) -> Floats:
         """Clocks until the first row can stream: its operands are there, the stationary one is shifted in."""

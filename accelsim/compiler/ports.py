@@ -58,7 +58,7 @@ class Ports:
 
     def all_through(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
         """The earliest end of the last of so many requests of so many bytes in all, the first issued at edge 1."""
-        issued: Floats = (requests - 1) * self.chip + self.latency(memory)
+        issued: Floats = (requests - 1) * self.chip + self.latency(memory) + self.transfer(memory, 1.0)
         return self.chip + np.maximum(self.through(memory, size_B, requests), issued)
 
     def through(self, memory: str, size_B: Floats, requests: Floats) -> Floats:

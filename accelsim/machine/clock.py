@@ -31,10 +31,12 @@ class Clock:
 
 
 def transfer_fs(nbytes: int, beat_B: int, bytes_per_second: float) -> int:
-    """Time that a port needs for so many bytes, in whole beats, rounded up to a femtosecond."""
+    """Time that a port needs for so many bytes, in whole beats; parts of a femtosecond are dropped as in ``Clock.at``,
+    so that a transfer of a whole number of clocks ends at the edge and not just behind it.
+    """
     num, den = _beat_fs(beat_B, bytes_per_second)
     beats = -(-nbytes // beat_B)
-    return -(-beats * num // den)
+    return beats * num // den
 
 
 @lru_cache(maxsize=1024)

@@ -57,8 +57,8 @@ class FoldRecord:
     ``free``: the last row of the command before was streamed at the edge before this one. ``stream_first``: first row
     of the first fold; later folds follow every ``step`` edges, each streaming for ``rows`` edges. ``load_first``: first
     stationary row of the first fold (``load`` edges each); later folds load ``reload`` edges after the stream before.
-    ``ready``: for each operand ('w', 'a', 'acc') the first edge at which its token could be acquired, for 'port' that at
-    which the buffers had ports free; 0 where the command had none to acquire. ``done``: last accumulator write.
+    ``ready``: for each operand ('w', 'a', 'acc') the first edge at which its token could be acquired, for 'port' that
+    at which the buffers had ports free; 0 where the command had none to acquire. ``done``: last accumulator write.
     """
 
     command: int

@@ -101,7 +101,7 @@ def _ports(context: Context, name: str, attached: Attachment) -> dict[tuple[str,
     latency = memory.latency
     if link is not None:
         bandwidth, latency = min(bandwidth, link.bandwidth), latency + link.latency
-    lane = Lane(bandwidth, memory.beat * memory.channels, round(latency * FS_PER_S), memory.pipelined)
+    lane = Lane(bandwidth, memory.beat * memory.channels, int(latency * FS_PER_S), memory.pipelined)
     first = Port(context.env, context.clock, lane)
     duplex = link is not None and link.duplex == "full"
     second = Port(context.env, context.clock, lane) if duplex else first

@@ -130,12 +130,12 @@ def test_progress_goes_to_a_terminal_only(
     from accelsim.cli.common import progress
 
     with progress(2) as stage:
-        stage("compile")
+        stage("compile", 0.0)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with progress(2) as stage:
-        stage("compile")
-        stage("simulate")
+        stage("compile", 0.0)
+        stage("simulate", 0.5)
     shown = capsys.readouterr()
     assert "simulate" in shown.err
     assert shown.out == ""

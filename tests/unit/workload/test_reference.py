@@ -22,7 +22,7 @@ def test_relative_error_is_over_the_largest_value(values: list[float], gap: floa
     ours[0] += gap
     (row,) = compare({"t": ours}, {"t": theirs})
     assert row.max_abs == pytest.approx(gap, abs=1e-12)
-    size = np.abs(theirs).max()
+    size = float(np.abs(theirs).max())
     assert row.relative == (pytest.approx(gap / size, rel=1e-6) if size else (0 if gap == 0 else np.inf))
 
 
