@@ -180,7 +180,7 @@ class Estimator:
         if not c.y_resident:
             size_B = none + shape.gemm.groups * shape.gemm.M * shape.gemm.N * shape.results_share * shape.y_B
             out = {homes.y: Moved(size_B, self._result_tiles(shape.gemm, c))}
-            last_B = self._last_tile(shape.gemm, c) * shape.results_share * shape.y_B
+            last_B = _floats(self._last_tile(shape.gemm, c) * shape.results_share * shape.y_B)
             leave = self._ports.token + self._ports.latency(homes.y) + self._ports.transfer(homes.y, last_B)
         through = self._to_vector + vector_last if self._unit.epilogue else none
         start = self._start(array, loads)

@@ -133,9 +133,10 @@ class _Search:
         if not found:
             raise self._infeasible()
         limit = min(entry.score for entry in found) * CLOSE
+        near = [entry for entry in found if entry.score <= limit]
+        limit = min(entry.clocks for entry in near) * CLOSE
         best = min(
-            (entry for entry in found if entry.score <= limit),
-            key=lambda entry: (entry.offchip_B, entry.tiles),
+            (entry for entry in near if entry.clocks <= limit), key=lambda entry: (entry.offchip_B, entry.tiles)
         )
         return Choice(best.mapping, best.clocks, best.binds, scored)
 
@@ -284,8 +285,9 @@ class _Search:
         )
         homes = Homes(a_home, b_home, roles.activations_home, place.chip is None)
         bounds = self._estimator.bounds(self._shapes[c.a_resident], c, homes)
-        score = bounds.score()
-        near = np.flatnonzero(score <= score.min() * CLOSE)
+        score, total = bounds.score(), bounds.total()
+        near = score <= score.min() * CLOSE
+        near = np.flatnonzero(near & (total <= total[near].min() * CLOSE))
         tiles = (
             -(-self._gemm.M // c.tm)
             * -(-self._gemm.N // c.tn)
@@ -301,7 +303,7 @@ class _Search:
             float(bounds.offchip_B[best]),
             int(tiles[best]),
             mapping,
-            float(bounds.total()[best]),
+            float(total[best]),
             bounds.binds(best),
         )
 
