@@ -7,6 +7,7 @@ from functools import lru_cache
 from accelsim.array.counts import Counts, counts
 from accelsim.compiler.program import Action, Tile
 from accelsim.compiler.roles import Roles
+from accelsim.compiler.tiles import packs
 from accelsim.spec.models import MatrixUnit
 from accelsim.workload.graph import FORMAT_BYTES
 
@@ -61,23 +62,20 @@ def product_actions(
     unit, groups = roles.matrix, tile.g1 - tile.g0
     tm, tn, tk = tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0
     c = tile_counts(unit, tm, tn, tk)
+    packed = int(packs(unit, groups, tn, tk))  # registers work in every PE of a fold, whatever it holds
     a_words, b_words = (c.col_words, c.row_words) if unit.dataflow == "is" else (c.row_words, c.col_words)
     sums = unit.formats[dtype].accumulate
     operand = nbytes(dtypes[0], 1)
-    registers_read = operand * (c.moving_reads + c.stationary_reads + c.shadow_reads) + nbytes(
-        sums, c.psum_reads
-    )
-    registers_written = operand * (c.moving_writes + c.stationary_writes + c.shadow_writes) + nbytes(
-        sums, c.psum_writes
-    )
+    registers_read = operand * (c.moving_reads + c.stationary_reads + c.shadow_reads) + nbytes(sums, c.psum_reads)
+    registers_written = operand * (c.moving_writes + c.stationary_writes + c.shadow_writes) + nbytes(sums, c.psum_writes)
     again = 0 if first else tm * tn
     acc, array = roles.engine(roles.sums), roles.engine("matrix")
     a_name, b_name, y_name = names
     entries = [
         Action(array, f"mac.{dtype}", "", groups * c.macs),
-        Action(array, "mac.padding", "", groups * c.mac_padding),
-        Action(array, "pe_register.read", "", groups * registers_read),
-        Action(array, "pe_register.write", "", groups * registers_written),
+        Action(array, "mac.padding", "", packed * (c.macs + c.mac_padding) - groups * c.macs),
+        Action(array, "pe_register.read", "", packed * registers_read),
+        Action(array, "pe_register.write", "", packed * registers_written),
         Action(roles.engine(roles.activations), "read", a_name, groups * nbytes(dtypes[0], a_words)),
         Action(roles.engine(b_from), "read", b_name, groups * nbytes(dtypes[1], b_words)),
         Action(acc, "read", y_name, groups * nbytes(sums, c.accumulator_reads + again)),

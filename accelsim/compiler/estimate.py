@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from accelsim.array.timing import FoldTiming, fold_timing
 from accelsim.compiler.ports import Ports
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.tiles import b_elements, b_extent
+from accelsim.compiler.tiles import b_elements, b_extent, packs
 from accelsim.compiler.tilings import (
     Candidates,
     Ints,
@@ -121,13 +121,16 @@ class _Load(NamedTuple):
 
 class _Array(NamedTuple):
     """Clocks of the array alone, from its first streamed row to the last sum: of all folds; were only streamed rows to
-    count; of the last fold. ``shift``: stationary rows before a fold; ``rows``: clocks that the last fold streams."""
+    count; of the last tile (the smallest) and of its last fold. ``shift``: stationary rows before a fold; ``reads``:
+    how long the last tile reads its moving and its stationary operand."""
 
     total: Floats
     streaming: Floats
+    tile: Floats
     alone: Floats
     shift: Floats
-    rows: Floats
+    reads_moving: Floats
+    reads_stationary: Floats
 
 
 class _Step(NamedTuple):
@@ -201,17 +204,23 @@ class Estimator:
         passes = over_tiles(*down, lambda t: -(-t // unit.rows)) * over_tiles(
             *across, lambda t: -(-t // unit.cols)
         )
-        folds = gemm.groups * passes
+        tn, tk = np.minimum(c.tn, gemm.N), np.minimum(c.tk, gemm.K)
+        folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes
         steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
         rows = last(*streamed) * shape.cycles_per_row
         end = self._timing(last(*streamed), shape)
         alone = rows + end.drain + unit.accumulator_latency
+        more = last(gemm.groups, c.tg) * -(-last(*down) // unit.rows) * -(-last(*across) // unit.cols) - 1
         times = (
             folds * steps - end.step + alone,
             folds * streamed[0] * shape.cycles_per_row - rows + alone,
+            more * end.step + alone,
             alone,
+            end.load,
+            more * end.step + rows,
+            more * (end.reload + end.load) + end.load,
         )
-        return _Array(*(np.zeros(len(c)) + time for time in (*times, end.load, rows)))
+        return _Array(*(np.zeros(len(c)) + time for time in times))
 
     def _loads(self, shape: Shape, c: Candidates, homes: Homes) -> list[_Load]:
         """Loads in the order in which the first of each kind is issued."""
@@ -245,7 +254,8 @@ class Estimator:
     def _streamed_b(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm, unit, passes = shape.gemm, self._unit, fetches(shape.gemm, c, shape.reuse)[1]
         columns = over_tiles(gemm.N, c.tn, lambda tn: b_extent(unit, tn, 1)[0])
-        words = gemm.groups * columns * over_tiles(gemm.K, c.tk, lambda tk: b_extent(unit, 1, tk)[1])
+        groups = over_tiles(gemm.groups, c.tg, lambda tg: b_elements(unit, tg, c.tn, c.tk)) // b_elements(unit, 1, c.tn, c.tk)
+        words = groups * columns * over_tiles(gemm.K, c.tk, lambda tk: b_extent(unit, 1, tk)[1])
         smallest = b_elements(unit, last(gemm.groups, c.tg), last(gemm.N, c.tn), last(gemm.K, c.tk))
         requests = passes * count(gemm.groups, c.tg) * count(gemm.N, c.tn) * count(gemm.K, c.tk)
         first_B = b_elements(unit, c.tg, c.tn, c.tk) * shape.b_B
@@ -280,7 +290,7 @@ class Estimator:
                 )  # nothing streams while the next tile arrives
         paths = {"compute": step.start + whole + step.tail}
         if self._unit.epilogue:
-            paths["vector unit"] = step.start + array.alone + self._to_vector + step.vector_all + step.leave
+            paths["vector unit"] = step.start + array.tile + self._to_vector + step.vector_all + step.leave
         return paths, [whole - array.alone, step.vector_all]
 
     def _port_paths(self, step: _Step, memory: str, name: str) -> tuple[dict[str, Floats], Floats]:
@@ -293,7 +303,7 @@ class Estimator:
             paths[name] = ports.all_through(memory, *inbound) + step.tail
         if any(load.kind in ("a", "b") for load in mine):
             needed = _together([load for load in mine if load.kind != "side"], none)
-            then = self._to_array + self._last_shift(step, mine) + step.array.alone + step.tail
+            then = self._to_array + self._last_shift(step, mine) + step.array.tile + step.tail
             paths[name] = np.maximum(paths[name], ports.all_through(memory, *needed) + then)
         if not ports.full_duplex(memory):
             both = Moved(inbound.size_B + outbound.size_B, inbound.requests + outbound.requests)
@@ -302,7 +312,7 @@ class Estimator:
         if memory in step.out:
             first = (
                 step.start
-                + step.array.alone
+                + step.array.tile
                 + ports.token
                 + (self._to_vector if self._unit.epilogue else 0.0)
             )
@@ -328,9 +338,9 @@ class Estimator:
                 continue
             arrive = ports.latency(load.memory) + ports.transfer(load.memory, load.last_B)
             shift = step.array.shift if load.kind == self._stationary else 0 * step.start
-            use = shift if load.kind == self._stationary else step.array.rows
+            use = step.array.reads_stationary if load.kind == self._stationary else step.array.reads_moving
             rounds = np.ceil(load.requests / load.slots) - 1
-            ending = ports.chip + arrive + self._to_array + shift + step.array.alone + step.tail
+            ending = ports.chip + arrive + self._to_array + shift + step.array.tile + step.tail
             found.append(
                 (f"latency of {load.memory}", ending, rounds * (arrive + self._to_array + use + ports.token))
             )
@@ -338,12 +348,12 @@ class Estimator:
             before = (
                 self._to_vector + step.vector_last
                 if self._unit.epilogue
-                else self._to_array + step.array.alone
+                else self._to_array + step.array.tile
             )
             cycle = before + ports.token + ports.latency(memory) + ports.transfer(memory, step.last_out_B)
             rounds = np.ceil(out.requests / (2 if self._unit.epilogue else shape.sum_slots)) - 1
             found.append(
-                (f"latency of results to {memory}", step.start + step.array.alone + step.tail, rounds * cycle)
+                (f"latency of results to {memory}", step.start + step.array.tile + step.tail, rounds * cycle)
             )
         return found
 

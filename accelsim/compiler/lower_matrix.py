@@ -205,7 +205,7 @@ class MatrixStep:
             return self.b_region
         unit = self.layout.roles.matrix
         count = b_elements(unit, tile.g1 - tile.g0, tile.n1 - tile.n0, tile.k1 - tile.k0)
-        size = nbytes(self._tensor(self.gemm.b).dtype, count)
+        size = nbytes(self._tensor(self.gemm.b).dtype, int(count))
         effect = Effect("load_b", tile, ((self.gemm.b, self.b_region),))
         return self._load_tile(self.b_slots, self.b_region, self.gemm.b, size, effect)
 

@@ -16,7 +16,7 @@ from accelsim.compiler.layout import Layout
 from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.sides import parameters, side_inputs
 from accelsim.compiler.state import State
-from accelsim.compiler.tiles import b_elements
+from accelsim.compiler.tiles import b_elements, packs
 from accelsim.compiler.tilings import Candidates, Ints, a_words, open_sums
 from accelsim.compiler.timing import cycles_per_row
 from accelsim.errors import Infeasible
@@ -191,7 +191,7 @@ class _Search:
         slabs = (
             [whole]
             if whole is not None
-            else [True]
+            else [True, False]
             if conv_slab
             else [False]
             if option.a_resident
@@ -319,9 +319,9 @@ def _grids(roles: Any, gemm: Gemm, row: int, pinned: Fields[str, Any]) -> tuple[
     ]
     rows = list(product(*axes))
     if gemm.groups > 1 and not pinned.keys() & {"tm", "tn", "tk"}:
-        rows += [
-            (tg, gemm.M, gemm.N, gemm.K) for tg in _sizes(gemm.groups, 1) if tg > 1 and "tg" not in pinned
-        ]
+        together = gemm.groups // int(packs(unit, gemm.groups, gemm.N, gemm.K))
+        several = sorted((_sizes(gemm.groups, 1) | _sizes(gemm.groups, max(1, together))) - {1})
+        rows += product([] if "tg" in pinned else several, axes[1], [gemm.N], [gemm.K])
     columns = np.array(rows, np.int64)
     return columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3]
 

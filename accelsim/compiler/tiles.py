@@ -51,6 +51,18 @@ def open_sums(gemm: Gemm, mapping: Mapping) -> int:
     return -(-extent // tile)
 
 
+def packs(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
+    """Stationary tiles that so many small groups need: side by side on the diagonal of one, zeros elsewhere.
+
+    Only weights that stay in place ('ws') can be packed; a group that fills more than half of the rows or columns has a
+    tile of its own. Takes integers or int64 arrays.
+    """
+    if unit.dataflow != "ws":
+        return groups
+    together = np.maximum(1, np.minimum(unit.rows // np.asarray(tk), unit.cols // np.asarray(tn)))
+    return -(-groups // together)
+
+
 def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_row: int) -> Folds:
     """Array work of one tile, see ``array.timing``."""
     rows, cols = unit.rows, unit.cols
@@ -60,7 +72,7 @@ def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_r
         "is": (-(-tk // rows) * -(-tm // cols), tn),
     }
     count, streamed = by_dataflow[unit.dataflow]
-    return Folds(groups * count, streamed, cycles_per_row)
+    return Folds(int(packs(unit, groups, tn, tk)) * count, streamed, cycles_per_row)
 
 
 def a_key(tile: Tile, mapping: Mapping) -> tuple[int, ...]:
@@ -75,6 +87,8 @@ def b_key(tile: Tile) -> tuple[int, ...]:
 
 def b_elements(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
     """Elements of a weight tile as it lies in memory: whole stationary tiles where the unit wants them padded."""
+    if unit.padded_tiles and unit.dataflow == "ws":
+        groups = packs(unit, groups, tn, tk)
     tn, tk = b_extent(unit, tn, tk)
     return groups * tn * tk
 
