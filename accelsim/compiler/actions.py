@@ -66,8 +66,12 @@ def product_actions(
     a_words, b_words = (c.col_words, c.row_words) if unit.dataflow == "is" else (c.row_words, c.col_words)
     sums = unit.formats[dtype].accumulate
     operand = nbytes(dtypes[0], 1)
-    registers_read = operand * (c.moving_reads + c.stationary_reads + c.shadow_reads) + nbytes(sums, c.psum_reads)
-    registers_written = operand * (c.moving_writes + c.stationary_writes + c.shadow_writes) + nbytes(sums, c.psum_writes)
+    registers_read = operand * (c.moving_reads + c.stationary_reads + c.shadow_reads) + nbytes(
+        sums, c.psum_reads
+    )
+    registers_written = operand * (c.moving_writes + c.stationary_writes + c.shadow_writes) + nbytes(
+        sums, c.psum_writes
+    )
     again = 0 if first else tm * tn
     acc, array = roles.engine(roles.sums), roles.engine("matrix")
     a_name, b_name, y_name = names

@@ -254,7 +254,9 @@ class Estimator:
     def _streamed_b(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm, unit, passes = shape.gemm, self._unit, fetches(shape.gemm, c, shape.reuse)[1]
         columns = over_tiles(gemm.N, c.tn, lambda tn: b_extent(unit, tn, 1)[0])
-        groups = over_tiles(gemm.groups, c.tg, lambda tg: b_elements(unit, tg, c.tn, c.tk)) // b_elements(unit, 1, c.tn, c.tk)
+        groups = over_tiles(gemm.groups, c.tg, lambda tg: b_elements(unit, tg, c.tn, c.tk)) // b_elements(
+            unit, 1, c.tn, c.tk
+        )
         words = groups * columns * over_tiles(gemm.K, c.tk, lambda tk: b_extent(unit, 1, tk)[1])
         smallest = b_elements(unit, last(gemm.groups, c.tg), last(gemm.N, c.tn), last(gemm.K, c.tk))
         requests = passes * count(gemm.groups, c.tg) * count(gemm.N, c.tn) * count(gemm.K, c.tk)
@@ -311,10 +313,7 @@ class Estimator:
             return paths, ports.busy(memory, *both)
         if memory in step.out:
             first = (
-                step.start
-                + step.array.tile
-                + ports.token
-                + (self._to_vector if self._unit.epilogue else 0.0)
+                step.start + step.array.tile + ports.token + (self._to_vector if self._unit.epilogue else 0.0)
             )
             paths[f"results to {memory}"] = first + ports.through(memory, *outbound)
         return paths, np.maximum(ports.busy(memory, *inbound), ports.busy(memory, *outbound))

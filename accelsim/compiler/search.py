@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from collections.abc import Mapping as Fields
 from dataclasses import dataclass, replace
 from itertools import product
@@ -36,6 +36,19 @@ class Choice(NamedTuple):
     scored: int
 
 
+class Searched(NamedTuple):
+    """A search that was made: its result, the room there was, and the room from which on more changes nothing, bytes."""
+
+    choice: Choice
+    rooms: list[int]
+    needs: list[int]
+
+    def holds_for(self, rooms: list[int]) -> bool:
+        """Whether the same search with other rooms has the same result."""
+        pairs = zip(self.rooms, rooms, self.needs, strict=True)
+        return all(then == now or min(then, now) >= need for then, now, need in pairs)
+
+
 class _Scored(NamedTuple):
     score: float
     offchip_B: float
@@ -66,10 +79,17 @@ class _Option:
 def choose(state: State, layout: Layout, node: Node, gemm: Gemm) -> Choice:
     """The best mapping of a step where things lie now; what the user pinned is kept.
 
-    Raises Infeasible (the buffer, needed and available bytes of the smallest tile) when nothing fits.
+    Steps that are alike are searched once. Raises Infeasible (the buffer, needed and available bytes of the smallest
+    tile) when nothing fits.
     """
     search = _Search(state, layout, node, gemm, dict(state.options.pinned.get(node.name, {})))
-    return search.best()
+    entries: list[Searched] = state.choices.setdefault(search.likeness(), [])
+    rooms = search.rooms()
+    for entry in entries:
+        if entry.holds_for(rooms):
+            return entry.choice
+    entries.append(Searched(search.best(), rooms, search.needs()))
+    return entries[-1].choice
 
 
 class _Search:
@@ -83,6 +103,26 @@ class _Search:
         self._b_streamed = self._tensors[gemm.b].is_constant or not self._resident_b()
         self._shapes = {resident: self._describe(state.dtype, resident) for resident in (False, True)}
         self._misfits: list[_Need] = []
+        self._choices = list(self._options())
+        self._needs = dict.fromkeys(range(len(self._choices)), 0)
+
+    def likeness(self) -> Hashable:
+        """Everything that the best mapping depends on, but for the room in the buffer of the activations."""
+        nameless = replace(self._gemm, a="", b="")
+        shapes = tuple(replace(shape, gemm=nameless) for shape in self._shapes.values())
+        sides = tuple(len(self._streamed_sides(resident)) for resident in (False, True))
+        free = self._layout.spaces[self._roles.weights].free_B()
+        flags = tuple((option.a_resident, option.y_resident) for option in self._choices)
+        pooled, pinned = self._image_rows(False), tuple(sorted(self._pinned.items()))
+        return nameless, shapes, sides, free, flags, pooled, self._homes(), pinned
+
+    def rooms(self) -> list[int]:
+        """Room for tiles in each residency choice, bytes."""
+        return [option.room_B for option in self._choices]
+
+    def needs(self) -> list[int]:
+        """Room with which no candidate would have been refused, in each residency choice."""
+        return [self._needs[index] for index in range(len(self._choices))]
 
     def _resident_b(self) -> bool:
         return self._layout.place(self._gemm.b).chip is not None
@@ -124,10 +164,10 @@ class _Search:
         self._refuse_torn_images()
         found: list[_Scored] = []
         scored = 0
-        for option in self._options():
+        for index, option in enumerate(self._choices):
             for candidates in self._candidates(option):
                 scored += len(candidates)
-                kept, slots = self._fitting(candidates, option)
+                kept, slots = self._fitting(candidates, index)
                 if len(kept):
                     found.append(self._score(kept, slots))
         if not found:
@@ -136,7 +176,8 @@ class _Search:
         near = [entry for entry in found if entry.score <= limit]
         limit = min(entry.clocks for entry in near) * CLOSE
         best = min(
-            (entry for entry in near if entry.clocks <= limit), key=lambda entry: (entry.offchip_B, entry.tiles)
+            (entry for entry in near if entry.clocks <= limit),
+            key=lambda entry: (entry.offchip_B, entry.tiles),
         )
         return Choice(best.mapping, best.clocks, best.binds, scored)
 
@@ -215,7 +256,7 @@ class _Search:
             return 1
         return conv.out[0] * conv.out[1] if pooled else conv.out[1] if conv_slab else 1
 
-    def _fitting(self, c: Candidates, option: _Option) -> tuple[Candidates, Ints]:
+    def _fitting(self, c: Candidates, index: int) -> tuple[Candidates, Ints]:
         """Candidates whose tiles fit all buffers, and their accumulator slots."""
         roles, shape = self._roles, self._shapes[c.a_resident]
         sums = c.tg * c.tm * c.tn
@@ -243,7 +284,9 @@ class _Search:
                 fits &= self._check(
                     roles.weights, w_slots * b_B, self._layout.spaces[roles.weights].free_B(), c
                 )
-        fits &= self._check(roles.activations, activations, option.room_B, c) if activations.any() else True
+        self._needs[index] = max(self._needs[index], int(activations.max(initial=0)))
+        room_B = self._choices[index].room_B
+        fits &= self._check(roles.activations, activations, room_B, c) if activations.any() else True
         return c.keep(fits), y_slots[fits]
 
     def _slot_limit(self, buffer: str) -> int:
@@ -273,17 +316,16 @@ class _Search:
             self._misfits.append(_Need(buffer, int(needed_B[index]), available_B, tile))
         return fits
 
-    def _score(self, c: Candidates, y_slots: Ints) -> _Scored:
+    def _homes(self) -> Homes:
+        """Where operands come from and results go to."""
         roles, layout = self._roles, self._layout
-        place = layout.place(self._gemm.a)
-        a_home = (
-            layout.builder.regions[place.home].memory if place.home is not None else roles.activations_home
-        )
-        b_place = layout.place(self._gemm.b)
-        b_home = (
-            layout.builder.regions[b_place.home].memory if b_place.home is not None else roles.weights_home
-        )
-        homes = Homes(a_home, b_home, roles.activations_home, place.chip is None)
+        a, b = layout.place(self._gemm.a), layout.place(self._gemm.b)
+        a_home = layout.builder.regions[a.home].memory if a.home is not None else roles.activations_home
+        b_home = layout.builder.regions[b.home].memory if b.home is not None else roles.weights_home
+        return Homes(a_home, b_home, roles.activations_home, a.chip is None)
+
+    def _score(self, c: Candidates, y_slots: Ints) -> _Scored:
+        homes = self._homes()
         bounds = self._estimator.bounds(self._shapes[c.a_resident], c, homes)
         score, total = bounds.score(), bounds.total()
         near = score <= score.min() * CLOSE

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from accelsim.compiler import mapping
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph
 
@@ -44,8 +43,9 @@ class State:
     options: Options
     dtype: str
     notes: list[str] = field(default_factory=list)
-    mappings: dict[str, mapping.Mapping] = field(default_factory=dict)
-    binds: dict[str, str] = field(default_factory=dict)
+    choices: dict[Hashable, list[Any]] = field(
+        default_factory=dict
+    )  # searches that were made, see ``search.choose``
 
 
 class Pass(NamedTuple):
