@@ -204,13 +204,14 @@ class Estimator:
         passes = over_tiles(*down, lambda t: -(-t // unit.rows)) * over_tiles(
             *across, lambda t: -(-t // unit.cols)
         )
-        tn, tk = np.minimum(c.tn, gemm.N), np.minimum(c.tk, gemm.K)
+        tn, tk = last(gemm.N, c.tn), last(gemm.K, c.tk)
         folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes
         steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
         rows = last(*streamed) * shape.cycles_per_row
         end = self._timing(last(*streamed), shape)
         alone = rows + end.drain + unit.accumulator_latency
-        more = last(gemm.groups, c.tg) * -(-last(*down) // unit.rows) * -(-last(*across) // unit.cols) - 1
+        packed = packs(unit, last(gemm.groups, c.tg), tn, tk)
+        more = packed * -(-last(*down) // unit.rows) * -(-last(*across) // unit.cols) - 1
         times = (
             folds * steps - end.step + alone,
             folds * streamed[0] * shape.cycles_per_row - rows + alone,

@@ -203,9 +203,7 @@ class MatrixStep:
     def _b(self, tile: Tile) -> int:
         if self._on_chip(self.b_region):
             return self.b_region
-        unit = self.layout.roles.matrix
-        count = b_elements(unit, tile.g1 - tile.g0, tile.n1 - tile.n0, tile.k1 - tile.k0)
-        size = nbytes(self._tensor(self.gemm.b).dtype, int(count))
+        size = self.costs.weights_B(tile)
         effect = Effect("load_b", tile, ((self.gemm.b, self.b_region),))
         return self._load_tile(self.b_slots, self.b_region, self.gemm.b, size, effect)
 

@@ -373,9 +373,10 @@ def _pin(pinned: Fields[str, Any], name: str, sizes: set[int], extent: int) -> l
 
 
 def _sizes(extent: int, unit: int) -> set[int]:
-    """Tile extents to try: the whole, even cuts in 2..8 parts and powers of two, each a multiple of ``unit``."""
+    """Tile extents to try, multiples of ``unit``: even cuts in 1 to 8 parts, and in as many as powers of two give.
+
+    Tiles of nearly one size: a small one behind large ones would wait for their slot with its port idle.
+    """
     units = -(-extent // unit)
-    parts = {-(-units // count) for count in range(1, 9)} | {
-        1 << power for power in range(units.bit_length())
-    }
-    return {min(part * unit, extent) for part in parts}
+    counts = {*range(1, 9), *(-(-units // (1 << power)) for power in range(units.bit_length()))}
+    return {min(-(-units // count) * unit, extent) for count in counts}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from accelsim.compiler.actions import nbytes, product_actions
 from accelsim.compiler.program import Action, Cycles, Folds, Tile
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.tiles import folds
+from accelsim.compiler.tiles import b_elements, folds
 from accelsim.compiler.timing import cycles_per_row, vector_clocks
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
@@ -26,8 +26,16 @@ class TileCosts:
     gemm: Gemm
     tensors: dict[str, Tensor]
     b_on_chip: bool
+    _weights: dict[tuple[int, int, int], int] = field(default_factory=dict)
     _products: dict[tuple[int, int, int, int, bool], tuple[Folds, Actions]] = field(default_factory=dict)
     _epilogues: dict[tuple[int, int, tuple[str, ...]], tuple[Cycles, Actions]] = field(default_factory=dict)
+
+    def weights_B(self, tile: Tile) -> int:
+        """Bytes of a tile of the stationary operand on its way from memory."""
+        key = (tile.g1 - tile.g0, tile.n1 - tile.n0, tile.k1 - tile.k0)
+        if key not in self._weights:
+            self._weights[key] = nbytes(self.tensors[self.gemm.b].dtype, int(b_elements(self.roles.matrix, *key)))
+        return self._weights[key]
 
     def product(self, tile: Tile, first: bool) -> tuple[Folds, Actions]:
         """Array work and entries of a MatMul; ``first``: it writes the sums, later ones add to them."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from accelsim.compiler.program import Program
+from accelsim.machine.array_time import ArrayTime
 from accelsim.machine.context import EngineLog
 from accelsim.machine.run import Busy, Row, Slice
 
@@ -20,22 +21,36 @@ def ledger(program: Program) -> list[Row]:
     return [Row(*key, count) for key, count in totals.items()]
 
 
-def engine_times(logs: Mapping[str, EngineLog], program: Program, time_fs: int) -> list[Busy]:
+def engine_times(
+    logs: Mapping[str, EngineLog], arrays: Mapping[str, ArrayTime], program: Program, time_fs: int
+) -> list[Busy]:
     """Busy, stalled by reason and idle time of each engine; they add up to the time of the run."""
-    return [_engine_time(engine, logs[engine], time_fs) for engine in program.engines]
+    found = []
+    for engine in program.engines:
+        if engine in arrays:
+            busy, stalled = arrays[engine].busy, dict(arrays[engine].stalled)
+        else:
+            busy, stalled = _unit_time(logs[engine])
+        found.append(Busy(engine, busy, stalled, time_fs - busy - sum(stalled.values())))
+    return found
 
 
-def _engine_time(engine: str, log: EngineLog, time_fs: int) -> Busy:
+def _unit_time(log: EngineLog) -> tuple[int, dict[str, int]]:
     covered = _union(log.busy)
-    busy = sum(end - start for start, end in covered)
     stalled: dict[str, int] = defaultdict(int)
-    for why, lost in log.within.items():
-        if lost:
-            stalled[why] += lost
-            busy -= lost
     for why, lost in _uncovered(log.waits, covered):
         stalled[why] += lost
-    return Busy(engine, busy, dict(stalled), time_fs - busy - sum(stalled.values()))
+    return sum(end - start for start, end in covered), dict(stalled)
+
+
+def step_stalls(arrays: Mapping[str, ArrayTime], steps: int) -> list[dict[str, int]]:
+    """Per step, fs of all arrays: 'active' rows streamed, and why they waited ('shift', 'weights', ...)."""
+    totals: list[dict[str, int]] = [defaultdict(int) for _ in range(steps)]
+    for array in arrays.values():
+        for op, reasons in array.by_step.items():
+            for why, spent in reasons.items():
+                totals[op][why] += spent
+    return [dict(entry) for entry in totals]
 
 
 def _union(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 FS_PER_S = 10**15
 
 
@@ -12,14 +15,20 @@ class Clock:
     """A clock domain. Edge ``n`` rises at ``at(n)``; edge 1 is the first at which anything can happen."""
 
     def __init__(self, frequency_Hz: float) -> None:
-        frequency = Fraction(frequency_Hz)
-        self._num = FS_PER_S * frequency.denominator
-        self._den = frequency.numerator
+        period = FS_PER_S / Fraction(frequency_Hz)
+        self._num, self._den = period.numerator, period.denominator
         self.frequency_Hz = frequency_Hz
 
     def at(self, cycle: int) -> int:
         """Time of an edge, fs."""
         return cycle * self._num // self._den
+
+    def at_all(self, cycles: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Times of many edges, fs (a column of Python integers where 64 bits would not do)."""
+        if cycles.size and int(cycles.max()) * self._num >= 1 << 62:
+            return np.array([self.at(int(cycle)) for cycle in cycles], object)
+        times: NDArray[np.int64] = cycles * self._num // self._den
+        return times
 
     def edge(self, t_fs: int) -> int:
         """Number of the first edge at or after a time."""

@@ -18,12 +18,10 @@ from accelsim.machine.sram import Buffers
 
 @dataclass
 class EngineLog:
-    """How one engine spent its time, fs: ``busy`` intervals, ``waits`` intervals with what was missing, and stalls
-    ``within`` the busy intervals by reason."""
+    """How one engine spent its time, fs: ``busy`` intervals, and ``waits`` intervals with what was missing."""
 
     busy: list[tuple[int, int]] = field(default_factory=list)
     waits: list[tuple[int, int, str]] = field(default_factory=list)
-    within: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def wait(self, start_fs: int, end_fs: int, why: str) -> None:
         """The head command waited; empty intervals are dropped."""
@@ -61,9 +59,6 @@ class Context:
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
     progress: Progress | None = None
     folds: list[FoldRecord] = field(default_factory=list)
-    step_stalls: dict[int, dict[str, int]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(int))
-    )
 
     @property
     def now_fs(self) -> int:

@@ -171,50 +171,7 @@ class MatrixEngine:
         context.complete(
             command, at(max(record.free, record.load_first) - 1), at(record.stream_first - 1), at(record.done)
         )
-        self._log(command, record, last)
 
     def _release_weights(self, command: Command, first: int, last: int) -> None:
         self._context.milestones.publish(command.id, "w", self._clock.at(last))
         self._context.check_reads(command, "w", self._clock.at(first), self._clock.at(last))
-
-    def _log(self, command: Command, record: FoldRecord, last: int) -> None:
-        """Busy and waiting time of the engine; per step 'active', and why the array waited."""
-        log, at = self._context.logs[self._engine], self._clock.at
-        mine = self._context.step_stalls[command.op]
-        for start, end, why in gaps(record):
-            from_fs, to_fs = at(start - 1), at(end - 1)
-            log.wait(from_fs, to_fs, why)
-            mine[why] += to_fs - from_fs
-        log.busy.append((at(record.stream_first - 1), at(last + record.rows - 1)))
-        mine["active"] += at(record.folds * record.rows)
-        inner = at((record.folds - 1) * (record.step - record.rows))
-        if inner:
-            why = "shift" if record.load else "array"
-            log.within[why] += inner
-            mine[why] += inner
-
-
-def gaps(record: FoldRecord) -> list[tuple[int, int, str]]:
-    """Why no row was streamed before this command's first: (first edge, edge after the last, reason).
-
-    Each edge has one reason, the first that applies: there is no weight tile to shift in ('weights'), the fold before
-    does not allow the shift yet ('array'), the weights are being shifted in ('shift'), there is no activation tile
-    ('activations'), no free accumulator slot ('accumulator'), no free port of a buffer ('buffer port'), the array
-    itself is not free ('array').
-    """
-    until = (
-        (record.ready["w"], "weights"),
-        (record.load_first, "array"),
-        (record.load_first + record.load, "shift"),
-        (record.ready["a"], "activations"),
-        (record.ready["acc"], "accumulator"),
-        (record.ready["port"], "buffer port"),
-        (record.stream_first, "array"),
-    )
-    found, edge = [], record.free
-    for limit, why in until:
-        end = min(limit, record.stream_first)
-        if end > edge:
-            found.append((edge, end, why))
-            edge = end
-    return found

@@ -9,7 +9,8 @@ import simpy
 
 from accelsim.compiler.program import Command, Program
 from accelsim.errors import UsageError
-from accelsim.machine.accounting import engine_times, ledger, step_spans
+from accelsim.machine.accounting import engine_times, ledger, step_spans, step_stalls
+from accelsim.machine.array_time import array_times
 from accelsim.machine.clock import FS_PER_S, Clock
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context, Progress
@@ -21,7 +22,7 @@ from accelsim.machine.port import Lane, Port
 from accelsim.machine.run import Run
 from accelsim.machine.sram import Buffers
 from accelsim.pause import no_collection
-from accelsim.spec.models import Attachment, Chip
+from accelsim.spec.models import Attachment, Chip, MatrixUnit, VectorUnit
 from accelsim.workload.graph import Array
 
 
@@ -66,6 +67,10 @@ def _simulate(
     return run
 
 
+def _clock_of(unit: MatrixUnit | VectorUnit | None, chip: Chip) -> Clock:
+    return Clock((unit.clock if unit is not None else None) or chip.clock)
+
+
 def _queues(program: Program) -> dict[str, list[Command]]:
     queues: dict[str, list[Command]] = {engine: [] for engine in program.engines}
     for command in program.commands:
@@ -84,10 +89,10 @@ def _start(context: Context, chip: Chip, program: Program) -> None:
         kind = program.engines[engine]
         if kind == "matrix":
             assert chip.matrix is not None
-            MatrixEngine(context, engine, chip.matrix, Clock(chip.matrix.clock or chip.clock), queue).start()
+            MatrixEngine(context, engine, chip.matrix, _clock_of(chip.matrix, chip), queue).start()
         elif kind == "vector":
             assert chip.vector is not None
-            context.env.process(vector(context, engine, queue, Clock(chip.vector.clock or chip.clock)))
+            context.env.process(vector(context, engine, queue, _clock_of(chip.vector, chip)))
         elif kind == "host":
             context.env.process(host(context, engine, queue))
         else:
@@ -117,10 +122,11 @@ def _gather(
     feeds: Mapping[str, Array] | None,
 ) -> Run:
     time_fs = max((piece.end for piece in context.slices), default=0)
+    arrays = array_times(program, context.folds, _clock_of(chip.matrix, chip))
     slices = sorted(context.slices, key=lambda piece: piece.command)
     return Run(
         chip=chip, program=program, values=values, time_fs=time_fs, slices=slices, ledger=ledger(program),
-        engines=engine_times(context.logs, program, time_fs), step_spans=step_spans(slices, len(program.steps)),
-        step_stalls=[dict(context.step_stalls[op]) for op in range(len(program.steps))], outputs=effects.outputs(),
+        engines=engine_times(context.logs, arrays, program, time_fs), step_spans=step_spans(slices, len(program.steps)),
+        step_stalls=step_stalls(arrays, len(program.steps)), outputs=effects.outputs(),
         tensors=effects.kept(), folds=context.folds, feeds=dict(feeds or {}),
     )  # fmt: skip
