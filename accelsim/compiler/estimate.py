@@ -170,7 +170,7 @@ class Estimator:
             paths |= found
             busy.append(occupied)
         for name, before, rounds in self._round_trips(step, shape, c):
-            paths[name] = before + rounds
+            paths[name] = np.maximum(paths.get(name, 0.0), before + rounds)
             busy.append(rounds)
         moved = sum((load.all_B for load in step.loads), 0 * step.start)
         return Bounds(paths, np.maximum.reduce(busy), moved + sum(out.size_B for out in step.out.values()))
@@ -226,14 +226,15 @@ class Estimator:
     def _loads(self, shape: Shape, c: Candidates, homes: Homes) -> list[_Load]:
         """Loads in the order in which the first of each kind is issued."""
         none, loads, gemm = np.zeros(len(c)), [], shape.gemm
-        if c.a_resident and homes.a_to_load:
-            size_B = none + whole_a(gemm) * shape.a_B
-            loads.append(_Load("a", homes.a, size_B, size_B, size_B, none + 1))
         if shape.parameters_B:
             size_B = none + shape.parameters_B
             loads.append(_Load("parameters", self._roles.weights_home, size_B, size_B, size_B, none + 1))
         loads += [self._streamed_b(shape, c, homes)] if shape.b_streamed else []
-        loads += [self._streamed_a(shape, c, homes)] if not c.a_resident else []
+        if not c.a_resident:
+            loads.append(self._streamed_a(shape, c, homes))
+        elif homes.a_to_load:
+            size_B = none + whole_a(gemm) * shape.a_B
+            loads.append(_Load("a", homes.a, size_B, size_B, size_B, none + 1))
         if shape.sides:
             size_B = none + gemm.groups * gemm.M * gemm.N * shape.side_B
             one_B = none + self._last_tile(gemm, c) * shape.side_B
@@ -321,12 +322,12 @@ class Estimator:
 
     def _last_shift(self, step: _Step, mine: list[_Load]) -> Floats | float:
         """The shift behind the last operand tile of a port, where that is certainly a stationary one."""
-        kinds = [load.kind for load in mine if load.kind in ("a", "b")]
+        stationary = [load for load in mine if load.kind == self._stationary]
         moving = [load for load in mine if load.kind in ("a", "b") and load.kind != self._stationary]
-        alone = all(
-            load.kind == "a" and not load.slots for load in moving
-        )  # a whole operand comes before all tiles
-        return step.array.shift if self._stationary in kinds and alone else 0.0
+        if not stationary or any(load.kind == "b" or load.slots for load in moving):
+            return 0.0
+        behind = 1 if moving else 0  # a whole operand comes behind the first stationary tile
+        return np.where(stationary[0].requests > behind, step.array.shift, 0.0)
 
     def _round_trips(self, step: _Step, shape: Shape, c: Candidates) -> list[tuple[str, Floats, Floats]]:
         """(path, clocks of the last round, clocks of all before) of tiles that wait for a slot: it is loaded, used, and
@@ -344,6 +345,7 @@ class Estimator:
             found.append(
                 (f"latency of {load.memory}", ending, rounds * (arrive + self._to_array + use + ports.token))
             )
+        found += [self._uneven(load, step, shape, c) for load in step.loads if load.kind == self._stationary == "b"]
         for memory, out in step.out.items():
             before = (
                 self._to_vector + step.vector_last
@@ -356,6 +358,22 @@ class Estimator:
                 (f"latency of results to {memory}", step.start + step.array.tile + step.tail, rounds * cycle)
             )
         return found
+
+    def _uneven(self, load: _Load, step: _Step, shape: Shape, c: Candidates) -> tuple[str, Floats, Floats]:
+        """The small last tile of each row of weight tiles, as in ``_round_trips``: it arrives long before the large one
+        ahead of it has left its slot to the next, with nothing else to load meanwhile.
+        """
+        gemm, unit, ports = shape.gemm, self._unit, self._ports
+        end = self._timing(last(gemm.M, c.tm), shape)
+        last_g, last_n = last(gemm.groups, c.tg), last(gemm.N, c.tn)
+        more = packs(unit, last_g, last_n, c.tk) * -(-c.tk // unit.rows) * -(-last_n // unit.cols) - 1
+        held = self._to_array + more * (end.reload + end.load) + end.load + ports.token
+        small_B = _floats(b_elements(unit, c.tg, c.tn, last(gemm.K, c.tk)) * shape.b_B)
+        uneven = (last(gemm.K, c.tk) < c.tk) & (load.slots == 2) & (c.order != "mkn")
+        rows = np.where(uneven, load.requests / count(gemm.K, c.tk) - 1, 0.0)
+        then = self._to_array + step.array.shift * (load.requests > 1) + step.array.tile + step.tail
+        through = ports.chip + ports.through(load.memory, load.all_B, load.requests)
+        return f"latency of {load.memory}", then, through + rows * ports.idle(load.memory, held, small_B)
 
     def _result_tiles(self, gemm: Gemm, c: Candidates) -> Floats:
         return _floats(count(gemm.groups, c.tg) * count(gemm.M, c.tm) * count(gemm.N, c.tn))

@@ -83,19 +83,25 @@ class Layout:
 
     def load_whole(self, op: int, tensor: str) -> bool:
         """Bring a tensor onto the chip as a whole, unless it is there. False when it does not fit."""
-        place = self.place(tensor)
-        if place.chip is not None:
+        if self.place(tensor).chip is not None:
             return True
-        assert place.home is not None
-        size = self.graph.tensors[tensor].nbytes
-        buffer = self.roles.activations
-        region = self.on_chip(buffer, tensor, size) if buffer else None
-        if region is None:
+        if not self.reserve(tensor):
             return False
-        place.chip = region
-        effect = Effect("copy", operands=((tensor, place.home),), tensor=tensor)
-        self.load(op, place.home, region, tensor, size, effect)
+        self.fetch(op, tensor)
         return True
+
+    def reserve(self, tensor: str) -> bool:
+        """Room for a tensor that is not on the chip yet, to ``fetch`` it later. False when there is none."""
+        place, buffer = self.place(tensor), self.roles.activations
+        place.chip = self.on_chip(buffer, tensor, self.graph.tensors[tensor].nbytes) if buffer else None
+        return place.chip is not None
+
+    def fetch(self, op: int, tensor: str) -> None:
+        """The Load of a tensor into the room that was reserved for it."""
+        place = self.place(tensor)
+        assert place.home is not None and place.chip is not None
+        effect = Effect("copy", operands=((tensor, place.home),), tensor=tensor)
+        self.load(op, place.home, place.chip, tensor, self.graph.tensors[tensor].nbytes, effect)
 
     def load(self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect) -> int:
         """A Load of ``size_B`` bytes of a home region into a region on the chip."""

@@ -82,6 +82,7 @@ class MatrixStep:
         """Operands where the mapping wants them, slots for what is streamed, a place for the result."""
         layout, mapping, roles = self.layout, self.mapping, self.layout.roles
         self.out = self._tensor(self.node.writes[0])
+        self.a_to_fetch = mapping.a_resident and layout.place(self.gemm.a).chip is None
         self.a_region = self._operand(self.gemm.a, mapping.a_resident)
         resident_b = not self._tensor(self.gemm.b).is_constant and mapping.b_resident
         self.b_region = self._operand(self.gemm.b, resident_b)
@@ -118,7 +119,7 @@ class MatrixStep:
         if prefer_chip and place.chip is not None:
             return place.chip
         if resident:
-            if not self.layout.load_whole(self.op, tensor):
+            if place.chip is None and not self.layout.reserve(tensor):
                 buffer = self.layout.roles.activations
                 raise Infeasible(self.node.name, buffer, self._tensor(tensor).nbytes,
                                  self.layout.spaces[buffer].free_B(), f"all of {tensor}")  # fmt: skip
@@ -193,6 +194,9 @@ class MatrixStep:
             self.y_slots = self._slots(roles.activations, "results", nbytes(self.out.dtype, tile_elements), 2)
 
     def _a(self, tile: Tile) -> int:
+        if self.a_to_fetch:  # not before: the weights need not wait in its queue until somebody has made it
+            self.a_to_fetch = False
+            self.layout.fetch(self.op, self.gemm.a)
         if self._on_chip(self.a_region):
             return self.a_region
         size = nbytes(self._tensor(self.gemm.a).dtype, self._a_elements(tile))

@@ -71,6 +71,13 @@ class Ports:
         data: Floats = self.clocks(memory, np.maximum(size_B, requests * self._beat_B(memory)))
         return data if self._pipelined(memory) else data + requests * self.latency(memory)
 
+    def idle(self, memory: str, waiting: Floats, meanwhile_B: Floats) -> Floats:
+        """Clocks without data between two transfers of which the second may be asked for ``waiting`` after the first, when
+        one of ``meanwhile_B`` comes between."""
+        latency = self.latency(memory) if self._pipelined(memory) else -self.latency(memory)
+        idle: Floats = np.maximum(0.0, waiting + latency - self.transfer(memory, meanwhile_B))
+        return idle
+
     def full_duplex(self, memory: str) -> bool:
         """Whether stores do not wait for loads."""
         link = self._roles.memory(memory).link

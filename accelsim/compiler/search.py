@@ -26,6 +26,9 @@ from accelsim.workload.ops.base import Gemm, find
 CLOSE = 1.005
 """Candidates up to this factor slower than the fastest count as equally fast; among them the least traffic wins."""
 
+LATE = 1.03
+"""Of these, candidates whose estimate alone is later than the earliest by more than this factor do not count."""
+
 
 class Choice(NamedTuple):
     """The best mapping, its estimate (clocks of the array), what binds it, and how many were scored."""
@@ -174,7 +177,7 @@ class _Search:
             raise self._infeasible()
         limit = min(entry.score for entry in found) * CLOSE
         near = [entry for entry in found if entry.score <= limit]
-        limit = min(entry.clocks for entry in near) * CLOSE
+        limit = min(entry.clocks for entry in near) * LATE
         best = min(
             (entry for entry in near if entry.clocks <= limit),
             key=lambda entry: (entry.offchip_B, entry.tiles),
@@ -329,7 +332,7 @@ class _Search:
         bounds = self._estimator.bounds(self._shapes[c.a_resident], c, homes)
         score, total = bounds.score(), bounds.total()
         near = score <= score.min() * CLOSE
-        near = np.flatnonzero(near & (total <= total[near].min() * CLOSE))
+        near = np.flatnonzero(near & (total <= total[near].min() * LATE))
         tiles = (
             -(-self._gemm.M // c.tm)
             * -(-self._gemm.N // c.tn)
@@ -373,10 +376,10 @@ def _pin(pinned: Fields[str, Any], name: str, sizes: set[int], extent: int) -> l
 
 
 def _sizes(extent: int, unit: int) -> set[int]:
-    """Tile extents to try, multiples of ``unit``: even cuts in 1 to 8 parts, and in as many as powers of two give.
-
-    Tiles of nearly one size: a small one behind large ones would wait for their slot with its port idle.
+    """Tile extents to try, multiples of ``unit``: even cuts in 1 to 8 parts, powers of two, and even cuts in as many
+    parts as those give.
     """
     units = -(-extent // unit)
-    counts = {*range(1, 9), *(-(-units // (1 << power)) for power in range(units.bit_length()))}
-    return {min(-(-units // count) * unit, extent) for count in counts}
+    powers = {1 << power for power in range(units.bit_length())}
+    counts = {*range(1, 9), *(-(-units // power) for power in powers)}
+    return {min(part * unit, extent) for part in powers | {-(-units // count) for count in counts}}

@@ -34,7 +34,9 @@ class TileCosts:
         """Bytes of a tile of the stationary operand on its way from memory."""
         key = (tile.g1 - tile.g0, tile.n1 - tile.n0, tile.k1 - tile.k0)
         if key not in self._weights:
-            self._weights[key] = nbytes(self.tensors[self.gemm.b].dtype, int(b_elements(self.roles.matrix, *key)))
+            self._weights[key] = nbytes(
+                self.tensors[self.gemm.b].dtype, int(b_elements(self.roles.matrix, *key))
+            )
         return self._weights[key]
 
     def product(self, tile: Tile, first: bool) -> tuple[Folds, Actions]:
