@@ -345,7 +345,9 @@ class Estimator:
             found.append(
                 (f"latency of {load.memory}", ending, rounds * (arrive + self._to_array + use + ports.token))
             )
-        found += [self._uneven(load, step, shape, c) for load in step.loads if load.kind == self._stationary == "b"]
+        found += [
+            self._uneven(load, step, shape, c) for load in step.loads if load.kind == self._stationary == "b"
+        ]
         for memory, out in step.out.items():
             before = (
                 self._to_vector + step.vector_last

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from accelsim.compiler.actions import nbytes
+from accelsim.compiler.chunks import ChunkedStep, node_actions, node_clocks
 from accelsim.compiler.layout import Layout, Place
-from accelsim.compiler.program import Action, Cycles, Duration, Effect
+from accelsim.compiler.program import Action, Duration, Effect
 from accelsim.compiler.roles import HOST
-from accelsim.compiler.timing import host_fs, node_work, vector_clocks
+from accelsim.compiler.timing import host_fs, node_work
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Node
 
@@ -58,7 +59,7 @@ def lower_vector(layout: Layout, op: int, node: Node) -> None:
     if whole:
         _at_once(layout, op, node, names, parameters)
     else:
-        _in_chunks(layout, op, node, names, parameters)
+        ChunkedStep(layout, op, node, names, parameters).lower(_chunks(layout, node, names))
 
 
 def _fits(layout: Layout, node: Node, names: list[str]) -> bool:
@@ -98,31 +99,6 @@ def _load_parameters(layout: Layout, op: int, node: Node) -> list[tuple[int, str
     return [(target, "src")]
 
 
-def _actions(layout: Layout, node: Node, names: list[str], share: float) -> list[Action]:
-    graph, roles = layout.graph, layout.roles
-    buffer = roles.engine(roles.activations)
-    entries = [Action(buffer, "read", name, round(graph.tensors[name].nbytes * share)) for name in names]
-    entries += [Action(buffer, "write", out.name, round(out.nbytes * share)) for out in graph.outs(node)]
-    entries.append(Action(roles.engine("vector"), "op.fp32", "", round(node_work(graph, node).ops * share)))
-    return [entry for entry in entries if entry.count]
-
-
-def _clocks(layout: Layout, node: Node, names: list[str], chunks: int) -> Cycles:
-    graph, roles = layout.graph, layout.roles
-    functions = [(part.op, -(-part_elements(layout, part) // chunks)) for part in (node, *node.epilogue)]
-    read_B = -(-sum(graph.tensors[name].nbytes for name in names) // chunks)
-    write_B = -(-sum(out.nbytes for out in graph.outs(node)) // chunks)
-    return Cycles(vector_clocks(roles.chip, functions, read_B, write_B, roles.activations, roles.activations))
-
-
-def part_elements(layout: Layout, part: Node) -> int:
-    """Lane operations of one function: its arithmetic, at least one per result element."""
-    graph = layout.graph
-    outs = sum(graph.tensors[name].elements for name in part.outputs if name)
-    bare = Node(part.name, part.op, part.inputs, part.outputs, part.attrs)
-    return max(outs, node_work(graph, bare).ops)
-
-
 def _at_once(
     layout: Layout, op: int, node: Node, names: list[str], parameters: list[tuple[int, str]]
 ) -> None:
@@ -145,76 +121,6 @@ def _at_once(
         targets.append((region, "whole"))
     reads = [*((region, "src") for _, region in operands), *parameters]
     layout.builder.emit(
-        "Vector", roles.engine("vector"), op, node.name, _clocks(layout, node, names, 1),
-        Effect("node", operands=tuple(operands), last=True), reads, targets, _actions(layout, node, names, 1.0),
+        "Vector", roles.engine("vector"), op, node.name, node_clocks(layout, node, names, 1),
+        Effect("node", operands=tuple(operands), last=True), reads, targets, node_actions(layout, node, names, 1),
     )  # fmt: skip
-
-
-def _in_chunks(
-    layout: Layout, op: int, node: Node, names: list[str], parameters: list[tuple[int, str]]
-) -> None:
-    """Everything that is not on the chip streams through double-buffered chunks.
-
-    The chunks time and account the node; its values are computed with the last chunk, from the homes of its operands.
-    """
-    graph, roles, buffer = layout.graph, layout.roles, layout.roles.activations
-    outs = graph.outs(node)
-    streamed = [name for name in names if layout.place(name).chip is None]
-    chunks = _chunks(layout, node, names)
-    taken: list[int] = []
-
-    def ring(name: str) -> list[int]:
-        size = -(-graph.tensors[name].nbytes // chunks)
-        regions = [layout.on_chip(buffer, f"chunk {name} {i}", size) for i in range(2)]
-        taken.extend(region for region in regions if region is not None)
-        return [region for region in regions if region is not None]
-
-    rings = {name: ring(name) for name in [*streamed, *(tensor.name for tensor in outs)]}
-    homes = {}
-    for name in names:
-        place = layout.place(name)
-        home = place.chip if place.chip is not None else place.home
-        assert home is not None
-        homes[name] = home
-    targets = {
-        tensor.name: layout.off_chip(roles.activations_home, tensor.name, tensor.nbytes) for tensor in outs
-    }
-    for chunk in range(chunks):
-        last = chunk == chunks - 1
-        role = {(True, True): "whole", (True, False): "begin", (False, True): "end"}.get(
-            (chunk == 0, last), "part"
-        )
-        slots = {name: regions[chunk % 2] for name, regions in rings.items()}
-        for name in streamed:
-            layout.load(
-                op,
-                homes[name],
-                slots[name],
-                name,
-                _chunk_B(graph.tensors[name].nbytes, chunk, chunks),
-                Effect("none"),
-            )
-        effect = Effect("node" if last else "none", operands=tuple(homes.items()), last=last)
-        reads = [
-            *((slots[name], "src") for name in streamed),
-            *((region, "src") for region in homes.values()),
-            *parameters,
-        ]
-        layout.builder.emit(
-            "Vector", roles.engine("vector"), op, node.name, _clocks(layout, node, names, chunks), effect, reads,
-            [(slots[tensor.name], "whole") for tensor in outs], _actions(layout, node, names, 1 / chunks),
-        )  # fmt: skip
-        for tensor in outs:
-            size = _chunk_B(tensor.nbytes, chunk, chunks)
-            moved = Effect(
-                "copy" if last else "none", operands=((tensor.name, slots[tensor.name]),), tensor=tensor.name
-            )
-            layout.store(op, slots[tensor.name], targets[tensor.name], tensor.name, size, moved, role)
-    for tensor in outs:
-        layout.places[tensor.name] = Place(home=targets[tensor.name])
-    layout.release(buffer, taken)
-
-
-def _chunk_B(size: int, chunk: int, chunks: int) -> int:
-    """Bytes of one chunk; all chunks together are the whole."""
-    return max(1, size * (chunk + 1) // chunks - size * chunk // chunks)

@@ -40,7 +40,7 @@ class Choice(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """A search that was made: its result, the room there was, and the room from which on more changes nothing, bytes."""
+    """A search that was made: its result, the rooms it had, and the rooms from which on more changes nothing, bytes."""
 
     choice: Choice
     rooms: list[int]
