@@ -35,12 +35,8 @@ class Space:
         """Offset for a block of that size, or None when there is no room."""
         fits = [offset for offset, size in self._gaps() if size >= size_B]
         if self._rotate:
-            later = [
-                max(offset, self._next)
-                for offset, size in self._gaps()
-                if offset + size - size_B >= self._next
-            ]
-            fits = later or fits
+            starts = [(max(offset, self._next), offset + size) for offset, size in self._gaps()]
+            fits = [start for start, end in starts if start + size_B <= end] or fits
         return min(fits, default=None)
 
     def fits(self, sizes_B: list[int]) -> bool:

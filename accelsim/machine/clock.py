@@ -25,7 +25,7 @@ class Clock:
 
     def at_all(self, cycles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Times of many edges, fs (a column of Python integers where 64 bits would not do)."""
-        if cycles.size and max(self._den, max(1, int(cycles.max())) * self._num) >= 1 << 62:
+        if max(self._den, int(cycles.max(initial=1)) * self._num) >= 1 << 62:
             return np.array([self.at(int(cycle)) for cycle in cycles], object)
         times: NDArray[np.int64] = cycles * self._num // self._den
         return times

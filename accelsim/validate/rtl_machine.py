@@ -40,6 +40,7 @@ PARAMETERS = (
 )
 """Columns that describe a run; everything else is a result."""
 
+BUFFERS = ("a_spad", "w_spad", "acc")
 WORD = (1 << 32) - 1
 
 
@@ -54,7 +55,10 @@ def chip_for(row: Mapping[str, Any]) -> Chip:
         "memories.dram.memory.latency": f"{row['L']} ns",
         "memories.dram.memory.pipelined": "true" if int(row["pipelined"]) else "false",
         "peak": "{}",
-        **{f"buffers.{name}.slots": slots for name in ("a_spad", "w_spad", "acc")},
+        **{f"buffers.{name}.slots": slots for name in BUFFERS},
+        **{
+            f"buffers.{name}.capacity": "1 GiB" for name in BUFFERS
+        },  # the test bench makes slots as large as its tiles
         "buffers.a_spad.read_width": f"{row['R']} B",
         "buffers.w_spad.read_width": f"{row['C']} B",
         "buffers.acc.read_width": f"{4 * int(row['C'])} B",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from law_cases import changed, chips, compiled, fitted, formats, graphs, larger, pins, products
 from law_cases import base_chip as chip_named
+from law_cases import changed, chips, compiled, fitted, formats, graphs, larger, pins, products
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options

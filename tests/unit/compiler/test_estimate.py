@@ -1,0 +1,108 @@
+"""Closed forms of mappings and of ports, against counting by hand (against the machine: tests/laws)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pass_graphs import chip
+
+from accelsim.compiler.estimate import Bounds, Estimator, Homes, Shape
+from accelsim.compiler.ports import Ports
+from accelsim.compiler.roles import Roles
+from accelsim.compiler.tilings import Candidates
+from accelsim.spec.models import Chip
+from accelsim.workload.ops.base import Gemm
+
+M, N, K = 12, 8, 8
+SHAPE = Shape(
+    gemm=Gemm(1, M, N, K, "a", "b"), a_B=1, b_B=1, y_B=1, sum_B=4, cycles_per_row=1, results_share=1.0, functions=(1,),
+    sides=0, side_B=0, parameters_B=0, b_streamed=True,
+)  # fmt: skip
+HOMES = Homes("dram", "dram", "dram", True)
+
+
+def edu(**memory: object) -> Chip:
+    """4 x 4, 4 B per clock, 10 clocks of latency."""
+    base = chip("edu-4x4")
+    attached = base.memories["dram"]
+    changed = attached.model_copy(update={"memory": attached.memory.model_copy(update=memory)})
+    return base.model_copy(update={"memories": {"dram": changed}})
+
+
+def columns(*rows: tuple[int, int, int], y_resident: bool = True) -> Candidates:
+    """Candidates of these tiles (tm, tn, tk)."""
+    table = np.array([(1, *row) for row in rows], np.int64)
+    return Candidates("nmk", True, False, y_resident, 2, *table.T)
+
+
+def bounds(c: Candidates, shape: Shape = SHAPE, on: Chip | None = None) -> Bounds:
+    return Estimator(Roles(on or edu())).bounds(shape, c, HOMES)
+
+
+def test_one_tile_by_hand() -> None:
+    """Weights at 1 + 10 + 16 clocks, activations 24 more, 4 folds of 12 rows, drain, 24 clocks for 96 results."""
+    start = 1 + 10 + 16 + 24
+    array = 4 * 12 + (4 + 4 - 2) + 1
+    assert bounds(columns((M, N, K))).total()[0] == start + array + 96 // 4
+
+
+def test_all_candidates_at_once_are_as_each_alone() -> None:
+    rows = [(12, 8, 8), (4, 8, 8), (5, 4, 4), (12, 3, 8), (1, 1, 1)]
+    together = bounds(columns(*rows)).total()
+    assert list(together) == [bounds(columns(row)).total()[0] for row in rows]
+
+
+def test_the_longest_path_is_the_estimate_and_has_a_name() -> None:
+    found = bounds(columns((M, N, K)))
+    assert found.binds(0) == "compute"
+    assert found.total()[0] == max(path[0] for path in found.paths.values())
+    slow = bounds(columns((M, 4, 4)), on=edu(bandwidth=1e6))
+    assert slow.binds(0) == "traffic of dram"
+
+
+def test_bytes_that_cross_the_pins() -> None:
+    """Weights again for every tile of rows where K is cut; the result only where it leaves."""
+    c = columns((12, 8, 8), (4, 8, 4))
+    assert list(bounds(c).offchip_B) == [M * K + N * K, M * K + 3 * N * K]
+    leaving = columns((12, 8, 8), y_resident=False)
+    assert list(bounds(leaving).offchip_B) == [M * K + N * K + M * N]
+
+
+def test_more_of_anything_never_lowers_the_estimate() -> None:
+    rows = columns((12, 8, 8), (4, 8, 4), (3, 3, 3))
+    base = bounds(rows).total()
+    for change in (
+        {"parameters_B": 64},
+        {"sides": 1, "side_B": 1.0},
+        {"functions": (3, 2)},
+        {"cycles_per_row": 2},
+        {"reuse": False},
+    ):
+        more = Shape(**{**vars(SHAPE), **change})
+        assert (bounds(rows, more).total() >= base).all()
+
+
+def test_the_score_counts_fill_and_drain_in_part() -> None:
+    found = bounds(columns((M, N, K), (4, 4, 4)))
+    assert (found.busiest <= found.score()).all() and (found.score() <= found.total()).all()
+
+
+@pytest.mark.parametrize("pipelined", [True, False])
+def test_arrivals_are_those_of_the_port(pipelined: bool) -> None:
+    """One request per clock and engine; data one after the other; the latency each time where it is not hidden."""
+    ports = Ports(Roles(edu(pipelined=pipelined)), 100e6)
+    sizes = [np.array([float(size)]) for size in (16, 3, 40)]
+    found = [float(time[0]) for time in ports.arrivals([("dram", size) for size in sizes])]
+    assert found == ([15, 16, 26] if pipelined else [15, 26, 46])
+    whole = ports.all_through("dram", sum(sizes), np.array([3.0]))
+    assert float(whole[0]) <= found[-1]
+
+
+def test_a_clock_of_its_own_is_counted_in() -> None:
+    """An array at twice the clock of the chip: transfers take twice as many of its clocks, folds as many as before."""
+    base = edu()
+    assert base.matrix is not None
+    fast = base.model_copy(update={"matrix": base.matrix.model_copy(update={"clock": 2 * base.clock})})
+    start, array, results = 2 * (1 + 10 + 16 + 24), 4 * 12 + 4 + 4 - 2 + 1, 2 * 24
+    waits = 1 + 0  # a token takes two clocks of the array, of which one is the first row's own
+    assert bounds(columns((M, N, K)), on=fast).total()[0] == start + waits + array + results

@@ -1,0 +1,105 @@
+"""The allocator of a buffer, and rings of slots."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelsim.compiler.memory import Ring, Space
+from accelsim.compiler.program import Region
+
+
+def take(space: Space, ident: int, size_B: int) -> Region | None:
+    """Allocate and enter a region; None when there is no room."""
+    offset = space.place(size_B)
+    if offset is None:
+        return None
+    region = Region(ident, space.name, f"r{ident}", offset, size_B)
+    space.add(region)
+    return region
+
+
+OPERATIONS = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), max_size=40)
+
+
+@given(st.booleans(), OPERATIONS)
+def test_live_regions_never_share_bytes_and_stay_inside(
+    rotate: bool, operations: list[tuple[bool, int]]
+) -> None:
+    """Random allocations and releases; what cannot be placed has really no gap of that size."""
+    space, live = Space("sram", 100, rotate), {}
+    for ident, (release, size_B) in enumerate(operations):
+        if release and live:
+            space.release(live.pop(min(live)).id)
+            continue
+        region = take(space, ident, size_B)
+        if region is None:
+            assert space.free_B() < size_B
+            continue
+        assert region.offset >= 0 and region.offset + size_B <= 100
+        for other in live.values():
+            assert other.offset + other.size_B <= region.offset or region.offset + size_B <= other.offset
+        live[ident] = region
+    used = {at for region in live.values() for at in range(region.offset, region.offset + region.size_B)}
+    runs, length = [0], 0
+    for at in range(100):
+        length = 0 if at in used else length + 1
+        runs.append(length)
+    assert space.free_B() == max(runs)
+
+
+@given(st.booleans(), OPERATIONS)
+def test_the_older_owners_of_every_byte_are_known(rotate: bool, operations: list[tuple[bool, int]]) -> None:
+    """Through the regions that it overlaps, and those that they replaced, a region reaches each byte's last owner."""
+    space = Space("sram", 64, rotate)
+    live: list[int] = []
+    owner: dict[int, int] = {}
+    for ident, (release, size_B) in enumerate(operations):
+        if release and live:
+            space.release(live.pop(0))
+            continue
+        offset = space.place(size_B)
+        if offset is None:
+            continue
+        overlaps = space.add(Region(ident, "sram", "r", offset, size_B))
+        before = {owner[at] for at in range(offset, offset + size_B) if at in owner}
+        assert before <= set(overlaps)
+        owner |= dict.fromkeys(range(offset, offset + size_B), ident)
+        live.append(ident)
+
+
+def test_first_fit_fills_the_first_gap_and_next_fit_goes_on_behind() -> None:
+    for rotate, expected in ((False, 0), (True, 20)):
+        space = Space("sram", 100, rotate)
+        first = take(space, 0, 10)
+        take(space, 1, 10)
+        assert first is not None
+        space.release(first.id)
+        assert space.place(10) == expected
+
+
+def test_what_fits_one_after_the_other() -> None:
+    space = Space("sram", 100)
+    regions = [take(space, ident, 20) for ident in range(5)]
+    for region in (regions[0], regions[2], regions[3]):
+        assert region is not None
+        space.release(region.id)
+    assert space.free_B() == 40
+    assert space.fits([20, 40]) and not space.fits([40, 21])
+    assert space.room_after([20]) == 40
+    assert space.room_after([30]) == 20
+    assert space.room_after([41]) is None
+
+
+def test_a_region_can_be_released_once() -> None:
+    space = Space("sram", 8)
+    take(space, 0, 8)
+    space.release(0)
+    with pytest.raises(KeyError):
+        space.release(0)
+
+
+def test_a_ring_goes_round() -> None:
+    ring = Ring([7, 8, 9])
+    assert [ring.take() for _ in range(5)] == [7, 8, 9, 7, 8]

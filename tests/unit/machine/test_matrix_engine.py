@@ -1,0 +1,118 @@
+"""The matrix unit of the event machine against the closed forms and the register-level model of the array."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import simpy
+from hand_programs import chip, program
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim.array import registers
+from accelsim.array.fabric import Setup
+from accelsim.array.timing import cycles, fold_timing
+from accelsim.compiler.program import Command, Effect, Folds
+from accelsim.compiler.tiles import folds
+from accelsim.machine.clock import Clock
+from accelsim.machine.contents import Contents
+from accelsim.machine.context import Context
+from accelsim.machine.effects import Off
+from accelsim.machine.matrix import MatrixEngine
+from accelsim.machine.milestones import Milestones
+from accelsim.machine.run import FoldRecord
+from accelsim.machine.sram import Buffers
+from accelsim.spec.models import MatrixUnit
+
+
+def unit(**fields: object) -> MatrixUnit:
+    matrix = chip().matrix
+    assert matrix is not None
+    return matrix.model_copy(update={"accumulator_latency": 0, **fields})
+
+
+def executed(array: MatrixUnit, works: list[Folds]) -> list[FoldRecord]:
+    """Run MatMuls back to back, all operands at hand."""
+    env = simpy.Environment()
+    queue = [
+        Command(i, "MatMul", "matrix", 0, "product", work, Effect("none")) for i, work in enumerate(works)
+    ]
+    whole = program(list(queue), [])
+    clock = Clock(1e9)
+    context = Context(
+        env, clock, Milestones(env, clock.at(1)), Contents(env, whole, Off()), Buffers(env, whole)
+    )
+    MatrixEngine(context, "matrix", array, clock, queue).start()
+    env.run()
+    return context.folds
+
+
+ARRAYS = st.builds(
+    unit, rows=st.integers(1, 6), cols=st.integers(1, 6), dataflow=st.sampled_from(["ws", "os", "is"]),
+    schedule=st.sampled_from(["sequential", "overlapped"]), shadow_load=st.sampled_from(["column", "diagonal"]),
+    load_rows_per_clock=st.integers(1, 2), min_interval=st.sampled_from([0, 7]),
+)  # fmt: skip
+SIZES = st.integers(1, 13)
+
+
+@given(ARRAYS, SIZES, SIZES, SIZES)
+def test_a_product_alone_takes_what_the_closed_form_says(array: MatrixUnit, M: int, N: int, K: int) -> None:
+    (record,) = executed(array, [folds(array, 1, M, N, K, 1)])
+    assert record.load_first == 1
+    assert record.done == cycles(
+        array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, M, N, K,
+        load_rows_per_clock=array.load_rows_per_clock, min_interval=array.min_interval,
+    )  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(ARRAYS, SIZES, SIZES, SIZES)
+def test_a_product_alone_takes_what_the_registers_take(array: MatrixUnit, M: int, N: int, K: int) -> None:
+    """Every operand through every register of every PE, one edge at a time."""
+    setup = Setup(
+        array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, array.load_rows_per_clock,
+        array.min_interval,
+    )  # fmt: skip
+    a, b = np.ones((M, K), np.int8), np.ones((K, N), np.int8)
+    (record,) = executed(array, [folds(array, 1, M, N, K, 1)])
+    assert record.done == int(registers.simulate([a], [b], setup).cycles[0])
+
+
+@given(ARRAYS, st.lists(st.tuples(SIZES, SIZES, SIZES), min_size=2, max_size=5))
+def test_products_in_a_row_follow_each_other_as_folds_do(
+    array: MatrixUnit, sizes: list[tuple[int, int, int]]
+) -> None:
+    """Commands are cut where the program wants; the array does not notice: every fold keeps its distance."""
+    works = [folds(array, 1, *size, 1) for size in sizes]
+    records = executed(array, works)
+    for before, after in itertools.pairwise(records):
+        timing = fold_timing(
+            array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, before.rows,
+            array.load_rows_per_clock, array.min_interval,
+        )  # fmt: skip
+        last = before.stream_first + (before.folds - 1) * before.step
+        assert after.load_first == last + timing.reload
+        assert after.stream_first == max(last + timing.interval, after.load_first + after.load)
+        assert after.free == last + before.rows
+    assert records[-1].done == max(record.done for record in records)
+
+
+@given(ARRAYS, SIZES, SIZES, SIZES, st.integers(0, 4))
+def test_the_accumulator_is_written_so_much_later(
+    array: MatrixUnit, M: int, N: int, K: int, latency: int
+) -> None:
+    work = folds(array, 1, M, N, K, 1)
+    (near,) = executed(array, [work])
+    (far,) = executed(array.model_copy(update={"accumulator_latency": latency}), [work])
+    assert far.done == near.done + latency
+    assert far.stream_first == near.stream_first
+
+
+@pytest.mark.parametrize("rate", [2, 4])
+def test_a_format_at_part_of_the_rate_streams_so_many_clocks_per_row(rate: int) -> None:
+    array = unit()
+    (record,) = executed(array, [folds(array, 1, 8, 4, 4, rate)])
+    assert record.rows == 8 * rate
+    assert record.done == 4 + 8 * rate + 4 + 4 - 2
