@@ -67,13 +67,14 @@ class Ports:
         return first + self.busy(memory, size_B, requests)
 
     def busy(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
-        """Clocks that a port is occupied by so many requests: data in whole beats, and latency where nothing hides it."""
+        """Clocks that so many requests occupy a port: data in whole beats, and latency where nothing hides it."""
         data: Floats = self.clocks(memory, np.maximum(size_B, requests * self._beat_B(memory)))
         return data if self._pipelined(memory) else data + requests * self.latency(memory)
 
     def idle(self, memory: str, waiting: Floats, meanwhile_B: Floats) -> Floats:
-        """Clocks without data between two transfers of which the second may be asked for ``waiting`` after the first, when
-        one of ``meanwhile_B`` comes between."""
+        """Clocks without data between two transfers, when the second may only be asked for ``waiting`` after the first
+        has ended and one of ``meanwhile_B`` comes between.
+        """
         latency = self.latency(memory) if self._pipelined(memory) else -self.latency(memory)
         idle: Floats = np.maximum(0.0, waiting + latency - self.transfer(memory, meanwhile_B))
         return idle

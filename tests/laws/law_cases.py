@@ -233,7 +233,8 @@ def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None)
     chip = changed(
         chip, "matrix", rows=rows, cols=cols, dataflow=dataflow,
         schedule=draw(st.sampled_from(["overlapped", "overlapped", "sequential"])),
-        shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)), padded_tiles=draw(st.booleans()),
+        shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)),
+        padded_tiles=draw(st.booleans()),
         min_interval=draw(st.sampled_from([0, 0, 5])), accumulator_latency=draw(st.integers(0, 3)),
         clock=draw(st.sampled_from([None, None, 0.7 * chip.clock, 3.0 * chip.clock])),
     )  # fmt: skip
@@ -339,7 +340,7 @@ def formats(chip: Chip) -> list[str]:
 
 
 def compiled(graph: Graph, chip: Chip, dtype: str = "", **options: Any) -> Case:
-    """Compile; pins for nodes that the passes fused away or renamed never arise here, since products keep their names."""
+    """Compile; ``pinned`` may name any product, since products keep their names in all passes."""
     program = compile(graph, chip, Options(dtype=dtype, **options))
     return Case(graph, chip, program, synthetic(graph, 1))
 

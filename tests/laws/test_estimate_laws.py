@@ -56,7 +56,7 @@ def test_the_estimate_is_never_above_the_machine(chip: Chip, graph: Graph, data:
 
 
 def in_step(chip: Chip) -> Chip:
-    """One clock everywhere, and a memory whose beats, latency and rate are whole clocks: nothing is rounded to an edge."""
+    """One clock everywhere, and memories whose beats, latency and rate are whole clocks: no edge is rounded to."""
     for name, attached in chip.memories.items():
         memory = attached.memory
         per_clock = max(1, round(memory.bandwidth / chip.clock))

@@ -4,7 +4,6 @@ A TPU-v1-like chip (weights in DDR3, activations over PCIe) runs matrix layers o
 fourth one followed by a vector step; the last step falls back to the host. The engines overlap.
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from collections import defaultdict

@@ -65,10 +65,14 @@ def test_sums_open_once_and_close_once(gemm: Gemm, mapping: Mapping) -> None:
 @given(GEMMS, MAPPINGS, st.booleans())
 def test_fetches_are_those_of_the_loop(gemm: Gemm, mapping: Mapping, reuse: bool) -> None:
     """Words that pass through the ports when a tile is kept only while the next command wants the same."""
-    candidates = Candidates(
-        mapping.order, True, mapping.a_whole_k, True, 2,
-        *(np.array([size], np.int64) for size in (mapping.tg, min(mapping.tm, gemm.M), min(mapping.tn, gemm.N), min(mapping.tk, gemm.K))),
-    )  # fmt: skip
+    tiles = (
+        mapping.tg,
+        min(mapping.tm, gemm.M),
+        min(mapping.tn, gemm.N),
+        min(mapping.tk, gemm.K),
+    )
+    columns = [np.array([size], np.int64) for size in tiles]
+    candidates = Candidates(mapping.order, True, mapping.a_whole_k, True, 2, *columns)
     moved = [0, 0]
     held: list[tuple[int, ...] | None] = [None, None]
     for tile, _, _ in loop(gemm, mapping):

@@ -77,7 +77,7 @@ def run(p: dict[str, Any]) -> dict[str, list[Any]]:
         for count in [-(-tile.tn // p["C"]) * -(-tile.tk // p["R"])]
         for i in range(count)
     ]
-    empty, full = Counter({kind: p["slots"] for kind in ("a", "w", "acc")}), Counter()
+    empty, full = Counter(dict.fromkeys(("a", "w", "acc"), p["slots"])), Counter()
     released: list[tuple[int, str, str]] = []  # edge, 'empty' or 'full', kind
     port_free, requests, sums_done = 0, [], []
     loading = streaming = edge = 0

@@ -6,11 +6,12 @@ import csv
 from typing import Any
 
 import edge_by_edge
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
 from accelsim.validate.golden import golden
 from accelsim.validate.rtl_counters import fnv
 from accelsim.validate.rtl_machine import simulate_row
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 NUMBERS = ("R", "C", "B", "L", "pipelined", "slots", "reuse", "shift", "M", "N", "K", "Tm", "Tn", "Tk")
 
