@@ -92,7 +92,7 @@ def latency_s(model: str, chip_name: str, dtype: str, upgrade: str = "", factor:
 @pytest.mark.parametrize(("chip", "dtype"), [
     ("edu-4x4", "fp32"), ("systolic-generic", "int8"), ("tpu-v1", "int8"), ("neuroncore-v2", "bf16"),
 ])  # fmt: skip
-@pytest.mark.parametrize("model", ["cnn", "mlp"])
+@pytest.mark.parametrize("model", ["cnn", "mlp", "mlp?hidden=256"])
 def test_a_mapped_network_is_not_slower_on_a_better_chip(
     model: str, chip: str, dtype: str, upgrade: str, factor: float
 ) -> None:
