@@ -5,6 +5,7 @@
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
+CODE := accelsim tests examples
 RUN := run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2
@@ -28,8 +29,8 @@ test: .venv/.installed-dev
 	$(TESTS)
 
 lint: .venv/.installed-dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
 check: lint
