@@ -9,11 +9,19 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """The collector rests inside the block; afterwards it is as it was."""
-    enabled = gc.isenabled()
+    """The collector rests inside the block; afterwards it is as it was.
+
+    What was made meanwhile goes straight to the oldest generation (freezing and thawing moves it there), for a first
+    collection would only walk over all of it once more.
+    """
+    if not gc.isenabled():
+        yield
+        return
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()

@@ -8,11 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from accelsim.compiler.memory import Space
-from accelsim.compiler.program import Action, Command, CommandKind, Effect, Phase, Region, Transfer, Use, Wait
+from accelsim.compiler.program import (
+    Action,
+    Command,
+    CommandKind,
+    Effect,
+    Phase,
+    Region,
+    Transfer,
+    Use,
+    Wait,
+    Work,
+)
 
 SEQUENTIAL = frozenset({"matrix", "vector", "host"})
+OPERANDS = frozenset({"w", "a"})
+OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
 
 
 @dataclass(slots=True)
@@ -67,39 +81,34 @@ class Builder:
         return Use(region, self._history[region].version, role)
 
     def emit(
-        self, kind: CommandKind, engine: str, op: int, label: str, work: object, effect: Effect,
+        self, kind: CommandKind, engine: str, op: int, label: str, work: Work, effect: Effect,
         reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
     ) -> int:  # fmt: skip
         """Append a command; ``reads`` and ``writes`` are (region, role) pairs, see ``Use``. Returns its id."""
-        ident = len(self.commands)
+        ident, history = len(self.commands), self._history
         waits: dict[Wait, None] = {}
-        uses = [self.use(region, role) for region, role in reads]
-        for use in uses:
-            self._wait_for_writer(engine, use, waits)
+        uses = tuple([Use(region, history[region].version, role) for region, role in reads])
+        for region, _, role in uses:
+            writer = history[region].writer
+            if writer is not None and not self._ordered(engine, self.commands[writer].engine):
+                waits[Wait(writer, "done", role if role in OPERANDS else "full")] = None
         done = []
         for region, role in writes:
-            if role in ("whole", "begin"):
+            if role in OPENING:
                 self._wait_for_users(engine, kind, region, waits)
-                self._history[region] = _History(self._history[region].version + 1)
-            done.append(Use(region, self._history[region].version, role))
-            if role in ("whole", "end"):
-                self._history[region].writer = ident
-        for use in uses:
-            phase: Phase = use.role if kind == "MatMul" and use.role in ("w", "a") else "done"  # type: ignore[assignment]
-            order = work.memory if isinstance(work, Transfer) else phase  # transfers of one port end in order
-            self._history[use.region].readers[engine, order] = (ident, phase)
+                history[region] = _History(history[region].version + 1)
+            done.append(Use(region, history[region].version, role))
+            if role in CLOSING:
+                history[region].writer = ident
+        port = work.memory if isinstance(work, Transfer) else ""  # transfers of one port end in order
+        for region, _, role in uses:
+            phase: Phase = cast(Phase, role) if kind == "MatMul" and role in OPERANDS else "done"
+            history[region].readers[engine, port or phase] = (ident, phase)
         self.commands.append(
-            Command(ident, kind, engine, op, label, work, effect,  # type: ignore[arg-type]
-                    tuple(waits),
-                    tuple(uses), tuple(done), tuple(actions), self.core)
+            Command(ident, kind, engine, op, label, work, effect,
+                    tuple(waits), uses, tuple(done), tuple(actions), self.core)
         )  # fmt: skip
         return ident
-
-    def _wait_for_writer(self, engine: str, use: Use, waits: dict[Wait, None]) -> None:
-        writer = self._history[use.region].writer
-        if writer is None or self._ordered(engine, self.commands[writer].engine):
-            return
-        waits[Wait(writer, "done", use.role if use.role in ("w", "a") else "full")] = None
 
     def _wait_for_users(self, engine: str, kind: CommandKind, region: int, waits: dict[Wait, None]) -> None:
         why = "acc" if kind == "MatMul" else "empty"

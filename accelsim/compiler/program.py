@@ -98,6 +98,10 @@ class Duration(NamedTuple):
     fs: int
 
 
+Work = Transfer | Folds | Cycles | Duration
+"""What a command occupies and for how long, by engine kind."""
+
+
 class Tile(NamedTuple):
     """Half-open ranges of one tile of a GEMM: groups, M, N, K."""
 
@@ -136,7 +140,7 @@ class Command:
     engine: str
     op: int
     label: str
-    work: Transfer | Folds | Cycles | Duration
+    work: Work
     effect: Effect
     waits: tuple[Wait, ...] = ()
     reads: tuple[Use, ...] = ()

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from accelsim.compiler.program import Program
+from accelsim.compiler.program import Action, Program
 from accelsim.machine.array_time import ArrayTime
 from accelsim.machine.context import EngineLog
 from accelsim.machine.run import Busy, Row, Slice
 
 
 def ledger(program: Program) -> list[Row]:
-    """What all commands cost, added up by component, action, step and tensor, in order of first appearance."""
-    totals: dict[tuple[str, str, int, str], int] = defaultdict(int)
+    """What all commands cost, added up by component, action, step and tensor, in order of first appearance.
+
+    Commands of equal cost share their entries, so each set of entries is read once and multiplied.
+    """
+    times: dict[tuple[int, int], int] = defaultdict(int)
+    shared: dict[int, tuple[Action, ...]] = {}
     for command in program.commands:
-        op = command.op
-        for component, action, tensor, count in command.actions:
-            totals[component, action, op, tensor] += count
+        shared[id(command.actions)] = command.actions
+        times[id(command.actions), command.op] += 1
+    totals: dict[tuple[str, str, int, str], int] = defaultdict(int)
+    for (entries, op), often in times.items():
+        for component, action, tensor, count in shared[entries]:
+            totals[component, action, op, tensor] += often * count
     return [Row(*key, count) for key, count in totals.items()]
 
 

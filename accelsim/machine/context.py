@@ -60,19 +60,14 @@ class Context:
     progress: Progress | None = None
     folds: list[FoldRecord] = field(default_factory=list)
 
-    @property
-    def now_fs(self) -> int:
-        """Simulated time, fs (SimPy's clock is only ever given integers)."""
-        return int(self.env.now)
-
     def at(self, t_fs: int, action: Callable[[], None]) -> None:
         """Run ``action`` at a time that has not passed."""
-        event = self.env.timeout(t_fs - self.now_fs)
+        event = self.env.timeout(t_fs - self.env.now)
         event.callbacks.append(lambda _: action())
 
     def sleep_until(self, t_fs: int) -> simpy.Event:
         """An event at that time, or now if it has passed."""
-        return self.env.timeout(max(0, t_fs - self.now_fs))
+        return self.env.timeout(max(0, t_fs - self.env.now))
 
     def begin(self, command: Command, t_fs: int) -> None:
         """At ``t_fs`` the command starts to overwrite its destinations."""

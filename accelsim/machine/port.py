@@ -69,7 +69,8 @@ class Port:
 
     def _decide(self) -> None:
         self._arbitrating = False
-        self._pending.sort(key=lambda entry: entry[0])
+        if len(self._pending) > 1:
+            self._pending.sort(key=lambda entry: entry[0])
         _, nbytes, accepted = self._pending.pop(0)
         accepted.succeed(self._serve(nbytes))
         self._accepting_fs = self._clock.at(self._clock.edge(int(self._env.now)) + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import simpy
@@ -123,7 +124,7 @@ def _gather(
 ) -> Run:
     time_fs = max((piece.end for piece in context.slices), default=0)
     arrays = array_times(program, context.folds, _clock_of(chip.matrix, chip))
-    slices = sorted(context.slices, key=lambda piece: piece.command)
+    slices = sorted(context.slices, key=itemgetter(0))
     return Run(
         chip=chip, program=program, values=values, time_fs=time_fs, slices=slices, ledger=ledger(program),
         engines=engine_times(context.logs, arrays, program, time_fs), step_spans=step_spans(slices, len(program.steps)),
