@@ -37,7 +37,8 @@ from accelsim.workload.ops.base import Gemm
 Floats = NDArray[np.float64]
 
 EXPOSED = 0.125
-"""Share of the fill and drain of a step that the search counts; the neighbours hide the rest."""
+"""Share of the fill and drain of a step that the search counts; the neighbours hide the rest. Chosen by hand, see
+``search.LATE``."""
 
 
 @dataclass(frozen=True)
