@@ -12,14 +12,20 @@ if TYPE_CHECKING:
     from accelsim import errors
     from accelsim.api import run
     from accelsim.compiler.passes import compile
+    from accelsim.explore.accuracy import accuracy
+    from accelsim.explore.training import train
     from accelsim.machine.run import Run
     from accelsim.machine.simulate import simulate
+    from accelsim.quantise_api import quantize
     from accelsim.spec.load import load_chip
     from accelsim.workload.load import load_model
 
     __version__: str
 
-__all__ = ["Run", "__version__", "compile", "errors", "load_chip", "load_model", "run", "simulate"]
+__all__ = [
+    "Run", "__version__", "accuracy", "compile", "errors", "load_chip", "load_model", "quantize", "run", "simulate",
+    "train",
+]  # fmt: skip
 
 _HOME = {
     "load_chip": "accelsim.spec.load",
@@ -28,6 +34,9 @@ _HOME = {
     "simulate": "accelsim.machine.simulate",
     "run": "accelsim.api",
     "Run": "accelsim.machine.run",
+    "accuracy": "accelsim.explore.accuracy",
+    "quantize": "accelsim.quantise_api",
+    "train": "accelsim.explore.training",
 }
 
 

@@ -14,10 +14,12 @@ import numpy as np
 from accelsim.array.timing import DATAFLOWS, SCHEDULES, known
 from accelsim.compiler.calibrate import synthetic
 from accelsim.compiler.mapping_file import load_mappings
+from accelsim.compiler.number_formats import resolve
 from accelsim.compiler.passes import compile, preferred_format
-from accelsim.compiler.place import check_dtype
-from accelsim.compiler.state import Options
+from accelsim.compiler.sparsify import prune
+from accelsim.compiler.state import EDGES, SCHEMES, Options
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
+from accelsim.formats.calibrate import METHODS
 from accelsim.machine.batch import whole_batch
 from accelsim.machine.effects import POLICIES
 from accelsim.machine.run import Run
@@ -50,6 +52,23 @@ class Request:
     array_timing: str = ""
     dataflow: str = ""
     mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None
+    layers: Mapping[str, str] = field(default_factory=dict)
+    emulate: bool = False
+    calibrate: str = "absmax"
+    percentile: float | None = None
+    scheme: str = "symmetric"
+    per_channel: bool = True
+    bias_correction: bool = False
+    scales: Mapping[str, Array] = field(default_factory=dict)
+    sparsity: str = ""
+    edges: str = "host"
+
+
+NUMBERS = (
+    "layers", "emulate", "calibrate", "percentile", "scheme", "per_channel", "bias_correction", "scales", "sparsity",
+    "edges",
+)  # fmt: skip
+"""Fields of a request that are those of ``Options`` of the same name: how numbers are represented."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +121,16 @@ def run(
     array_timing: str = "",
     dataflow: str = "",
     mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None,
+    layers: Mapping[str, str] | None = None,
+    emulate: bool = False,
+    calibrate: str = "absmax",
+    percentile: float | None = None,
+    scheme: str = "symmetric",
+    per_channel: bool = True,
+    bias_correction: bool = False,
+    scales: Mapping[str, Array] | None = None,
+    sparsity: str = "",
+    edges: str = "host",
     keep: bool = False,
 ) -> Run:
     """Compile ``model`` for the chip ``on`` and simulate it.
@@ -116,12 +145,19 @@ def run(
     else one drawn batch of another seed. ``overrides``: 'path.to.field=value' on the spec. ``array_timing``
     ('scalesim', 'sequential', 'overlapped') and ``dataflow`` ('ws', 'os', 'is') replace the chip's own.
     ``mapping``: a file of ``save_mappings`` or layer -> fields, which the search must keep.
+    ``layers``: layer -> its own format. ``emulate``: a format that the chip lacks is computed in the narrowest of its
+    formats that holds it. Narrow formats are codes with scales: ``calibrate`` ('absmax', 'percentile', 'mse',
+    'entropy') and ``percentile`` choose them, ``scheme`` ('symmetric', 'affine') gives activations a zero point,
+    ``per_channel`` weights a scale for each output channel; ``bias_correction`` takes back the mean error of the
+    weights; ``scales`` are given ones, by tensor. ``sparsity`` ('2:4') prunes the weights. ``edges``: inputs become
+    codes, and results numbers, on the 'host', or 'outside' the run, where it costs nothing.
     ``keep``: return every tensor too.
     Raises SpecError, ModelError, UsageError or Infeasible; independent problems come together.
     """
     request = Request(
         model, on, dtype, values, batch, weights, inputs, calibration, seed, shapes or {}, params or {}, overrides,
-        array_timing, dataflow, mapping,
+        array_timing, dataflow, mapping, layers or {}, emulate, calibrate, percentile, scheme, per_channel,
+        bias_correction, scales or {}, sparsity, edges,
     )  # fmt: skip
     return execute(prepare(request), keep)
 
@@ -143,6 +179,7 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
     chip, graph, options = _chip(request, gather), None, Options()
     with gather.also():
         graph = _graph(request)
+        graph = prune(graph, request.sparsity) if request.sparsity else graph
     with gather.also():
         _check_names(request)
     feeds: dict[str, Array] | None = None
@@ -165,7 +202,7 @@ def _chip(request: Request, gather: Gather) -> Chip | None:
             )
         if chip.matrix is None and (request.dataflow or request.array_timing):
             raise UsageError(Problem(f"{chip.name} has no matrix unit whose dataflow or timing could be set"))
-        check_dtype(chip, request.dtype or preferred_format(chip))
+        resolve(chip, request.dtype or preferred_format(chip), request.emulate)
         return chip
     return None
 
@@ -187,6 +224,9 @@ def _check_names(request: Request) -> None:
         ("value policy", request.values, POLICIES),
         ("dataflow", request.dataflow or "ws", DATAFLOWS),
         ("array timing", request.array_timing or "overlapped", SCHEDULES),
+        ("scheme", request.scheme, SCHEMES),
+        ("edges", request.edges, EDGES),
+        ("calibration method", request.calibrate, METHODS),
     ):
         with gather.also():
             known(what, name, valid)
@@ -201,6 +241,7 @@ def _options(request: Request, calibration: Arrays | None, cores: int, gather: G
     return Options(
         dtype=request.dtype, dataflow=request.dataflow, schedule=request.array_timing, calibration=calibration,
         seed=request.seed + 1, values=request.values, pinned=pinned, cores=cores,
+        **{name: getattr(request, name) for name in NUMBERS},
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from accelsim.account.spans import MAC_ACTION, PADDING, added_fs, fronts_fs, memory_of, unit_of
+from accelsim.account.spans import MAC_ACTION, PADDING, SKIPPED, added_fs, fronts_fs, memory_of, unit_of
 from accelsim.compiler.program import Command, Transfer
 from accelsim.machine.run import Run, Slice
 from accelsim.spec.models import Chip
@@ -98,7 +98,7 @@ def _padding(run: Run) -> dict[int, Fraction]:
     macs: dict[int, int] = {}
     idle: dict[int, int] = {}
     for row in run.ledger:
-        if unit_of(row.component) == "matrix" and row.action.startswith(MAC_ACTION):
+        if unit_of(row.component) == "matrix" and row.action.startswith(MAC_ACTION) and row.action != SKIPPED:
             table = idle if row.action == PADDING else macs
             table[row.op] = table.get(row.op, 0) + row.count
     return {op: Fraction(count, count + macs.get(op, 0)) for op, count in idle.items() if count}

@@ -12,8 +12,17 @@ from itertools import pairwise
 from math import fsum, log
 from typing import NamedTuple, TypeVar
 
-from accelsim.account.spans import HOST_MEMORY, OUTSIDE, PADDING, added_fs, is_off_chip, unit_of
-from accelsim.machine.run import Run
+from accelsim.account.spans import (
+    HOST_MEMORY,
+    MAC_ACTION,
+    NOT_DONE,
+    OUTSIDE,
+    SKIPPED,
+    added_fs,
+    is_off_chip,
+    unit_of,
+)
+from accelsim.machine.run import Row, Run
 from accelsim.spec.models import Chip, SramPoint
 
 STATIC = "static"
@@ -64,7 +73,7 @@ def price_list(chip: Chip) -> dict[tuple[str, str], float]:
     prices: dict[tuple[str, str], float] = {}
     if chip.matrix:
         prices |= {("matrix", f"mac.{name}"): float(energy) for name, energy in chip.energy.mac.items()}
-        prices["matrix", PADDING] = 0.0
+        prices |= {("matrix", name): 0.0 for name in NOT_DONE}
         prices |= {("matrix", f"pe_register.{way}"): float(chip.energy.register) for way in ("read", "write")}
     if chip.vector:
         prices |= {("vector", f"op.{name}"): float(energy) for name, energy in chip.energy.vector.items()}
@@ -115,8 +124,20 @@ def energy_table(run: Run) -> list[EnergyRow]:
         price = prices.get((unit_of(row.component), row.action))
         if price is None:
             raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
-        rows.append(EnergyRow(*row, row.count * price))
+        rows.append(EnergyRow(*row, row.count * price * _done(run, row)))
     return rows + _static_rows(run) + _host_rows(run)
+
+
+def _done(run: Run, row: Row) -> float:
+    """Share of the multiplications of a row that cost energy: those by zero do not where the unit gates them.
+
+    1 where the values are not known, so that the energy is an upper bound then.
+    """
+    if row.op not in run.nonzero_macs or not row.action.startswith(MAC_ACTION):
+        return 1.0
+    every = run.program.steps[row.op].macs * run.program.cores
+    left = sum(other.count for other in run.ledger if other.op == row.op and other.action == SKIPPED)
+    return min(1.0, run.nonzero_macs[row.op] / max(every - left, 1))
 
 
 def _unpriced(chip: Chip, component: str, action: str, prices: dict[tuple[str, str], float]) -> str:

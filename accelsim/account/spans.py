@@ -10,6 +10,9 @@ from accelsim.spec.models import Attachment, Chip
 
 MAC_ACTION = "mac."
 PADDING = "mac.padding"
+SKIPPED = "mac.skipped"
+NOT_DONE = frozenset({PADDING, SKIPPED})
+"""Multiplications that no PE carried out: it had none to do, or its operand was pruned away."""
 HOST_MEMORY = "host.memory"
 """Ledger component of the host processor's own memory."""
 OUTSIDE = -1
@@ -76,7 +79,7 @@ def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
     """Step -> operand format -> algorithmic MACs that the matrix unit did for it."""
     table: dict[int, dict[str, int]] = {}
     for row in run.ledger:
-        is_mac = row.action.startswith(MAC_ACTION) and row.action != PADDING
+        is_mac = row.action.startswith(MAC_ACTION) and row.action not in NOT_DONE
         if is_mac and unit_of(row.component) == "matrix":
             formats = table.setdefault(row.op, {})
             name = row.action.removeprefix(MAC_ACTION)

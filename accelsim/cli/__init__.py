@@ -12,6 +12,10 @@ from accelsim.errors import AccelsimError
 COMMANDS = {
     "run": ("accelsim.cli.run", "simulate a model on a chip"),
     "compare": ("accelsim.cli.compare", "put several runs side by side"),
+    "formats": ("accelsim.cli.formats", "list number formats, or show how one writes a number"),
+    "quantize": ("accelsim.cli.quantize", "write a quantised ONNX model"),
+    "accuracy": ("accelsim.cli.accuracy", "accuracy, latency and energy of a model in many number formats"),
+    "train": ("accelsim.cli.train", "train a model, and say what a step costs on a chip"),
     "chips": ("accelsim.cli.lists", "list the chips"),
     "models": ("accelsim.cli.lists", "list the models"),
     "spec": ("accelsim.cli.spec", "show or check spec files"),

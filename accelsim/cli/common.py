@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +17,8 @@ from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from accelsim.api import Gather
 
 T = TypeVar("T")
 NO_TERMINAL = 100
@@ -78,6 +80,11 @@ def pairs(option: str, texts: Sequence[str], read: Callable[[str], T | None], ex
     return found
 
 
+def whole_list(text: str) -> list[str]:
+    """'a, b' -> ['a', 'b']; each once, empty ones left out."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
 def whole(text: str) -> int | None:
     """A whole number from 1, or None."""
     return int(text) if text.isascii() and text.isdecimal() and int(text) > 0 else None
@@ -89,6 +96,39 @@ def extents(text: str) -> tuple[int, ...] | None:
         return ()
     sizes = [whole(part.strip()) for part in text.split(",")]
     return None if None in sizes else tuple(size for size in sizes if size is not None)
+
+
+NUMBER_OPTIONS = (
+    click.option("--layer-dtype", "layer_dtypes", multiple=True, metavar="LAYER=FORMAT",
+                 help="Operand format of one layer. Repeatable."),
+    click.option("--emulate", is_flag=True, help="Compute a format that the chip lacks in a wider one that it has."),
+    click.option("--calibrate", default="absmax", show_default=True, metavar="METHOD",
+                 help="How ranges of codes are chosen: absmax, percentile, mse, entropy, percentile-ort, entropy-ort."),
+    click.option("--percentile", type=click.FloatRange(0, 100, min_open=True), help="Share that 'percentile' keeps."),
+    click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
+                 help="Affine: activations have a zero point."),
+    click.option("--per-tensor", is_flag=True, help="One scale for all weights of a layer, not one per channel."),
+    click.option("--bias-correction", is_flag=True, help="Let biases take back the mean error of rounded weights."),
+    click.option("--edges", default="host", show_default=True, metavar="host|outside",
+                 help="Who turns inputs into codes and back: the host in its time, or somebody outside the run."),
+    click.option("--sparsity", default="", metavar="N:M", help="Prune weights: the N largest of each M stay."),
+)  # fmt: skip
+"""How numbers are represented, for every command that compiles a model."""
+
+
+def number_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``NUMBER_OPTIONS`` to a command."""
+    for option in reversed(NUMBER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def numbers(asked: dict[str, Any], gather: Gather) -> dict[str, Any]:
+    """What ``number_options`` gave, as fields of a ``Request``; taken out of ``asked``."""
+    layers: dict[str, str] = {}
+    with gather.also():
+        layers = pairs("--layer-dtype", asked.pop("layer_dtypes"), lambda text: text or None, "FORMAT")
+    return {"layers": layers, "per_channel": not asked.pop("per_tensor")}
 
 
 def check_writable(target: Path) -> None:

@@ -14,6 +14,8 @@ from accelsim.cli.common import (
     check_report_target,
     example,
     extents,
+    number_options,
+    numbers,
     pairs,
     paragraphs,
     progress,
@@ -41,6 +43,7 @@ FILE = click.Path(path_type=Path)
     "accelsim run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1",
     "accelsim run my-model.onnx --on neuroncore-v2 --dtype bf16 --shape tokens=1,128 --check",
     "accelsim run 'gemm?M=64,N=512,K=512' --on my-chip.yaml --set 'clock=1 GHz' --json",
+    "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --calibrate mse --sparsity 2:4",
 ))  # fmt: skip
 @click.argument("model")
 @click.option(
@@ -73,6 +76,7 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
 )
+@number_options
 @click.option(
     "--array-timing",
     default="",
@@ -137,6 +141,7 @@ def _request(asked: dict[str, Any], gather: Gather) -> Request:
         shapes = pairs("--shape", asked.pop("shapes"), extents, "1,3,224,224")
     with gather.also():
         params = pairs("--param", asked.pop("params"), whole, "a whole number from 1")
+    asked |= numbers(asked, gather)
     return Request(shapes=shapes, params=params, **asked)
 
 

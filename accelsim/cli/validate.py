@@ -69,6 +69,13 @@ def validate(
         raise click.exceptions.Exit(1)
 
 
+def verdict(outcome: Check) -> str:
+    """'passes', 'fails', or 'skipped' where there was nothing to compare with."""
+    if not outcome.rows:
+        return "skipped"
+    return "passes" if outcome.equal == outcome.rows else "fails"
+
+
 def _checks() -> dict[str, Any]:
     """Every check, found by importing the modules of the package."""
     from accelsim import validate as package
@@ -113,7 +120,7 @@ def _print(outcomes: Sequence[Check], details: bool, as_json: bool) -> None:
     if outcomes:
         headers = ["check", "rows", "equal", "verdict", "median error", "90th percentile", "largest"]
         rows = [
-            (each.name, f"{each.rows:,}", f"{each.equal:,}", "passes" if each.equal == each.rows else "fails",
+            (each.name, f"{each.rows:,}", f"{each.equal:,}", verdict(each),
              *(_error(value) if each.errors.size else "-" for value in (each.median, each.p90, each.max)))
             for each in outcomes
         ]  # fmt: skip

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import ceil
+from typing import NamedTuple
 
 from accelsim.array.counts import Counts, counts
 from accelsim.compiler.program import Action, Tile
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.tiles import packs
+from accelsim.compiler.tiles import kept, packs
 from accelsim.spec.models import MatrixUnit
-from accelsim.workload.graph import FORMAT_BYTES
+from accelsim.workload.graph import FORMAT_BYTES, Tensor
 
 
 def tile_counts(unit: MatrixUnit, tm: int, tn: int, tk: int) -> Counts[int]:
@@ -45,45 +47,59 @@ def _counts(
 
 
 def nbytes(dtype: str, count: int) -> int:
-    """Bytes of ``count`` words of a format."""
-    return int(FORMAT_BYTES[dtype] * count)
+    """Bytes of ``count`` words of a format, whole."""
+    return ceil(FORMAT_BYTES[dtype] * count)
 
 
-def product_actions(
-    roles: Roles,
-    dtype: str,
-    tile: Tile,
-    first: bool,
-    names: tuple[str, str, str],
-    dtypes: tuple[str, str],
-    b_from: str,
-) -> list[Action]:
-    """Entries of one MatMul: ``names`` of A, B and Y, ``dtypes`` of A and B, ``b_from`` the buffer B is read from."""
-    unit, groups = roles.matrix, tile.g1 - tile.g0
-    tm, tn, tk = tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0
+class Product(NamedTuple):
+    """What the MatMuls of a step have in common: format, (n, m) of sparse weights, operands and the name of the
+    result, the buffer that B is read from.
+    """
+
+    dtype: str
+    sparse: tuple[int, int]
+    a: Tensor
+    b: Tensor
+    y: str
+    b_from: str
+
+
+def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> list[Action]:
+    """Entries of one MatMul; ``first``: it writes the sums, later ones add to them.
+
+    With sparse weights the array does n of m multiplications ('mac.skipped' are the others) and picks their
+    activations from all that it reads.
+    """
+    unit, groups, (n, m) = roles.matrix, tile.g1 - tile.g0, product.sparse
+    tm, tn, tk = tile.m1 - tile.m0, tile.n1 - tile.n0, kept(product.sparse, tile.k1 - tile.k0)
     c = tile_counts(unit, tm, tn, tk)
     packed = int(packs(unit, groups, tn, tk))  # registers work in every PE of a fold, whatever it holds
     a_words, b_words = (c.col_words, c.row_words) if unit.dataflow == "is" else (c.row_words, c.col_words)
-    sums = unit.formats[dtype].accumulate
-    operand = nbytes(dtypes[0], 1)
-    registers_read = operand * (c.moving_reads + c.stationary_reads + c.shadow_reads) + nbytes(
-        sums, c.psum_reads
-    )
-    registers_written = operand * (c.moving_writes + c.stationary_writes + c.shadow_writes) + nbytes(
-        sums, c.psum_writes
-    )
+    sums, operand = unit.formats[product.dtype].accumulate, product.a.memory_format
+    operands_read = c.moving_reads + c.stationary_reads + c.shadow_reads
+    operands_written = c.moving_writes + c.stationary_writes + c.shadow_writes
+    registers_read = nbytes(operand, operands_read) + nbytes(sums, c.psum_reads)
+    registers_written = nbytes(operand, operands_written) + nbytes(sums, c.psum_writes)
     again = 0 if first else tm * tn
     acc, array = roles.engine(roles.sums), roles.engine("matrix")
-    a_name, b_name, y_name = names
     entries = [
-        Action(array, f"mac.{dtype}", "", groups * c.macs),
+        Action(array, f"mac.{product.dtype}", "", groups * c.macs),
+        Action(array, "mac.skipped", "", groups * (tm * tn * (tile.k1 - tile.k0) - c.macs)),
         Action(array, "mac.padding", "", packed * (c.macs + c.mac_padding) - groups * c.macs),
         Action(array, "pe_register.read", "", packed * registers_read),
         Action(array, "pe_register.write", "", packed * registers_written),
-        Action(roles.engine(roles.activations), "read", a_name, groups * nbytes(dtypes[0], a_words)),
-        Action(roles.engine(b_from), "read", b_name, groups * nbytes(dtypes[1], b_words)),
-        Action(acc, "read", y_name, groups * nbytes(sums, c.accumulator_reads + again)),
-        Action(acc, "write", y_name, groups * nbytes(sums, c.accumulator_writes)),
+        Action(
+            roles.engine(roles.activations),
+            "read",
+            product.a.name,
+            groups * product.a.size_B(a_words * m // n),
+        ),
+        # b's bytes per element are those of the dense count, so its words are taken before what is skipped
+        Action(
+            roles.engine(product.b_from), "read", product.b.name, groups * product.b.size_B(b_words * m // n)
+        ),
+        Action(acc, "read", product.y, groups * nbytes(sums, c.accumulator_reads + again)),
+        Action(acc, "write", product.y, groups * nbytes(sums, c.accumulator_writes)),
     ]
     return [entry for entry in entries if entry.count]
 

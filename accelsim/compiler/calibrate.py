@@ -1,13 +1,15 @@
-"""Calibration: the largest magnitude that each tensor takes on some input, by executing the float graph."""
+"""Calibration: the range that each tensor takes on some inputs, by executing the float graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.compiler.state import Options
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.formats.calibrate import Collector, affine_range, get, peak_of, scale_zero_point
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
 
@@ -17,30 +19,110 @@ _SMALL_INDEX = 2
 """Integer inputs of unknown meaning are drawn below this."""
 
 
-def peaks(graph: Graph, options: Options, names: Iterable[str]) -> dict[str, float]:
-    """max |x| of each named tensor over all its finite elements and all ``batches`` of ``options``."""
-    wanted = list(names)
-    found = dict.fromkeys(wanted, 0.0)
+class Range(NamedTuple):
+    """Lowest and highest real number that codes must reach, both sides of zero, and the mean magnitude."""
+
+    low: float
+    high: float
+    mean: float
+
+
+UNKNOWN = Range(-1.0, 1.0, 1.0)
+
+
+def union(spans: Iterable[Range]) -> Range:
+    """The range over several tensors; the mean magnitude is the largest."""
+    every = list(spans)
+    return Range(
+        min(span.low for span in every), max(span.high for span in every), max(span.mean for span in every)
+    )
+
+
+def affine(span: Range, dtype: str) -> tuple[Array, int]:
+    """Scale (0-d float32) and zero point that spread the codes over a range."""
+    scale, zero_point = scale_zero_point(span.low, span.high, dtype, symmetric=False)
+    return np.asarray(scale, np.float32), int(zero_point)
+
+
+def ranges(graph: Graph, options: Options, bits: Mapping[str, int]) -> dict[str, Range]:
+    """Range of each named tensor over all ``batches``, by the method of ``options.calibrate``.
+
+    ``bits``: name -> bits of its codes, for the methods that weigh rounding against clipping. Raises UsageError for
+    an unknown method and for NaN in what the network computes.
+    """
+    method = get(options.calibrate)
+    if options.values == "off":
+        return dict.fromkeys(bits, UNKNOWN)
+    found: dict[str, Extent | Collector] = {
+        name: Extent() if method.name == "absmax" else Collector(signed=True) for name in bits
+    }
+    for index, feeds in enumerate(batches(graph, options)):
+        values = execute.run(graph, feeds, keep=True)
+        for name, collector in found.items():
+            collector.add(_unmasked(values[name]), f"tensor {name!r}, batch {index} of the calibration data")
+    return {name: _range(options, collector, bits[name]) for name, collector in found.items()}
+
+
+def channel_means(graph: Graph, options: Options, axes: Mapping[str, int]) -> dict[str, Array]:
+    """Mean of each named tensor per index of the given axis, float64, over all ``batches``."""
+    sums: dict[str, Array] = {}
+    count = 0
     for feeds in batches(graph, options):
         values = execute.run(graph, feeds, keep=True)
-        for name in wanted:
-            found[name] = max(found[name], _peak(values[name]))
-    return found
+        count += 1
+        for name, axis in axes.items():
+            others = tuple(i for i in range(values[name].ndim) if i != axis)
+            mean = np.asarray(np.mean(values[name], axis=others, dtype=np.float64))
+            sums[name] = sums[name] + mean if name in sums else mean
+    return {name: total / count for name, total in sums.items()}
 
 
-def _peak(values: Array) -> float:
-    """max |x| of the finite elements; minus a large number is how masks write minus infinity, and is taken as
-    that.
+class Extent:
+    """Lowest, highest and mean magnitude of what it is shown: all that 'absmax' needs, without a histogram."""
+
+    def __init__(self) -> None:
+        self.low, self.high, self._sum, self._count = 0.0, 0.0, 0.0, 0
+
+    def add(self, x: Array, where: str) -> None:
+        """Take a batch in. Raises UsageError for NaN, naming ``where``."""
+        if not x.size:
+            return
+        low, high = float(np.min(x)), float(np.max(x))
+        if np.isnan(low) or np.isinf(high - low):
+            raise UsageError(Problem("holds NaN or infinity", where, "finite numbers"))
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self._sum += float(np.sum(np.abs(x), dtype=np.float64))
+        self._count += x.size
+
+    @property
+    def mean_abs(self) -> float:
+        """Mean magnitude, 0 of nothing."""
+        return self._sum / max(self._count, 1)
+
+
+def _range(options: Options, seen: Extent | Collector, bits: int) -> Range:
+    low, high = min(seen.low, 0.0), max(seen.high, 0.0)
+    if isinstance(seen, Collector):
+        bits = min(max(bits, 2), 16)
+        if options.scheme == "affine":
+            low, high = affine_range(options.calibrate, seen, bits, options.percentile)
+        else:
+            limit = peak_of(options.calibrate, seen, bits, False, options.percentile)
+            low, high = max(low, -limit), min(high, limit)
+    return Range(min(low, 0.0), max(high, 0.0), seen.mean_abs)
+
+
+def _unmasked(values: Array) -> Array:
+    """The finite elements; minus a large number is how masks write minus infinity, and is taken as that.
 
     A mask is told by the gap: elements of magnitude ``_MASK`` or more where all others are far below it.
     """
     high, low = float(np.max(values, initial=0.0)), float(np.min(values, initial=0.0))
-    peak = max(high, -low)
-    if peak < _MASK:
-        return peak
-    sizes = np.abs(values[np.isfinite(values)])
-    near = float(np.max(sizes[sizes < _MASK], initial=0.0))
-    return near if 0.0 < near <= _MASK / _GAP else float(np.max(sizes, initial=0.0))
+    if max(high, -low) < _MASK:
+        return values
+    finite = values[np.isfinite(values) | np.isnan(values)]
+    near = finite[np.abs(finite) < _MASK]
+    return near if 0.0 < np.max(np.abs(near), initial=0.0) <= _MASK / _GAP else finite
 
 
 def batches(graph: Graph, options: Options) -> Iterator[dict[str, Array]]:
@@ -56,6 +138,13 @@ def batches(graph: Graph, options: Options) -> Iterator[dict[str, Array]]:
         return
     count = _count(graph, options.calibration)
     arrays = {name: np.asarray(options.calibration[name]) for name in graph.inputs}
+    problems = [
+        Problem(f"input {name!r} holds {int(np.isnan(array).sum())} NaN", "calibration", "numbers")
+        for name, array in arrays.items()
+        if array.dtype.kind == "f" and np.isnan(array).any()
+    ]
+    if problems:
+        raise UsageError(problems)
     for index in range(count):
         yield {name: _cut(graph.tensors[name], array, index, count) for name, array in arrays.items()}
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from accelsim.array.timing import FoldTiming, fold_timing
 from accelsim.compiler.ports import Ports
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.tiles import b_elements, b_extent, packs
+from accelsim.compiler.tiles import DENSE, b_elements, b_extent, kept, packs
 from accelsim.compiler.tilings import (
     Candidates,
     Ints,
@@ -59,6 +59,7 @@ class Shape:
     b_streamed: bool
     reuse: bool = True  # whether a tile is loaded only when it is not that of the command before
     w_slots: int = 2
+    sparse: tuple[int, int] = DENSE  # weights kept, of how many
     sum_slots: int = 2  # where results leave from the accumulators themselves
 
 
@@ -200,12 +201,16 @@ class Estimator:
     def _array(self, shape: Shape, c: Candidates) -> _Array:
         gemm, unit = shape.gemm, self._unit
         dims = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}[unit.dataflow]
-        size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (gemm.K, c.tk)}
+        depth = (
+            kept(shape.sparse, gemm.K),
+            kept(shape.sparse, c.tk),
+        )  # tiles along K are whole groups of weights
+        size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": depth}
         down, across, streamed = (size[axis] for axis in dims)
         passes = over_tiles(*down, lambda t: -(-t // unit.rows)) * over_tiles(
             *across, lambda t: -(-t // unit.cols)
         )
-        tn, tk = last(gemm.N, c.tn), last(gemm.K, c.tk)
+        tn, tk = last(gemm.N, c.tn), last(*depth)
         folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes
         steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
         rows = last(*streamed) * shape.cycles_per_row
@@ -369,7 +374,8 @@ class Estimator:
         gemm, unit, ports = shape.gemm, self._unit, self._ports
         end = self._timing(last(gemm.M, c.tm), shape)
         last_g, last_n = last(gemm.groups, c.tg), last(gemm.N, c.tn)
-        more = packs(unit, last_g, last_n, c.tk) * -(-c.tk // unit.rows) * -(-last_n // unit.cols) - 1
+        depth = kept(shape.sparse, c.tk)
+        more = packs(unit, last_g, last_n, depth) * -(-depth // unit.rows) * -(-last_n // unit.cols) - 1
         held = self._to_array + more * (end.reload + end.load) + end.load + ports.token
         small_B = _floats(b_elements(unit, c.tg, c.tn, last(gemm.K, c.tk)) * shape.b_B)
         uneven = (last(gemm.K, c.tk) < c.tk) & (load.slots == 2) & (c.order != "mkn")

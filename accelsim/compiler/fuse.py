@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from accelsim.compiler import edit
 from accelsim.compiler.fold import channel_axis
 from accelsim.compiler.place import gemm_view
@@ -11,6 +13,12 @@ from accelsim.compiler.state import State
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import base
+
+ELEMENTWISE = frozenset({"elementwise", "quantise"})
+"""Kinds of ops that work element by element."""
+
+PARAMETERS = ("scale", "multiplier", "zero_point")
+"""Attributes of a quantisation step that may hold several values."""
 
 PARTIAL_SUM_B = 4
 """Bytes of one partial sum."""
@@ -26,27 +34,39 @@ def fuse(state: State) -> None:
     ``options.fuse`` False, or results that do not pass the vector unit, only the bias is.
     """
     graph = state.graph
-    for node in graph.nodes:
+    nodes, graph.nodes = graph.nodes, []
+    for node in nodes:
         if node.engine == "matrix":
-            _split_bias(graph, node)
+            graph.nodes += _split_bias(graph, node)
+        graph.nodes.append(node)
     absorbed = _absorb_all(state)
     edit.sort(graph)
     if absorbed:
         state.notes.append(f"fuse: {absorbed} nodes fused behind the node that feeds them")
 
 
-def _split_bias(graph: Graph, node: Node) -> None:
-    """Conv(x, w, b) -> y becomes Conv(x, w) -> y.sum, then Bias(y.sum, b) -> y in its epilogue."""
+def _split_bias(graph: Graph, node: Node) -> list[Node]:
+    """Conv(x, w, b) -> y becomes Conv(x, w) -> y.sum, then Bias(y.sum, b) -> y in its epilogue.
+
+    A bias that is computed (in a training step) is an operand like any other: an Add. Returns the nodes to put in
+    front of ``node``: the view of such a bias that broadcasts.
+    """
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     del node.inputs[2:]
     if not bias:
-        return
+        return []
     out, axis = graph.tensors[node.outputs[0]], channel_axis(graph, node)
     total = edit.add_tensor(graph, f"{out.name}.sum", out.shape, out.dtype)
     node.outputs = [total]
-    node.epilogue = [
-        Node(f"{node.name}.bias", "Bias", [total, bias], [out.name], {"axis": axis}, engine="vector")
-    ]
+    if graph.tensors[bias].is_constant:
+        part = Node(f"{node.name}.bias", "Bias", [total, bias], [out.name], {"axis": axis}, engine="vector")
+        node.epilogue = [part]
+        return []
+    shape = [-1 if index == axis else 1 for index in range(axis, len(out.shape))]
+    shape[0] = graph.tensors[bias].elements
+    view = edit.add_tensor(graph, f"{bias}.view", tuple(shape), graph.tensors[bias].dtype)
+    node.epilogue = [Node(f"{node.name}.bias", "Add", [total, view], [out.name], {}, engine="vector")]
+    return [Node(f"{node.name}.bias.view", "Reshape", [bias], [view], {"shape": shape}, engine="alias")]
 
 
 def _absorb_all(state: State) -> int:
@@ -93,11 +113,24 @@ def _behind_matrix(state: State, node: Node, follower: Node) -> bool:
     assert state.chip.matrix is not None
     if not state.chip.matrix.epilogue:
         return False
-    return _is_elementwise(state.graph, node, follower) or _pools(state, node, follower)
+    along = all(_along_channels(state.graph, node, part) for part in edit.parts(follower))
+    return (along and _is_elementwise(state.graph, node, follower)) or _pools(state, node, follower)
+
+
+def _along_channels(graph: Graph, node: Node, part: Node) -> bool:
+    """Whether the parameters of a step between codes and numbers are one each, or one per channel of ``node``.
+
+    Results leave the accumulators tile by tile, and only channels are cut out of parameters.
+    """
+    if _kind(part) != "quantise":
+        return True
+    values = [part.attrs[name] for name in PARAMETERS if name in part.attrs]
+    single = all(np.size(value) == 1 for value in values)
+    return single or (part.attrs.get("axis") == channel_axis(graph, node) and not part.attrs.get("block"))
 
 
 def _behind_vector(state: State, node: Node, follower: Node) -> bool:
-    return _kind(node) == "elementwise" and _is_elementwise(state.graph, node, follower)
+    return _kind(node) in ELEMENTWISE and _is_elementwise(state.graph, node, follower)
 
 
 def _is_elementwise(graph: Graph, node: Node, follower: Node) -> bool:
@@ -107,7 +140,7 @@ def _is_elementwise(graph: Graph, node: Node, follower: Node) -> bool:
         return False
     shape = graph.tensors[result].shape
     same = all(graph.tensors[name].shape == shape for part in parts for name in part.outputs)
-    return same and all(_kind(part) == "elementwise" for part in parts)
+    return same and all(_kind(part) in ELEMENTWISE for part in parts)
 
 
 def _pools(state: State, node: Node, follower: Node) -> bool:

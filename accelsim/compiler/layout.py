@@ -12,7 +12,7 @@ from accelsim.compiler.memory import Ring, Space
 from accelsim.compiler.program import Action, Effect, Transfer
 from accelsim.compiler.roles import Roles
 from accelsim.errors import Infeasible
-from accelsim.workload.graph import FORMAT_BYTES, Graph, Tensor
+from accelsim.workload.graph import Graph, Tensor
 
 STAGING = "dma"
 """Buffer of the DMA engines, through which a tensor passes on its way from one memory to another."""
@@ -63,8 +63,8 @@ class Layout:
         return self.places[tensor]
 
     def input_home(self, tensor: Tensor) -> str:
-        """Graph inputs arrive at the host."""
-        return self.roles.host_home
+        """Graph inputs arrive at the host; states stay where the weights are."""
+        return self.roles.weights_home if tensor.name in self.graph.states else self.roles.host_home
 
     def off_chip(self, memory: str, tensor: str, size_B: int) -> int:
         """A new region for a tensor in an off-chip memory."""
@@ -216,7 +216,7 @@ class Layout:
         """Bytes of one weight: those of the widest constant operand of a matrix node."""
         nodes = [node for node in self.graph.nodes if node.engine == "matrix" and len(node.inputs) > 1]
         tensors = [self.graph.tensors[node.inputs[1]] for node in nodes]
-        return max((FORMAT_BYTES[tensor.dtype] for tensor in tensors if tensor.is_constant), default=1.0)
+        return max((tensor.element_B for tensor in tensors if tensor.is_constant), default=1.0)
 
     def _row_of_slots(self, buffer: str, name: str, size_B: int, count: int, op: str, tile: str) -> list[int]:
         space = self.spaces[buffer]

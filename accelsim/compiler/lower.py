@@ -60,7 +60,7 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step) -> None:
         assert gemm is not None
         choice = _choose(state, layout, index, node, gemm)
         step.gemm, step.mapping, step.binds, step.scored = gemm, choice.mapping, choice.binds, choice.scored
-        MatrixStep(layout, index, node, gemm, choice.mapping, state.dtype).lower()
+        MatrixStep(layout, index, node, gemm, choice.mapping, node.format or state.dtype).lower()
     elif step.engine == "vector":
         lower_vector(layout, index, node)
     else:
@@ -117,10 +117,12 @@ def _free(layout: Layout, tensor: str) -> None:
 def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     results: dict[str, list[int]] = {name: [] for name in state.graph.outputs}
     presets: dict[int, tuple[str, int]] = {}
+    kept = set(state.graph.states.values())
     for layout in layouts:
-        layout.builder.core = layout.core
+        layout.builder.core, roles = layout.core, layout.roles
         for name, regions in results.items():
-            regions.append(layout.store_whole(len(steps) - 1, name, layout.roles.host_home))
+            home = roles.weights_home if name in kept else roles.host_home
+            regions.append(layout.store_whole(len(steps) - 1, name, home))
         presets |= layout.presets
     builder = layouts[0].builder
     return Program(

@@ -107,7 +107,7 @@ class MatrixStep:
             why = f"loop order {mapping.order} keeps {needed} sums open, there are {there} accumulator slots"
             raise Infeasible(self.node.name, roles.sums, needed, there, self.shape, why)
         if not self._on_chip(self.b_region):
-            tile_B = nbytes(self._tensor(self.gemm.b).dtype, b_elements(roles.matrix, tg, tn, tk))
+            tile_B = self._tensor(self.gemm.b).size_B(b_elements(roles.matrix, tg, tn, tk))
             self.b_slots = self._slots(roles.weights, "weights", tile_B, mapping.w_slots)
         if not self._on_chip(self.a_region):
             self.a_slots = self._slots(roles.activations, "tiles", self._largest_a(), mapping.a_slots)
@@ -156,15 +156,12 @@ class MatrixStep:
     def _largest_a(self) -> int:
         """Bytes of the largest streamed activation tile (a convolution's rows differ at the border)."""
         gemm, m = self.gemm, self.mapping
-        dtype, tg, tk = (
-            self._tensor(gemm.a).dtype,
-            min(m.tg, gemm.groups),
-            gemm.K if m.a_whole_k else min(m.tk, gemm.K),
-        )
+        tg, tk = min(m.tg, gemm.groups), gemm.K if m.a_whole_k else min(m.tk, gemm.K)
+        a = self._tensor(gemm.a)
         if gemm.conv is None:
-            return nbytes(dtype, a_elements(gemm, tg, 0, min(m.tm, gemm.M), 0, tk))
+            return a.size_B(a_elements(gemm, tg, 0, min(m.tm, gemm.M), 0, tk))
         channels = int(most_channels(gemm.conv, np.array(tk)))
-        return nbytes(dtype, tg * channels * slabs(gemm.conv, gemm.M, m.tm)[1])
+        return a.size_B(tg * channels * slabs(gemm.conv, gemm.M, m.tm)[1])
 
     def _a_elements(self, tile: Tile) -> int:
         k0, k1 = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
@@ -187,11 +184,11 @@ class MatrixStep:
         """Slots for result tiles on their way out, and for streamed side operands."""
         roles = self.layout.roles
         self.side_slots = {
-            name: self._slots(roles.activations, f"side {name}", nbytes(self._tensor(name).dtype, tile_elements), 2)
+            name: self._slots(roles.activations, f"side {name}", self._tensor(name).size_B(tile_elements), 2)
             for name, region in self.sides.items() if not self._on_chip(region)
         }  # fmt: skip
         if roles.matrix.epilogue and not self.mapping.y_resident:
-            self.y_slots = self._slots(roles.activations, "results", nbytes(self.out.dtype, tile_elements), 2)
+            self.y_slots = self._slots(roles.activations, "results", self.out.size_B(tile_elements), 2)
 
     def _a(self, tile: Tile) -> int:
         if self.a_to_fetch:  # not before: the weights need not wait in its queue until somebody has made it
@@ -199,7 +196,7 @@ class MatrixStep:
             self.layout.fetch(self.op, self.gemm.a)
         if self._on_chip(self.a_region):
             return self.a_region
-        size = nbytes(self._tensor(self.gemm.a).dtype, self._a_elements(tile))
+        size = self._tensor(self.gemm.a).size_B(self._a_elements(tile))
         k = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
         effect = Effect("load_a", tile._replace(k0=k[0], k1=k[1]), ((self.gemm.a, self.a_region),))
         return self._load_tile(self.a_slots, self.a_region, self.gemm.a, size, effect)
@@ -231,7 +228,7 @@ class MatrixStep:
         layout, roles = self.layout, self.layout.roles
         role, last = self._piece(tile)
         place = layout.places[self.out.name]
-        out_B = nbytes(self.out.dtype, self._out_elements(tile))
+        out_B = self.out.size_B(self._out_elements(tile))
         operands = tuple(self.sides.items())
         effect = Effect("epilogue", tile, operands, self.out.name, last)
         if not roles.matrix.epilogue:
@@ -267,9 +264,9 @@ class MatrixStep:
             return region
         count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
         effect = Effect("load_side", tile, ((name, region),))
-        return self._load_tile(
-            self.side_slots[name], region, name, nbytes(self._tensor(name).dtype, count), effect
-        )
+        side = self._tensor(name)  # one that broadcasts has fewer elements than the tile
+        size = side.size_B(min(count, side.elements))
+        return self._load_tile(self.side_slots[name], region, name, size, effect)
 
     def _vector(self, tile: Tile, acc: int, target: int, role: str, out_B: int, effect: Effect) -> None:
         roles = self.layout.roles

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from accelsim.compiler.actions import nbytes
 from accelsim.compiler.chunks import ChunkedStep, node_actions, node_clocks
 from accelsim.compiler.layout import Layout, Place
 from accelsim.compiler.program import Action, Duration, Effect
@@ -10,6 +9,9 @@ from accelsim.compiler.roles import HOST
 from accelsim.compiler.timing import host_fs, node_work
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Node
+
+OUTSIDE = "outside"
+"""Attribute of a node that somebody else does, before or after the run: it takes no time and no energy."""
 
 
 def _activations(layout: Layout, node: Node) -> list[str]:
@@ -40,7 +42,10 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
         Action(f"{HOST}.memory", "write", "", write_B),
     ]
     effect = Effect("node", operands=tuple(sources), last=True)
-    duration = Duration(host_fs(roles.chip.host, graph, node, read_B + write_B))
+    if node.attrs.get(OUTSIDE):
+        duration, actions = Duration(0), []
+    else:
+        duration = Duration(host_fs(roles.chip.host, graph, node, read_B + write_B))
     layout.builder.emit("Host", HOST, op, node.name, duration, effect, [(r, "src") for _, r in sources], targets,
                         [action for action in actions if action.count])  # fmt: skip
 
@@ -91,7 +96,7 @@ def _load_parameters(layout: Layout, op: int, node: Node) -> list[tuple[int, str
     used = sum(
         tensor.elements for tensor in layout.graph.outs(node)
     )  # of a table, only the rows that are gathered
-    size = sum(min(tensors[name].nbytes, nbytes(tensors[name].dtype, used)) for name in constants)
+    size = sum(min(tensors[name].nbytes, tensors[name].size_B(used)) for name in constants)
     homes = [home for name in constants if (home := layout.place(name).home) is not None]
     memory = layout.builder.regions[homes[0]].memory
     target = layout.off_chip(layout.roles.engine("vector"), f"{node.name} parameters", size)

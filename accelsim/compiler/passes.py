@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from accelsim.compiler.fold import fold_batch_norm
 from accelsim.compiler.fuse import fuse
+from accelsim.compiler.integerise import integerise
 from accelsim.compiler.legalise import legalise
 from accelsim.compiler.lower import lower
 from accelsim.compiler.place import place
 from accelsim.compiler.program import Program
 from accelsim.compiler.quantise import quantise
+from accelsim.compiler.sparsify import sparsify
 from accelsim.compiler.state import Options, Pass, State
 from accelsim.compiler.verify import verify
 from accelsim.errors import Problem, UsageError, nearest
@@ -17,11 +19,19 @@ from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 
 PASSES: tuple[Pass, ...] = (
+    Pass(
+        "integerise", "dequantise, float op, quantise of a quantised model become one integer op", integerise
+    ),
     Pass("legalise", "canonical ops become the ones that the compiler handles; dead nodes go", legalise),
     Pass("fold_batch_norm", "batch normalisation disappears into the weights before it", fold_batch_norm),
     Pass("place", "each node gets an engine: matrix, vector or host", place),
     Pass("fuse", "bias, sums, activations and pooling move behind the product that feeds them", fuse),
-    Pass("quantise", "an integer format: scales are calibrated, operands become integers", quantise),
+    Pass("sparsify", "structured sparsity: the smallest weights of each group are pruned", sparsify),
+    Pass(
+        "quantise",
+        "each tensor gets its number format; narrow ones are calibrated and become codes",
+        quantise,
+    ),
 )
 """Passes over the graph. Behind them: ``lower`` (tile, map and write the commands, step by step) and ``verify``."""
 
@@ -32,16 +42,25 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
     Raises UsageError for a format or dataflow that the chip does not have, Infeasible for a layer that does not fit
     (as data), ModelError for what neither the chip nor its host can do.
     """
-    options = options or Options()
+    state = _transformed(graph, chip, options or Options())
+    with no_collection():
+        program = lower(state)
+        verify(program)
+    return program
+
+
+def transform(graph: Graph, chip: Chip, options: Options | None = None) -> Graph:
+    """What the passes make of a graph for a chip: its nodes and formats, without a program. Raises as ``compile``."""
+    return _transformed(graph, chip, options or Options()).graph
+
+
+def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
     chip = configured(chip, options)
     state = State(graph, chip, options, options.dtype or preferred_format(chip))
     _check_pins(state)
     for entry in PASSES:
         entry.run(state)
-    with no_collection():
-        program = lower(state)
-        verify(program)
-    return program
+    return state
 
 
 def preferred_format(chip: Chip) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accelsim.compiler import edit
+from accelsim.compiler.number_formats import check_formats, multiplies
 from accelsim.compiler.state import State
-from accelsim.errors import Problem, UsageError, nearest
-from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Gemm, Op
@@ -17,12 +16,12 @@ from accelsim.workload.ops.base import Gemm, Op
 def place(state: State) -> None:
     """Set ``engine`` and ``note`` of every node: 'alias', 'matrix', 'vector', else 'host'.
 
-    Raises UsageError when the chip cannot compute in ``state.dtype``.
+    Raises UsageError, all problems at once, when the chip cannot compute in a format that was asked for.
     """
-    check_dtype(state.chip, state.dtype)
+    check_formats(state)
     graph = state.graph
     for node in graph.nodes:
-        node.engine, node.note = _engine(state.chip, graph, node)
+        node.engine, node.note = _engine(state, node)
     _join_bias(graph)
     _strand(graph)
     host = [node for node in graph.nodes if node.engine == "host"]
@@ -31,34 +30,29 @@ def place(state: State) -> None:
         state.notes.append(f"place: {len(host)} of {len(graph.nodes)} nodes run on the host ({ops})")
 
 
-def check_dtype(chip: Chip, dtype: str) -> None:
-    """UsageError naming the formats of the matrix unit (else of the processor) when ``dtype`` is not one."""
-    if chip.matrix is not None:
-        formats = list(chip.matrix.formats)
-    else:
-        formats = list(chip.host.peak) if chip.host else ["fp32"]
-    if dtype not in formats:
-        what = f"{chip.name} does not compute in {dtype!r}"
-        expected = "one of " + ", ".join(formats)
-        raise UsageError(Problem(what, "dtype", expected, nearest(dtype, formats)))
-
-
-def _engine(chip: Chip, graph: Graph, node: Node) -> tuple[str, str]:
+def _engine(state: State, node: Node) -> tuple[str, str]:
+    chip, graph = state.chip, state.graph
     op = base.find(node.op)
     if op is None:
         return "host", f"{node.op}: only the host knows this op"
     if op.kind == "alias":
         return "alias", ""
     if op.kind == "matrix" and chip.matrix is not None:
-        why = _not_on_matrix(chip, graph, node, op)
+        why = _not_on_matrix(state, node, op)
         return ("host", f"{node.op}: {why}") if why else ("matrix", "")
     if chip.vector is None:
         return "host", f"{node.op}: the chip has no {'matrix' if op.kind == 'matrix' else 'vector'} unit"
     if node.op not in chip.vector.functions and not (node.op == "Bias" and "Add" in chip.vector.functions):
         return "host", f"{node.op}: not a function of the vector unit"
-    if any(graph.tensors[name].dtype not in edit.FLOATS for name in node.outputs if name):
-        return "host", f"{node.op}: the vector unit has no {graph.tensors[node.outputs[0]].dtype} numbers"
+    strange = [graph.tensors[name].dtype for name in node.outputs if name and not _on_vector(graph, name)]
+    if strange:
+        return "host", f"{node.op}: the vector unit has no {strange[0]} numbers"
     return "vector", ""
+
+
+def _on_vector(graph: Graph, name: str) -> bool:
+    """Whether the vector unit can write a tensor: real numbers, codes, 32-bit sums, flags."""
+    return graph.tensors[name].dtype not in ("int64", "uint32", "uint64", "string")
 
 
 def _tensors(graph: Graph, names: list[str]) -> list[Tensor | None]:
@@ -73,8 +67,9 @@ def gemm_view(graph: Graph, node: Node) -> Gemm | None:
     return op.gemm(node, _tensors(graph, node.inputs), [graph.tensors[name] for name in node.outputs])
 
 
-def _not_on_matrix(chip: Chip, graph: Graph, node: Node, op: Op) -> str:
+def _not_on_matrix(state: State, node: Node, op: Op) -> str:
     """Why the matrix unit cannot do the node, or ''."""
+    chip, graph = state.chip, state.graph
     assert chip.matrix is not None
     view = gemm_view(graph, node)
     if view is None:
@@ -82,8 +77,8 @@ def _not_on_matrix(chip: Chip, graph: Graph, node: Node, op: Op) -> str:
     a, b = graph.tensors[view.a], graph.tensors[view.b]
     if a.is_constant:
         return "its left operand is a constant, which the matrix unit does not stream"
-    if a.dtype not in edit.FLOATS or b.dtype not in edit.FLOATS:
-        return f"its operands are {a.dtype} and {b.dtype} already"
+    if not multiplies(state, node):
+        return f"the matrix unit does not multiply {a.dtype} by {b.dtype}"
     if not b.is_constant and "activations" not in chip.matrix.stationary_from:
         return "a product of two activations, and the matrix unit holds only weights"
     if b.is_constant and "weights" not in chip.matrix.stationary_from:

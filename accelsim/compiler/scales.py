@@ -1,15 +1,28 @@
-"""Which tensors an integer chip holds as integers, and which of them must share one scale."""
+"""Which number format every tensor has on the chip, and the scale and zero point of those that hold codes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.compiler import calibrate, edit
-from accelsim.compiler.state import State
-from accelsim.formats import integer
+from accelsim.compiler.number_formats import (
+    Operands,
+    is_code,
+    is_integer,
+    memory_format,
+    pair,
+    resolve,
+    supported,
+    widest_match,
+)
+from accelsim.compiler.state import Options, State
+from accelsim.formats import integer, table
+from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import base
 
@@ -17,33 +30,75 @@ KEEPING = frozenset({
     "MaxPool", "GlobalMaxPool", "Relu", "Clip", "Concat", "Split", "Slice", "Gather", "Transpose", "Pad",
     "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Resize",
 })  # fmt: skip
-"""Ops that return some of their inputs, or a bound: they work on integers as they are, with one scale."""
-
-
-@dataclass(frozen=True)
-class IntegerFormat:
-    """Formats of one way to compute: weights and activations; sums are int32."""
-
-    weights: str
-    activations: str
-
-
-INTEGER_FORMATS = {
-    "int8": IntegerFormat("int8", "int8"),
-    "int8xint16": IntegerFormat("int8", "int16"),
-    "int16": IntegerFormat("int16", "int16"),
-}
-"""Operand format of a matrix unit -> formats of weights and activations."""
-
+"""Ops that return some of their inputs, or a bound: they work on codes as they are, with one scale."""
 
 SUM_LIMIT = 2**30
 """Products and bias may each reach this, so that no sum leaves int32."""
 
+LEAST_BITS = 8
+"""Codes that no matrix product reads (results of the network, operands of sums) have at least so many bits."""
 
-def keeps_scale(graph: Graph, part: Node) -> bool:
-    """Whether the op can work on the integers themselves, input and output having one scale."""
+
+class Codes(NamedTuple):
+    """A tensor of codes: real = scale x (code - zero_point); ``scale`` is float32, 0-d for an activation."""
+
+    dtype: str
+    scale: Array
+    zero_point: int = 0
+
+
+@dataclass
+class Plan:
+    """Formats of the real tensors of a graph on its chip.
+
+    ``operands``: of each matrix node, by name. ``codes``: tensors that hold codes. ``floats``: float format of the
+    others that are on the chip. ``ranges``: calibrated range of each tensor on the chip.
+    """
+
+    operands: dict[str, Operands]
+    options: Options
+    codes: dict[str, Codes] = field(default_factory=dict)
+    floats: dict[str, str] = field(default_factory=dict)
+    ranges: dict[str, calibrate.Range] = field(default_factory=dict)
+
+    def codes_as(self, name: str, dtype: str) -> Codes:
+        """The codes that a tensor has, or would have in another format."""
+        held = self.codes.get(name)
+        return held if held is not None and held.dtype == dtype else self.make(self.ranges[name], dtype)
+
+    def make(self, span: calibrate.Range, dtype: str) -> Codes:
+        """Scale and zero point of codes for a range of reals, see ``Options.scheme``."""
+        if self.options.values == "off":
+            return Codes(dtype, np.asarray(1, np.float32))
+        if self.options.scheme == "affine" and is_integer(dtype) and dtype != "int1":
+            return Codes(dtype, *calibrate.affine(span, dtype))
+        return Codes(dtype, symmetric_scale(span, dtype))
+
+
+def symmetric_scale(span: calibrate.Range, dtype: str) -> Array:
+    """Scale without a zero point: largest magnitude / largest code; the mean magnitude for binary codes.
+
+    The latter is Rastegari et al., arXiv 1603.05279, equation 6.
+    """
+    if dtype == "int1":
+        return np.asarray(span.mean or 1.0, np.float32)
+    return code_scale(np.asarray(max(span.high, -span.low)), dtype)
+
+
+def code_scale(peak: Array, dtype: str) -> Array:
+    """peak / highest code in float32; 1 where that would be zero or subnormal."""
+    if is_integer(dtype):
+        return integer.absmax_scale(np.atleast_1d(peak)[:, np.newaxis], dtype, 0).reshape(np.shape(peak))
+    scale = np.asarray(peak, np.float32) / np.float32(table.get(dtype).max)
+    return np.asarray(np.where(scale >= np.finfo(np.float32).tiny, scale, np.float32(1)), np.float32)
+
+
+def keeps_scale(graph: Graph, part: Node, dtype: str = "int8") -> bool:
+    """Whether the op can work on the codes themselves, input and output having one scale."""
     op = base.find(part.op)
     if op is None or (op.kind != "alias" and part.op not in KEEPING):
+        return False
+    if dtype == "int1" and part.op in ("Relu", "Clip", "Pad"):  # there is no code for zero
         return False
     if part.op == "Pad" and part.attrs["mode"] == "constant" and part.attrs["value"]:
         return False
@@ -63,83 +118,144 @@ def real_tensors(graph: Graph, node: Node) -> list[str]:
     ]
 
 
-def scales(state: State) -> dict[str, Array]:
-    """Scale (0-d float32) of every tensor that is to be an integer on the chip.
+def plan(state: State, operands: dict[str, Operands]) -> Plan:
+    """Format, and scale where it holds codes, of every tensor that a matrix or vector node reads or writes.
 
-    These are: what a matrix or vector node reads or writes, and what shares its scale with one of them
-    through nodes that only keep values. Symmetric: max |x| / highest code, over the group and all calibration
-    batches. With ``options.values`` 'off' nothing is executed and all scales are 1.
+    Tensors joined by nodes that only keep values are one group with one format and scale. Its format is what the
+    matrix nodes that read it take (the widest where they differ), else that of ``Options.dtype``, of 8 bits at
+    least. Ranges are over the whole group and all calibration data; scales in ``Options.scales`` come first. With
+    ``values`` 'off' nothing is executed and all scales are 1.
     """
-    members = [group for group in _groups(state.graph) if group.on_chip]
-    names = [name for group in members for name in group.names]
-    if state.options.values == "off":
-        return {name: np.asarray(1, np.float32) for name in names}
-    peaks = calibrate.peaks(state.graph, state.options, names)
-    dtype = INTEGER_FORMATS[state.dtype].activations
-    table: dict[str, Array] = {}
-    for group in members:
-        scale = integer.absmax_scale(np.array([peaks[name] for name in group.names]), dtype)
-        table.update(dict.fromkeys(group.names, scale))
-    return table
+    result = Plan(operands, state.options)
+    others = _default(state)
+    chosen: list[tuple[_Group, str]] = []
+    for group in _groups(state.graph, operands):
+        if group.on_chip:
+            chosen.append((group, _widest(group.wanted) or others))
+    bits = {
+        name: group.code_bits(dtype)
+        for group, dtype in chosen
+        if group.needs_range(dtype)
+        for name in group.names
+    }
+    spans = calibrate.ranges(state.graph, state.options, bits) if bits else {}
+    for group, dtype in chosen:
+        _settle(result, group, dtype, spans)
+    return result
+
+
+def _settle(result: Plan, group: _Group, dtype: str, spans: Mapping[str, calibrate.Range]) -> None:
+    """Write the format, range and codes of one group into the plan."""
+    if group.needs_range(dtype):
+        span = calibrate.union(spans[name] for name in group.names)
+        result.ranges.update(dict.fromkeys(group.names, span))
+    if not is_code(dtype):
+        result.floats.update(dict.fromkeys(group.names, dtype))
+        return
+    given = [result.options.scales[name] for name in group.names if name in result.options.scales]
+    codes = Codes(dtype, np.asarray(given[0], np.float32).reshape(())) if given else result.make(span, dtype)
+    result.codes.update(dict.fromkeys(group.names, codes))
+
+
+def _default(state: State) -> str:
+    """Format of a tensor that no matrix node reads."""
+    wanted = resolve(state.chip, state.dtype, state.options.emulate).activations
+    fmt = table.get(wanted)
+    if not is_code(wanted):
+        return memory_format(wanted)
+    if fmt.bits >= LEAST_BITS:
+        return wanted
+    return "int8" if is_integer(wanted) else "fp8_e4m3fn"
+
+
+def _widest(wanted: Iterable[str]) -> str:
+    """The format that serves all readers best: a real one before codes, more bits before fewer; '' for none."""
+    order = sorted(wanted)
+    return max(order, key=lambda name: (not is_code(name), table.get(name).bits), default="")
 
 
 @dataclass
 class _Group:
     names: list[str]
     on_chip: bool = False
+    wanted: set[str] = field(default_factory=set)
+    """Formats in which matrix nodes read it."""
+
+    def needs_range(self, dtype: str) -> bool:
+        """Whether it is held as codes, or some reader takes it as codes."""
+        return is_code(dtype) or any(is_code(name) for name in self.wanted)
+
+    def code_bits(self, dtype: str) -> int:
+        """Bits of the narrowest codes that it is held or read as."""
+        return min(table.get(name).bits for name in (dtype, *self.wanted) if is_code(name))
 
 
-def _groups(graph: Graph) -> list[_Group]:
+def _groups(graph: Graph, operands: Mapping[str, Operands]) -> list[_Group]:
     """Tensors of real numbers in groups of one scale, in order of first appearance."""
-    table: dict[str, _Group] = {}
+    groups: dict[str, _Group] = {}
+    binary = any(entry.activations == "int1" for entry in operands.values())
     for node in graph.nodes:
         names = real_tensors(graph, node)
-        keeps = all(keeps_scale(graph, part) for part in edit.parts(node))
         for name in names:
-            table.setdefault(name, _Group([name]))
-        if keeps:
-            _join(table, names)
+            groups.setdefault(name, _Group([name]))
+        if all(keeps_scale(graph, part, "int1" if binary else "int8") for part in edit.parts(node)):
+            _join(groups, names)
         for name in names:
-            table[name].on_chip |= node.engine in ("matrix", "vector")
-    return list({id(group): group for group in table.values()}.values())
+            groups[name].on_chip |= node.engine in ("matrix", "vector")
+        if node.name in operands:
+            read = [name for name in node.inputs[:2] if name in groups]
+            for name in read:
+                groups[name].wanted.add(memory_format(operands[node.name].activations))
+    return list({id(group): group for group in groups.values()}.values())
 
 
-def _join(table: dict[str, _Group], names: list[str]) -> None:
+def _join(groups: dict[str, _Group], names: list[str]) -> None:
     for other in names[1:]:
-        first, second = table[names[0]], table[other]
+        first, second = groups[names[0]], groups[other]
         if first is second:
             continue
         first.names += second.names
         first.on_chip |= second.on_chip
-        table.update(dict.fromkeys(second.names, first))
+        first.wanted |= second.wanted
+        groups.update(dict.fromkeys(second.names, first))
 
 
-def weight_scale(values: Array, formats: IntegerFormat, axis: int | None) -> Array:
+def stored_format(chip: Chip, dtype: str) -> str:
+    """Format in which this chip keeps values of ``dtype``: its own, or the one in which it emulates them.
+
+    What no unit of the chip takes is kept as the unit needs it.
+    """
+    own = {each for name in supported(chip) for each in pair(name)}
+    if dtype in own or dtype in ("fp32", "fp64"):
+        return dtype
+    match = widest_match(supported(chip), dtype, dtype)
+    return memory_format(pair(match)[1]) if match else dtype
+
+
+def weight_scale(values: Array, operands: Operands, axis: int | None) -> Array:
     """Symmetric scale per slice of ``axis``: max |w| / highest code, or more where int32 sums could overflow.
 
-    With |x| <= X codes, a sum of K products stays within ``SUM_LIMIT`` when sum(|w|) / scale + K / 2 <=
-    SUM_LIMIT / X (K / 2 for the rounding of the codes). Binds for 16-bit weights only, unless K > 65,000.
+    Binary weights: mean |w|. With |x| <= X codes, a sum of K products stays within ``SUM_LIMIT`` when
+    sum(|w|) / scale + K / 2 <= SUM_LIMIT / X (K / 2 for the rounding of the codes). Binds for 16-bit weights
+    only, unless K > 65,000.
     """
-    scale = integer.absmax_scale(values, formats.weights, axis)
     others = tuple(i for i in range(values.ndim) if i != axis)
-    budget = (
-        SUM_LIMIT / -integer.code_range(formats.activations)[0] - prod(values.shape[i] for i in others) / 2
-    )
+    if operands.weights == "int1":
+        mean = np.mean(np.abs(values), axis=others, dtype=np.float64)
+        return np.asarray(np.where(mean > 0, mean, 1), np.float32)
+    scale = code_scale(np.max(np.abs(values), axis=others, initial=0), operands.weights)
+    if not operands.integer_sums:
+        return scale
+    lowest = integer.code_range(operands.activations)[0]
+    budget = SUM_LIMIT / max(-lowest, 1) - prod(values.shape[i] for i in others) / 2
     if budget <= 0:
         return scale
     needed = np.sum(np.abs(values), axis=others, dtype=np.float64) / budget
-    return np.asarray(
-        np.maximum(scale, np.nextafter(needed.astype(np.float32), np.float32(np.inf))), np.float32
-    )
+    bound = np.nextafter(needed.astype(np.float32), np.float32(np.inf))
+    return np.asarray(np.maximum(scale, bound), np.float32)
 
 
-def weight_codes(tensor: Tensor, formats: IntegerFormat, axis: int | None) -> Array:
-    """The weights as integers, per slice of ``axis``."""
-    values = edit.peek(tensor)
-    return integer.quantise(values, weight_scale(values, formats, axis), formats.weights, axis=axis)
-
-
-def bias_codes(bias: Tensor, scale: Array) -> Array:
-    """rint(b / scale) as int32, within ``SUM_LIMIT``; float64 division of float32 numbers."""
-    codes = np.rint(edit.peek(bias).astype(np.float64) / scale.astype(np.float64))
-    return np.clip(codes, -SUM_LIMIT, SUM_LIMIT).astype(np.int32)
+def bias_codes(bias: Tensor, scale: Array, shift: Array | float = 0.0) -> Array:
+    """rint((b + shift) / scale) as int32, within ``SUM_LIMIT``; float64 division of float32 numbers."""
+    real = edit.peek(bias).astype(np.float64) + shift
+    return np.clip(np.rint(real / scale.astype(np.float64)), -SUM_LIMIT, SUM_LIMIT).astype(np.int32)

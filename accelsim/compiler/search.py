@@ -16,7 +16,7 @@ from accelsim.compiler.layout import Layout
 from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.sides import parameters, side_inputs
 from accelsim.compiler.state import State
-from accelsim.compiler.tiles import b_elements, packs
+from accelsim.compiler.tiles import b_elements, packs, sparsity
 from accelsim.compiler.tilings import Candidates, Ints, a_words, open_sums
 from accelsim.compiler.timing import cycles_per_row
 from accelsim.errors import Infeasible
@@ -108,7 +108,9 @@ class _Search:
         self._estimator = Estimator(layout.roles)
         self._out = self._tensors[node.writes[0]]
         self._b_streamed = self._tensors[gemm.b].is_constant or not self._resident_b()
-        self._shapes = {resident: self._describe(state.dtype, resident) for resident in (False, True)}
+        self._shapes = {
+            resident: self._describe(node.format or state.dtype, resident) for resident in (False, True)
+        }
         self._misfits: list[_Need] = []
         self._choices = list(self._options())
         self._needs = dict.fromkeys(range(len(self._choices)), 0)
@@ -140,16 +142,17 @@ class _Search:
         a, b, out = self._tensors[gemm.a], self._tensors[gemm.b], self._out
         sides = [name for name in self._streamed_sides(a_resident) if not self._tensors[name].is_constant]
         return Shape(
-            gemm=gemm, a_B=FORMAT_BYTES[a.dtype], b_B=FORMAT_BYTES[b.dtype], y_B=FORMAT_BYTES[out.dtype],
+            gemm=gemm, a_B=a.element_B, b_B=b.element_B, y_B=out.element_B,
             sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
-            cycles_per_row=cycles_per_row(self._roles, dtype, (b if unit.dataflow == "is" else a).dtype),
+            cycles_per_row=cycles_per_row(self._roles, dtype, (b if unit.dataflow == "is" else a).memory_format),
             results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
             functions=tuple(vector.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
-            sides=len(sides), side_B=sum(FORMAT_BYTES[self._tensors[name].dtype] for name in sides),
+            sides=len(sides), side_B=sum(self._tensors[name].element_B for name in sides),
             parameters_B=sum(self._tensors[name].nbytes for name in parameters(layout.graph, node)),
             b_streamed=self._b_streamed,
             reuse=bool(self._pinned.get("reuse", True)),
             w_slots=self._weight_slots(),
+            sparse=sparsity(node),
             sum_slots=self._roles.buffer(self._roles.sums).slots or 1 << 30,
         )  # fmt: skip
 
@@ -267,21 +270,21 @@ class _Search:
         """Candidates whose tiles fit all buffers, and their accumulator slots."""
         roles, shape = self._roles, self._shapes[c.a_resident]
         sums = c.tg * c.tm * c.tn
-        b_B = (b_elements(roles.matrix, c.tg, c.tn, c.tk) * shape.b_B).astype(np.int64)
+        b_B = np.ceil(b_elements(roles.matrix, c.tg, c.tn, c.tk) * shape.b_B).astype(np.int64)
         w_slots = int(self._pinned.get("w_slots", 2))
         y_slots, fits = self._sum_slots(c, sums)
         activations = np.zeros_like(sums)
         if not c.a_resident:
-            a_B = (a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
+            a_B = np.ceil(a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
             fixed = roles.buffer(roles.activations).slots
             fits &= (
                 self._check(roles.activations, a_B, self._slot_limit(roles.activations), c) if fixed else True
             )
             activations += 0 if fixed else c.a_slots * a_B
-        side_B = sum(FORMAT_BYTES[self._tensors[name].dtype] for name in self._streamed_sides(c.a_resident))
+        side_B = sum(self._tensors[name].element_B for name in self._streamed_sides(c.a_resident))
         activations += (2 * sums * side_B).astype(np.int64)
         if not c.y_resident and roles.matrix.epilogue:
-            activations += (2 * sums * shape.y_B).astype(np.int64)
+            activations += (2 * np.ceil(sums * shape.y_B)).astype(np.int64)
         if self._b_streamed:
             if roles.weights == roles.activations:
                 activations += w_slots * b_B

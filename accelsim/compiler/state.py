@@ -9,6 +9,12 @@ from typing import Any, NamedTuple
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph
 
+EDGES = ("host", "outside")
+"""Who converts the inputs and results of a network that computes with codes."""
+
+SCHEMES = ("symmetric", "affine")
+"""How codes lie about zero: as far on either side, or between the least and the largest number."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -21,6 +27,14 @@ class Options:
     calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores run the graph
     side by side, each on its own part of the batch. ``pinned``: node name -> mapping fields that the search
     must keep.
+
+    ``layers``: node name -> operand format of that layer. ``emulate``: a format that the unit lacks is computed in
+    the narrowest of its formats that holds it. ``calibrate``: how a range becomes a scale (a key of
+    ``formats.calibrate.METHODS``), with ``percentile`` for the method of that name. ``scheme``: 'symmetric', or
+    'affine' for activations with a zero point. ``per_channel``: a scale per output channel of the weights.
+    ``bias_correction``: biases take back the mean error of the rounded weights. ``scales``: tensor or weight name
+    -> scale that is given, as learnt in training. ``sparsity``: 'N:M' keeps the N largest of M weights, '' all.
+    ``edges``: who turns inputs into codes and results back: the 'host', in its time, or somebody 'outside' the run.
     """
 
     dtype: str = ""
@@ -32,6 +46,16 @@ class Options:
     values: str = "exact"
     cores: int = 1
     pinned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    layers: Mapping[str, str] = field(default_factory=dict)
+    emulate: bool = False
+    calibrate: str = "absmax"
+    percentile: float | None = None
+    scheme: str = "symmetric"
+    per_channel: bool = True
+    bias_correction: bool = False
+    scales: Mapping[str, Array] = field(default_factory=dict)
+    sparsity: str = ""
+    edges: str = "host"
 
 
 @dataclass
@@ -43,6 +67,7 @@ class State:
     options: Options
     dtype: str
     notes: list[str] = field(default_factory=list)
+    means: dict[str, Array] = field(default_factory=dict)  # per channel, see ``correction``
     choices: dict[Hashable, list[Any]] = field(
         default_factory=dict
     )  # searches that were made, see ``search.choose``

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from accelsim.compiler.actions import nbytes, product_actions
+from accelsim.compiler.actions import Product, nbytes, product_actions
 from accelsim.compiler.program import Action, Cycles, Folds, Tile
 from accelsim.compiler.roles import Roles
-from accelsim.compiler.tiles import b_elements, folds
+from accelsim.compiler.tiles import b_elements, folds, kept, sparsity
 from accelsim.compiler.timing import cycles_per_row, vector_clocks
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
@@ -34,9 +34,7 @@ class TileCosts:
         """Bytes of a tile of the stationary operand on its way from memory."""
         key = (tile.g1 - tile.g0, tile.n1 - tile.n0, tile.k1 - tile.k0)
         if key not in self._weights:
-            self._weights[key] = nbytes(
-                self.tensors[self.gemm.b].dtype, int(b_elements(self.roles.matrix, *key))
-            )
+            self._weights[key] = self.tensors[self.gemm.b].size_B(int(b_elements(self.roles.matrix, *key)))
         return self._weights[key]
 
     def product(self, tile: Tile, first: bool) -> tuple[Folds, Actions]:
@@ -48,13 +46,15 @@ class TileCosts:
 
     def _product(self, tile: Tile, key: tuple[int, int, int, int, bool]) -> tuple[Folds, Actions]:
         roles, gemm, tensors = self.roles, self.gemm, self.tensors
-        a_type, b_type = tensors[gemm.a].dtype, tensors[gemm.b].dtype
-        streamed = b_type if roles.matrix.dataflow == "is" else a_type
+        a, b = tensors[gemm.a], tensors[gemm.b]
+        streamed = (b if roles.matrix.dataflow == "is" else a).memory_format
         groups, tm, tn, tk, first = key
-        work = folds(roles.matrix, groups, tm, tn, tk, cycles_per_row(roles, self.dtype, streamed))
-        names = (gemm.a, gemm.b, self.node.writes[0])
+        sparse = sparsity(self.node)
+        rate = cycles_per_row(roles, self.dtype, streamed)
+        work = folds(roles.matrix, groups, tm, tn, kept(sparse, tk), rate)
         b_from = roles.activations if self.b_on_chip else roles.weights
-        return work, tuple(product_actions(roles, self.dtype, tile, first, names, (a_type, b_type), b_from))
+        product = Product(self.dtype, sparse, a, b, self.node.writes[0], b_from)
+        return work, tuple(product_actions(roles, product, tile, first))
 
     def epilogue(self, sums: int, out_B: int, sides: Sequence[str]) -> tuple[Cycles, Actions]:
         """Clocks and entries of a Vector command on so many sums that gives ``out_B`` bytes and reads ``sides``."""
@@ -72,7 +72,12 @@ class TileCosts:
         entries = [
             Action(roles.engine(roles.sums), "read", out, sums_B),
             Action(buffer, "write", out, out_B),
-            *(Action(buffer, "read", name, nbytes(self.tensors[name].dtype, sums)) for name in sides),
+            *(Action(buffer, "read", name, self._side_B(name, sums)) for name in sides),
             Action(roles.engine("vector"), "op.fp32", "", sums * len(functions)),
         ]
         return Cycles(clocks), tuple(entry for entry in entries if entry.count)
+
+    def _side_B(self, name: str, sums: int) -> int:
+        """Bytes of a side operand under a tile; one that broadcasts has fewer elements than the tile."""
+        tensor = self.tensors[name]
+        return tensor.size_B(min(sums, tensor.elements))

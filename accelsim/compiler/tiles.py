@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from accelsim.compiler.mapping import Mapping
 from accelsim.compiler.program import Folds, Tile
 from accelsim.spec.models import MatrixUnit
+from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Conv, Gemm
 
 Ints = NDArray[np.int64]
@@ -49,6 +50,21 @@ def open_sums(gemm: Gemm, mapping: Mapping) -> int:
         return 1
     extent, tile = (gemm.M, mapping.tm) if mapping.order == "nkm" else (gemm.N, mapping.tn)
     return -(-extent // tile)
+
+
+DENSE = (1, 1)
+
+
+def sparsity(node: Node) -> tuple[int, int]:
+    """(n, m) when the unit skips all but n of m multiplications of this node, ``DENSE`` otherwise."""
+    found: tuple[int, int] = node.attrs.get("sparse", DENSE)
+    return found
+
+
+def kept(sparse: tuple[int, int], k: Any) -> Any:
+    """Multiplications along a reduction of ``k`` that the unit carries out; integers or int64 arrays."""
+    n, m = sparse
+    return -(-k * n // m)
 
 
 def packs(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:

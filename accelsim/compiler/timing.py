@@ -18,8 +18,8 @@ FS_PER_S = 10**15
 def cycles_per_row(roles: Roles, dtype: str, a_dtype: str) -> int:
     """Clocks per streamed row: the unit's rate for the format, or what the buffers around it can feed and take."""
     unit = roles.matrix
-    feed = unit.rows * nbytes(a_dtype, 1)
-    take = unit.cols * nbytes(unit.formats[dtype].accumulate, 1)
+    feed = nbytes(a_dtype, unit.rows)
+    take = nbytes(unit.formats[dtype].accumulate, unit.cols)
     return max(
         unit.formats[dtype].cycles_per_row,
         -(-feed // roles.buffer(roles.activations).read_width),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
+from math import floor, frexp
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,36 +59,55 @@ class GraphLike(Protocol):
 Floats = Callable[[Any, list[Array | None]], list[Array]]
 Rule = Callable[[NodeLike, list[Array], tuple[int, ...]], Array]
 
-LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
+LIMITS = {
+    "int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), "int4": (-8, 7),
+    "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3), "int1": (-1, 1),
+}  # fmt: skip
+HELD_IN = {"int4": "int8", "int2": "int8", "int1": "int8", "uint4": "uint8", "uint2": "uint8"}
+"""NumPy has no type of their own for these."""
 PRODUCTS = frozenset({"Conv", "MatMul", "Gemm"})
 
 
 def integer_reference(
-    graph: GraphLike, feeds: Mapping[str, Array], floats: Floats | None = None
+    graph: GraphLike,
+    feeds: Mapping[str, Array],
+    floats: Floats | None = None,
+    given: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """Every tensor of the graph, those inside fused nodes included, computed from ``feeds``.
 
     ``floats(node, values)`` computes what has no rule here: real-valued functions of the host or the vector
     unit, whose last bit depends on how they are computed (softmax, averages, float products); without it such
-    nodes are a ModelError that names all of them.
+    nodes are a ModelError that names all of them. ``given``: values with which what reads these tensors goes on,
+    instead of those computed here (the result of a layer of real numbers, say).
     """
     parts = [part for node in graph.nodes for part in (node, *node.epilogue)]
     unknown = [part for part in parts if not _has_rule(graph, part)]
     if unknown and floats is None:
         raise ModelError(Problem(f"no integer reference for {part.op}", part.name) for part in unknown)
     known: dict[str, Array] = {name: np.asarray(value) for name, value in feeds.items()}
+    found = dict(known)
     for part in parts:
         values = [_value(graph, known, name) for name in part.inputs]
         if floats is not None and not _has_rule(graph, part):
-            known.update(zip(part.outputs, floats(part, values), strict=False))
+            results = dict(zip(part.outputs, floats(part, values), strict=False))
         else:
-            known.update(_apply(graph, part, [value for value in values if value is not None]))
-    return known
+            results = dict(_apply(graph, part, [value for value in values if value is not None]))
+        found |= results
+        known |= {name: (given or {}).get(name, value) for name, value in results.items()}
+    return found
 
 
 def _has_rule(graph: GraphLike, part: NodeLike) -> bool:
     """Whether the result is defined to the last bit: a rule exists, and products are of integers."""
-    return part.op in RULES and (part.op not in PRODUCTS or graph.tensors[part.inputs[0]].dtype in LIMITS)
+    if part.op in PRODUCTS:
+        sums = graph.tensors[part.outputs[0]].dtype  # a unit of floats may compute with codes too
+        return graph.tensors[part.inputs[0]].dtype in LIMITS and sums == "int32"
+    if part.op == "Dequantize":
+        exact = graph.tensors[part.inputs[0]].dtype in (*LIMITS, "int32")
+        return exact and graph.tensors[part.outputs[0]].dtype == "fp32"
+    rounded = graph.tensors[part.outputs[0]].dtype in ("fp16", "bf16")
+    return not rounded and part.op in RULES and part.attrs.get("dtype", "int8") in LIMITS
 
 
 def _value(graph: GraphLike, known: Mapping[str, Array], name: str) -> Array | None:
@@ -178,9 +198,13 @@ def _parameter(node: NodeLike, name: str, rank: int) -> Array:
 def _codes(node: NodeLike, real: Array) -> Array:
     """Round half to even, add the zero point, saturate."""
     dtype = node.attrs["dtype"]
+    if dtype == "int1":
+        return np.where(real >= 0, 1, -1).astype(np.int8)
     low, high = LIMITS[dtype]
     whole = np.rint(np.nan_to_num(real.astype(np.float64), nan=0.0, posinf=1e9, neginf=-1e9)).astype(np.int64)
-    return np.clip(whole + _parameter(node, "zero_point", real.ndim), low, high).astype(dtype)
+    return np.clip(whole + _parameter(node, "zero_point", real.ndim), low, high).astype(
+        HELD_IN.get(dtype, dtype)
+    )
 
 
 def _quantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
@@ -189,8 +213,25 @@ def _quantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Ar
 
 
 def _requantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    if node.attrs.get("fixed_point"):
+        return _codes(node, _fixed_point(values[0], _parameter(node, "multiplier", values[0].ndim)))
     with np.errstate(over="ignore"):
         return _codes(node, values[0].astype(np.float32) * _parameter(node, "multiplier", values[0].ndim))
+
+
+def _fixed_point(acc: Array, multiplier: Array) -> Array:
+    """acc times multiplier in whole numbers: a mantissa of 31 bits and two roundings, as in gemmlowp and TFLite."""
+
+    def one(total: int, real: float) -> int:
+        fraction, exponent = frexp(real)
+        mantissa = floor(fraction * 2**31 + 0.5)
+        product = min(max(int(total) << max(exponent, 0), -(2**31)), 2**31 - 1) * mantissa
+        high = (product + 2**30) >> 31
+        places = max(-exponent, 0)
+        size = (2 * abs(high) + (1 << places)) >> (places + 1)
+        return size if high >= 0 else -size
+
+    return np.asarray(np.vectorize(one, otypes=[np.int64])(acc, multiplier))
 
 
 def _dequantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:

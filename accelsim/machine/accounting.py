@@ -90,7 +90,7 @@ def _uncovered(
 def step_spans(slices: Sequence[Slice], steps: int) -> list[tuple[int, int]]:
     """First start and last end of the commands of each step, fs; (0, 0) for a step without commands."""
     spans = [(0, 0)] * steps
-    for piece in slices:
+    for piece in slices if steps else ():  # a program without steps only moves constants
         start, end = spans[piece.op]
         spans[piece.op] = (min(start, piece.start) if end else piece.start, max(end, piece.end))
     return spans

@@ -19,6 +19,7 @@ from accelsim.machine.run import Run, Slice
 from accelsim.spec.models import Attachment
 
 PADDING = "mac.padding"
+SKIPPED = "mac.skipped"
 SHOWN = 5
 """Broken laws that the error spells out."""
 
@@ -60,7 +61,9 @@ def engine_times_add_up(run: Run) -> Iterator[str]:
 
 
 def macs_are_those_of_the_graph(run: Run) -> Iterator[str]:
-    """MACs in the ledger, by step, are the MACs of the node's product; padding is separate and not negative."""
+    """MACs in the ledger, by step, are the MACs of the node's product, those of pruned weights (skipped) among them;
+    padding is separate and not negative.
+    """
     counted: dict[int, int] = defaultdict(int)
     for row in run.ledger:
         if row.count < 0:
@@ -80,7 +83,7 @@ def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
         return
     clocks: dict[str, Fraction] = defaultdict(Fraction)
     for row in run.ledger:
-        if row.action.startswith("mac.") and row.action != PADDING:
+        if row.action.startswith("mac.") and row.action not in (PADDING, SKIPPED):
             rate = unit.formats[row.action.removeprefix("mac.")].cycles_per_row
             clocks[row.component] += Fraction(row.count * rate, unit.rows * unit.cols)
     period_fs = Fraction(FS_PER_S) / Fraction(unit.clock or run.chip.clock)

@@ -18,6 +18,9 @@ from accelsim.workload.graph import Array
 class Off:
     """No values."""
 
+    def __init__(self) -> None:
+        self.nonzero_macs: dict[int, int] = {}
+
     def read(self, command: Command, use: Use) -> None:
         """Nothing is taken."""
 

@@ -8,15 +8,20 @@ computes with what was taken. So a wrong schedule is a wrong number (or a Hazard
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
 from accelsim.compiler.program import Command, Program, Step, Tile, Use
+from accelsim.formats import dot
+from accelsim.formats.table import FORMATS
 from accelsim.machine.batch import part_of_batch, whole_batch
 from accelsim.machine.epilogue import TileShape, result_matrix, run_epilogue
+from accelsim.machine.gating import nonzero_macs
 from accelsim.workload.execute import run_node
 from accelsim.workload.graph import Array
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
+from accelsim.workload.multiply import entering, multiplies_floats, rounded_to
 from accelsim.workload.ops.base import Gemm
 from accelsim.workload.ops.product import product
 from accelsim.workload.ops.values import contain
@@ -32,6 +37,8 @@ class Exact:
         self._views: dict[tuple[int, int, str, int], tuple[Array, Array]] = {}
         self._results: dict[int, Array] = {}
         self._tensors: dict[tuple[str, int], Array] = {}
+        self._gating = program.chip.matrix is not None and program.chip.matrix.zero_gating
+        self.nonzero_macs: dict[int, int] = {}
         self._do: dict[str, Callable[[Command], None]] = {
             "copy": self._copy, "load_a": self._load_a, "load_b": self._load_b, "load_side": self._load_side,
             "product": self._product, "epilogue": self._epilogue, "store": self._store, "node": self._node,
@@ -98,9 +105,10 @@ class Exact:
         """A tile [groups, rows, columns] of operand 'a' or 'b', in the container in which it is multiplied."""
         step, gemm, _ = self._gemm(command)
         container = self._container(step)
+        dtype = self._program.graph.tensors[gemm.a if role == "a" else gemm.b].dtype
 
         def matrix(group: int) -> Array:
-            whole = MATRICES[role](gemm, source, group, step.node)
+            whole = entering(MATRICES[role](gemm, source, group, step.node), dtype, rounded_to(step.node))
             return (
                 whole.astype(container) if container and role == "a" else whole
             )  # A is used once per column tile
@@ -118,10 +126,14 @@ class Exact:
         tensors = self._program.graph.tensors
         assert step.gemm is not None and step.mapping is not None
         names = (step.gemm.a, step.gemm.b)
-        narrow = all(tensors[name].dtype in ("int8", "uint8") for name in names)
+        if multiplies_floats(step.node.format):
+            return None
+        rows = [FORMATS[tensors[name].dtype] for name in names]
+        narrow = all(row.kind in ("int", "binary") and row.bits <= 8 for row in rows)
         depth = min(step.mapping.tk, step.gemm.K)
-        shifted = any(step.node.attrs.get(f"{operand}_zero_point") for operand in "ab")
-        return np.float32 if narrow and not shifted and depth * 255 * 255 < 1 << 24 else None
+        shifted = any(np.any(step.node.attrs.get(f"{operand}_zero_point", 0)) for operand in "ab")
+        largest = prod(max(row.high, -row.low) for row in rows)
+        return np.float32 if narrow and not shifted and depth * largest < 1 << 24 else None
 
     def _load_a(self, command: Command) -> None:
         _, _, tile = self._gemm(command)
@@ -161,9 +173,18 @@ class Exact:
             a = a[:, :, tile.k0 : tile.k1]
         if self._is_whole(command, 1):
             b = self._tile(command, "b", self._whole(command, 1), tile)
-        sums = np.matmul(a, b).astype(np.int32) if self._container(step) else product(a, b)
+        if self._gating:
+            self.nonzero_macs[command.op] = self.nonzero_macs.get(command.op, 0) + nonzero_macs(a, b)
         use = command.writes[0]
-        if use.role in ("whole", "begin"):
+        first = use.role in ("whole", "begin")
+        rule = step.node.attrs.get("dot", "")
+        if rule:
+            # what is there enters the sum as the unit's third operand
+            before = None if first else self._held[use.region]
+            self._held[use.region] = dot.product(a, b, rule, step.node.format, c=before)
+            return
+        sums = np.matmul(a, b).astype(np.int32) if self._container(step) else product(a, b)
+        if first:
             self._held[use.region] = sums
         else:
             self._held[use.region] += sums

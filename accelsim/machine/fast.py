@@ -6,8 +6,11 @@ from collections import Counter
 
 from accelsim.compiler.program import Command, Program, Use
 from accelsim.machine.batch import part_of_batch, whole_batch
+from accelsim.machine.gating import of_node
 from accelsim.workload.execute import run_node
 from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.multiply import entering
+from accelsim.workload.ops.values import contain
 
 
 class Fast:
@@ -15,10 +18,17 @@ class Fast:
 
     def __init__(self, program: Program, feeds: dict[str, Array], keep: bool) -> None:
         self._program, self._keep = program, keep
+        self._gating = program.chip.matrix is not None and program.chip.matrix.zero_gating
+        self.nonzero_macs: dict[int, int] = {}
         self._cores = [
             _Values(
                 program.graph,
-                {name: part_of_batch(feeds[name], core, program.cores) for name in program.graph.inputs},
+                {
+                    name: contain(
+                        part_of_batch(feeds[name], core, program.cores), program.graph.tensors[name].dtype
+                    )
+                    for name in program.graph.inputs
+                },
                 keep,
             )
             for core in range(program.cores)
@@ -33,7 +43,13 @@ class Fast:
     def complete(self, command: Command) -> None:
         """Run the node with its last command."""
         if command.effect.last and command.effect.what in ("node", "epilogue"):
-            self._cores[command.core].run(self._program.steps[command.op].node)
+            node = self._program.steps[command.op].node
+            values = self._cores[command.core]
+            if self._gating and node.engine == "matrix":
+                self.nonzero_macs[command.op] = self.nonzero_macs.get(command.op, 0) + values.nonzero_macs(
+                    node
+                )
+            values.run(node)
 
     def outputs(self) -> dict[str, Array]:
         """Graph outputs by name."""
@@ -67,6 +83,17 @@ class _Values:
             self._left[name] -= 1
             if self._left[name] <= 0:
                 self._values.pop(name, None)
+
+    def nonzero_macs(self, node: Node) -> int:
+        """Multiplications of a matrix node that have no zero operand."""
+        for name in node.inputs[:2]:
+            self._make(name)
+        tensors = self._graph.tensors
+        a, b = (entering(self._operand(name), tensors[name].dtype, node.format) for name in node.inputs[:2])
+        return of_node(node, self._graph, a, b)
+
+    def _operand(self, name: str) -> Array:
+        return self._values[name] if name in self._values else self._graph.tensors[name].value()
 
     def _make(self, name: str) -> None:
         if name not in self._values and name in self._views:

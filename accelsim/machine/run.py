@@ -28,7 +28,8 @@ class Slice(NamedTuple):
 class Row(NamedTuple):
     """One ledger row: ``count`` times ``action`` of ``component`` for ``op`` (index of the step) and ``tensor``.
 
-    Action names: component 'matrix': 'mac.<format>' (algorithmic), 'mac.padding' (PEs that multiplied zeros or
+    Action names: component 'matrix': 'mac.<format>' (algorithmic), 'mac.skipped'
+    (algorithmic, but of pruned weights that a sparse unit passes over), 'mac.padding' (PEs that multiplied zeros or
     idled in a fold), 'pe_register.read'/'pe_register.write' (bytes). A buffer: 'read'/'write' (bytes). A memory:
     'read'/'write' (bytes). A link: 'transfer' (bytes). 'vector': 'op.<format>' (operations). 'host': 'op' (operations),
     'busy' (fs).
@@ -94,6 +95,9 @@ class Run:
     tensors: dict[str, Array] = field(
         default_factory=dict
     )  # every materialised tensor, when asked to keep them
+    nonzero_macs: dict[int, int] = field(
+        default_factory=dict
+    )  # per step, where the unit gates multiplications by zero and values are known: those without a zero operand
     folds: list[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
 
     @cached_property

@@ -129,5 +129,5 @@ def _gather(
         chip=chip, program=program, values=values, time_fs=time_fs, slices=slices, ledger=ledger(program),
         engines=engine_times(context.logs, arrays, program, time_fs), step_spans=step_spans(slices, len(program.steps)),
         step_stalls=step_stalls(arrays, len(program.steps)), outputs=effects.outputs(),
-        tensors=effects.kept(), folds=context.folds, feeds=dict(feeds or {}),
+        tensors=effects.kept(), folds=context.folds, feeds=dict(feeds or {}), nonzero_macs=effects.nonzero_macs,
     )  # fmt: skip

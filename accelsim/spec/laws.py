@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from math import ceil
 from typing import NamedTuple
 
 from accelsim.errors import nearest
+from accelsim.formats import dot
 from accelsim.spec.marks import PathTo
 from accelsim.spec.models import Buffer, Chip, MatrixUnit
-from accelsim.spec.names import VECTOR_FUNCTIONS, format_bits
+from accelsim.spec.names import VECTOR_FUNCTIONS, format_bits, nearest_format, operand_formats
 from accelsim.units import show
 
 PEAK_TOLERANCE = 0.01
@@ -114,8 +116,8 @@ def slot_holds_a_fold(chip: Chip) -> Iterator[Finding]:
     if matrix is None:
         return
     operand = _bytes(next(iter(matrix.formats)))
-    tile, row = matrix.rows * matrix.cols * operand, matrix.rows * operand
-    sums = matrix.cols * _bytes(next(iter(matrix.formats.values())).accumulate)
+    tile, row = ceil(matrix.rows * matrix.cols * operand), ceil(matrix.rows * operand)
+    sums = ceil(matrix.cols * _bytes(next(iter(matrix.formats.values())).accumulate))
     stationary = {"ws": "weights", "is": "activations", "os": ""}[matrix.dataflow]
     for name, buffer in chip.buffers.items():
         for role in buffer.holds:
@@ -128,9 +130,9 @@ def slot_holds_a_fold(chip: Chip) -> Iterator[Finding]:
                 yield Finding(("buffers", name, key), what, f"at least {show(needed, 'B', binary=True)}")
 
 
-def _bytes(number_format: str) -> int:
-    """Bytes of the widest operand of a format; an unknown one counts as a byte."""
-    return max(1, *((bits + 7) // 8 for bits in format_bits(number_format) or (8,)))
+def _bytes(number_format: str) -> float:
+    """Bytes of the widest operand of a format, 0.5 for int4; an unknown one counts as a byte."""
+    return max((each.storage_bits / 8 for each in operand_formats(number_format) or ()), default=1.0)
 
 
 def shadow_load_means_something(chip: Chip) -> Iterator[Finding]:
@@ -144,13 +146,41 @@ def shadow_load_means_something(chip: Chip) -> Iterator[Finding]:
 
 
 def formats_are_known(chip: Chip) -> Iterator[Finding]:
-    """Names of number formats can be read: int8, fp16, bf16, int8xint16."""
+    """Names of number formats are those of ``accelsim.formats.table``, or pairs of them: int4xint8."""
     for name, mac in (chip.matrix.formats if chip.matrix else {}).items():
         for path, each in ((name,), name), ((name, "accumulate"), mac.accumulate):
             if format_bits(each) is None:
+                what = f"{each!r} is no number format"
                 yield Finding(
-                    ("matrix", "formats", *path), f"{each!r} is no number format", "int8, fp16, bf16, ..."
+                    ("matrix", "formats", *path), what, "int8, fp16, int4xint8, ...", nearest_format(each)
                 )
+
+
+def dot_rules_fit(chip: Chip) -> Iterator[Finding]:
+    """A dot-product rule is a row of the table of rules, and takes the format it is named for."""
+    for name, mac in (chip.matrix.formats if chip.matrix else {}).items():
+        if mac.dot is None or format_bits(name) is None:
+            continue
+        path = ("matrix", "formats", name, "dot")
+        known = dot.rules_for(name)
+        if mac.dot not in known:
+            what = f"{mac.dot!r} is no rule that adds up products of {name}"
+            yield Finding(path, what, "one of " + ", ".join(known), nearest(mac.dot, known))
+
+
+def sparse_patterns_fit(chip: Chip) -> Iterator[Finding]:
+    """N:M keeps fewer than all, and groups of M do not straddle the rows of the array."""
+    matrix = chip.matrix
+    for name, mac in (matrix.formats if matrix else {}).items():
+        if mac.sparse is None or matrix is None:
+            continue
+        path = ("matrix", "formats", name, "sparse")
+        if mac.sparse.n >= mac.sparse.m:
+            yield Finding(path, f"{mac.sparse.n}:{mac.sparse.m} keeps every weight", "n below m")
+        if matrix.rows % mac.sparse.m:
+            yield Finding(
+                path, f"{matrix.rows} rows are no whole groups of {mac.sparse.m}", "a divisor of the rows"
+            )
 
 
 RESERVED = ("matrix", "vector", "host")
@@ -172,7 +202,9 @@ def energies_are_there(chip: Chip) -> Iterator[Finding]:
     """The energy table has each format of the matrix unit, and its operands for the vector unit."""
     if chip.matrix is None:
         return
-    operands = [name for name in chip.matrix.formats if "x" not in name] if chip.vector else []
+    operands = (
+        [name for name in chip.matrix.formats if len(operand_formats(name) or ()) == 1] if chip.vector else []
+    )
     for table, needed in ("mac", list(chip.matrix.formats)), ("vector", operands):
         for name in needed:
             if name not in getattr(chip.energy, table):
@@ -222,6 +254,8 @@ LAWS: tuple[Law, ...] = (
     slot_holds_a_fold,
     shadow_load_means_something,
     formats_are_known,
+    dot_rules_fit,
+    sparse_patterns_fit,
     engines_are_distinct,
     energies_are_there,
     sram_points_rise,

@@ -44,6 +44,15 @@ class Model(BaseModel):
     note: str | None = Field(None, description="what a reader must know about them")
 
 
+class Sparse(Model):
+    """N:M structured sparsity: of each M weights along the reduction at most N are not zero, and only they are
+    stored and multiplied.
+    """
+
+    n: PositiveInt = Field(description="weights kept of each group")
+    m: PositiveInt = Field(description="weights of a group")
+
+
 class MacFormat(Model):
     """How a matrix unit handles one operand format."""
 
@@ -51,6 +60,13 @@ class MacFormat(Model):
         1, description="clocks per streamed row: 2 is half rate, 4 quarter rate"
     )
     accumulate: str = Field("int32", description="format of the partial sums")
+    dot: str | None = Field(
+        None,
+        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+    )
+    sparse: Sparse | None = Field(
+        None, description="structured sparsity of the stationary weights that it skips"
+    )
 
 
 class MatrixUnit(Model):
@@ -79,6 +95,10 @@ class MatrixUnit(Model):
         False,
         description="weights lie in their memory as whole rows x cols tiles, padded with zeros (ws only)",
     )
+    zero_gating: bool = Field(
+        False,
+        description="a multiplication by zero is not carried out: it takes its clock, but no MAC energy",
+    )
     epilogue: bool = Field(
         True, description="results pass the vector unit on their way out of the accumulators"
     )
@@ -95,6 +115,10 @@ class VectorUnit(Model):
     latency: int = Field(0, ge=0, description="clocks from the first operand to the first result")
     chained: bool = Field(
         False, description="fused functions follow each other within the clock, as in a pipeline"
+    )
+    requantisation: Literal["fp32", "fixed_point"] = Field(
+        "fp32",
+        description="how sums become codes: times an FP32 number, or an integer multiplication and a rounding shift",
     )
     functions: dict[str, PositiveInt] = Field(
         description="op -> clocks per element and lane; other ops go to the host"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from accelsim.errors import UsageError, nearest
+from accelsim.formats import table
+from accelsim.formats.table import Format
 
 VECTOR_FUNCTIONS = (
     *(
@@ -50,13 +52,72 @@ VECTOR_FUNCTIONS = (
     *("GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "ReduceMin", "ReduceProd", "ReduceL1"),
     *("ReduceL2", "ReduceSumSquare", "ArgMax", "ArgMin", "And", "Or", "Xor", "Not", "Equal", "Less"),
     *("LessOrEqual", "Greater", "GreaterOrEqual", "DepthToSpace", "SpaceToDepth", "Tile", "Resize"),
+    *("MaxPoolGrad", "GatherGrad", "FakeQuantize", "FakeQuantizeGrad", "DynamicQuantizeLinear"),
+    *(
+        "Tan",
+        "Sinh",
+        "Cosh",
+        "Asin",
+        "Acos",
+        "Atan",
+        "Asinh",
+        "Acosh",
+        "Atanh",
+        "Shrink",
+        "Mod",
+        "IsNaN",
+        "IsInf",
+    ),
+    *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift", "GatherElements", "GatherND"),
+    *("ScatterElements", "ScatterND", "OneHot", "Trilu", "TopK", "CumSum", "CumProd", "LpPool"),
+    *(
+        "BitCast",
+        "GridSample",
+    ),
 )
 """Canonical names of the operators that a vector unit may know; a new operator is added here too."""
 
-_FORMAT = re.compile(r"(int|uint|fp|bf)(\d+)(_e\d+m\d+\w*)?")
+
+def operand_formats(name: str) -> tuple[Format, ...] | None:
+    """Formats of the operands: one, or those of a pair ``weights x activations``; None for what is no format.
+
+    Any format of ``accelsim.formats.table`` and any configurable float (``fp8_e5m2b20``); a format has one name
+    here, so an alias such as ``fp8`` is None.
+    """
+    for at in (index for index, letter in enumerate(name) if letter == "x"):
+        both = _format(name[:at]), _format(name[at + 1 :])
+        if both[0] is not None and both[1] is not None:
+            return both[0], both[1]
+    found = _format(name)
+    return None if found is None else (found,)
 
 
 def format_bits(name: str) -> tuple[int, ...] | None:
-    """Bits of each operand: ``int8`` -> (8,), ``int8xint16`` -> (8, 16); None for what is no format."""
-    matches = [_FORMAT.fullmatch(part) for part in name.split("x")]
-    return tuple(int(match[2]) for match in matches if match) if all(matches) else None
+    """Bits of each operand: ``int8`` -> (8,), ``int4xint8`` -> (4, 8), ``mxfp4`` -> (4,); None for no format."""
+    formats = operand_formats(name)
+    return None if formats is None else tuple(table.get(each.element or each.name).bits for each in formats)
+
+
+def nearest_format(name: str) -> str:
+    """The name that was meant: that of an alias, of the halves of a pair, else the closest; '' when none is close."""
+    if name in table.ALIASES:
+        return table.ALIASES[name]
+    for at in (index for index, letter in enumerate(name) if letter == "x"):
+        halves = [_meant(half) for half in (name[:at], name[at + 1 :])]
+        if all(halves):
+            return "x".join(halves)
+    return nearest(name, table.FORMATS)
+
+
+def _format(name: str) -> Format | None:
+    try:
+        return None if name in table.ALIASES else table.get(name)
+    except UsageError:
+        return None
+
+
+def _meant(name: str) -> str:
+    """A name of a format for ``name``, its own if it is one; '' when none is close."""
+    if _format(name) is not None:
+        return name
+    return table.ALIASES.get(name) or nearest(name, table.FORMATS)

@@ -60,8 +60,12 @@ def scale_energy(energy_J: float, from_nm: float, from_V: float, to_nm: float, t
 def multiply_energy(bits_a: int, bits_b: int, int8_J: float, int32_J: float) -> float:
     """Energy of an integer multiplication of ``bits_a`` x ``bits_b``, from those of 8 x 8 and 32 x 32 bit.
 
-    A multiplier array has one cell per pair of bits: E = a + b x bits_a x bits_b through the two known points
-    (quadratic in the width where both are equal). Horowitz's table has no 16-bit multiplication.
+    A multiplier array has one cell per pair of bits. From 8 x 8 on: E = a + b x cells through the two known
+    points (quadratic in the width where both are equal; Horowitz's table has no 16-bit multiplication). Below:
+    proportional to the cells, since the line need not reach zero with them (it is negative at 7 nm).
     """
+    cells = bits_a * bits_b
+    if cells <= 8 * 8:
+        return int8_J * cells / (8 * 8)
     per_cell = (int32_J - int8_J) / (32 * 32 - 8 * 8)
-    return int8_J + per_cell * (bits_a * bits_b - 8 * 8)
+    return int8_J + per_cell * (cells - 8 * 8)

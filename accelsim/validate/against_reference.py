@@ -14,17 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.compiler.scales import INTEGER_FORMATS
+from accelsim.compiler.number_formats import is_code
 from accelsim.errors import UsageError
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.batch import part_of_batch
 from accelsim.machine.run import Run
+from accelsim.workload.execute import compute
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.ops import base
-from accelsim.workload.ops.foreign import foreign_kernel
+from accelsim.workload.multiply import rounded_to
+from accelsim.workload.ops.values import contain
 from accelsim.workload.reference import Difference, compare, reference_outputs
 
-BOUNDS = {"fp32": 1e-4, "fp64": 1e-4, "fp16": 2e-2, "bf16": 1e-1}
+BOUNDS = {"fp32": 1e-4, "fp64": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 1e-1}
 """Operand format -> largest max |a - b| / max |b| of a tensor.
 
 float32: sums in another order, through over 100 layers. The others: every tensor and every operand is rounded to 11
@@ -116,13 +117,22 @@ def _by_core(run: Run) -> list[Run]:
     ]
 
 
+def _streamed(run: Run) -> list[str]:
+    """What the matrix nodes stream."""
+    return [node.inputs[0] for node in run.program.graph.nodes if node.engine == "matrix"]
+
+
 def _check_core(run: Run, model: Graph) -> Verdict:
     ours = {name: value for name, value in run.tensors.items() if name not in run.outputs} | run.outputs
     ours = {name: value for name, value in ours.items() if name not in model.inputs}
-    if run.program.dtype in INTEGER_FORMATS and run.chip.matrix is not None:
+    graph = run.program.graph
+    scaled = any(graph.tensors[name].quant is not None for name in ours)
+    if scaled or any(is_code(graph.tensors[name].dtype) for name in _streamed(run)):
         return _integer(run, model, ours)
     theirs = reference_outputs(model, run.feeds, every_tensor=True)
-    bound = BOUNDS.get(run.program.dtype, BOUNDS["fp32"])
+    graph = run.program.graph
+    names = {rounded_to(node) for node in graph.nodes} | {tensor.dtype for tensor in graph.tensors.values()}
+    bound = max(BOUNDS.get(name, BOUNDS["fp32"]) for name in names)
     known = {name: theirs.values[name] for name in ours if name in theirs.values}
     rows = [Compared(row.tensor, row.relative, bound) for row in compare(ours, known)]
     return Verdict(theirs.by, rows, alone=[name for name in ours if name not in known])
@@ -130,16 +140,29 @@ def _check_core(run: Run, model: Graph) -> Verdict:
 
 def _integer(run: Run, model: Graph, ours: Mapping[str, Array]) -> Verdict:
     floats = _Floats(run.program.graph, ours)
-    expected = integer_reference(run.program.graph, run.feeds, floats) | floats.computed
+    real_layers = _real_layers(run.program.graph)
+    given = {name: ours[name] for name in real_layers if name in ours}
+    tensors = run.program.graph.tensors
+    feeds = {name: contain(value, tensors[name].dtype) for name, value in run.feeds.items()}
+    expected = integer_reference(run.program.graph, feeds, floats, given) | floats.computed
+    bounds = dict.fromkeys(floats.computed, REAL_BOUND) | real_layers
     rows = [
-        Compared(
-            row.tensor, _strict(row, ours, expected), REAL_BOUND if row.tensor in floats.computed else 0.0
-        )
+        Compared(row.tensor, _strict(row, ours, expected), bounds.get(row.tensor, 0.0))
         for row in compare(ours, {name: expected[name] for name in ours})
     ]
     real = reference_outputs(model, run.feeds)
     sqnr = {name: sqnr_dB(real.values[name], run.outputs[name]) for name in model.outputs}
     return Verdict(f"whole layers in plain integer arithmetic; SQNR against {real.by}", rows, sqnr)
+
+
+def _real_layers(graph: Graph) -> dict[str, float]:
+    """Bounds of what layers in real numbers write, in a model that has others in integers."""
+    return {
+        name: BOUNDS.get(rounded_to(node), BOUNDS["fp32"])
+        for node in graph.nodes
+        if node.engine == "matrix" and not is_code(graph.tensors[node.inputs[0]].dtype)
+        for name in node.writes
+    }
 
 
 def _strict(row: Difference, ours: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
@@ -159,11 +182,16 @@ class _Floats:
         self.computed: dict[str, Array] = {}
 
     def __call__(self, node: Any, values: list[Array | None]) -> list[Array]:
-        """Results of one part of a node."""
-        op = base.find(node.op)
-        results = (
-            op.kernel(node, values) if op is not None else foreign_kernel(node, self._graph.opset, values)
-        )
+        """Results of one part of a node, in the formats of its tensors."""
+        tensors = self._graph.tensors
+        values = [
+            value if value is None else contain(value, tensors[name].dtype)
+            for name, value in zip(node.inputs, values, strict=True)
+        ]
+        results = [
+            contain(result, tensors[name].dtype) if name else result
+            for name, result in zip(node.outputs, compute(node, self._graph, values), strict=False)
+        ]
         self.computed.update(zip(node.outputs, results, strict=False))
         return [self._ours.get(name, value) for name, value in zip(node.outputs, results, strict=False)]
 

@@ -29,6 +29,16 @@ MEANING = {
         "two chips, and every tensor that ends up in a memory is compared. A wrong schedule, tile or "
         "rounding would be a wrong number. The errors are the largest one of each network and chip."
     ),
+    "onnx-backend": (
+        "The operators once more: every case of the node, simple and PyTorch sets of ONNX's own backend test suite "
+        "that the import does not refuse, by the tolerance of the suite. reports/onnx-backend.md says which cases "
+        "own kernels pass, which the host's reference kernels pass, and what is refused and why."
+    ),
+    "tensor-cores": (
+        "600 dot products per GPU and format as real V100, A100 and H100 chips computed them, against the table of "
+        "accumulation rules: equal means equal in every bit. The outputs are other people's and not part of this "
+        "project; where they are not at hand, nothing is compared."
+    ),
     "tpu-v1": (
         "What a paper measured on real chips, against the simulated one. Errors of percentages are "
         "differences in points / 100. The spec file holds what the paper states about the hardware; no "

@@ -8,6 +8,7 @@ import numpy as np
 
 from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.multiply import matrix_kernel
 from accelsim.workload.ops import find
 from accelsim.workload.ops.foreign import foreign_kernel
 from accelsim.workload.ops.values import contain
@@ -42,16 +43,19 @@ def run_node(node: Node, graph: Graph, values: Mapping[str, Array]) -> list[Arra
     inside: dict[str, Array] = {}
     for part in (node, *node.epilogue):
         arrays = [_read(graph, name, inside, values) for name in part.inputs]
-        results = _compute(part, graph.opset, arrays)
+        results = compute(part, graph, arrays)
         for name, result in zip(part.outputs, results, strict=False):
             if name:
                 inside[name] = _fitted(part, graph, name, result)
     return [inside[name] for name in node.writes]
 
 
-def _compute(node: Node, opset: int, arrays: list[Array | None]) -> list[Array]:
+def compute(node: Node, graph: Graph, arrays: list[Array | None]) -> list[Array]:
+    """Results of one op, not yet rounded to the formats of its outputs. Raises ModelError as ``run``."""
     op = find(node.op)
-    return op.kernel(node, arrays) if op is not None else foreign_kernel(node, opset, arrays)
+    if op is None:
+        return foreign_kernel(node, graph.opset, arrays)
+    return matrix_kernel(node, graph, arrays) if node.format else op.kernel(node, arrays)
 
 
 def _fitted(node: Node, graph: Graph, name: str, result: Array) -> Array:

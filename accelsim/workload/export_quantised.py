@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
+from accelsim.formats.integer import code_range
 from accelsim.workload.export_writer import Writer
 from accelsim.workload.foreign_shapes import ELEMENT_TYPES
 from accelsim.workload.graph import Node
+from accelsim.workload.ops.foreign import stored
+from accelsim.workload.ops.values import CONTAINERS
 
 FP32, INT32 = ELEMENT_TYPES["fp32"], ELEMENT_TYPES["int32"]
 
@@ -54,7 +57,7 @@ def dequantize(node: Node, writer: Writer) -> None:
 
 def requantize(node: Node, writer: Writer) -> None:
     """The sum times a float32 multiplier, rounded half to even, plus the zero point, clipped and cast."""
-    low, high = np.iinfo(node.attrs["dtype"]).min, np.iinfo(node.attrs["dtype"]).max
+    low, high = code_range(node.attrs["dtype"])
     names = [writer.step(node, part) for part in ("real", "scaled", "rounded", "moved", "clipped")]
     multiplier = _parameter(node, writer, "multiplier", np.float32)
     writer.emit("Cast", node.inputs, names[:1], to=FP32)
@@ -72,6 +75,11 @@ def bias(node: Node, writer: Writer) -> None:
     writer.emit(
         "Add", [node.inputs[0], _along(node, writer, node.inputs[1], rank, node.attrs["axis"])], node.outputs
     )
+
+
+def unchanged(node: Node, writer: Writer) -> None:
+    """QLinearConv, QLinearMatMul: no registry op; newer operator sets only add types to them."""
+    writer.emit(node.op, node.inputs, node.outputs, **node.attrs)
 
 
 def _zero_points(node: Node, writer: Writer) -> list[str]:
@@ -97,6 +105,8 @@ def _turned(node: Node, writer: Writer, index: int, key: str) -> str:
 
 def _along(node: Node, writer: Writer, name: str, rank: int, axis: int) -> str:
     """The vector ``name`` with its one axis at ``axis`` of ``rank``."""
+    if axis == rank - 1:
+        return name
     view = writer.step(node, "along")
     shape = [-1 if index == axis else 1 for index in range(rank)]
     writer.emit("Reshape", [name, writer.number(node, "along.shape", shape)], [view])
@@ -113,10 +123,10 @@ def _parameter(node: Node, writer: Writer, key: str, kind: Any) -> str:
 
 
 def _linear(node: Node, writer: Writer, op: str, dtype: str) -> None:
+    """QuantizeLinear and DequantizeLinear, per tensor, per slice or in blocks."""
     scale = np.asarray(node.attrs["scale"], np.float32)
-    zero = np.broadcast_to(np.asarray(node.attrs["zero_point"], np.dtype(dtype)), scale.shape)
-    given = [
-        writer.number(node, "scale", scale, np.float32),
-        writer.number(node, "zero_point", zero, np.dtype(dtype)),
-    ]
-    writer.emit(op, [*node.inputs, *given], node.outputs, axis=node.attrs["axis"] if scale.ndim else None)
+    kind = stored(np.zeros(0, CONTAINERS[dtype]), dtype).dtype
+    zero = np.broadcast_to(np.asarray(node.attrs["zero_point"], CONTAINERS[dtype]), scale.shape).astype(kind)
+    given = [writer.number(node, "scale", scale, np.float32), writer.number(node, "zero_point", zero, kind)]
+    axis, block = node.attrs["axis"] if scale.ndim else None, node.attrs.get("block") or None
+    writer.emit(op, [*node.inputs, *given], node.outputs, axis=axis, block_size=block)

@@ -9,9 +9,10 @@ import numpy as np
 
 from accelsim.workload import export_quantised
 from accelsim.workload.export_writer import Writer
-from accelsim.workload.foreign_shapes import ELEMENT_TYPES, onnx_node, stored
+from accelsim.workload.foreign_shapes import ELEMENT_TYPES, onnx_node
 from accelsim.workload.graph import Node
 from accelsim.workload.ops import base
+from accelsim.workload.ops.foreign import stored
 from accelsim.workload.ops.values import CONTAINERS
 
 _INTERNAL = ("a_zero_point", "b_zero_point")
@@ -70,7 +71,25 @@ def _slice(node: Node, writer: Writer) -> None:
 
 
 def _cast(node: Node, writer: Writer) -> None:
-    writer.emit("Cast", node.inputs, node.outputs, to=ELEMENT_TYPES[node.attrs["to"]])
+    loose = {"saturate": 0} if node.attrs.get("overflow", "saturate") != "saturate" else {}
+    writer.emit("Cast", node.inputs, node.outputs, to=ELEMENT_TYPES[node.attrs["to"]], **loose)
+
+
+def _bit_cast(node: Node, writer: Writer) -> None:
+    writer.emit("BitCast", node.inputs, node.outputs, to=ELEMENT_TYPES[node.attrs["to"]])
+
+
+def _one_hot(node: Node, writer: Writer) -> None:
+    indices, values = node.inputs
+    depth = writer.number(node, "depth", node.attrs["depth"])
+    writer.emit("OneHot", [indices, depth, values], node.outputs, axis=node.attrs["axis"])
+
+
+def _top(node: Node, writer: Writer) -> None:
+    k = writer.number(node, "k", [node.attrs["k"]])
+    writer.emit(
+        "TopK", [*node.inputs, k], node.outputs, axis=node.attrs["axis"], largest=node.attrs["largest"]
+    )
 
 
 def _softmax(node: Node, writer: Writer) -> None:
@@ -108,6 +127,9 @@ def _silu(node: Node, writer: Writer) -> None:
     writer.emit("Mul", [node.inputs[0], gate], node.outputs)
 
 
+_RESIZE_EXTRAS = ("cubic_coeff_a", "exclude_outside", "antialias", "extrapolation_value")
+
+
 def _resize(node: Node, writer: Writer) -> None:
     """Resize by the stated scales where they give the stated sizes, else by sizes."""
     shape, scales, sizes = (
@@ -122,8 +144,10 @@ def _resize(node: Node, writer: Writer) -> None:
         else ["", writer.number(node, "sizes", sizes)]
     )
     nearest = node.attrs["nearest_mode"] if node.attrs["mode"] == "nearest" else None
-    writer.emit("Resize", [node.inputs[0], "", *how], node.outputs, mode=node.attrs["mode"],
-                coordinate_transformation_mode=node.attrs["coordinate"], nearest_mode=nearest)  # fmt: skip
+    roi = writer.number(node, "roi", node.attrs["roi"], np.float32) if "roi" in node.attrs else ""
+    extra = {name: node.attrs[name] for name in _RESIZE_EXTRAS if name in node.attrs}
+    writer.emit("Resize", [node.inputs[0], roi, *how], node.outputs, mode=node.attrs["mode"],
+                coordinate_transformation_mode=node.attrs["coordinate"], nearest_mode=nearest, **extra)  # fmt: skip
 
 
 def _group_norm(node: Node, writer: Writer) -> None:
@@ -150,7 +174,12 @@ _REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"
 EXPORTS: dict[str, Callable[[Node, Writer], None]] = {
     **{op: _as_inputs("axes") for op in (*_REDUCTIONS, "Squeeze", "Unsqueeze")},
     **{op: _as_inputs("shape") for op in ("Reshape", "Expand")},
+    **{op: _as_inputs("axis") for op in ("CumSum", "CumProd")},
     "Tile": _as_inputs("repeats"),
+    "Trilu": _as_inputs("k"),
+    "TopK": _top,
+    "OneHot": _one_hot,
+    "BitCast": _bit_cast,
     "Split": _as_inputs("split"),
     "Slice": _slice,
     "Pad": _pad,
@@ -162,6 +191,8 @@ EXPORTS: dict[str, Callable[[Node, Writer], None]] = {
     "Dequantize": export_quantised.dequantize,
     "Requantize": export_quantised.requantize,
     "Bias": export_quantised.bias,
+    "QLinearConv": export_quantised.unchanged,
+    "QLinearMatMul": export_quantised.unchanged,
     "Silu": _silu,
     "Gemm": _gemm,
     "Conv": _conv,

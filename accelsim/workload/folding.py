@@ -12,9 +12,9 @@ import numpy as np
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.normalise import Scope
-from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.onnx_read import FORMATS, RawNode
 from accelsim.workload.ops import base
-from accelsim.workload.ops.values import CONTAINERS
+from accelsim.workload.ops.values import CONTAINERS, contain
 
 LAZY_ELEMENTS = 1024
 """Constants of more elements are made on first use."""
@@ -73,7 +73,9 @@ def constant_tensor(name: str, values: Array) -> Tensor:
 _KINDS = {
     "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "object": "string",
     "bool": "bool",
-    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"float8_{kind}": f"fp8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")},
+    "float4_e2m1fn": "fp4_e2m1fn", "float8_e8m0fnu": "e8m0",
 }  # fmt: skip
 
 
@@ -125,9 +127,17 @@ def _range(raw: RawNode, scope: Scope) -> Tensor | None:
     start, limit, step = (scope.constant(name) for name in raw.inputs)
     if start is None or limit is None or step is None:
         return None
-    return constant_tensor(
-        raw.outputs[0], np.arange(start.item(), limit.item(), step.item()).astype(start.dtype)
-    )
+    dtype = scope.tensors[raw.inputs[0]].dtype
+    values = np.arange(start.item(), limit.item(), step.item())
+    return Tensor(raw.outputs[0], values.shape, dtype, data=contain(values, dtype))
+
+
+def _eye_like(raw: RawNode, scope: Scope) -> Tensor | None:
+    like = scope.tensors[raw.inputs[0]]
+    dtype = FORMATS.get(raw.attrs.get("dtype", 0), like.dtype)
+    rows, columns = like.shape
+    values = np.eye(rows, columns, k=raw.attrs.get("k", 0))
+    return Tensor(raw.outputs[0], like.shape, dtype, data=contain(values, dtype))
 
 
 CONSTANT_OPS: dict[str, Callable[[RawNode, Scope], Tensor | None]] = {
@@ -136,5 +146,6 @@ CONSTANT_OPS: dict[str, Callable[[RawNode, Scope], Tensor | None]] = {
     "Shape": _shape,
     "Size": _size,
     "Range": _range,
+    "EyeLike": _eye_like,
 }
 """ONNX ops whose result is known from shapes and constants alone; None where this node's is not."""

@@ -10,14 +10,11 @@ from accelsim.errors import ModelError, Problem
 from accelsim.workload.folding import format_of
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx_read import FORMATS
-from accelsim.workload.ops.foreign import foreign_kernel, op_type
+from accelsim.workload.ops.foreign import OWN_ATTRIBUTES, foreign_kernel, op_type, stored
 from accelsim.workload.ops.values import CONTAINERS
 
 ELEMENT_TYPES = {name: number for number, name in FORMATS.items()}
 """Format of a tensor -> ONNX element type number."""
-
-NUMPY_TYPES: dict[str, Any] = {"fp16": np.float16, "fp64": np.float64, "fp32": np.float32}
-"""Float formats whose container is not the NumPy type that ONNX stores (bf16 is made by ``stored``)."""
 
 _KNOWN_ELEMENTS = 1024
 Shapes = list[tuple[tuple[int, ...], str]]
@@ -69,15 +66,6 @@ def _tried(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
     return [(value.shape, format_of(value.dtype)) for value in foreign_kernel(node, opset, values)]
 
 
-def stored(values: Any, dtype: str) -> Any:
-    """Container values as the NumPy type that ONNX stores for ``dtype``."""
-    if dtype == "bf16":
-        import ml_dtypes
-
-        return values.astype(ml_dtypes.bfloat16)
-    return values.astype(NUMPY_TYPES.get(dtype, values.dtype), copy=False)
-
-
 def attribute(value: Any) -> Any:
     """A node attribute as ``onnx.helper.make_node`` takes it."""
     from onnx import numpy_helper
@@ -89,7 +77,7 @@ def onnx_node(node: Node) -> Any:
     """The NodeProto of a foreign node, unchanged from the file that it came from."""
     from onnx import helper
 
-    attrs = {key: attribute(value) for key, value in node.attrs.items() if key != "domain"}
+    attrs = {key: attribute(value) for key, value in node.attrs.items() if key not in OWN_ATTRIBUTES}
     domain = node.attrs.get("domain", "")
     return helper.make_node(op_type(node), node.inputs, node.outputs, node.name, domain=domain, **attrs)
 

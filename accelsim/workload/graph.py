@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from numpy.typing import NDArray
 
+from accelsim.formats.table import FORMATS, bytes_of
+
 Array = NDArray[Any]
 
-FORMAT_BYTES = {
-    "fp64": 8.0, "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "int64": 8.0, "int32": 4.0, "int16": 2.0,
-    "int8": 1.0, "uint8": 1.0, "uint16": 2.0, "uint32": 4.0, "uint64": 8.0, "bool": 1.0, "string": 0.0,
-}  # fmt: skip
+
+class _Bytes(dict[str, float]):
+    """A float that is configured by its name needs no row."""
+
+    def __missing__(self, name: str) -> float:
+        self[name] = bytes_of(name)
+        return self[name]
+
+
+FORMAT_BYTES = _Bytes(
+    {name: bytes_of(name) for name in FORMATS}, uint32=4.0, uint64=8.0, bool=1.0, string=0.0
+)
 """Bytes of one element of each format a tensor may have."""
 
 
@@ -35,6 +45,9 @@ class Tensor:
     """A named array: shape, format, and (weights and constants only) its values.
 
     ``source`` makes the values on first use, so that a model too large to execute is never materialised.
+    ``stored`` is the format that it has in a memory where that is wider than ``dtype``: a chip that computes in a
+    narrow format by means of a wider one keeps the wider one. ``sparse`` (n, m): of each m elements along the
+    reduction n are kept in memory, each with its index among the m.
     """
 
     name: str
@@ -43,6 +56,8 @@ class Tensor:
     data: Array | None = None
     source: Callable[[], Array] | None = None
     quant: Quant | None = None
+    stored: str = ""
+    sparse: tuple[int, int] | None = None
 
     @property
     def elements(self) -> int:
@@ -50,9 +65,27 @@ class Tensor:
         return prod(self.shape)
 
     @property
+    def memory_format(self) -> str:
+        """Format of its elements in a memory."""
+        return self.stored or self.dtype
+
+    @property
+    def element_B(self) -> float:
+        """Bytes of one element in a memory; a fraction below 8 bits, and the mean of one that is stored sparsely."""
+        dense = FORMAT_BYTES[self.memory_format]
+        if self.sparse is None:
+            return dense
+        n, m = self.sparse
+        return n * (dense + (m - 1).bit_length() / 8) / m
+
+    @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
-        return int(self.elements * FORMAT_BYTES[self.dtype])
+        """Bytes in memory, whole."""
+        return self.size_B(self.elements)
+
+    def size_B(self, count: int) -> int:
+        """Bytes of so many of its elements, whole."""
+        return ceil(count * self.element_B)
 
     @property
     def is_constant(self) -> bool:
@@ -76,7 +109,7 @@ class Node:
     behind this one: they run on its result, element by element, before anything is written. What the whole fused
     node touches is ``reads`` and ``writes``; everything in between never exists in a memory.
     ``engine`` is set by the compiler: 'matrix', 'vector', 'host' or 'alias' (no work: another view of its input).
-    ``note`` says why the compiler decided so.
+    ``note`` says why the compiler decided so. ``format`` is the operand format in which a matrix unit computes it.
     """
 
     name: str
@@ -87,6 +120,7 @@ class Node:
     epilogue: list[Node] = field(default_factory=list)
     engine: str = ""
     note: str = ""
+    format: str = ""
 
     @property
     def reads(self) -> list[str]:
@@ -107,7 +141,11 @@ class Node:
 
 @dataclass
 class Graph:
-    """Nodes in topological order, tensors by name, names of inputs and outputs."""
+    """Nodes in topological order, tensors by name, names of inputs and outputs.
+
+    ``states`` maps an input to the output that is its next value: a tensor that stays in the memory of the chip
+    from one run to the next (weights and optimiser states of a training step), and never crosses to the host.
+    """
 
     name: str
     nodes: list[Node]
@@ -116,6 +154,7 @@ class Graph:
     outputs: list[str]
     opset: int = 0
     values_from: str = "model"
+    states: dict[str, str] = field(default_factory=dict)
 
     def constants(self) -> Iterator[Tensor]:
         """All weights and other constants."""
@@ -142,7 +181,12 @@ class Graph:
         nodes = [_copy_node(node) for node in self.nodes]
         tensors = {name: replace(tensor) for name, tensor in self.tensors.items()}
         return replace(
-            self, nodes=nodes, tensors=tensors, inputs=list(self.inputs), outputs=list(self.outputs)
+            self,
+            nodes=nodes,
+            tensors=tensors,
+            inputs=list(self.inputs),
+            outputs=list(self.outputs),
+            states=dict(self.states),
         )
 
 

@@ -21,19 +21,26 @@ def a_matrix(gemm: Gemm, value: Array, group: int, node: Node | None = None) -> 
     Conv: implicit im2col, rows (image, p, q), columns (channel, r, s), zeros in the padding. ``node`` is
     needed for what its attrs say: transA of a Gemm, and ``a_zero_point``, which is subtracted (giving int32).
     """
+    zero = _zero_point(node, "a_zero_point", value)
     if gemm.conv is not None:
-        return _im2col(gemm.conv, shifted(value, _attr(node, "a_zero_point")), group)
-    matrix = _one_of_batch(gemm, value, group, (gemm.M, gemm.K), _attr(node, "transA"))
-    return shifted(matrix, _attr(node, "a_zero_point"))
+        return _im2col(gemm.conv, shifted(value, zero), group)
+
+    def view(whole: Array) -> Array:
+        return _one_of_batch(gemm, whole, group, (gemm.M, gemm.K), _attr(node, "transA"))
+
+    return shifted(view(value), view(zero) if isinstance(zero, np.ndarray) else zero)
 
 
 def b_matrix(gemm: Gemm, value: Array, group: int, node: Node | None = None) -> Array:
     """Weights (or the second activation) of one group, [K, N]; ``node`` for transB and ``b_zero_point``."""
-    if gemm.conv is not None:
-        matrix = value[group * gemm.N : (group + 1) * gemm.N].reshape(gemm.N, gemm.K).T
-    else:
-        matrix = _one_of_batch(gemm, value, group, (gemm.K, gemm.N), _attr(node, "transB"))
-    return shifted(matrix, _attr(node, "b_zero_point"))
+    zero = _zero_point(node, "b_zero_point", value)
+
+    def view(whole: Array) -> Array:
+        if gemm.conv is not None:
+            return whole[group * gemm.N : (group + 1) * gemm.N].reshape(gemm.N, gemm.K).T
+        return _one_of_batch(gemm, whole, group, (gemm.K, gemm.N), _attr(node, "transB"))
+
+    return shifted(view(value), view(zero) if isinstance(zero, np.ndarray) else zero)
 
 
 def y_from_matrix(gemm: Gemm, y: Array, out_shape: Shape) -> Array:
@@ -54,6 +61,14 @@ def finish(node: Node, y: Array, extra: Array | None) -> Array:
 
 def _attr(node: Node | None, name: str) -> int:
     return int(node.attrs.get(name, 0)) if node is not None else 0
+
+
+def _zero_point(node: Node | None, name: str, operand: Array) -> int | Array:
+    """A zero point that is the same everywhere as a number, else spread over the operand (a view)."""
+    zero = 0 if node is None else node.attrs.get(name, 0)
+    if not isinstance(zero, np.ndarray) or zero.size == 1:
+        return int(zero)
+    return np.broadcast_to(zero, operand.shape)
 
 
 def _im2col(conv: Conv, value: Array, group: int) -> Array:

@@ -6,7 +6,7 @@ express stays a foreign node for the host, with its inputs and attributes unchan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,17 +20,44 @@ class Foreign(Exception):
 
 
 @dataclass
+class Trace:
+    """What an import met.
+
+    ``asked``: tensors whose values some rule asked for although only a run makes them; ``shaping``: inputs of foreign
+    nodes whose results have shapes that depend on values; ``host``: ops of foreign nodes that the host computed at
+    once because all their inputs are constants; ``parents``: name -> what it was made of.
+    """
+
+    asked: set[str] = field(default_factory=set)
+    shaping: set[str] = field(default_factory=set)
+    host: list[str] = field(default_factory=list)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+
+    def sources(self, wanted: Iterable[str], inputs: Iterable[str]) -> set[str]:
+        """Those of ``inputs`` on which the tensors ``wanted`` depend."""
+        names, seen = list(wanted), set(wanted)
+        while names:
+            new = [name for name in self.parents.get(names.pop(), ()) if name not in seen]
+            names += new
+            seen.update(new)
+        return seen & set(inputs)
+
+
+@dataclass
 class Scope:
     """What is known when a node is reached: all tensors made so far, and which names anybody reads later.
 
-    ``batch`` is (batch of the file, batch asked for) when the batch is rewritten, else None.
+    ``opsets`` are the versions by domain; ``batch`` is (batch of the file, batch asked for) when the batch is
+    rewritten, else None; ``strict`` forbids foreign nodes (inside the body of an op that may go to the host whole).
     """
 
     opset: int
     tensors: dict[str, Tensor]
-    used: frozenset[str]
+    used: set[str]
     batch: tuple[int, int] | None = None
-    notes: list[str] = field(default_factory=list)
+    opsets: dict[str, int] = field(default_factory=dict)
+    trace: Trace = field(default_factory=Trace)
+    strict: bool = False
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor that exists."""
@@ -41,15 +68,18 @@ class Scope:
         return len(self.tensors[name].shape)
 
     def constant(self, name: str) -> Array | None:
-        """Values of a constant, or None when ``name`` is '' or an activation."""
+        """Values of a constant, or None when ``name`` is '' or an activation (which the trace then notes)."""
         tensor = self.tensors[name] if name else None
-        return tensor.value() if tensor is not None and tensor.is_constant else None
+        if tensor is None or tensor.is_constant:
+            return None if tensor is None else tensor.value()
+        self.trace.asked.add(name)
+        return None
 
 
 Rule = Callable[[RawNode, Scope], "Node | list[Node]"]
 
 RULES: dict[str, Rule] = {}
-"""ONNX op type of the default domain -> how it becomes canonical."""
+"""ONNX op type ('domain::type' outside the default domain) -> how it becomes canonical."""
 
 
 def rule(*ops: str) -> Callable[[Rule], Rule]:
@@ -63,8 +93,10 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
 
 
 def canonical(raw: RawNode, scope: Scope) -> list[Node]:
-    """The canonical nodes of one ONNX node, in order; one foreign node where there is no canonical form."""
-    apply = RULES.get(raw.op) if not raw.domain else None
+    """The canonical nodes of one ONNX node of opset 7 or later, in order; one foreign node where there is no
+    canonical form.
+    """
+    apply = RULES.get(raw.qualified)
     if apply is None or has_subgraph(raw):
         return [foreign_node(raw)]
     try:

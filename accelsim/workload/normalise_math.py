@@ -1,4 +1,4 @@
-"""Canonical forms of arithmetic: products, elementwise ops, normalisations, reductions, quantisation."""
+"""Canonical forms of arithmetic: products, elementwise ops, normalisations, reductions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node
+from accelsim.formats import table
+from accelsim.workload.build import Chain
+from accelsim.workload.folding import Filled
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.normalise import (
     Foreign,
     Scope,
@@ -15,7 +18,6 @@ from accelsim.workload.normalise import (
     drop_unread,
     ints,
     make,
-    optional,
     rule,
     scalar,
 )
@@ -25,7 +27,8 @@ _PLAIN = (
     "Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "HardSwish",
     "Softplus", "Softsign", "Mish", "Sign", "Floor", "Ceil", "Round", "Sin", "Cos", "Not", "PRelu", "Add",
     "Sub", "Mul", "Div", "Pow", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or",
-    "Xor", "Min", "Max", "Sum", "Mean", "Where", "Identity",
+    "Xor", "Min", "Max", "Sum", "Mean", "Where", "Identity", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh",
+    "Acosh", "Atanh", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "IsNaN",
 )  # fmt: skip
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -35,6 +38,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Selu": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
     "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
     "Gelu": {"approximate": "none"},
+    "Shrink": {"bias": 0.0, "lambd": 0.5},
+    "IsInf": {"detect_negative": 1, "detect_positive": 1},
+    "Mod": {"fmod": 0},
+    "BitShift": {"direction": ""},
     "LRN": {"size": 1, "alpha": 1e-4, "beta": 0.75, "bias": 1.0},
     "InstanceNormalization": {"epsilon": 1e-5},
     "GroupNormalization": {"num_groups": 1, "epsilon": 1e-5},
@@ -54,13 +61,6 @@ def same(raw: RawNode, scope: Scope) -> Node:
 def matmul(raw: RawNode, scope: Scope) -> Node:
     """MatMul without zero points."""
     return make(raw, a_zero_point=0, b_zero_point=0)
-
-
-@rule("MatMulInteger")
-def matmul_integer(raw: RawNode, scope: Scope) -> Node:
-    """MatMulInteger with constant scalar zero points is the canonical MatMul."""
-    a, b = (int(scalar(raw, scope, index) or 0) for index in (2, 3))
-    return make(raw, 2, "MatMul", a_zero_point=a, b_zero_point=b)
 
 
 @rule("Swish")
@@ -84,28 +84,90 @@ def cast(raw: RawNode, scope: Scope) -> Node:
     """Cast to a format by name."""
     if raw.attrs["to"] not in FORMATS:
         raise Foreign
-    return make(raw, to=FORMATS[raw.attrs["to"]])
+    return make(raw, **_conversion(FORMATS[raw.attrs["to"]], raw))
 
 
 @rule("CastLike")
 def cast_like(raw: RawNode, scope: Scope) -> Node:
     """CastLike: the format of the second input is known."""
-    return make(raw, 1, "Cast", to=scope.tensors[raw.inputs[1]].dtype)
+    return make(raw, 1, "Cast", **_conversion(scope.tensors[raw.inputs[1]].dtype, raw))
+
+
+def _conversion(to: str, raw: RawNode) -> dict[str, Any]:
+    """Attributes of a Cast: what becomes of values beyond the largest is said for formats of 8 bits only."""
+    if to == "e8m0":
+        rounding = {"up": "up", "down": "rz", "nearest": "rna"}[raw.attrs.get("round_mode", "up")]
+        return {"to": to, "rounding": rounding}
+    if not to.startswith("fp8"):
+        return {"to": to}
+    loose = "inf" if table.get(to).has_inf else "nan"
+    return {"to": to, "overflow": "saturate" if raw.attrs.get("saturate", 1) else loose}
 
 
 @rule("Dropout")
 def dropout(raw: RawNode, scope: Scope) -> Node:
-    """Dropout of inference: the identity. Its mask, or training mode, has no canonical form."""
-    if scalar(raw, scope, 2):
+    """Dropout that drops nothing: the identity and, where somebody reads it, a mask of ones; it drops in training."""
+    ratio = scalar(raw, scope, 1)
+    if scalar(raw, scope, 2) and ratio != 0:
         raise Foreign
-    return make(drop_unread(raw, scope), 1)
+    if len(raw.outputs) > 1 and raw.outputs[1]:
+        x = scope.tensors[raw.inputs[0]]
+        dtype = "bool" if scope.opset >= 10 else x.dtype
+        scope.tensors[raw.outputs[1]] = Tensor(
+            raw.outputs[1], x.shape, dtype, source=Filled(x.shape, 1, dtype)
+        )
+    return Node(raw.name, "Dropout", raw.inputs[:1], raw.outputs[:1], {})
+
+
+@rule("LpNormalization")
+def lp_normalization(raw: RawNode, scope: Scope) -> list[Node]:
+    """X over its norm along one axis; where the norm is 0, so is the result."""
+    x, p = raw.inputs[0], int(raw.attrs.get("p", 2))
+    axis, chain = axis_of(raw.attrs.get("axis", -1), scope.rank(x)), Chain(raw, scope)
+    dtype = scope.tensors[x].dtype
+    zero, one = (chain.constant(np.asarray(value), dtype) for value in (0, 1))
+    norm = chain.add(f"ReduceL{p}", x, axes=[axis], keepdims=1)
+    safe = chain.add("Where", chain.add("Equal", norm, zero), one, norm)
+    chain.add("Div", x, safe, to=raw.outputs[0])
+    return chain.nodes
+
+
+def _trained_normalization(raw: RawNode, scope: Scope) -> list[Node]:
+    """BatchNormalization with the statistics of the batch, and the moving averages of these."""
+    x, scale, bias, *running = raw.inputs
+    shape, chain = scope.shape(x), Chain(raw, scope)
+    axes = [axis for axis in range(len(shape)) if axis != 1]
+    mean = chain.add("ReduceMean", x, axes=axes, keepdims=0)
+    wide = chain.add("Reshape", mean, shape=[1, -1 if len(shape) < 2 else shape[1], *[1] * (len(shape) - 2)])
+    centred = chain.add("Sub", x, wide)
+    variance = chain.add("ReduceMean", chain.add("Mul", centred, centred), axes=axes, keepdims=0)
+    names = [*raw.outputs, "", ""]
+    chain.add(
+        "BatchNormalization",
+        x,
+        scale,
+        bias,
+        mean,
+        variance,
+        to=names[0],
+        epsilon=raw.attrs.get("epsilon", 1e-5),
+    )
+    keep = raw.attrs.get("momentum", 0.9)
+    for old, new, name in zip(running, (mean, variance), names[1:3], strict=True):
+        if name:
+            dtype = scope.tensors[old].dtype
+            share, rest = (chain.constant(np.asarray(value), dtype) for value in (keep, 1 - keep))
+            chain.add("Add", chain.add("Mul", old, share), chain.add("Mul", new, rest), to=name)
+    return chain.nodes
 
 
 @rule("BatchNormalization")
-def batch_normalization(raw: RawNode, scope: Scope) -> Node:
-    """BatchNormalization of inference; training mode and per-activation statistics have no canonical form."""
-    if raw.attrs.get("training_mode", 0) or not raw.attrs.get("spatial", 1):
+def batch_normalization(raw: RawNode, scope: Scope) -> Node | list[Node]:
+    """BatchNormalization; per-activation statistics have no canonical form."""
+    if not raw.attrs.get("spatial", 1):
         raise Foreign
+    if raw.attrs.get("training_mode", 0):
+        return _trained_normalization(raw, scope)
     return make(drop_unread(raw, scope), epsilon=raw.attrs.get("epsilon", 1e-5))
 
 
@@ -138,6 +200,10 @@ def softmax(raw: RawNode, scope: Scope) -> Node:
 )
 def reduce(raw: RawNode, scope: Scope) -> Node:
     """Reductions: axes are an attribute before opset 18 (ReduceSum: 13), an input from there on."""
+    return _reduction(raw, scope)
+
+
+def _reduction(raw: RawNode, scope: Scope) -> Node:
     rank = scope.rank(raw.inputs[0])
     axes = ints(raw, scope, 1, "axes")
     if not axes and raw.attrs.get("noop_with_empty_axes", 0):
@@ -148,91 +214,33 @@ def reduce(raw: RawNode, scope: Scope) -> Node:
     return make(raw, 1, axes=axes, keepdims=raw.attrs.get("keepdims", 1))
 
 
+@rule("ReduceLogSum", "ReduceLogSumExp")
+def reduce_log(raw: RawNode, scope: Scope) -> list[Node]:
+    """The logarithm of a sum, of powers of e relative to the largest one where it is of powers."""
+    x, dtype = raw.inputs[0], scope.tensors[raw.inputs[0]].dtype
+    reduction = _reduction(raw, scope)
+    if reduction.op == "Identity" or dtype[:2] not in ("fp", "bf"):
+        raise Foreign
+    chain, keep = Chain(raw, scope), {"axes": reduction.attrs["axes"], "keepdims": 1}
+    if raw.op == "ReduceLogSum":
+        chain.add("Log", chain.add("ReduceSum", x, **reduction.attrs), to=raw.outputs[0])
+        return chain.nodes
+    zero = chain.constant(np.zeros(()), dtype)
+    top = chain.add("ReduceMax", x, **keep)
+    infinite = chain.add("IsInf", top, detect_negative=1, detect_positive=1)
+    top = chain.add("Where", infinite, zero, top)
+    powers = chain.add("Exp", chain.add("Sub", x, top))
+    total = chain.add("Log", chain.add("ReduceSum", powers, **keep))
+    y = chain.add("Add", total, top)
+    shape = [size for axis, size in enumerate(scope.shape(x)) if axis not in keep["axes"]]
+    kept = [1 if axis in keep["axes"] else size for axis, size in enumerate(scope.shape(x))]
+    chain.add("Reshape", y, to=raw.outputs[0], shape=kept if reduction.attrs["keepdims"] else shape)
+    return chain.nodes
+
+
 @rule("ArgMax", "ArgMin")
 def arg(raw: RawNode, scope: Scope) -> Node:
     """Index of the extreme value along one axis."""
     axis = axis_of(raw.attrs.get("axis", 0), scope.rank(raw.inputs[0]))
     last = raw.attrs.get("select_last_index", 0)
     return make(raw, axis=axis, keepdims=raw.attrs.get("keepdims", 1), select_last_index=last)
-
-
-_INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
-
-
-@rule("QuantizeLinear")
-def quantize(raw: RawNode, scope: Scope) -> Node:
-    """QuantizeLinear with constant parameters, per tensor or per slice, to 8- or 16-bit integers."""
-    point = optional(raw, 2)
-    stated = raw.attrs.get("output_dtype", 0)
-    dtype = scope.tensors[point].dtype if point else FORMATS.get(stated or 2, "")
-    if dtype not in _INTEGERS[:4]:
-        raise Foreign
-    return make(raw, 1, "Quantize", dtype=dtype, **_quantisation(raw, scope))
-
-
-@rule("DequantizeLinear")
-def dequantize(raw: RawNode, scope: Scope) -> Node:
-    """DequantizeLinear with constant float32 parameters, per tensor or per slice of an axis."""
-    if scope.tensors[raw.inputs[0]].dtype not in _INTEGERS or raw.attrs.get("output_dtype", 1) not in (0, 1):
-        raise Foreign
-    return make(raw, 1, "Dequantize", **_quantisation(raw, scope))
-
-
-def _quantisation(raw: RawNode, scope: Scope) -> dict[str, Any]:
-    scale = scope.constant(raw.inputs[1])
-    if scale is None or raw.attrs.get("block_size", 0) or scope.tensors[raw.inputs[1]].dtype != "fp32":
-        raise Foreign
-    zero = scope.constant(optional(raw, 2))
-    if zero is None and optional(raw, 2):
-        raise Foreign
-    if scale.size == 1:
-        point = 0 if zero is None else int(zero.reshape(-1)[0])
-        return {"scale": scale.reshape(()).astype(np.float32), "zero_point": point, "axis": None}
-    axis = axis_of(raw.attrs.get("axis", 1), scope.rank(raw.inputs[0]))
-    return {"scale": scale.astype(np.float32), "zero_point": _one_if_equal(zero), "axis": axis}
-
-
-def _one_if_equal(zero: Array | None) -> int | Array:
-    """The zero point as one integer where all slices have the same."""
-    if zero is None:
-        return 0
-    return int(zero[0]) if (zero == zero[0]).all() else zero
-
-
-@rule("QLinearMatMul")
-def qlinear_matmul(raw: RawNode, scope: Scope) -> list[Node]:
-    """QLinearMatMul with scalar parameters: MatMul to 32 bits, then Requantize."""
-    a_point, b_point = (int(scalar(raw, scope, index) or 0) for index in (2, 5))
-    total = f"{raw.outputs[0]}.sum"
-    product = Node(f"{raw.name}.product", "MatMul", [raw.inputs[0], raw.inputs[3]], [total],
-                   {"a_zero_point": a_point, "b_zero_point": b_point})  # fmt: skip
-    multiplier = requantisation(scope, raw.inputs[1], raw.inputs[4], raw.inputs[6])
-    if multiplier.ndim:
-        raise Foreign
-    return [product, requantize(raw, scope, total, multiplier, 7, None)]
-
-
-def requantisation(scope: Scope, a_scale: str, b_scale: str, y_scale: str) -> Array:
-    """float32 a_scale * b_scale / y_scale, 0-d where all three are scalars; Foreign unless constant."""
-    scales = [scope.constant(name) for name in (a_scale, b_scale, y_scale)]
-    if any(scale is None for scale in scales):
-        raise Foreign
-    a, b, y = (np.asarray(scale, np.float32) for scale in scales)
-    if a.size != 1 or y.size != 1:
-        raise Foreign
-    product = a.reshape(()) * (b.reshape(()) if b.size == 1 else b) / y.reshape(())
-    return np.asarray(product, np.float32)
-
-
-def requantize(
-    raw: RawNode, scope: Scope, total: str, multiplier: Array, point: int, axis: int | None
-) -> Node:
-    """The Requantize node from the 32-bit sum ``total`` to the output of ``raw``; ``point``: its zero point's
-    input.
-    """
-    dtype = scope.tensors[raw.inputs[point]].dtype
-    if dtype not in _INTEGERS[:4]:
-        raise Foreign
-    zero = int(scalar(raw, scope, point) or 0)
-    attrs = {"dtype": dtype, "multiplier": multiplier, "zero_point": zero, "axis": axis}
-    return Node(raw.name, "Requantize", [total], [raw.outputs[0]], attrs)

@@ -17,61 +17,56 @@ from accelsim.workload.normalise import (
     drop_unread,
     ints,
     make,
-    optional,
     rule,
     scalar,
 )
-from accelsim.workload.normalise_math import requantisation, requantize
-from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.onnx_read import FORMATS, RawNode
 
 
 @rule("Conv")
 def conv(raw: RawNode, scope: Scope) -> Node:
     """Conv with kernel shape and padding resolved."""
-    window = _window(raw, scope, list(scope.shape(raw.inputs[1])[2:]))
+    window = window_attrs(raw, scope, list(scope.shape(raw.inputs[1])[2:]))
     return make(raw, **window, group=raw.attrs.get("group", 1), a_zero_point=0, b_zero_point=0)
-
-
-@rule("ConvInteger")
-def conv_integer(raw: RawNode, scope: Scope) -> Node:
-    """ConvInteger with constant scalar zero points is the canonical Conv."""
-    a, b = (int(scalar(raw, scope, index) or 0) for index in (2, 3))
-    window = _window(raw, scope, list(scope.shape(raw.inputs[1])[2:]))
-    return make(raw, 2, "Conv", **window, group=raw.attrs.get("group", 1), a_zero_point=a, b_zero_point=b)
-
-
-@rule("QLinearConv")
-def qlinear_conv(raw: RawNode, scope: Scope) -> list[Node]:
-    """QLinearConv: Conv to 32 bits, then Requantize, per output channel where the weight scales are.
-
-    Weight zero points that differ between channels have no canonical form.
-    """
-    x, w, bias = raw.inputs[0], raw.inputs[3], optional(raw, 8)
-    points = scope.constant(raw.inputs[5])
-    if points is None or (points != points.reshape(-1)[0]).any():
-        raise Foreign
-    attrs = _window(raw, scope, list(scope.shape(w)[2:]))
-    attrs |= {"group": raw.attrs.get("group", 1), "a_zero_point": int(scalar(raw, scope, 2) or 0)}
-    attrs["b_zero_point"] = int(points.reshape(-1)[0])
-    total = f"{raw.outputs[0]}.sum"
-    product = Node(f"{raw.name}.product", "Conv", [x, w, *([bias] if bias else [])], [total], attrs)
-    multiplier = requantisation(scope, raw.inputs[1], raw.inputs[4], raw.inputs[6])
-    return [product, requantize(raw, scope, total, multiplier, 7, 1 if multiplier.ndim else None)]
 
 
 @rule("MaxPool")
 def max_pool(raw: RawNode, scope: Scope) -> Node:
     """MaxPool; its Indices have no canonical form."""
-    window = _window(raw, scope, raw.attrs["kernel_shape"])
+    window = window_attrs(raw, scope, raw.attrs["kernel_shape"])
     return make(drop_unread(raw, scope), **window, ceil_mode=raw.attrs.get("ceil_mode", 0))
 
 
 @rule("AveragePool")
 def average_pool(raw: RawNode, scope: Scope) -> Node:
     """AveragePool."""
-    window = _window(raw, scope, raw.attrs["kernel_shape"])
+    window = window_attrs(raw, scope, raw.attrs["kernel_shape"])
     include = raw.attrs.get("count_include_pad", 0)
     return make(raw, **window, ceil_mode=raw.attrs.get("ceil_mode", 0), count_include_pad=include)
+
+
+@rule("LpPool")
+def lp_pool(raw: RawNode, scope: Scope) -> Node:
+    """LpPool."""
+    window = window_attrs(raw, scope, raw.attrs["kernel_shape"])
+    return make(raw, **window, ceil_mode=raw.attrs.get("ceil_mode", 0), p=int(raw.attrs.get("p", 2)))
+
+
+@rule("GlobalLpPool")
+def global_lp_pool(raw: RawNode, scope: Scope) -> Node:
+    """GlobalLpPool of p 1 or 2 is a reduction."""
+    op = {1: "ReduceL1", 2: "ReduceL2"}.get(int(raw.attrs.get("p", 2)))
+    if op is None:
+        raise Foreign
+    return make(raw, op=op, axes=list(range(2, scope.rank(raw.inputs[0]))), keepdims=1)
+
+
+@rule("BitCast")
+def bit_cast(raw: RawNode, scope: Scope) -> Node:
+    """BitCast between formats by name."""
+    if raw.attrs["to"] not in FORMATS:
+        raise Foreign
+    return make(raw, to=FORMATS[raw.attrs["to"]], given=scope.tensors[raw.inputs[0]].dtype)
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool")
@@ -80,7 +75,8 @@ def global_pool(raw: RawNode, scope: Scope) -> Node:
     return make(raw)
 
 
-def _window(raw: RawNode, scope: Scope, kernel: list[int]) -> dict[str, Any]:
+def window_attrs(raw: RawNode, scope: Scope, kernel: list[int]) -> dict[str, Any]:
+    """kernel_shape, strides, pads and dilations of a convolution or pooling, padding resolved."""
     ones = [1] * len(kernel)
     strides = list(raw.attrs.get("strides") or ones)
     dilations = list(raw.attrs.get("dilations") or ones)
@@ -189,7 +185,8 @@ def depth_to_space(raw: RawNode, scope: Scope) -> Node:
 @rule("SpaceToDepth")
 def space_to_depth(raw: RawNode, scope: Scope) -> Node:
     """SpaceToDepth."""
-    return make(raw, blocksize=raw.attrs["blocksize"])
+    order: dict[str, Any] = {"mode": "CRD"} if raw.attrs.get("mode", "DCR") == "CRD" else {}
+    return make(raw, blocksize=raw.attrs["blocksize"], **order)
 
 
 @rule("Pad")

@@ -12,15 +12,15 @@ import numpy as np
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.export_rules import EXPORTS, plain
 from accelsim.workload.export_writer import Writer
-from accelsim.workload.foreign_shapes import ELEMENT_TYPES, stored
-from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.foreign_shapes import ELEMENT_TYPES
+from accelsim.workload.graph import FORMAT_BYTES, Graph, Node, Tensor
 from accelsim.workload.ops import base
-from accelsim.workload.ops.foreign import op_type
+from accelsim.workload.ops.foreign import op_type, stored
 
 OPSET = 21
 """Operator set of an exported model; 23 where an op needs it."""
 
-NEWER = {"RMSNormalization": 23}
+NEWER = {"RMSNormalization": 23, "CumProd": 26, "BitCast": 26}
 """Ops that are younger than ``OPSET``."""
 
 IR_VERSION = 10
@@ -77,7 +77,7 @@ def _moved(graph: Graph, nodes: list[Node], opset: int) -> Iterable[Problem]:
     from onnx import defs
 
     for node in nodes:
-        if base.find(node.op) is not None or node.attrs.get("domain"):
+        if base.find(node.op) is not None or node.op in EXPORTS or node.attrs.get("domain"):
             continue
         op = op_type(node)
         then, now = (defs.get_schema(op, version).since_version for version in (graph.opset, opset))
@@ -91,7 +91,7 @@ def _write_constant(tensor: Tensor, proto: Any) -> None:
     from onnx import numpy_helper
 
     values = np.ascontiguousarray(stored(tensor.value(), tensor.dtype))
-    if tensor.dtype == "string":
+    if tensor.dtype == "string" or FORMAT_BYTES[tensor.dtype] < 1:  # narrow codes are packed
         proto.CopyFrom(numpy_helper.from_array(values, tensor.name))
         return
     proto.name, proto.data_type = tensor.name, ELEMENT_TYPES[tensor.dtype]

@@ -17,14 +17,15 @@ from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Array, Tensor
 from accelsim.workload.ops.values import CONTAINERS
 
-OPSETS = range(7, 26)
+OPSETS = range(1, 29)
 """Versions of the default ONNX operator set that can be imported."""
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 FORMATS = {
     1: "fp32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string",
-    9: "bool", 10: "fp16", 11: "fp64", 12: "uint32", 13: "uint64", 16: "bf16",
+    9: "bool", 10: "fp16", 11: "fp64", 12: "uint32", 13: "uint64", 16: "bf16", 17: "fp8_e4m3fn", 18: "fp8_e4m3fnuz",
+    19: "fp8_e5m2", 20: "fp8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "fp4_e2m1fn", 24: "e8m0", 25: "uint2", 26: "int2",
 }  # fmt: skip
 """ONNX element type number (TensorProto.DataType) -> format of a tensor."""
 
@@ -128,13 +129,15 @@ def raw_model(proto: Any, path: Path) -> RawModel:
     opsets = {
         entry.domain if entry.domain != "ai.onnx" else "": int(entry.version) for entry in proto.opset_import
     }
+    if not any(node.domain in DEFAULT_DOMAINS for node in proto.graph.node):
+        opsets.setdefault("", OPSETS[-1])  # nothing refers to it
     problems = [*_opset_problems(opsets, str(path)), *_tensor_problems(proto.graph, path)]
     if problems:
         raise ModelError(problems)
     folder = str(path.parent)
     initialisers = {item.name: initialiser(item, folder) for item in proto.graph.initializer}
     inputs = [_raw_input(item) for item in proto.graph.input if item.name not in initialisers]
-    nodes = [_raw_node(node, index) for index, node in enumerate(proto.graph.node)]
+    nodes = [raw_node(node, index) for index, node in enumerate(proto.graph.node)]
     outputs = [item.name for item in proto.graph.output]
     return RawModel(path.stem, opsets[""], opsets, nodes, initialisers, inputs, outputs)
 
@@ -172,7 +175,12 @@ def _tensor_problems(graph: Any, path: Path) -> list[Problem]:
         elif item.data_location == _STORED_EXTERNALLY:
             problems.extend(_external_problems(item, path))
     for item in graph.input:
-        if item.type.tensor_type.elem_type not in FORMATS:
+        kind = (item.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
+        if kind != "tensor":
+            problems.append(
+                Problem(f"input {item.name!r} is no tensor but of type {kind}", str(path), "a tensor")
+            )
+        elif item.type.tensor_type.elem_type not in FORMATS:
             problems.append(_format_problem(item.name, item.type.tensor_type.elem_type, path))
     if graph.sparse_initializer:
         names = ", ".join(item.values.name for item in graph.sparse_initializer)
@@ -207,7 +215,8 @@ def _raw_input(item: Any) -> RawInput:
     return RawInput(item.name, tuple(dims), FORMATS[kind.elem_type])
 
 
-def _raw_node(node: Any, index: int) -> RawNode:
+def raw_node(node: Any, index: int) -> RawNode:
+    """A NodeProto as plain Python; nameless ones are named after their op and first result."""
     attrs = {attr.name: _attribute(attr) for attr in node.attribute}
     first = next((name for name in node.output if name), str(index))
     domain = "" if node.domain in DEFAULT_DOMAINS else node.domain

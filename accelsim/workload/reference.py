@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.errors import UsageError
-from accelsim.workload.foreign_shapes import stored
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.onnx_export import export_onnx
+from accelsim.workload.ops.foreign import stored
 from accelsim.workload.ops.values import contain
 
 
@@ -78,6 +78,9 @@ def _onnxruntime(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    options.add_session_config_entry(
+        "session.disable_quant_qdq", "1"
+    )  # its fused integer ops lack 4-bit and float8
     if plain:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])

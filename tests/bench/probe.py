@@ -3,6 +3,7 @@
     probe.py end-to-end MODEL CHIP DTYPE VALUES
     probe.py against-ort MODEL CHIP DTYPE
     probe.py ort MODEL
+    probe.py calibrate MODEL CHIP DTYPE METHOD
 
 CPU seconds (``time.process_time``, all threads) and the peak of the resident memory, as one line of JSON. Modules are
 imported before anything is measured.
@@ -20,12 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
 from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.passes import compile
+from accelsim.compiler.passes import compile, transform
 from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
@@ -125,10 +127,25 @@ def against_ort(model: str, chip_name: str, dtype: str) -> dict[str, float]:
     return {name: min(values) for name, values in times.items()}
 
 
+IMAGES = 16
+
+
+def calibrated(model: str, chip_name: str, dtype: str, method: str) -> dict[str, float]:
+    """All passes over the graph with ``IMAGES`` drawn images as calibration data: ranges, scales, codes."""
+    graph, chip = with_weights(load_model(model)), load_chip(chip_name)
+    batches = [synthetic(graph, seed) for seed in range(IMAGES)]
+    data = {name: np.concatenate([batch[name] for batch in batches]) for name in graph.inputs}
+    options = Options(dtype=dtype, calibrate=method, calibration=data)
+    total, made = cpu_s(lambda: transform(graph, chip, options))
+    scaled = sum(tensor.quant is not None for tensor in made.tensors.values())
+    return {"total": total, "images": IMAGES, "tensors": scaled}
+
+
 if __name__ == "__main__":
     kinds: dict[str, Callable[..., dict[str, float]]] = {
         "end-to-end": end_to_end,
         "against-ort": against_ort,
+        "calibrate": calibrated,
         "ort": ort,
     }
     print(json.dumps(kinds[sys.argv[1]](*sys.argv[2:])))

@@ -87,6 +87,14 @@ def test_resnet50_whole_against_onnxruntime(
     ).holds
 
 
+@pytest.mark.parametrize("method", ["absmax", "entropy"])
+def test_calibrating_resnet50(benchmark: Any, probe: Probe, figure: Any, method: str) -> None:
+    """Ranges of every tensor over 16 images, scales, codes of all weights; random weights."""
+    found = once(benchmark, lambda: probe("calibrate", "resnet50", "tpu-v1", "int8", method))
+    what = f"ResNet-50 to int8, {method} over {found['images']:.0f} images: calibrate + quantise"
+    assert figure(what, found["total"], " s", 60.0, f"{found['tensors']:.0f} tensors calibrated").holds
+
+
 def test_layer_of_gpt3(benchmark: Any, probe: Probe, figure: Any) -> None:
     """The bar is for the tool, not for a chip: a chip with 64 KiB weight tiles needs far more commands than others."""
 

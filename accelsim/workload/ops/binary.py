@@ -32,6 +32,24 @@ def _prelu(x: Array, slope: Array) -> Array:
     return np.where(x >= 0, x, x * slope)
 
 
+def _shift(a: Array, b: Array, direction: str) -> Array:
+    """``a`` shifted by ``b`` bits; by its width or more, or by a negative count, only a shift to the right leaves the
+    sign.
+    """
+    bits = 8 * a.dtype.itemsize
+    wide = np.where((b < 0) | (b >= bits), bits, b).astype(np.int64)
+    within = np.minimum(wide, bits - 1).astype(a.dtype)
+    if direction == "RIGHT":
+        rest = np.asarray(np.right_shift(a, within))
+        return rest if a.dtype.kind == "i" else np.where(wide < bits, rest, np.zeros(1, a.dtype))
+    return np.where(wide < bits, np.left_shift(a, within), np.zeros(1, a.dtype))
+
+
+def _modulo(a: Array, b: Array, fmod: int) -> Array:
+    rest: Array = np.fmod(a, b) if fmod else np.mod(a, b)
+    return rest
+
+
 # op: (operations per element, kernel)
 _ARITHMETIC: dict[str, tuple[int, Pair]] = {
     "Add": (1, np.add),
@@ -40,6 +58,14 @@ _ARITHMETIC: dict[str, tuple[int, Pair]] = {
     "Div": (1, _divide),
     "Pow": (1, _power),
     "PRelu": (2, _prelu),
+    "BitwiseAnd": (1, np.bitwise_and),
+    "BitwiseOr": (1, np.bitwise_or),
+    "BitwiseXor": (1, np.bitwise_xor),
+}
+# op: kernel of two inputs and one attribute, named
+_WITH_ATTRIBUTE: dict[str, tuple[str, Callable[..., Array]]] = {
+    "Mod": ("fmod", _modulo),
+    "BitShift": ("direction", _shift),
 }
 _TO_BOOL: dict[str, Pair] = {
     "Equal": np.equal,
@@ -78,6 +104,17 @@ def _register_pair(name: str, count: int, compute: Pair, infer: Callable[[Node, 
     register(Op(name, "elementwise", infer, kernel, work))
 
 
+def _register_with_attribute(name: str, attribute: str, compute: Callable[..., Array]) -> None:
+    def kernel(node: Node, values: Values) -> list[Array]:
+        with np.errstate(all="ignore"):
+            return [compute(array(values, 0), array(values, 1), node.attrs[attribute])]
+
+    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+        return Work(ops=outs[0].elements)
+
+    register(Op(name, "elementwise", _common, kernel, work))
+
+
 def _register_variadic(name: str, compute: Pair) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
         arrays = [array(values, index) for index in range(len(values))]
@@ -95,6 +132,8 @@ def _register_variadic(name: str, compute: Pair) -> None:
 
 for _name, (_count, _compute) in _ARITHMETIC.items():
     _register_pair(_name, _count, _compute, _common)
+for _name, (_attribute, _compute) in _WITH_ATTRIBUTE.items():
+    _register_with_attribute(_name, _attribute, _compute)
 for _name, _compute in _TO_BOOL.items():
     _register_pair(_name, 1, _compute, _to_bool)
 for _name, _compute in _VARIADIC.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -94,6 +95,10 @@ def _by_columns(frame: Array, weights: Array, window: Window, y: Array) -> None:
     groups, depth = weights.shape[0], prod(weights.shape[2:])
     matrix = weights.reshape(groups, weights.shape[1], depth)
     row = prod(window.out[1:])
+    together = _COLUMNS // max(1, groups * depth * prod(window.out))
+    if together > 1 and len(frame) > 1 and not is_integer(frame):
+        _several_images(frame, matrix, window, y, together)
+        return
     step = max(1, _COLUMNS // max(1, groups * depth * row))
     for image, out in zip(frame, y, strict=True):
         flat = out.reshape(groups, weights.shape[1], -1)
@@ -105,6 +110,19 @@ def _by_columns(frame: Array, weights: Array, window: Window, y: Array) -> None:
                 block[...] = product(matrix, columns)
             else:
                 np.matmul(matrix, columns, out=block)
+
+
+def _several_images(frame: Array, matrix: Array, window: Window, y: Array, together: int) -> None:
+    """As ``_by_columns`` with the columns of several small images made at once: fewer calls, the same products."""
+    positions = prod(window.out)
+    for start in range(0, len(frame), together):
+        part, out = frame[start : start + together], y[start : start + together]
+        columns = np.empty((*part.shape[:3], *window.kernel, *window.out), part.dtype)
+        for offset in window.offsets():
+            at: tuple[Any, ...] = (slice(None), slice(None), slice(None), *offset)
+            columns[at] = view(part, window, offset)
+        shape = (len(part), matrix.shape[0], -1, positions)
+        np.matmul(matrix, columns.reshape(shape), out=out.reshape(shape))
 
 
 def columns_of(image: Array, window: Window, start: int, stop: int) -> Array:
@@ -119,9 +137,14 @@ def columns_of(image: Array, window: Window, start: int, stop: int) -> Array:
         return seen.reshape(groups, channels, -1)
     out = (stop - start, *window.out[1:])
     columns = np.empty((groups, channels, *window.kernel, *out), image.dtype)
-    for offset in window.offsets():
-        at: tuple[Any, ...] = (slice(None), slice(None), *offset)
-        columns[at] = view(image, window, offset)[:, :, rows]
+    if prod(out) < prod(window.kernel):  # a large kernel at few places, as in the gradient of the weights
+        turned = replace(window, stride=window.dilation, dilation=window.stride, out=window.kernel)
+        for position in np.ndindex(*out):
+            columns[(..., *position)] = view(image, turned, (position[0] + start, *position[1:]))
+    else:
+        for offset in window.offsets():
+            at: tuple[Any, ...] = (slice(None), slice(None), *offset)
+            columns[at] = view(image, window, offset)[:, :, rows]
     return columns.reshape(groups, channels * prod(window.kernel), -1)
 
 

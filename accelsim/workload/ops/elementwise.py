@@ -10,6 +10,8 @@ from math import pi, sqrt
 
 import numpy as np
 
+from accelsim.formats import codec
+from accelsim.formats.table import FORMATS
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, contain, same, tensor
@@ -76,6 +78,16 @@ def _elu(x: Array, alpha: float) -> Array:
     return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
+def _shrink(x: Array, node: Node) -> Array:
+    bias, bound = node.attrs["bias"], node.attrs["lambd"]
+    return np.where(x < -bound, x + bias, np.where(x > bound, x - bias, 0))
+
+
+def _is_inf(x: Array, node: Node) -> Array:
+    below, above = node.attrs["detect_negative"], node.attrs["detect_positive"]
+    return np.asarray((np.isneginf(x) & bool(below)) | (np.isposinf(x) & bool(above)))
+
+
 Kernel = Callable[[Array, Node], Array]
 
 # op: (operations per element, why, kernel)
@@ -92,6 +104,15 @@ _UNARY: dict[str, tuple[int, str, Kernel]] = {
     "Sqrt": (1, "one function", lambda x, n: np.sqrt(x)),
     "Sin": (1, "one function", lambda x, n: np.sin(x)),
     "Cos": (1, "one function", lambda x, n: np.cos(x)),
+    "Tan": (1, "one function", lambda x, n: np.tan(x)),
+    "Sinh": (1, "one function", lambda x, n: np.sinh(x)),
+    "Cosh": (1, "one function", lambda x, n: np.cosh(x)),
+    "Asin": (1, "one function", lambda x, n: np.arcsin(x)),
+    "Acos": (1, "one function", lambda x, n: np.arccos(x)),
+    "Atan": (1, "one function", lambda x, n: np.arctan(x)),
+    "Asinh": (1, "one function", lambda x, n: np.arcsinh(x)),
+    "Acosh": (1, "one function", lambda x, n: np.arccosh(x)),
+    "Atanh": (1, "one function", lambda x, n: np.arctanh(x)),
     "Neg": (1, "negate", lambda x, n: np.negative(x)),
     "Abs": (1, "clear the sign", lambda x, n: np.abs(x)),
     "Sign": (2, "two compares", lambda x, n: np.sign(x)),
@@ -111,24 +132,38 @@ _UNARY: dict[str, tuple[int, str, Kernel]] = {
     "Softsign": (3, "absolute, add, divide", lambda x, n: x / (1 + np.abs(x))),
     "Elu": (4, "compare, exp, subtract, multiply", lambda x, n: _elu(x, n.attrs["alpha"])),
     "Selu": (5, "as Elu, multiply", _selu),
+    "Shrink": (4, "two compares, add, subtract", _shrink),
     "Not": (1, "invert", lambda x, n: np.logical_not(x)),
+    "BitwiseNot": (1, "invert", lambda x, n: np.invert(x)),
 }
 
 
-def _register(name: str, ops_per_element: int, compute: Kernel) -> None:
+# op of which the result is bool: kernel (one comparison per element)
+_TESTS: dict[str, Kernel] = {"IsNaN": lambda x, n: np.isnan(x), "IsInf": _is_inf}
+
+
+def _flags(node: Node, ins: Ins) -> Infers:
+    return [(tensor(node, ins, 0).shape, "bool")]
+
+
+def _register(
+    name: str, ops_per_element: int, compute: Kernel, infer: Callable[[Node, Ins], Infers] = same
+) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
         x = array(values, 0)
         with np.errstate(all="ignore"):  # infinities and NaN are values here, as in the formats themselves
-            return [np.asarray(compute(x, node), x.dtype)]
+            return [np.asarray(compute(x, node), x.dtype if infer is same else np.bool_)]
 
     def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
         return Work(ops=ops_per_element * outs[0].elements)
 
-    register(Op(name, "elementwise", same, kernel, work))
+    register(Op(name, "elementwise", infer, kernel, work))
 
 
 for _name, (_count, _why, _compute) in _UNARY.items():
     _register(_name, _count, _compute)
+for _name, _compute in _TESTS.items():
+    _register(_name, 1, _compute, _flags)
 
 
 def _cast_infer(node: Node, ins: Ins) -> Infers:
@@ -136,8 +171,30 @@ def _cast_infer(node: Node, ins: Ins) -> Infers:
 
 
 def _cast(node: Node, values: Values) -> list[Array]:
+    x, to, overflow = array(values, 0), node.attrs["to"], node.attrs.get("overflow")
+    rounding = node.attrs.get("rounding", "rne")
+    if to == "e8m0":
+        x = np.where(x == 0, 2.0**-127, x)  # has no zero: its smallest number is the nearest
     with np.errstate(all="ignore"):
-        return [contain(array(values, 0), node.attrs["to"])]
+        if rounding == "up":
+            x, rounding = _next_power(x), "rne"
+        if overflow or rounding != "rne":
+            return [codec.cast(x, to, rounding, overflow)]
+        return [_wrapped(contain(x, to), to)]
+
+
+def _wrapped(x: Array, to: str) -> Array:
+    """The low bits of ``x`` as a number of format ``to``, where that is an integer narrower than its container."""
+    row = FORMATS.get(to)
+    if row is None or row.kind != "int" or row.bits >= 8:
+        return x
+    return np.asarray(((x.astype(np.int16) - row.low) & ((1 << row.bits) - 1)) + row.low, x.dtype)
+
+
+def _next_power(x: Array) -> Array:
+    """The smallest power of two that is not below ``x`` (positive)."""
+    part, exponent = np.frexp(x.astype(np.float64))
+    return np.where(np.isfinite(x) & (x > 0), np.ldexp(1.0, exponent - (part == 0.5)), x)
 
 
 def _cast_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:

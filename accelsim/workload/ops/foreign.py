@@ -6,6 +6,7 @@ package page).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -25,12 +26,41 @@ _LOADERS = {
 }
 """Domain -> the module that implements it."""
 
+OWN_ATTRIBUTES = ("domain", "formats")
+"""Attributes of foreign nodes that are not of the ONNX node: its domain, and the formats of its inputs where a
+container is not the NumPy type that ONNX stores.
+"""
+
+_NUMPY_TYPES = {
+    "fp16": "float16", "bf16": "bfloat16", "fp4_e2m1fn": "float4_e2m1fn", "e8m0": "float8_e8m0fnu",
+    **{f"fp8_{kind}": f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")},
+    **{name: name for name in ("int4", "uint4", "int2", "uint2")},
+}  # fmt: skip
+"""Format whose container is not the NumPy type that ONNX stores -> that type, of NumPy or ml_dtypes."""
+
 _WITH_SUBGRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def op_type(node: Node) -> str:
     """The ONNX op type of a foreign node."""
     return node.op.removeprefix(PREFIX)
+
+
+def stored(values: Array, dtype: str) -> Array:
+    """Container values of format ``dtype`` as the NumPy type that ONNX stores."""
+    import ml_dtypes
+
+    name = _NUMPY_TYPES.get(dtype)
+    if name is None:
+        return values
+    return values.astype(getattr(ml_dtypes, name, None) or np.dtype(name))
+
+
+def noted_formats(node: Node, formats: Sequence[str]) -> Node:
+    """A foreign node that knows the formats of its inputs ('' where absent), if their containers do not tell."""
+    if any(name in _NUMPY_TYPES for name in formats):
+        node.attrs["formats"] = list(formats)
+    return node
 
 
 def knows(op: str, domain: str, opset: int) -> bool:
@@ -60,12 +90,18 @@ def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[A
     """
     if not knows(op_type(node), node.attrs.get("domain", ""), opset):
         raise ModelError(Problem(f"no kernel knows op {op_type(node)} of opset {opset}", node.name))
+    formats = node.attrs.get("formats") or [""] * len(values)
+    values = [
+        None if value is None else stored(value, dtype) for value, dtype in zip(values, formats, strict=True)
+    ]
     feeds = {f"i{index}": value for index, value in enumerate(values) if value is not None}
     try:
         with np.errstate(all="ignore"):
             results = _session(node, opset, values).run(None, feeds)
     except Exception as error:  # whatever the reference implementation of this op throws at us
         raise ModelError(Problem(f"{op_type(node)} of opset {opset} failed: {error}", node.name)) from error
+    if any(isinstance(result, (list, dict)) or result is None for result in results):
+        raise ModelError(Problem(f"{op_type(node)} of opset {opset} gives no tensor", node.name, "a tensor"))
     computed = iter(results)
     return [np.asarray(next(computed) if name else ()) for name in node.outputs]
 
@@ -78,7 +114,7 @@ def _session(node: Node, opset: int, values: list[Array | None]) -> Any:
     domain = node.attrs.get("domain", "")
     inputs = [f"i{index}" if value is not None else "" for index, value in enumerate(values)]
     outputs = [f"o{index}" if name else "" for index, name in enumerate(node.outputs)]
-    attributes = {key: _attribute(value) for key, value in node.attrs.items() if key != "domain"}
+    attributes = {key: _attribute(value) for key, value in node.attrs.items() if key not in OWN_ATTRIBUTES}
     proto = helper.make_node(op_type(node), inputs, outputs, domain=domain, **attributes)
     given = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)

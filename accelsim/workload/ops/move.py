@@ -6,9 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node
+from accelsim.workload.graph import FORMAT_BYTES, Array, Node
 from accelsim.workload.ops.base import Op, Shape, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, broadcast, no_work, require, tensor
+from accelsim.workload.ops.foreign import stored
+from accelsim.workload.ops.values import (
+    CONTAINERS,
+    Infers,
+    Ins,
+    Values,
+    array,
+    broadcast,
+    no_work,
+    require,
+    tensor,
+)
 
 Rule = Callable[[Node, Ins], Infers]
 Kernel = Callable[[Node, Values], list[Array]]
@@ -103,7 +114,7 @@ _register("Gather", _gather_infer, _gather)
 
 
 def _transpose(node: Node, values: Values) -> list[Array]:
-    return [np.ascontiguousarray(np.transpose(array(values, 0), node.attrs["perm"]))]
+    return [np.asarray(np.transpose(array(values, 0), node.attrs["perm"]), order="C")]
 
 
 _register(
@@ -136,7 +147,7 @@ def _expand_shape(node: Node, shape: Shape) -> Shape:
 
 def _expand(node: Node, values: Values) -> list[Array]:
     x = array(values, 0)
-    return [np.ascontiguousarray(np.broadcast_to(x, _expand_shape(node, x.shape)))]
+    return [np.asarray(np.broadcast_to(x, _expand_shape(node, x.shape)), order="C")]
 
 
 _register("Expand", _one(_expand_shape), _expand)
@@ -151,6 +162,22 @@ def _tile(node: Node, values: Values) -> list[Array]:
 
 
 _register("Tile", _one(_tile_shape), _tile)
+
+
+def _bit_cast_infer(node: Node, ins: Ins) -> Infers:
+    x, to = tensor(node, ins, 0), node.attrs["to"]
+    require(FORMAT_BYTES[x.dtype] == FORMAT_BYTES[to], node, f"{x.dtype} as {to}", "formats of the same size")
+    return [(x.shape, to)]
+
+
+def _bit_cast(node: Node, values: Values) -> list[Array]:
+    """The same bits read as another format: each value as it is stored, seen anew."""
+    given = stored(array(values, 0), node.attrs["given"])
+    kind = stored(np.zeros(1, CONTAINERS[node.attrs["to"]]), node.attrs["to"]).dtype
+    return [given.view(kind).astype(CONTAINERS[node.attrs["to"]])]
+
+
+_register("BitCast", _bit_cast_infer, _bit_cast)
 
 
 def _to_space_shape(node: Node, shape: Shape) -> Shape:
@@ -183,7 +210,8 @@ def _to_depth_shape(node: Node, shape: Shape) -> Shape:
 def _to_depth(node: Node, values: Values) -> list[Array]:
     x, block = array(values, 0), node.attrs["blocksize"]
     n, c, h, w = x.shape
-    parts = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    order = (0, 1, 3, 5, 2, 4) if node.attrs.get("mode") == "CRD" else (0, 3, 5, 1, 2, 4)
+    parts = x.reshape(n, c, h // block, block, w // block, block).transpose(order)
     return [parts.reshape(_to_depth_shape(node, x.shape))]
 
 

@@ -72,6 +72,20 @@ def _pool_work(extra: int) -> Callable[[Node, Ins, list[Tensor]], Work]:
     return work
 
 
+def _lp_pool(node: Node, values: Values) -> list[Array]:
+    x, p = array(values, 0), node.attrs["p"]
+    window = window_of(node, x.shape[2:])
+    total = _running(padded(np.abs(x) ** p, window), window, np.add)
+    return [np.asarray(total ** (1 / p), x.dtype)]
+
+
+def _lp_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    # a power per input element, kernel - 1 additions and a root per result
+    results = outs[0].elements * prod(node.attrs["kernel_shape"])
+    return Work(ops=tensor(node, ins, 0).elements + results)
+
+
+register(Op("LpPool", "pool", _infer, _lp_pool, _lp_work))
 register(Op("MaxPool", "pool", _infer, _max_pool, _pool_work(0)))
 register(Op("AveragePool", "pool", _infer, _average_pool, _pool_work(1)))
 

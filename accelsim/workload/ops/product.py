@@ -26,9 +26,12 @@ def peak(a: Array) -> int:
     return max(int(a.max()), -int(a.min())) if a.size else 0
 
 
-def shifted(a: Array, zero_point: int) -> Array:
-    """Integers minus their zero point, in a type that holds them; floats as they are."""
-    return a.astype(np.int32) - np.int32(zero_point) if zero_point else a
+def shifted(a: Array, zero_point: int | Array) -> Array:
+    """Integers minus their zero point, in a type that holds them; as they are where that is zero.
+
+    ``zero_point`` is a number, or an array that broadcasts to ``a``: one per row, column or channel.
+    """
+    return a.astype(np.int32) - np.asarray(zero_point, np.int32) if np.any(zero_point) else a
 
 
 def product(a: Array, b: Array) -> Array:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.formats import integer
+from accelsim.formats import fixed_point, integer
+from accelsim.formats.calibrate_scale import dynamic_quantise
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, require, same, tensor
@@ -22,18 +23,46 @@ def _to_int8(node: Node, ins: Ins) -> Infers:
     return [(tensor(node, ins, 0).shape, "int8")]
 
 
-def _quantise(node: Node, values: Values) -> list[Array]:
+def _parameters(node: Node, x: Array) -> tuple[Array, Array, int | None]:
+    """scale, zero point and axis; parameters of blocks are repeated to one per element of ``x``."""
     a = node.attrs
-    return [integer.quantise(array(values, 0), a["scale"], a["dtype"], a["zero_point"], a["axis"])]
+    scale, zero, axis = np.asarray(a["scale"]), np.asarray(a["zero_point"]), a["axis"]
+    block = a.get("block", 0)
+    if not block:
+        return scale, zero, axis
+    whole = (slice(None),) * axis + (slice(x.shape[axis]),)
+    scale, zero = (
+        np.repeat(values, block, axis)[whole] if values.ndim else values for values in (scale, zero)
+    )
+    return scale, zero, None
+
+
+def _quantise(node: Node, values: Values) -> list[Array]:
+    x = array(values, 0)
+    scale, zero, axis = _parameters(node, x)
+    return [integer.quantise(x, scale, node.attrs["dtype"], zero, axis)]
 
 
 def _dequantise(node: Node, values: Values) -> list[Array]:
-    a = node.attrs
-    return [integer.dequantise(array(values, 0), a["scale"], a["zero_point"], a["axis"])]
+    x = array(values, 0)
+    return [integer.dequantise(x, *_parameters(node, x))]
+
+
+def _dynamic_infer(node: Node, ins: Ins) -> Infers:
+    return [(tensor(node, ins, 0).shape, "uint8"), ((), "fp32"), ((), "uint8")]
+
+
+def _dynamic(node: Node, values: Values) -> list[Array]:
+    codes, scale, zero = dynamic_quantise(array(values, 0))
+    return [codes, np.asarray(scale, np.float32), np.asarray(zero, np.uint8)]
 
 
 def _requantise(node: Node, values: Values) -> list[Array]:
     a = node.attrs
+    if a.get("fixed_point"):
+        mantissa, shift = fixed_point.from_multiplier(a["multiplier"])
+        x, zero = array(values, 0), a["zero_point"]
+        return [fixed_point.requantise(x, mantissa, shift, a["dtype"], zero, a["axis"])]
     return [integer.requantise(array(values, 0), a["multiplier"], a["dtype"], a["zero_point"], a["axis"])]
 
 
@@ -50,6 +79,10 @@ def _quantise_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 
 def _dequantise_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=2 * outs[0].elements)  # subtract the zero point, scale
+
+
+def _dynamic_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    return Work(ops=6 * outs[0].elements)  # two comparisons for the range, then as Quantize
 
 
 def _bias_infer(node: Node, ins: Ins) -> Infers:
@@ -69,6 +102,7 @@ def _bias_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 
 
 register(Op("Quantize", "quantise", _to_dtype, _quantise, _quantise_work))
+register(Op("DynamicQuantizeLinear", "reduce", _dynamic_infer, _dynamic, _dynamic_work))
 register(Op("Requantize", "quantise", _to_dtype, _requantise, _quantise_work))
 register(Op("RequantizeShift", "quantise", _to_int8, _shift, _quantise_work))
 register(Op("Dequantize", "quantise", _to_float, _dequantise, _dequantise_work))

@@ -25,12 +25,26 @@ def _l2(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
     return np.sqrt(_sum_squares(x, axis, keepdims))
 
 
+def _extreme(find: Reduce, least: bool) -> Reduce:
+    """``find``, and of no elements the number that loses against every other."""
+
+    def reduce(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
+        if x.size:
+            return np.asarray(find(x, axis=axis, keepdims=keepdims))
+        worst = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max if x.dtype.kind in "iu" else 1
+        if not least:
+            worst = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min if x.dtype.kind in "iu" else 0
+        return np.asarray(find(x, axis=axis, keepdims=keepdims, initial=worst))
+
+    return reduce
+
+
 # op: (operations per input element, kernel)
 _REDUCE: dict[str, tuple[int, Reduce]] = {
     "ReduceMean": (1, np.mean),
     "ReduceSum": (1, np.sum),
-    "ReduceMax": (1, np.max),
-    "ReduceMin": (1, np.min),
+    "ReduceMax": (1, _extreme(np.max, least=False)),
+    "ReduceMin": (1, _extreme(np.min, least=True)),
     "ReduceProd": (1, np.prod),
     "ReduceL1": (2, _l1),
     "ReduceL2": (2, _l2),

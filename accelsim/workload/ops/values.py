@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
+from accelsim.formats import codec
+from accelsim.formats.table import FORMATS
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Shape, Work
 
@@ -16,13 +18,19 @@ Values = list[Array | None]
 Infers = list[tuple[Shape, str]]
 
 CONTAINERS: dict[str, type[Any]] = {
-    "fp64": np.float64, "fp32": np.float32, "fp16": np.float32, "bf16": np.float32, "int64": np.int64,
-    "int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "uint16": np.uint16,
-    "uint32": np.uint32, "uint64": np.uint64, "bool": np.bool_, "string": np.object_,
+    **{name: row.container for name, row in FORMATS.items()}, "uint32": np.uint32, "uint64": np.uint64,
+    "bool": np.bool_, "string": np.object_,
 }  # fmt: skip
 """NumPy type in which the kernels hold the values of each tensor format."""
 
-INTEGER_OPERANDS = frozenset({"int8", "uint8", "int16", "uint16"})
+ROUNDED = frozenset(
+    name for name, row in FORMATS.items() if row.kind == "float" and name not in ("fp64", "fp32")
+)
+"""Formats whose values are rounded when a tensor is written; the container is wider."""
+
+INTEGER_OPERANDS = frozenset(
+    name for name, row in FORMATS.items() if row.kind in ("int", "binary") and row.bits <= 16
+)
 """Operand formats of an integer matrix product; its result is int32."""
 
 
@@ -31,13 +39,8 @@ def contain(value: Array, dtype: str) -> Array:
 
     Values that are already right are returned as they are, not copied.
     """
-    if dtype == "fp16":
-        with np.errstate(over="ignore"):
-            return np.asarray(value, np.float16).astype(np.float32)
-    if dtype == "bf16":
-        import ml_dtypes
-
-        return np.asarray(value).astype(ml_dtypes.bfloat16).astype(np.float32)
+    if dtype in ROUNDED or dtype not in CONTAINERS:  # a float that is configured by its name
+        return codec.cast(np.asarray(value), dtype)
     return np.asarray(value, CONTAINERS[dtype])
 
 

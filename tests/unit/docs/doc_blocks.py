@@ -13,6 +13,7 @@ What stands in the line before a fence says what a block is:
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 from click.testing import CliRunner
 
@@ -40,6 +42,8 @@ COLUMNS = "100"
 GAP = "..."
 PICTURES = ("latency", "roofline", "timeline")
 """Plots of ResNet-50 on TPU v1 that the pages show."""
+SCRIPTS = tuple(sorted((ROOT / "docs" / "pictures").glob("*.py")))
+"""Programs with a function ``draw(path)``, one for each other picture."""
 RUNNER = """
 import contextlib, io, json, sys
 outputs, scope = [], {"__name__": "__docs__"}
@@ -192,8 +196,23 @@ def _run_python(sources: list[str], folder: Path) -> list[str]:
     return outputs
 
 
+def script(path: Path) -> ModuleType:
+    """A program of docs/pictures as a module."""
+    spec = importlib.util.spec_from_file_location(f"docs_picture_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def picture(module: ModuleType, path: Path) -> Path:
+    """The picture in docs/img that a program of docs/pictures draws: its ``FILE``, or its own name."""
+    name: str = getattr(module, "FILE", path.stem.replace("_", "-") + ".png")
+    return ROOT / "docs" / "img" / name
+
+
 def draw() -> None:
-    """Draw the pictures of the pages again."""
+    """Draw the pictures of the pages again. Takes a minute: some train networks."""
     import accelsim
     from accelsim.report.plot import draw as drawn
     from accelsim.report.style import save
@@ -201,6 +220,9 @@ def draw() -> None:
     run = accelsim.run("resnet50", on="tpu-v1")
     for name in PICTURES:
         save(drawn(name, run), ROOT / "docs" / "img" / f"resnet50-tpu-v1-{name}.png")
+    for path in SCRIPTS:
+        module = script(path)
+        module.draw(picture(module, path))
 
 
 def rewrite() -> None:

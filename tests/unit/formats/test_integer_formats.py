@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
+from math import floor
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from accelsim.errors import UsageError
-from accelsim.formats import integer
+from accelsim.formats import codec, fixed_point, integer
 from accelsim.workload import ops
 from accelsim.workload.graph import Array, Node
 
@@ -38,18 +41,22 @@ def ort_quantised() -> dict[str, Array]:
         ("ort_int4", "int4", 0),
         ("ort_uint4", "uint4", 8),
         ("ort_int16", "int16", 0),
+        ("ort_int2", "int2", 0),
     ],
 )
 def test_quantise_is_quantizelinear(
     ort_quantised: dict[str, Array], column: str, dtype: str, zero_point: int
 ) -> None:
     x, scales, want = ort_quantised["x"], ort_quantised["scales"], ort_quantised[column]
-    per_row = integer.quantise(x, scales, dtype, np.full(len(scales), zero_point), axis=0)
+    per_row = integer.quantise(x, scales, dtype, np.full(len(scales), zero_point), axis=0, source="ort")
     assert per_row.dtype == integer.CONTAINERS[dtype]
     known = ~np.isnan(x)
     assert np.count_nonzero(per_row[known] != want[known]) == 0
     one = np.stack(
-        [integer.quantise(row, scale, dtype, zero_point) for row, scale in zip(x, scales, strict=True)]
+        [
+            integer.quantise(row, scale, dtype, zero_point, source="ort")
+            for row, scale in zip(x, scales, strict=True)
+        ]
     )
     np.testing.assert_array_equal(one, per_row)
 
@@ -145,3 +152,168 @@ def test_int32_codes_are_exact_and_saturate() -> None:
 def test_unknown_format_has_a_nearest_name() -> None:
     with pytest.raises(UsageError, match="did you mean 'int8'"):
         integer.quantise(np.zeros(2, np.float32), 1.0, "itn8")
+
+
+def test_int2_of_onnxruntime_is_wrong_only_far_outside(ort_quantised: dict[str, Array]) -> None:
+    x, scales, want = ort_quantised["x"], ort_quantised["scales"], ort_quantised["ort_int2"]
+    ours = integer.quantise(x, scales, "int2", axis=0)
+    differ = ours != want
+    assert np.count_nonzero(differ) == 12
+    assert np.all(x[differ] >= 1e30)
+    assert np.all(ours[differ] == 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype", "method", "zero_point"),
+    [
+        ("torch_qint8", "int8", "reciprocal", 0),
+        ("torch_quint8", "uint8", "fma", 128),
+        ("torch_qint8", "int8", "fma", 0),
+    ],
+)
+def test_methods_of_pytorch(
+    ort_quantised: dict[str, Array], column: str, dtype: str, method: str, zero_point: int
+) -> None:
+    x, scales, want = ort_quantised["x"], ort_quantised["scales"], ort_quantised[column]
+    codes = integer.quantise(x, scales, dtype, zero_point, axis=0, method=method)
+    assert np.count_nonzero(codes != want) == 0
+    if column == "torch_quint8":
+        inside = integer.quantise(x, scales, dtype, zero_point, axis=0, method="divide") != want
+        assert np.count_nonzero(inside) == 1047
+
+
+def test_fake_quantisation_of_pytorch_is_the_reciprocal(ort_quantised: dict[str, Array]) -> None:
+    x, scales = ort_quantised["x"], ort_quantised["scales"]
+    codes = integer.quantise(x, scales, axis=0, method="reciprocal")
+    back = integer.dequantise(codes, scales, axis=0)
+    np.testing.assert_array_equal(back, ort_quantised["torch_fakequant_int8"])
+
+
+@given(st.floats(-1e6, 1e6, width=32), st.floats(2.0**-20, 2.0**10, width=32), st.integers(0, 255))
+def test_fused_sum_is_rounded_once(x: float, scale: float, zero_point: int) -> None:
+    inverse = np.float32(1) / np.float32(scale)
+    exact = Fraction(float(np.float32(x))) * Fraction(float(inverse)) + zero_point
+    found = integer._fused(np.array([x], np.float32), inverse, np.array(float(zero_point)))[0]
+    near = {float(np.nextafter(found, np.float32(way))) for way in (-np.inf, np.inf)}
+    distance = abs(Fraction(float(found)) - exact)
+    assert all(distance <= abs(Fraction(other) - exact) for other in near)
+
+
+@pytest.mark.parametrize("dtype", ["fp8_e4m3fn", "fp8_e5m2", "fp4_e2m1fn", "fp16"])
+@given(x=FLOATS, scale=st.floats(0.015625, 4, width=32))
+def test_float_formats_are_scaled_and_saturate(dtype: str, x: Array, scale: float) -> None:
+    values = integer.quantise(x, scale, dtype)
+    np.testing.assert_array_equal(values, codec.cast(x / np.float32(scale), dtype, overflow="saturate"))
+    np.testing.assert_array_equal(
+        integer.requantise(x, scale, dtype), codec.cast(x * np.float32(scale), dtype, overflow="saturate")
+    )
+    assert np.isfinite(values).all()
+    top = integer.quantise(np.array([np.inf, -np.inf], np.float32), scale, dtype)
+    assert top.tolist() == [codec.get(dtype).max, codec.get(dtype).min]
+
+
+def test_float_scale_uses_the_whole_range() -> None:
+    x = np.array([-3.0, 896], np.float32)
+    assert integer.absmax_scale(x, "fp8_e4m3fn") == 2
+    assert integer.quantise(x, 2, "fp8_e4m3fn").tolist() == [-1.5, 448]
+
+
+def test_binary_codes_are_signs() -> None:
+    x = np.array([-1e-30, -0.0, 0, 3], np.float32)
+    assert integer.quantise(x, 100, "int1").tolist() == [-1, 1, 1, 1]
+    assert integer.requantise(np.array([-1, 0, 5], np.int32), 1e-9, "int1").tolist() == [-1, 1, 1]
+    assert integer.code_range("binary") == (-1, 1)
+
+
+@pytest.mark.parametrize("dtype", integer.RANGES)
+def test_every_format_keeps_its_range(dtype: str) -> None:
+    low, high = integer.code_range(dtype)
+    x = np.array([-1e20, low, high, 1e20], np.float32)
+    codes = integer.quantise(x, 1.0, dtype)
+    assert codes.dtype == integer.CONTAINERS[dtype]
+    assert codes[[0, 3]].tolist() == [low, high]
+
+
+@given(st.sampled_from([1, 2, 4, 8]), st.sampled_from(["int8", "int4", "fp8_e4m3fn"]), st.integers(0, 2))
+def test_blocks_are_slices_quantised_alone(size: int, dtype: str, axis: int) -> None:
+    x = np.random.default_rng(size).standard_normal((8, 16, 24)).astype(np.float32)
+    scales = integer.absmax_scale(x, dtype, axis, block_size=size)
+    codes = integer.quantise(x, scales, dtype, axis=axis, block_size=size)
+    back = integer.dequantise(codes, scales, axis=axis, block_size=size)
+    for block in range(x.shape[axis] // size):
+        at = (*[slice(None)] * axis, slice(block * size, block * size + size))
+        one = scales[(*[slice(None)] * axis, slice(block, block + 1))]
+        np.testing.assert_array_equal(back[at], integer.dequantise(codes[at], one))
+        assert np.array_equal(
+            np.max(np.abs(x[at]), axis, keepdims=True) / np.float32(codec.get(dtype).max), one
+        )
+    zeros = np.ones_like(scales, np.int32)
+    if dtype == "int8":
+        moved = integer.quantise(x, scales * 2, dtype, zeros, axis, block_size=size)
+        plain = integer.quantise(x, scales * 2, dtype, axis=axis, block_size=size)
+        np.testing.assert_array_equal(moved, plain + 1)
+
+
+@pytest.mark.parametrize("scale", [0, -1, np.nan, np.inf, 1e-60, [1, 0], 1e39])
+def test_scales_must_be_positive_and_finite(scale: float | list[float]) -> None:
+    with pytest.raises(UsageError, match=r"layer 3: scale .*positive, finite"):
+        integer.check_scale(scale, "layer 3")
+    with pytest.raises(UsageError, match="positive, finite"):
+        integer.quantise(np.zeros((2, 2), np.float32), scale, axis=0)
+
+
+X = np.zeros((2, 6), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: integer.quantise(X, 1, method="divid"), "did you mean 'divide'"),
+        (lambda: integer.quantise(X, 1, source="tensorrt"), "one of onnx, ort"),
+        (lambda: integer.quantise(X, 1, "int64"), "up to 32 bits"),
+        (lambda: integer.quantise(X, 1, "mxfp4"), "cannot be quantised"),
+        (lambda: integer.quantise(X, 1, "fp8", zero_point=3), "fp8 has no zero point"),
+        (lambda: integer.quantise(X, np.ones((2, 2)), axis=1, block_size=4), "blocks of 4 do not fill the 6"),
+        (lambda: integer.quantise(X, np.ones((2, 2)), axis=1, block_size=2), r"one per block: \(2, 3\)"),
+        (lambda: integer.absmax_scale(X, axis=1, block_size=5), "divides 6"),
+        (lambda: integer.code_range("fp8"), "not an integer format"),
+        (lambda: fixed_point.from_multiplier([0.5, 0]), "0 < multiplier"),
+    ],
+)
+def test_errors_say_what_is_expected(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        call()
+
+
+@given(st.floats(2.0**-31, 2.0**30), st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=20))
+def test_fixed_point_is_exact_rational_arithmetic(real: float, accs: list[int]) -> None:
+    mantissa, shift = (int(part) for part in fixed_point.from_multiplier(real))
+    assert 2**30 <= mantissa < 2**31
+    assert abs(Fraction(mantissa) * Fraction(2) ** (shift - 31) / Fraction(real) - 1) <= Fraction(1, 2**31)
+    codes = fixed_point.requantise(np.array(accs, np.int32), mantissa, shift, "int16", 3)
+    for acc, code in zip(accs, codes.tolist(), strict=True):
+        lifted = min(max(acc * 2 ** max(shift, 0), -(2**31)), 2**31 - 1)
+        high = floor(Fraction(lifted * mantissa, 2**31) + Fraction(1, 2))
+        value = Fraction(high, 2 ** max(-shift, 0))
+        size = floor(abs(value) + Fraction(1, 2))
+        assert code == min(max((size if value >= 0 else -size) + 3, -32768), 32767)
+
+
+@given(st.floats(1e-6, 1), st.integers(-(2**24), 2**24))
+def test_fixed_point_is_near_the_float_multiplication(real: float, acc: int) -> None:
+    accs = np.array([acc], np.int32)
+    fixed = fixed_point.requantise(accs, *fixed_point.from_multiplier(real), "int32")
+    exact = Fraction(acc) * Fraction(real)
+    assert abs(Fraction(int(fixed[0])) - exact) <= Fraction(3, 2) + abs(exact) / 2**30
+
+
+def test_fixed_point_per_channel_and_limits() -> None:
+    mantissas, shifts = fixed_point.from_multiplier([0.5, 0.25, 1 - 2.0**-40, 2.0**-40, 8])
+    assert mantissas.tolist() == [2**30, 2**30, 2**30, 0, 2**30]
+    assert shifts.tolist() == [0, -1, 1, 0, 4]
+    acc = np.array([[100] * 5, [-101] * 5], np.int32)
+    codes = fixed_point.requantise(acc, mantissas, shifts, "int8", axis=1)
+    assert codes.tolist() == [[50, 25, 100, 0, 127], [-50, -25, -101, 0, -128]]
+    low = np.array([-(2**31)], np.int32)
+    assert fixed_point.multiply_high(low, -(2**31)).tolist() == [2**31 - 1]
+    assert fixed_point.shift_right(np.array([5, -5, 6, -6], np.int32), 2).tolist() == [1, -1, 2, -2]

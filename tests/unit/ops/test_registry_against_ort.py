@@ -25,7 +25,8 @@ def test_every_op_has_a_case() -> None:
 def test_work_is_counted(case: Case) -> None:
     op = ops.get(case.op)
     work = op.work(case.node, case.tensors, outs(case))
-    moves = op.kind in ("move", "alias") and case.attrs.get("mode") != "linear"
+    counts = case.attrs.get("mode") in ("linear", "cubic") or case.attrs.get("reduction", "none") != "none"
+    moves = op.kind in ("move", "alias") and not counts
     assert (work.macs > 0) == (op.kind == "matrix")
     if moves:
         assert work.ops == 0

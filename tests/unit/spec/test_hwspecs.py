@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 from pathlib import Path
 
 import pytest
 
 from accelsim.spec import where
+from accelsim.spec.arithmetic import sum_format
 from accelsim.spec.laws import derived_peak
 from accelsim.spec.load import KINDS, check, kind_of, list_chips, load_chip, show
-from accelsim.spec.names import VECTOR_FUNCTIONS
+from accelsim.spec.names import VECTOR_FUNCTIONS, operand_formats
 from accelsim.workload import ops
 from accelsim.workload.ops.base import REGISTRY
 
@@ -84,9 +86,79 @@ def test_neuroncore_is_that_of_its_documentation() -> None:
     assert chip.matrix and chip.vector
     assert (chip.matrix.rows, chip.matrix.cols, chip.clock, chip.vector.clock) == (128, 128, 2.8e9, 1.12e9)
     assert (chip.matrix.min_interval, chip.matrix.load_rows_per_clock) == (64, 4)
-    assert chip.matrix.formats["fp32"].cycles_per_row == 4
+    rates = {name: mac.cycles_per_row for name, mac in chip.matrix.formats.items()}
+    assert rates.pop("fp32") == 4 and set(rates.values()) == {1}
+    assert next(iter(chip.matrix.formats)) == "bf16"
+    assert {"fp16", "tf32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4", "int8"} <= set(rates)
+    assert "fp8_e4m3fn" not in rates
     assert chip.buffers["sbuf"].capacity == 128 * 192 * 1024
     assert chip.buffers["psum"].capacity == 128 * 16 * 1024
+
+
+def test_systolic_generic_takes_every_width_at_one_rate() -> None:
+    unit = load_chip("systolic-generic").matrix
+    assert unit is not None
+    assert {mac.cycles_per_row for mac in unit.formats.values()} == {1}
+    assert next(iter(unit.formats)) == "fp32"
+    wanted = {
+        "tf32",
+        "bf16",
+        "fp16",
+        "fp8_e4m3fn",
+        "fp8_e5m2",
+        "int16",
+        "int8",
+        "int4xint8",
+        "int4",
+        "int2",
+        "int1",
+    }
+    assert wanted <= set(unit.formats)
+
+
+def test_edu_mixed_has_the_rates_of_tensor_cores() -> None:
+    """A100 SXM4, dense: TF32 156, FP16 and BF16 312, INT8 624, INT4 1,248 T(FL)OPS; H100: FP8 as INT8."""
+    unit = load_chip("edu-mixed").matrix
+    assert unit is not None
+    published = {
+        "tf32": 156,
+        "fp16": 312,
+        "bf16": 312,
+        "int8": 624,
+        "fp8_e4m3fn": 624,
+        "fp8_e5m2": 624,
+        "int4": 1248,
+    }
+    assert len({unit.formats[name].cycles_per_row * rate for name, rate in published.items()}) == 1
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_sums_are_what_the_energy_counts(name: str) -> None:
+    """A chip accumulates in the format whose addition is part of the energy of its MAC."""
+    unit = load_chip(name).matrix
+    for fmt, mac in unit.formats.items() if unit else ():
+        assert mac.accumulate == sum_format(fmt)
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_a_narrower_format_costs_no_more_per_mac(name: str) -> None:
+    """Neither clocks nor energy rise when both operands lose bits of exponent and mantissa."""
+    chip = load_chip(name)
+    formats = chip.matrix.formats if chip.matrix else {}
+    for (wide, one), (narrow, other) in itertools.permutations(formats.items(), 2):
+        if _within(narrow, wide):
+            assert other.cycles_per_row <= one.cycles_per_row, (narrow, wide)
+            assert chip.energy.mac[narrow] <= chip.energy.mac[wide], (narrow, wide)
+
+
+def _within(narrow: str, wide: str) -> bool:
+    """Whether each operand has at most the bits of that of ``wide``, in exponent and in mantissa."""
+    pairs = zip((operand_formats(narrow) or ()) * 2, (operand_formats(wide) or ()) * 2, strict=False)
+    return all(
+        (low.kind == "float") == (high.kind == "float")
+        and low.bits <= high.bits and low.exponent <= high.exponent and low.mantissa <= high.mantissa
+        for low, high in itertools.islice(pairs, 2)
+    )  # fmt: skip
 
 
 def test_dae_edu_counts_one_beat_per_clock() -> None:

@@ -165,6 +165,24 @@ LAWS = [
         "matrix.shadow_load: has no meaning with dataflow ws, schedule sequential",
     ),
     (
+        "matrix.formats.int8.dot=int33",
+        "matrix.formats.int8.dot: 'int33' is no rule that adds up products of int8",
+    ),
+    (
+        "matrix.formats.int8.dot=tensor-core-a100",
+        "matrix.formats.int8.dot: 'tensor-core-a100' is no rule that adds up products of int8",
+    ),
+    (
+        "matrix.formats.int8xint16.dot=fp32",
+        "matrix.formats.int8xint16.dot: 'fp32' is no rule that adds up products of int8xint16",
+    ),
+    ("matrix.formats.int8.sparse={n: 4, m: 4}", "matrix.formats.int8.sparse: 4:4 keeps every weight"),
+    ("matrix.formats.int8.sparse={n: 5, m: 4}", "matrix.formats.int8.sparse: 5:4 keeps every weight"),
+    (
+        "matrix.formats.int8.sparse={n: 1, m: 3}",
+        "matrix.formats.int8.sparse: 256 rows are no whole groups of 3",
+    ),
+    (
         "memories.host_memory.holds=[activations] matrix=null host=null peak={}",
         "the chip has neither a matrix unit nor a host",
     ),
@@ -177,6 +195,28 @@ def test_each_law_is_enforced(overrides: str, what: str) -> None:
         load_chip("tpu-v1", re.split(r" (?=[a-z._]+=)", overrides))
     assert what in [problem.what for problem in error.value.problems]
     assert all(problem.where for problem in error.value.problems)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        "matrix.formats.int8.dot=int32",
+        "matrix.formats.int8.sparse={n: 2, m: 4}",
+        "matrix.formats.int8.sparse={n: 1, m: 256}",
+    ],
+)
+def test_rules_and_patterns_that_fit_are_taken(overrides: str) -> None:
+    unit = load_chip("tpu-v1", [overrides]).matrix
+    assert unit is not None
+    mac = unit.formats["int8"]
+    assert mac.dot == "int32" or mac.sparse is not None
+
+
+def test_an_unknown_rule_gives_the_nearest() -> None:
+    with pytest.raises(SpecError) as error:
+        load_chip("edu-tensor-core", ["matrix.formats.fp16.dot=tensor-core-a10"])
+    (problem,) = error.value.problems
+    assert problem.nearest == "tensor-core-a100" and "tensor-core-v100" in problem.expected
 
 
 def test_every_law_has_a_case_that_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:

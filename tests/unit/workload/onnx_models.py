@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
+from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.ops import find
 
 FLOAT = TensorProto.FLOAT
 
@@ -36,3 +40,18 @@ def model(
 def feeds_of(graph: Graph, seed: int = 0) -> dict[str, Array]:
     rng = np.random.default_rng(seed)
     return {name: rng.standard_normal(graph.tensors[name].shape, dtype=np.float32) for name in graph.inputs}
+
+
+def against_ort(proto: onnx.ModelProto, feeds: Mapping[str, Array], rtol: float = 1e-4) -> Graph:
+    """The imported graph, once own kernels alone gave the outputs of ONNX Runtime."""
+    ort = pytest.importorskip("onnxruntime")
+    graph = import_proto(proto)
+    assert all(find(each.op) is not None for each in graph.nodes)
+    got = run(graph, {name: feeds[name] for name in graph.inputs})
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    for name, want in zip(graph.outputs, session.run(None, dict(feeds)), strict=True):
+        assert got[name].shape == want.shape
+        np.testing.assert_allclose(got[name], want, rtol=rtol, atol=rtol)
+    return graph

@@ -47,15 +47,17 @@ def test_bad_shapes(options: dict[str, Any], text: str) -> None:
         import_proto(proto, **options)
 
 
-@pytest.mark.parametrize("opset", [1, 6, 26, 99])
+@pytest.mark.parametrize("opset", [29, 99])
 def test_operator_sets_outside_the_range(opset: int) -> None:
-    with pytest.raises(ModelError, match=f"operator set {opset}; expected 7 to 25"):
+    with pytest.raises(ModelError, match=f"operator set {opset}; expected 1 to 28"):
         import_proto(model([node("Relu", ["x"], ["y"])], X, ["y"], opset=opset))
 
 
-@pytest.mark.parametrize("opset", range(7, 26))
+@pytest.mark.parametrize("opset", range(1, 29))
 def test_every_operator_set_in_the_range(opset: int) -> None:
-    assert import_proto(model([node("Relu", ["x"], ["y"])], X, ["y"], opset=opset)).opset == opset
+    op = "Relu" if opset >= 6 else "Transpose"  # the oldest form of Relu is another one
+    graph = import_proto(model([node(op, ["x"], ["y"])], X, ["y"], opset=opset))
+    assert graph.opset == opset and graph.nodes[0].op == op
 
 
 def test_missing_makers_and_wrong_order() -> None:
@@ -171,8 +173,8 @@ def test_control_flow_is_refused_by_name() -> None:
     body = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "then", [],
                              [helper.make_tensor_value_info("r", FLOAT, None)])  # fmt: skip
     made = helper.make_node("If", ["c"], ["y"], name="branch", then_branch=body, else_branch=body)
-    with pytest.raises(ModelError, match=r"branch: op If .* subgraph"):
-        import_proto(model([made], {"x": (3,)}, ["y"], {"c": np.bool_(True)}))
+    with pytest.raises(ModelError, match=r"branch: what If does depends on values that only a run makes"):
+        import_proto(model([node("IsNaN", ["s"], ["c"]), made], {"x": (3,), "s": ()}, ["y"]))
 
 
 def test_a_shape_that_depends_on_values_is_refused() -> None:

@@ -23,6 +23,10 @@ SMALL = {
     "bert": "bert?layers=2,hidden=32,heads=4,seq=6",
     "gpt-prefill": "gpt-prefill?layers=2,hidden=32,heads=4,seq=6",
     "gpt-decode": "gpt-decode?layers=2,hidden=32,heads=4,seq=5",
+    "digits-mlp": "digits-mlp",
+    "digits-tanh": "digits-tanh",
+    "digits-sigmoid": "digits-sigmoid",
+    "digits-cnn": "digits-cnn",
 }
 BUILDERS = [row.name for row in list_models() if row.kind == "builder"]
 

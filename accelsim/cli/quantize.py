@@ -1,0 +1,136 @@
+"""``accelsim quantize``: a float model becomes an ONNX model of integers (or 8-bit floats)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from accelsim.cli.common import check_file_target, example, paragraphs, show, width
+from accelsim.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from accelsim.quantise_api import LayerError, Quantised
+
+LAYERS = 64
+"""Layers that the table shows."""
+
+NARROW = (
+    "ONNX Runtime 1.31 optimises some models with codes of 4 bits or float8 into wrong ops: there, set the session "
+    "option session.disable_quant_qdq to 1."
+)
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command(epilog=example(
+    "accelsim quantize my-model.onnx --data samples.npz --out my-model-int8.onnx",
+    "accelsim quantize digits-cnn --data digits --dtype int4xint8 --calibrate mse --out q.onnx",
+    "accelsim quantize my-model.onnx --data samples.npz --scheme affine --format qoperator --out q.onnx",
+))  # fmt: skip
+@click.argument("model")
+@click.option("--out", type=FILE, required=True, help="The ONNX file to write.")
+@click.option("--dtype", default="int8", show_default=True,
+              help="Format of the codes: int8, int4, int16, fp8; or weights x activations: int4xint8.")  # fmt: skip
+@click.option("--calibrate", default="absmax", show_default=True, metavar="absmax|percentile|mse|entropy",
+              help="How the range of an activation is chosen.")  # fmt: skip
+@click.option("--percentile", type=float, help="Share of the values in that range, percent.")
+@click.option("--data", help="Data to calibrate on: an npz file with one array per input, or 'digits'.")
+@click.option("--format", "form", default="qdq", show_default=True, metavar="qdq|qoperator",
+              help="QuantizeLinear around float ops, or ops of integers.")  # fmt: skip
+@click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
+              help="Without or with zero points of the activations.")  # fmt: skip
+@click.option("--per-tensor", is_flag=True, help="One scale for all weights of a layer, not one per channel.")
+@click.option("--bias-correction", is_flag=True, help="Let biases take back the mean error of the weights.")
+@click.option("--weights", default="model", show_default=True, metavar="random:SEED|model",
+              help="Values of the weights.")  # fmt: skip
+@click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn data.")
+def quantize(
+    model: str,
+    out: Path,
+    dtype: str,
+    calibrate: str,
+    percentile: float | None,
+    data: str | None,
+    form: str,
+    scheme: str,
+    per_tensor: bool,
+    bias_correction: bool,
+    weights: str,
+    batch: int | None,
+    seed: int,
+) -> None:
+    """Quantise MODEL (an ONNX file or a name from 'accelsim models') after training, and write it as ONNX.
+
+    Prints each layer's formats, scales and error against the float model on the calibration data.
+    """
+    from accelsim import quantise_api
+    from accelsim.api import Gather
+
+    gather = Gather()
+    with gather.also():
+        _check_target(model, out)
+    with gather.also():
+        quantise_api.check_choices(dtype, calibrate, form, scheme, percentile)
+    gather.done()
+    result = quantise_api.quantize(
+        model, dtype=dtype, calibrate=calibrate, data=data, form=form, scheme=scheme, per_channel=not per_tensor,
+        bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, seed=seed,
+    )  # fmt: skip
+    result.save(out)
+    _print(result, calibrate, data, out)
+
+
+def _check_target(model: str, out: Path) -> None:
+    """What would be found out only after the calibration."""
+    check_file_target(out)
+    if out.exists() and Path(model).exists() and out.samefile(model):
+        raise UsageError(Problem("--out is the model itself", str(out), "another file"))
+
+
+def _print(result: Quantised, method: str, data: str | None, out: Path) -> None:
+    from accelsim.report.table import text_table
+
+    headers = ("layer", "weights x activations", "weight scales", "result scale", "SQNR, dB")
+    rows = list(_told(result.layers))
+    show(text_table(headers, rows[:LAYERS], width()))
+    if len(rows) > LAYERS:
+        click.echo(f"The first {LAYERS} of {len(rows)} layers.")
+    click.echo()
+    before, after = result.bytes_before, result.bytes_after
+    facts = [
+        ("calibration", f"{method}, on {data or 'one random batch'}"),
+        *((f"SQNR of {name}", f"{value:.1f} dB") for name, value in result.outputs_dB.items()),
+        ("file", f"{before:,} B -> {after:,} B ({before / after:.2f} times smaller)" if after <= before
+         else f"{before:,} B -> {after:,} B"),
+    ]  # fmt: skip
+    if result.accuracy is not None:
+        real, ours = (f"{100 * share:.1f} %" for share in result.accuracy)
+        facts.append(("accuracy", f"{real} in floats -> {ours}"))
+    show(text_table(["result", ""], facts, width()))
+    if data is None:
+        click.echo(
+            "\n"
+            + paragraphs(["Scales from random data say little: give --data with inputs as they will be."])
+        )
+    if any(
+        not dtype.endswith(("int8", "int16"))
+        for row in result.layers
+        for dtype in (row.weights, row.activations)
+    ):
+        click.echo("\n" + paragraphs([NARROW]))
+    click.echo(f"\nModel: {out}\nNext:  accelsim run {out} --on CHIP --check (the chips: accelsim chips)")
+
+
+def _told(rows: list[LayerError]) -> Iterator[tuple[str, ...]]:
+    """The cells of a table: layer, operands, scales of the weights, scale and zero point of the result, SQNR."""
+    for row in rows:
+        codes = row.scale == row.scale
+        result = (
+            f"{row.scale:.4g}" + (f", zero {row.zero_point}" if row.zero_point else "") if codes else "real"
+        )
+        scales = "one" if row.weight_scales == 1 else str(row.weight_scales)
+        yield row.name, f"{row.weights} x {row.activations}", scales, result, f"{row.sqnr_dB:.1f}"

@@ -1,0 +1,222 @@
+"""``accelsim train``: train a small model, in the formats of the chip, and say what a step costs there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import check_file_target, example, paragraphs, progress, show, width
+from accelsim.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from accelsim.explore.training import TrainingResult
+    from accelsim.workload.training import QuantConfig
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command(epilog=example(
+    "accelsim train digits-mlp --steps 300 --plot loss.png",
+    "accelsim train digits-mlp --steps 300 --on neuroncore-v2 --precision mixed-bf16",
+    "accelsim train digits-cnn --steps 400 --qat int4 --out digits.onnx",
+))  # fmt: skip
+@click.argument("model")
+@click.option("--on", metavar="CHIP", help="Simulate one step on this chip: a name or a YAML file.")
+@click.option("--data", default="digits", show_default=True, metavar="digits|FILE.npz",
+              help="Samples and labels: x_train, y_train, x_test, y_test, or x and y.")  # fmt: skip
+@click.option("--steps", type=int, default=300, show_default=True, help="Batches to train on.")
+@click.option("--batch", type=click.IntRange(1), help="Samples per step; default: 64.")
+@click.option("--lr", type=float, help="Learning rate; default: 0.05 for sgd, 0.001 for adam.")
+@click.option("--optimiser", "--optimizer", default="sgd", show_default=True, metavar="sgd|adam",
+              help="Update rule; sgd has momentum 0.9.")  # fmt: skip
+@click.option("--precision", default="fp32", show_default=True, metavar="fp32|mixed|mixed-bf16|fp16|bf16",
+              help="mixed: products in fp16, weights kept in fp32; fp16 and bf16 keep theirs in it.")  # fmt: skip
+@click.option("--loss-scale", default="", metavar="dynamic|none|NUMBER",
+              help="Factor against underflow of gradients in fp16; default: dynamic for mixed, fp16.")  # fmt: skip
+@click.option("--qat", default="", metavar="int8|int4|int2|int1|int4xint8",
+              help="Quantisation-aware training: formats of weights and activations.")  # fmt: skip
+@click.option(
+    "--edges", default="", metavar="int8", help="With --qat: format of the first and the last layer."
+)
+@click.option("--sparsity", default="", metavar="2:4",
+              help="Prune the starting weights to this pattern and keep the zeros.")  # fmt: skip
+@click.option("--dtype", default="", help="Format of the MACs on the chip; default: that of the precision.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
+              help="Seed of starting weights and batches.")  # fmt: skip
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
+)
+@click.option("--out", type=FILE, help="Write the learnt model to this ONNX file.")
+@click.option("--plot", type=FILE, help="Draw the loss to this file (PNG or SVG).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
+)
+def train(out: Path | None, plot: Path | None, as_json: bool, **asked: Any) -> None:
+    """Train MODEL (a name from 'accelsim models', or an ONNX file) and say what it costs.
+
+    The values are those of the training graph in the formats of the chip; with --on one step of it is compiled
+    and simulated. digits-mlp and digits-cnn train in seconds.
+    """
+    from accelsim.explore.training import train as run_training
+
+    _check_targets(out, plot)
+    qat, edges, sparsity = asked.pop("qat"), asked.pop("edges"), asked.pop("sparsity")
+    quant = _quant(qat, edges)
+    with progress(1) as stage:
+        stage("train", 0.0)
+        result = run_training(fake_quant=quant, sparsity=sparsity, **asked)
+    _write(result, out, plot)
+    facts = summary(result)
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, allow_nan=False))
+        return
+    _print(result, facts)
+    for name, path in (("Model", out), ("Plot", plot)):
+        if path is not None:
+            click.echo(f"{name}: {path}")
+
+
+def summary(result: TrainingResult) -> dict[str, Any]:
+    """The training in one dictionary that JSON can hold; None where there is no chip, no scale or no number."""
+    run, step = result.step, result.training
+    quant = {name: item.dtype for name, item in step.wrapped.items()}
+    return {
+        "tool": "accelsim",
+        "model": step.model.name,
+        "chip": None if run is None else run.chip.name,
+        "precision": step.precision.name,
+        "steps": result.steps,
+        "batch": result.batch,
+        "seed": result.seed,
+        "weights": sum(weight.size for weight in result.weights.values()),
+        "loss_first": _number(result.losses[0]),
+        "loss_last": _number(result.losses[-1]),
+        "train_accuracy": _number(result.train_accuracy),
+        "test_accuracy": _number(result.test_accuracy),
+        "skipped_steps": int(result.skipped.sum()),
+        "loss_scale_last": float(result.scales[-1]) if step.scaled else None,
+        "quantised": quant or None,
+        "step_s": result.step_s,
+        "step_J": result.step_J,
+        "time_s": result.time_s,
+        "energy_J": result.energy_J,
+        "images_per_s": result.images_per_s,
+    }
+
+
+def _write(result: TrainingResult, out: Path | None, plot: Path | None) -> None:
+    from accelsim.explore.training import save_model
+
+    if out is not None:
+        save_model(result, out)
+    if plot is not None:
+        from accelsim.report.style import save, styled
+        from accelsim.report.training_plot import losses
+
+        name, precision = result.training.model.name, result.training.precision.name
+        with styled():
+            drawn = losses(
+                {precision: result}, f"Loss of {name}, {result.batch} samples per step, {precision}"
+            )
+        save(drawn, plot)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if value == value and abs(value) != float("inf") else None
+
+
+def _check_targets(out: Path | None, plot: Path | None) -> None:
+    from accelsim.api import Gather
+
+    gather = Gather()
+    for target in (out, plot):
+        if target is not None:
+            with gather.also():
+                check_file_target(target)
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        with gather.also():
+            raise UsageError(Problem(f"--plot {plot}", "", "a file that ends in .png or .svg"))
+    gather.done()
+
+
+def _quant(qat: str, edges: str) -> QuantConfig | None:
+    from accelsim.workload.training import QuantConfig
+
+    if edges and not qat:
+        raise UsageError(Problem("--edges without --qat", "", "both"))
+    return QuantConfig.parse(qat, edges) if qat else None
+
+
+def _print(result: TrainingResult, facts: Mapping[str, Any]) -> None:
+    from accelsim.report.table import text_table
+    from accelsim.report.words import sentences
+
+    title = f"{facts['model']}: {facts['steps']} steps of {facts['batch']} samples in {facts['precision']}"
+    show(text_table([title, ""], [*_learnt_rows(result, facts), *_chip_rows(facts)], width()))
+    click.echo("\n" + paragraphs(_words(result, facts)))
+    if result.step is not None:
+        from accelsim.account.latency import layers
+        from accelsim.account.latency import summary as of_run
+
+        click.echo(
+            "\nOne step: " + paragraphs(sentences(result.step, layers(result.step), of_run(result.step)))
+        )
+
+
+def _learnt_rows(result: TrainingResult, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    from accelsim.report.text import percent
+
+    rows = [
+        ("formats", result.training.precision.what),
+        ("loss, first and last step", f"{result.losses[0]:.3f}, {result.losses[-1]:.4g}"),
+        ("accuracy, training data", percent(facts["train_accuracy"])),
+        ("accuracy, test data", percent(facts["test_accuracy"])),
+    ]
+    if facts["quantised"]:
+        formats = ", ".join(dict.fromkeys(facts["quantised"].values()))
+        rows.append(("fake-quantised", f"{len(facts['quantised'])} tensors: {formats}"))
+    if result.training.scaled:
+        rows.append(("steps skipped", f"{facts['skipped_steps']} of {facts['steps']}"))
+        rows.append(("loss scale at the end", f"{facts['loss_scale_last']:g}"))
+    return rows
+
+
+def _chip_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    from accelsim.report.text import si
+
+    if facts["chip"] is None:
+        return []
+    return [
+        (f"time per step on {facts['chip']}", si(facts["step_s"], "s")),
+        ("energy per step", si(facts["step_J"], "J")),
+        ("time of all steps", si(facts["time_s"], "s")),
+        ("energy of all steps", si(facts["energy_J"], "J")),
+        ("samples per second", si(facts["images_per_s"])),
+    ]
+
+
+def _words(result: TrainingResult, facts: Mapping[str, Any]) -> list[str]:
+    """What the numbers mean, above all when the training failed."""
+    from math import log
+
+    chance = log(result.training.graph.tensors["labels"].shape[1])
+    skipped, steps = facts["skipped_steps"], facts["steps"]
+    last = result.losses[-max(1, steps // 20) :].mean()
+    words = []
+    if facts["loss_last"] is None:
+        words.append("The loss is no longer a number: an infinity got into the weights.")
+    elif last > 0.9 * chance:
+        words.append(f"The model has learnt nothing: guessing has a loss of ln(classes) = {chance:.2f}.")
+    else:
+        words.append(f"The loss fell from {result.losses[0]:.2f} to {last:.2g} (mean of the last steps).")
+    if skipped:
+        words.append(
+            f"{skipped} of {steps} steps were skipped because a scaled gradient was infinite or NaN."
+        )
+    if facts["precision"] in ("mixed", "fp16") and not result.training.scaled:
+        words.append("Without a loss scale, gradients below 3e-8 are zero in fp16.")
+    return words

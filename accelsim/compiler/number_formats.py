@@ -1,0 +1,217 @@
+"""Which number format each matrix node computes in, and what its operands are in memory.
+
+A request such as 'int8', 'fp8_e4m3fn' or 'int4xint8' (weights x activations) names the formats of the values. The
+unit of the chip computes them in a format of its own list: the same one or, where emulation is allowed, the
+narrowest one that holds every value of both operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from accelsim.compiler.state import Options, State
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.formats import table
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Graph, Node
+
+WIDE = 16
+"""Floats of at least so many bits hold a network's numbers as they are; narrower formats are codes with a scale."""
+
+
+class Operands(NamedTuple):
+    """How a matrix node is computed.
+
+    ``mac``: format of the unit. ``weights``, ``activations``: formats of the values. ``stored_weights``,
+    ``stored_activations``: formats in memory, those of ``mac``.
+    """
+
+    mac: str
+    weights: str
+    activations: str
+    stored_weights: str
+    stored_activations: str
+
+    @property
+    def codes(self) -> bool:
+        """Whether operands are codes: value = scale x (code - zero point)."""
+        return is_code(self.activations)
+
+    @property
+    def integer_sums(self) -> bool:
+        """Whether the unit adds up integers."""
+        return is_integer(self.stored_weights) and is_integer(self.stored_activations)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the unit computes in a wider format than the values have."""
+        return pair(self.mac) != (self.weights, self.activations)
+
+
+def is_code(name: str) -> bool:
+    """Whether tensors of this format hold codes that need a scale."""
+    fmt = table.FORMATS.get(name)
+    return fmt is None or fmt.kind != "float" or fmt.bits < WIDE
+
+
+def is_integer(name: str) -> bool:
+    """Whether this is an integer or binary format."""
+    return table.get(name).kind in ("int", "binary")
+
+
+def pair(name: str) -> tuple[str, str]:
+    """Formats of weights and activations that a request names, aliases resolved.
+
+    Raises UsageError with the nearest name for a format that does not exist.
+    """
+    for at in (i for i, letter in enumerate(name) if letter == "x"):
+        halves = name[:at], name[at + 1 :]
+        if all(_exists(half) for half in halves):
+            return table.get(halves[0]).name, table.get(halves[1]).name
+    fmt = table.get(name).name
+    return fmt, fmt
+
+
+def _exists(name: str) -> bool:
+    try:
+        table.get(name)
+    except UsageError:
+        return False
+    return True
+
+
+def _is_format(name: str) -> bool:
+    try:
+        pair(name)
+    except UsageError:
+        return False
+    return True
+
+
+def check_formats(state: State) -> None:
+    """UsageError, all problems at once, for formats that the chip cannot compute in and layers that do not exist."""
+    names = [node.name for node in state.graph.nodes]
+    problems = [
+        Problem(f"no layer {name!r} in the model", "layers", "", nearest(name, names))
+        for name in state.options.layers
+        if name not in names
+    ]
+    for request in dict.fromkeys([state.dtype, *state.options.layers.values()]):
+        try:
+            resolve(state.chip, request, state.options.emulate)
+        except UsageError as error:
+            problems += error.problems
+    if problems:
+        raise UsageError(problems)
+
+
+def canonical(name: str) -> str:
+    """A request with its aliases resolved: 'fp8' -> 'fp8_e4m3fn'. Raises as ``pair``."""
+    weights, activations = pair(name)
+    return weights if weights == activations else f"{weights}x{activations}"
+
+
+def memory_format(name: str) -> str:
+    """Format in memory of values that a unit multiplies in format ``name``: TF32 is FP32 until it is multiplied."""
+    return "fp32" if name == "tf32" else name
+
+
+def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
+    """How this chip computes in the requested format.
+
+    Raises UsageError, with the formats that the chip has, for a format that does not exist, or that the chip does not
+    have and may or can not emulate.
+    """
+    known = supported(chip)
+    expected = "one of " + ", ".join(known)
+    if not _is_format(request):
+        what = f"{chip.name} does not compute in {request!r}, which is no number format"
+        raise UsageError(Problem(what, "dtype", expected, nearest(request, [*known, *table.FORMATS])))
+    weights, activations = pair(request)
+    mac, wider = canonical(request), widest_match(known, weights, activations)
+    if mac not in known:
+        mac = wider if emulate else ""
+    if not mac:
+        hint = f"; or --emulate (emulate=True), which computes it as {wider}" if wider and not emulate else ""
+        what = f"{chip.name} does not compute in {request!r}"
+        raise UsageError(Problem(what, "dtype", expected + hint, nearest(request, known)))
+    stored_weights, stored_activations = pair(mac)
+    return Operands(
+        mac, weights, activations, memory_format(stored_weights), memory_format(stored_activations)
+    )
+
+
+def supported(chip: Chip) -> list[str]:
+    """Formats of the matrix unit; of the processor on a chip without one."""
+    if chip.matrix is not None:
+        return list(chip.matrix.formats)
+    return list(chip.host.peak) if chip.host else ["fp32"]
+
+
+def widest_match(known: Iterable[str], weights: str, activations: str) -> str:
+    """The narrowest of the ``known`` formats that holds every value of both operands, '' where there is none."""
+    fitting = []
+    for name in known:
+        w, a = pair(name)
+        if holds(w, weights) and holds(a, activations):
+            fitting.append((table.get(w).bits + table.get(a).bits, name))
+    return min(fitting, key=lambda entry: entry[0])[1] if fitting else ""
+
+
+def holds(wide: str, narrow: str) -> bool:
+    """Whether every finite value of format ``narrow`` is one of format ``wide``."""
+    outer, inner = table.get(wide), table.get(narrow)
+    if inner.name == outer.name:
+        return True
+    if is_integer(narrow):
+        low, high = inner.low, inner.high
+        if is_integer(wide):
+            return outer.kind == "int" and outer.low <= low and high <= outer.high
+        return outer.kind == "float" and max(-low, high) <= min(2.0 ** (outer.mantissa + 1), outer.max)
+    return (
+        outer.kind == inner.kind == "float"
+        and outer.mantissa >= inner.mantissa
+        and outer.max >= inner.max
+        and outer.min_subnormal <= inner.min_subnormal
+    )
+
+
+def operands_of(state: State, node: Node) -> Operands:
+    """How a matrix node is computed: as its layer was asked to, or as the format that its operands already have."""
+    stated = stated_format(state.graph, node)
+    if stated:
+        return resolve(state.chip, _taken(state.chip, stated), emulate=True)
+    return resolve(state.chip, request_of(state.options, state.dtype, node), state.options.emulate)
+
+
+def multiplies(state: State, node: Node) -> bool:
+    """Whether the matrix unit has a format for operands as they are: codes of a quantised model, or real numbers."""
+    stated = stated_format(state.graph, node)
+    return not stated or bool(_taken(state.chip, stated))
+
+
+def _taken(chip: Chip, stated: str) -> str:
+    """The request that gives a unit these operands: themselves, or signed ones with a zero point; '' for none."""
+    if not _is_format(stated):
+        return ""
+    pairs = [pair(stated), tuple(SIGNED.get(name, name) for name in pair(stated))]
+    return next((f"{w}x{a}" if w != a else w for w, a in pairs if widest_match(supported(chip), w, a)), "")
+
+
+def request_of(options: Options, dtype: str, node: Node) -> str:
+    """The format that was asked for this layer."""
+    return options.layers.get(node.name, dtype)
+
+
+def stated_format(graph: Graph, node: Node) -> str:
+    """MAC format that follows from operands which are quantised or narrow already; '' where it is to be chosen."""
+    a, b = (graph.tensors[name].dtype for name in node.inputs[:2])
+    narrow = graph.states and "fp32" not in (a, b)
+    if not narrow and not (is_code(a) and is_code(b)):
+        return ""
+    return a if a == b else f"{b}x{a}"
+
+
+SIGNED = {"uint8": "int8", "uint4": "int4", "uint16": "int16", "uint2": "int2"}
+"""A multiplier of signed integers takes unsigned ones too, with a zero point that its sums are corrected for."""

@@ -1,0 +1,1 @@
+"""Exploration: many runs of one question, and which choice is best."""

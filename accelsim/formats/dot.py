@@ -1,0 +1,223 @@
+"""Rules of accumulation: what a dot product gives on a given unit, bit for bit, named as a chip's spec names them.
+
+``product`` multiplies matrices by a rule. A rule is a row of ``RULES``; the Tensor Core rules are nothing but their
+parameters (see ``dot_block``), which reproduce real V100, A100 and H100 outputs bit for bit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.formats import dot_plain
+from accelsim.formats.dot_block import Array, Block, aligned_product
+from accelsim.formats.table import Format, get
+
+KHATTAK = "Khattak, Mikaitis, arXiv:2512.07004"
+FASI = "Fasi et al., PeerJ CS 7:e330 (2021)"
+FLOATS, WHOLE = "float", "integer"
+
+
+@dataclass(frozen=True)
+class DotRule:
+    """One rule of accumulation.
+
+    ``kernel`` multiplies by it, or ``blocks`` are its parameters per input format. ``takes`` says which formats a
+    kernel works on: 'float' or 'integer'. ``native`` is the output format without further rounding; ``assumption``
+    says what about the rule is not known of hardware, '' where nothing is open.
+    """
+
+    name: str
+    title: str
+    source: str
+    kernel: Callable[[Any, Any, Any], Array] | None = None
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+    takes: str = FLOATS
+    native: str = "fp32"
+    assumption: str = ""
+
+    def accepts(self, fmt: str) -> bool:
+        """Does the rule multiply operands of this format, or of this pair (``int4xint8``)?"""
+        try:
+            formats = operands(fmt)
+        except UsageError:
+            return False
+        if self.blocks:
+            return self.block(formats) is not None
+        return all(_kind(row) == self.takes for row in formats)
+
+    def block(self, formats: tuple[Format, Format]) -> Block | None:
+        """Parameters for operands of these formats; None where the unit does not multiply them (alike)."""
+        left, right = (self.blocks.get(row.name) for row in formats)
+        return left if left == right else None
+
+    def outputs(self, fmt: str) -> tuple[str, ...]:
+        """Output formats of the rule for this input format (or pair). Raises UsageError for an unknown format."""
+        if self.native == "int32":
+            return ("int32",)
+        block = self.block(operands(fmt)) if self.blocks else None
+        return block.outputs if block else ("fp32", "fp16")
+
+
+def _gpu(
+    name: str,
+    title: str,
+    wide: Block,
+    narrow: Block | None = None,
+    fp8: Block | None = None,
+    assumption: str = "",
+) -> DotRule:
+    """A Tensor Core rule: ``wide`` for fp16 and (with ``narrow`` for tf32) bf16, ``fp8`` for both FP8 formats."""
+    only_fp32 = Block(wide.size, wide.fraction, floor_fp32=wide.floor_fp32)
+    blocks = {"fp16": wide} | ({"bf16": only_fp32, "tf32": narrow} if narrow else {})
+    blocks |= {"fp8_e4m3fn": fp8, "fp8_e5m2": fp8} if fp8 else {}
+    return DotRule(name, title, f"{FASI}; {KHATTAK}", blocks=blocks, assumption=assumption)
+
+
+BOTH = ("fp32", "fp16")
+HOPPER = (
+    Block(16, 25, floor_fp32=-133, floor_fp16=-21, outputs=BOTH),
+    Block(8, 25, floor_fp32=-133),
+    Block(32, 13, result=13, floor_fp32=-133),
+)
+_ROWS = (
+    DotRule("fp32", "FP32 accumulators, summed in the order of the host's linear algebra library",
+            "NumPy matmul", dot_plain.blas, assumption="the order of additions is the host's"),
+    DotRule("fp32-sequential", "FP32 accumulators, one product after the other along K (per column of PEs)",
+            "IEEE 754-2019 arithmetic", dot_plain.sequential,
+            assumption="no vendor publishes the order and rounding of the TPU's matrix unit"),
+    DotRule("fp16-accumulate", "FP16 accumulators: each product and each sum rounded to FP16, along K",
+            "IEEE 754-2019 arithmetic", dot_plain.half, native="fp16"),
+    DotRule("int32", "INT32 accumulators, exact until they wrap around", "two's complement", dot_plain.whole,
+            takes=WHOLE, native="int32"),
+    DotRule("bf16-fp32", "operands rounded to BF16, FP32 accumulators: the default of a TPU for FP32 operands",
+            "PyTorch/XLA documentation, precision tutorial", dot_plain.bf16_1,
+            assumption="the order of additions is the host's"),
+    DotRule("bf16x3", "FP32 operands as two BF16 parts each, three passes, FP32 accumulators",
+            "PyTorch/XLA documentation, precision tutorial (precision 'high')", dot_plain.bf16_3,
+            assumption="the order of additions is the host's, that of the passes ours"),
+    DotRule("bf16x6", "FP32 operands as three BF16 parts each, six passes, FP32 accumulators",
+            "PyTorch/XLA documentation, precision tutorial (precision 'highest')", dot_plain.bf16_6,
+            assumption="the order of additions is the host's, that of the passes ours"),
+    _gpu("tensor-core-v100", "Tensor Core of V100", Block(4, 23, floor_fp16=-19, outputs=BOTH)),
+    _gpu("tensor-core-a100", "Tensor Core of A100",
+         Block(8, 24, floor_fp32=-132, floor_fp16=-20, outputs=BOTH), Block(4, 24, floor_fp32=-132)),
+    _gpu("tensor-core-ada", "Tensor Core of Ada",
+         Block(8, 24, floor_fp32=-132, floor_fp16=-20, outputs=BOTH), Block(4, 24, floor_fp32=-132),
+         Block(16, 13, result=13, floor_fp32=-132, floor_fp16=-20, outputs=BOTH)),
+    _gpu("tensor-core-h100", "Tensor Core of H100", *HOPPER,
+         assumption="tf32: 8 per block is published, vectors of 4 were compared; fp8: compared with c = 0"),
+    _gpu("tensor-core-h200", "Tensor Core of H200", *HOPPER,
+         assumption="compared for fp8 with c = 0; the others are those of H100"),
+    _gpu("tensor-core-b200", "Tensor Core of B200", *HOPPER[:2],
+         Block(32, 25, floor_fp32=-133, apart=True),
+         assumption="tf32: 8 per block is published, vectors of 4 were compared"),
+)  # fmt: skip
+
+RULES: dict[str, DotRule] = {row.name: row for row in _ROWS}
+"""Every rule of accumulation."""
+
+
+def rule_of(name: str) -> DotRule:
+    """The rule of this name. Raises UsageError for an unknown one, with the nearest name."""
+    if name not in RULES:
+        what = f"{name!r} is not a rule of accumulation"
+        raise UsageError(Problem(what, "", "one of " + ", ".join(RULES), nearest(name, RULES)))
+    return RULES[name]
+
+
+def rules_for(fmt: str) -> tuple[str, ...]:
+    """Names of the rules that multiply this format (or pair, as ``int4xint8``). UsageError for an unknown format."""
+    operands(fmt)
+    return tuple(name for name, row in RULES.items() if row.accepts(fmt))
+
+
+def operands(fmt: str) -> tuple[Format, Format]:
+    """Formats of the two operands (a: activations, b: weights) of ``bf16`` or of a pair ``weights x activations``.
+
+    Raises UsageError for an unknown format.
+    """
+    for match in re.finditer("x", fmt):
+        try:
+            return get(fmt[match.end() :]), get(fmt[: match.start()])
+        except UsageError:
+            continue
+    return get(fmt), get(fmt)
+
+
+def product(
+    a: ArrayLike, b: ArrayLike, rule: str, fmt: str, out: str | None = None, c: ArrayLike | None = None
+) -> NDArray[Any]:
+    """``c + a @ b`` by ``rule``; a [..., M, K], b [..., K, N], c anything that broadcasts to [..., M, N].
+
+    Operands hold values of ``fmt`` (a pair ``int4xint8`` is b's format, then a's) in their usual containers. The
+    result is float32 holding values of ``out``: 'fp32' or 'fp16', by default the rule's own; int32 for 'int32'.
+    Infinities and NaN propagate. Raises UsageError for an unknown rule or format, for a format or output that the
+    rule does not have, and for shapes that do not multiply.
+    """
+    row, formats = rule_of(rule), operands(fmt)
+    wanted = out or row.native
+    problems = list(_problems(row, fmt, wanted))
+    if problems:
+        raise UsageError(problems)
+    container = np.int64 if row.takes == WHOLE else np.float32
+    left, right = np.asarray(a, container), np.asarray(b, container)
+    start = np.broadcast_to(np.asarray(0 if c is None else c, container), _shape(left, right))
+    if row.kernel is None:
+        block = row.block(formats)
+        assert block is not None  # accepted above
+        return _aligned(left, right, start, block, wanted, (formats[0].min_normal, formats[1].min_normal))
+    with np.errstate(invalid="ignore", over="ignore"):
+        result = row.kernel(left, right, start)
+    return dot_plain.to_half(result) if wanted == "fp16" != row.native else result
+
+
+def _problems(row: DotRule, fmt: str, out: str) -> Iterator[Problem]:
+    if not row.accepts(fmt):
+        others = [name for name, other in RULES.items() if other.accepts(fmt)]
+        takes = ", ".join(row.blocks) or f"{row.takes} formats"
+        expected = f"one of {takes}" + (f" (rules for {fmt}: {', '.join(others)})" if others else "")
+        yield Problem(f"{row.name} does not multiply {fmt}", "", expected, nearest(fmt, row.blocks))
+    elif out not in row.outputs(fmt):
+        expected = " or ".join(row.outputs(fmt))
+        yield Problem(
+            f"{row.name} has no {out} output for {fmt}", "", expected, nearest(out, row.outputs(fmt))
+        )
+
+
+def _shape(a: Array, b: Array) -> tuple[int, ...]:
+    """Shape of the product."""
+    if a.ndim >= 2 and b.ndim >= 2 and a.shape[-1] == b.shape[-2]:
+        try:
+            return (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        except ValueError:
+            pass
+    raise UsageError(Problem(f"{a.shape} and {b.shape} do not multiply", "", "[..., M, K] and [..., K, N]"))
+
+
+def _aligned(
+    a: Array, b: Array, c: Array, block: Block, out: str, least: tuple[float, float]
+) -> NDArray[np.float32]:
+    """Shapes down to one batch axis; rows of all batches together where b has no batch."""
+    if b.ndim == 2:
+        rows = a.reshape(1, -1, a.shape[-1])
+        return aligned_product(rows, b[None], c.reshape(1, rows.shape[1], -1), block, out, least).reshape(
+            c.shape
+        )
+    batch = c.shape[:-2]
+    left = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
+    right = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    return aligned_product(left, right, c.reshape(-1, *c.shape[-2:]), block, out, least).reshape(c.shape)
+
+
+def _kind(row: Format) -> str:
+    """'float' for floats of up to 32 bits and blocks of them, 'integer' for integers of up to 16 bits, else ''."""
+    if row.kind in ("float", "block"):
+        return FLOATS if row.bits <= 32 else ""
+    return WHOLE if row.kind in ("int", "binary") and row.bits <= 16 else ""

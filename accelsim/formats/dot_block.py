@@ -1,0 +1,156 @@
+"""Dot products as a Tensor Core forms them: aligned to the largest exponent, truncated, added exactly, rounded once.
+
+The rule was found by probing GPUs: Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ
+CS 7:e330 (2021); Khattak, Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv:2512.07004. Per block of K:
+
+1. products are exact and stay un-normalised: their exponent is the sum of those of their factors;
+2. products and the accumulator c are aligned to the largest exponent among them and truncated to F fraction bits;
+3. they are added exactly, normalised once, and rounded to the output, which is the c of the next block.
+
+All of it is exact in float64: a product has at most 22 bits, a truncated term at most F + 2, a sum of 33 terms F + 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+Array = NDArray[Any]
+
+TILE = 8192
+"""Elements of an output tile: its few temporaries of 64 KiB stay in the second-level cache."""
+MANTISSA = 52
+EXPONENT_BITS = np.int64(0x7FF << MANTISSA)
+TOP = 2.0**128
+"""First power of two beyond FP32; the exponent that infinity and NaN count with."""
+LEAST_NORMAL = -126
+NO_FLOOR = -300
+"""Below every exponent that a product of two float operands can have."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """How one GPU multiplies and adds one input format.
+
+    ``size`` products are added at once, with ``fraction`` bits behind the largest exponent; an FP32 result keeps
+    ``result`` fraction bits (truncated; an FP16 result is rounded to nearest even). ``floor`` is the least exponent
+    that terms are aligned to, per output format. With ``apart`` c stays out of the block and is added behind it in
+    FP32, rounded to nearest even. ``outputs`` are the formats of results that GPUs were compared with.
+    """
+
+    size: int
+    fraction: int
+    result: int = 23
+    floor_fp32: int = NO_FLOOR
+    floor_fp16: int = NO_FLOOR
+    apart: bool = False
+    outputs: tuple[str, ...] = ("fp32",)
+
+    def floor(self, out: str) -> float:
+        """The smallest power of two that terms are aligned to."""
+        return 2.0 ** (self.floor_fp16 if out == "fp16" else self.floor_fp32)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """One operand in float64, with the power of two of the exponent of each value (0 for zeros)."""
+
+    values: F64
+    powers: F64
+
+
+def aligned_product(
+    a: Array, b: Array, c: Array, block: Block, out: str, least: tuple[float, float]
+) -> NDArray[np.float32]:
+    """``c + a @ b`` for a [B, M, K], b [B, K, N], c [B, M, N], block by block along K.
+
+    ``least`` are the smallest normal values of the formats of ``a`` and of ``b``: the exponent of a subnormal.
+    """
+    left, right = _factors(a, least[0]), _factors(b, least[1])
+    result = np.empty(c.shape, np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for batch, rows, columns in _tiles(*c.shape):
+            tile = _Tile(block, out, c[batch, rows, columns].astype(np.float64))
+            for first in range(0, a.shape[2], block.size):
+                chosen = slice(first, first + block.size)
+                tile.add(_part(left, (batch, rows, chosen)), _part(right, (batch, chosen, columns)))
+            result[batch, rows, columns] = tile.c
+    return result
+
+
+class _Tile:
+    """Accumulators of one tile of the output, and the memory that a block needs."""
+
+    def __init__(self, block: Block, out: str, c: F64) -> None:
+        self.block, self.out, self.c = block, out, c
+        self.floor = block.floor(out)
+        self.total, self.term, self.power = np.empty_like(c), np.empty_like(c), np.empty_like(c)
+
+    def add(self, a: Factors, b: Factors) -> None:
+        """One block: a [B, M, k] times b [B, k, N] on top of c."""
+        apart, unit = self.block.apart, 2.0**-self.block.fraction
+        self._largest(a.powers, b.powers)
+        quantum = np.multiply(self.power, unit, out=self.power)
+        scale = 1 / quantum
+        self.total[...] = 0.0 if apart else np.trunc(self.c * scale) + 0.0  # the sum of zeros is +0
+        for k in range(a.values.shape[2]):
+            np.multiply(a.values[:, :, k, None], b.values[:, None, k, :], out=self.term)
+            np.multiply(self.term, scale, out=self.term)
+            np.trunc(self.term, out=self.term)
+            np.add(self.total, self.term, out=self.total)
+        value = np.multiply(self.total, quantum, out=self.total)
+        rounded = self._rounded(value, float(quantum.min()), float(quantum.max()))
+        self.c = (self.c + rounded).astype(np.float32).astype(np.float64) if apart else rounded
+
+    def _largest(self, a: F64, b: F64) -> None:
+        """``power``: 2 to the largest exponent of the products and of c."""
+        self.power[...] = self.floor if self.block.apart else np.maximum(_powers(self.c), self.floor)
+        for k in range(a.shape[2]):
+            np.multiply(a[:, :, k, None], b[:, None, k, :], out=self.term)
+            np.maximum(self.power, self.term, out=self.power)
+
+    def _rounded(self, value: F64, finest: float, coarsest: float) -> F64:
+        """To the output format; values are whole multiples of a quantum between ``finest`` and ``coarsest``."""
+        if self.out == "fp16":
+            return value.astype(np.float16).astype(np.float64)
+        kept = self.block.result
+        cut = (value.view(np.int64) & -(1 << (MANTISSA - kept))).view(np.float64)
+        subnormal = 2.0 ** (LEAST_NORMAL - kept)
+        if finest < subnormal:
+            small = np.abs(value) < 2.0**LEAST_NORMAL
+            cut = np.where(small, np.trunc(value / subnormal) * subnormal, cut)
+        if coarsest * 2.0**self.block.fraction * 4 * (self.block.size + 1) >= TOP:
+            cut = np.where(np.abs(value) >= TOP, np.copysign(np.inf, value), cut)
+        return cut
+
+
+def _factors(values: Array, least: float) -> Factors:
+    """An operand and the powers of its exponents, where a subnormal has the exponent of ``least``."""
+    wide = np.ascontiguousarray(values, np.float64)
+    return Factors(wide, _powers(wide, least))
+
+
+def _part(factors: Factors, where: tuple[slice, slice, slice]) -> Factors:
+    return Factors(factors.values[where], factors.powers[where])
+
+
+def _powers(values: F64, least: float = 2.0**LEAST_NORMAL) -> F64:
+    """2 to the exponent of each value, at least ``least``; 0 for zeros, ``TOP`` for infinities and NaN."""
+    powers = (values.view(np.int64) & EXPONENT_BITS).view(np.float64)
+    return np.where(values == 0, 0.0, np.clip(powers, least, TOP))
+
+
+def _tiles(batches: int, rows: int, columns: int) -> Iterator[tuple[slice, slice, slice]]:
+    """Slices of an output [B, M, N] into tiles of at most ``TILE`` elements."""
+    width = max(1, min(columns, TILE))
+    height = max(1, min(rows, TILE // width))
+    depth = max(1, min(batches, TILE // (width * height)))
+    for batch in range(0, batches, depth):
+        for row in range(0, rows, height):
+            for column in range(0, columns, width):
+                yield slice(batch, batch + depth), slice(row, row + height), slice(column, column + width)

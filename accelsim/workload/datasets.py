@@ -1,0 +1,194 @@
+"""Data to train and calibrate on: images or rows with labels, checked before anything is computed."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.workload.graph import Array
+
+TEST_SHARE = 0.2
+"""Share of the samples that are kept for the test where a file does not say."""
+
+SPLIT_SEED = 0
+"""Seed of that split."""
+
+FORM = "arrays x_train, y_train, x_test, y_test; or x, y; or the inputs of the model, without labels"
+PARTS = ("x_train", "y_train", "x_test", "y_test")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples and labels. ``x_*``: float32 [n, ...]; ``y_*``: int64 [n], classes 0 .. ``classes`` - 1.
+
+    A set for calibration has no labels: ``classes`` is 0, all samples are in ``x_train``, and ``inputs`` holds
+    every array of the file by name (a model may have several inputs).
+    """
+
+    name: str
+    x_train: Array
+    y_train: Array
+    x_test: Array
+    y_test: Array
+    classes: int
+    inputs: Mapping[str, Array]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether one can train on it."""
+        return self.classes > 0
+
+
+def load_dataset(name_or_path: str | Path) -> Dataset:
+    """A dataset by name (``'digits'``) or from an npz file.
+
+    ``digits``: the 1,797 images of 8 x 8 pixels of scikit-learn (test set of Alpaydin and Kaynak, 1998, UCI), grey
+    levels 0..16 divided by 16, float32 [n, 1, 8, 8], 1,437 for training. A file holds ``x_train``, ``y_train``,
+    ``x_test``, ``y_test``, or ``x`` and ``y`` (a fixed fifth becomes the test), or only inputs. Raises UsageError for
+    an unknown name, a file that is no npz, and arrays that do not fit each other or are not finite: all at once.
+    """
+    text = str(name_or_path)
+    if text in DATASETS:
+        return DATASETS[text]()
+    path = Path(name_or_path)
+    if path.suffix != ".npz" and not path.exists():
+        expected = f"{', '.join(DATASETS)}, or an npz file"
+        raise UsageError(Problem(f"no dataset {text!r}", "", expected, nearest(text, DATASETS)))
+    return _from_arrays(text, _read(path))
+
+
+def batches(x: Array, y: Array, size: int, seed: int) -> Iterator[tuple[Array, Array]]:
+    """Endless batches of ``size`` samples: epoch after epoch in an order drawn from ``seed``.
+
+    What is left of an epoch and fills no batch is dropped (the next epoch draws anew). Raises UsageError when there
+    are fewer samples than ``size``, or ``size`` is not positive.
+    """
+    if not 0 < size <= len(x):
+        raise UsageError(Problem(f"batches of {size}", "", f"1 to {len(x)}, the number of samples"))
+    generator = np.random.default_rng(seed)
+    while True:
+        order = generator.permutation(len(x))
+        for start in range(0, len(x) - size + 1, size):
+            chosen = order[start : start + size]
+            yield x[chosen], y[chosen]
+
+
+def one_hot(labels: Array, classes: int) -> Array:
+    """float32 [n, classes]: 1 in the column of the label, else 0."""
+    rows = np.zeros((len(labels), classes), np.float32)
+    rows[np.arange(len(labels)), labels] = 1
+    return rows
+
+
+def _digits() -> Dataset:
+    try:
+        load_digits = import_module("sklearn.datasets").load_digits
+    except ImportError as error:
+        what = "the dataset 'digits' needs scikit-learn, which is not installed"
+        raise UsageError(Problem(what, "", "pip install accelsim[data], or an npz file")) from error
+    pixels, labels = load_digits(return_X_y=True)
+    x = (np.asarray(pixels, np.float32) / np.float32(16)).reshape(-1, 1, 8, 8)
+    return _split("digits", x, np.asarray(labels, np.int64))
+
+
+DATASETS: dict[str, Callable[[], Dataset]] = {"digits": _digits}
+"""Datasets that have a name."""
+
+
+def _split(name: str, x: Array, y: Array) -> Dataset:
+    order = np.random.default_rng(SPLIT_SEED).permutation(len(x))
+    last = max(1, int(len(x) * (1 - TEST_SHARE)))
+    train, test = order[:last], order[last:]
+    return Dataset(name, x[train], y[train], x[test], y[test], int(y.max()) + 1, {})
+
+
+def _read(path: Path) -> dict[str, Array]:
+    expected = f"an npz file with {FORM}"
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise UsageError(Problem("holds a single array without a name", str(path), expected))
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        raise UsageError(
+            Problem(f"cannot be read: {error.strerror or error}", str(path), expected)
+        ) from error
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise UsageError(Problem("truncated, or not an npz file of numbers", str(path), expected)) from error
+
+
+def _from_arrays(where: str, arrays: dict[str, Array]) -> Dataset:
+    wrong = {name: list(_number_problems(where, name, array)) for name, array in arrays.items()}
+    problems = [problem for found in wrong.values() for problem in found]
+    sound = {name: array for name, array in arrays.items() if not wrong[name]}
+    labelled = "x_train" in arrays or {"x", "y"} <= set(arrays)
+    if not arrays:
+        problems = [Problem("holds no array", where, FORM)]
+    elif labelled:
+        problems += _set_problems(where, arrays, sound)
+    if problems:
+        raise UsageError(problems)
+    return _labelled(where, arrays) if labelled else _unlabelled(where, arrays)
+
+
+def _set_problems(where: str, arrays: dict[str, Array], sound: dict[str, Array]) -> Iterator[Problem]:
+    """What does not fit together; ``sound`` are the arrays that hold numbers."""
+    wanted = PARTS if "x_train" in arrays else ("x", "y")
+    yield from (Problem(f"{name} is missing", where, FORM) for name in wanted if name not in arrays)
+    for x, y in zip(wanted[::2], wanted[1::2], strict=True):
+        if x in sound and y in sound:
+            yield from _pair_problems(where, sound, x, y)
+    if "x_train" in sound and "x_test" in sound:
+        shapes = [list(sound[name].shape[1:]) for name in ("x_train", "x_test")]
+        if shapes[0] != shapes[1]:
+            yield Problem(
+                f"samples of x_test have shape {shapes[1]}", where, f"{shapes[0]}, as those of x_train"
+            )
+
+
+def _number_problems(where: str, name: str, array: Array) -> Iterator[Problem]:
+    if array.dtype.kind not in "fiub":
+        yield Problem(f"{name} holds {array.dtype} values", where, "numbers")
+    elif array.ndim == 0 or array.size == 0:
+        yield Problem(
+            f"{name} has shape {list(array.shape)}", where, "at least one sample along the first axis"
+        )
+    elif array.dtype.kind == "f" and not np.isfinite(array).all():
+        count = int(array.size - np.isfinite(array).sum())
+        yield Problem(f"{name} holds {count} values that are NaN or infinite", where, "finite numbers")
+
+
+def _pair_problems(where: str, arrays: dict[str, Array], x: str, y: str) -> Iterator[Problem]:
+    labels = arrays[y]
+    if labels.ndim != 1:
+        yield Problem(f"{y} has shape {list(labels.shape)}", where, "one label per sample, [n]")
+    elif len(labels) != len(arrays[x]):
+        yield Problem(f"{y} has {len(labels)} labels for {len(arrays[x])} samples of {x}", where, "one each")
+    if labels.min() < 0 or (labels.dtype.kind == "f" and np.any(labels != np.rint(labels))):
+        yield Problem(f"{y} holds values that are no class numbers", where, "whole numbers from 0")
+
+
+def _labelled(where: str, arrays: dict[str, Array]) -> Dataset:
+    if "x_train" not in arrays:
+        return _split(where, _floats(arrays["x"]), arrays["y"].astype(np.int64))
+    x, y, x_test, y_test = (arrays[name] for name in PARTS)
+    labels, tested = y.astype(np.int64), y_test.astype(np.int64)
+    classes = int(max(labels.max(), tested.max())) + 1
+    return Dataset(where, _floats(x), labels, _floats(x_test), tested, classes, {})
+
+
+def _unlabelled(where: str, arrays: dict[str, Array]) -> Dataset:
+    first = _floats(next(iter(arrays.values())))
+    nothing = np.zeros(0, np.int64)
+    return Dataset(where, first, nothing, first[:0], nothing, 0, arrays)
+
+
+def _floats(x: Array) -> Array:
+    return np.ascontiguousarray(x, np.float32)

@@ -1,0 +1,64 @@
+"""The registry of gradient rules: op -> how the gradients of its results become those of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from accelsim.workload.gradient.context import Context, Value
+from accelsim.workload.graph import Node
+
+Gradients = list[Value | None]
+Rule = Callable[[Context, Node, Gradients], Gradients]
+"""``rule(ctx, node, grads)``: ``grads`` has one entry per output of ``node`` (None: nothing flows back through
+it, at least one is a value); the result has one per input (None: no gradient), each of the shape of that input.
+"""
+
+RULES: dict[str, Rule] = {}
+"""Op -> its rule."""
+
+_DISCRETE = "its result is a truth value or an index"
+_WHOLE = "it works on integers"
+_FLAT = "its result is constant between steps, so its gradient is zero almost everywhere"
+_CODES = "it works on integer codes; FakeQuantize is the form that can be trained"
+_SECOND = "it is the gradient of a choice itself; only first derivatives go through it"
+
+ENDS: dict[str, str] = {
+    **dict.fromkeys(("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"), _DISCRETE),
+    **dict.fromkeys(("And", "Or", "Xor", "Not", "IsNaN", "IsInf", "ArgMax", "ArgMin"), _DISCRETE),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift"), _WHOLE),
+    **dict.fromkeys(("Sign", "Floor", "Ceil", "Round"), _FLAT),
+}
+"""Ops through which nothing flows back, with the reason: the gradient of their inputs is zero."""
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        ("Quantize", "DynamicQuantizeLinear", "Dequantize", "Requantize", "RequantizeShift"), _CODES
+    ),
+    **dict.fromkeys(("MaxPoolGrad", "FakeQuantizeGrad"), _SECOND),
+    "GridSample": "it has no rule",
+    "BitCast": "it reads the bits of a number as another one",
+}
+"""Ops on whose way a gradient is refused, with the reason: silently giving zero would hide a mistake."""
+
+NOT_DIFFERENTIABLE: dict[str, str] = {**ENDS, **REFUSED}
+"""Every op of the registry without a rule, with the reason."""
+
+
+def rule(*ops: str) -> Callable[[Rule], Rule]:
+    """Register a rule for ``ops``; a second rule for one is an error."""
+
+    def add(function: Rule) -> Rule:
+        for op in ops:
+            if op in RULES:
+                raise ValueError(f"op {op!r} has two gradient rules")
+            RULES[op] = function
+        return function
+
+    return add
+
+
+def only(grads: Gradients) -> Value:
+    """The gradient of the single result of a node."""
+    found = grads[0]
+    assert found is not None, "a rule runs only where a gradient arrives"
+    return found

@@ -1,0 +1,102 @@
+"""The forward part of a training step: the model once more, with its weights as inputs and in the right formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from accelsim.errors import ModelError, Problem
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.training.emit import Emitter
+from accelsim.workload.training.fake import MATRIX, QuantConfig, Wrapped, wrapped_tensors
+from accelsim.workload.training.precision import Precision
+from accelsim.workload.weights import NEAR_ONE, law_of
+
+FROZEN = {("BatchNormalization", 3), ("BatchNormalization", 4)}
+"""(op, input) of statistics, which a gradient does not train: they keep the values of the model."""
+
+SOFTMAX = ("Softmax", "LogSoftmax")
+
+
+def logits_of(graph: Graph) -> str:
+    """The tensor of the class scores: the one output, or what a softmax at the end makes it from.
+
+    Raises ModelError when the model has several outputs or its output is not [batch, classes].
+    """
+    if len(graph.outputs) != 1:
+        what = f"the model has {len(graph.outputs)} outputs"
+        raise ModelError(Problem(what, graph.name, "one, the scores of the classes"))
+    name = graph.outputs[0]
+    maker = {out: node for node in graph.nodes for out in node.outputs}.get(name)
+    if maker is not None and maker.op in SOFTMAX:
+        name = maker.inputs[0]
+    shape = list(graph.tensors[name].shape)
+    if len(shape) != 2 or shape[1] < 2:
+        raise ModelError(Problem(f"output {name!r} has shape {shape}", graph.name, "[batch, classes]"))
+    return name
+
+
+def trainable(graph: Graph) -> list[str]:
+    """Names of the constants that training changes, in the order of their first use: weights, biases, scales."""
+    found: dict[str, None] = {}
+    for node in graph.nodes:
+        for index, name in enumerate(node.inputs):
+            tensor = graph.tensors.get(name)
+            if tensor is None or not tensor.is_constant or (node.op, index) in FROZEN:
+                continue
+            if tensor.dtype in ("fp32", "fp16", "bf16") and law_of(node, index, tensor, NEAR_ONE) is not None:
+                found[name] = None
+    return list(found)
+
+
+@dataclass
+class Forward:
+    """Writes the model into ``e``; ``names``: tensor -> its fake-quantised form."""
+
+    e: Emitter
+    model: Graph
+    precision: Precision
+    quant: QuantConfig | None = None
+    names: dict[str, str] = field(default_factory=dict)
+    wrapped: dict[str, Wrapped] = field(default_factory=dict)
+
+    def write(self, logits: str) -> str:
+        """Inputs, weights and the nodes that ``logits`` depends on; returns the logits in fp32."""
+        for name in self.model.inputs:
+            self.e.input(name, self.model.tensors[name].shape, self.model.tensors[name].dtype)
+        for name in trainable(self.model):
+            self.e.input(name, self.model.tensors[name].shape, self.precision.master)
+        nodes = _needed(self.model, logits)
+        if self.quant is not None:
+            self.wrapped = wrapped_tensors(self.model, nodes, self.quant)
+        for node in nodes:
+            inputs = [self._used(node, index, name) if name else "" for index, name in enumerate(node.inputs)]
+            self.e.ops(node.op, inputs, node.outputs, node.name, **node.attrs)
+        return self.e.cast(logits, "fp32")
+
+    def _used(self, node: Node, index: int, name: str) -> str:
+        """The name under which ``node`` reads tensor ``name`` as input ``index``."""
+        if name not in self.wrapped or node.op not in MATRIX or index > 1:
+            return self._plain(name)
+        if name not in self.names:
+            self.names[name] = self.wrapped[name].write(self.e, self._plain(name))
+        return self.names[name]
+
+    def _plain(self, name: str) -> str:
+        if name in self.e.graph.inputs:
+            return self.e.cast(name, self.precision.compute) if self._floats(name) else name
+        if self.model.tensors[name].is_constant and name not in self.e.graph.tensors:
+            self.e.fixed(self.model.tensors[name], self.precision.compute)
+        return name
+
+    def _floats(self, name: str) -> bool:
+        return self.model.tensors[name].dtype in ("fp32", "fp16", "bf16")
+
+
+def _needed(graph: Graph, last: str) -> list[Node]:
+    """Nodes that ``last`` depends on, in order."""
+    wanted, kept = {last}, []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs):
+            kept.append(node)
+            wanted.update(node.inputs)
+    return kept[::-1]

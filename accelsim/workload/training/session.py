@@ -1,0 +1,85 @@
+"""Running one graph many times: everything that does not change from run to run is looked up once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem
+from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.ops import find
+from accelsim.workload.ops.values import CONTAINERS, contain
+from accelsim.workload.training.rounding import rounded
+
+FLOATS = frozenset({"fp32", "fp16", "bf16"})
+WHOLE = frozenset({"fp32", "fp64", "int64", "int32", "bool"})
+"""Formats that their container holds exactly, so that nothing is rounded after a kernel."""
+
+
+class _Step(NamedTuple):
+    kernel: Any
+    node: Node
+    reads: list[str]
+    writes: list[tuple[str, str, Any]]  # name, format, the dtype that needs no rounding (None: always round)
+
+
+class Session:
+    """Executes ``graph`` (unfused) again and again, as ``execute.run`` does, with less to look up per node.
+
+    ``values`` holds every tensor of the latest run; shapes are checked in the first one. After a run each state has
+    its next value, so only the first run must be given the states. Raises ModelError for an op that has no kernel here.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values: dict[str, Array] = {
+            tensor.name: contain(tensor.value(), tensor.dtype) for tensor in graph.constants()
+        }
+        self._steps = [_step(graph, node) for node in graph.nodes]
+        self._checked = False
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs of the graph by name; ``feeds``: input -> array of its shape."""
+        values = self.values
+        for name, array in feeds.items():
+            values[name] = rounded(np.asarray(array), self.graph.tensors[name].dtype)
+        with np.errstate(all="ignore"):  # infinities and NaN are values here: a loss scale may be too large
+            for kernel, node, reads, writes in self._steps:
+                results = kernel(node, [values[name] if name else None for name in reads])
+                for (name, dtype, exact), result in zip(writes, results, strict=False):
+                    values[name] = result if result.dtype is exact else rounded(result, dtype)
+        if not self._checked:
+            self._check()
+        outputs = {name: values[name] for name in self.graph.outputs}
+        values.update((state, values[new]) for state, new in self.graph.states.items())
+        return outputs
+
+    def _check(self) -> None:
+        problems = [
+            Problem(f"{node.op} gives {name!r} the shape {list(self.values[name].shape)}", node.name,
+                    str(list(self.graph.tensors[name].shape)))
+            for _, node, _, writes in self._steps
+            for name, *_ in writes
+            if self.values[name].shape != self.graph.tensors[name].shape
+        ]  # fmt: skip
+        if problems:
+            raise ModelError(problems)
+        self._checked = True
+
+
+def _step(graph: Graph, node: Node) -> _Step:
+    op = find(node.op)
+    if op is None or node.epilogue:
+        raise ModelError(Problem(f"{node.label()} cannot be part of a training step", node.name))
+    formats = [(name, graph.tensors[name].dtype) for name in node.outputs if name]
+    exact = [np.dtype(CONTAINERS[dtype]) if dtype in WHOLE else None for _, dtype in formats]
+    writes = [(name, dtype, kept) for (name, dtype), kept in zip(formats, exact, strict=True)]
+    kernel = _unchanged if node.op == "Cast" and node.attrs["to"] in FLOATS else op.kernel
+    return _Step(kernel, node, node.inputs, writes)
+
+
+def _unchanged(node: Node, arrays: list[Array]) -> list[Array]:
+    """A cast between floats: the rounding happens when the result is written."""
+    return [arrays[0]]

@@ -1,0 +1,253 @@
+"""Rules of accumulation against real GPUs and against an exact oracle in whole numbers and fractions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dot_oracle import F32, block_of, oracle, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim.errors import UsageError
+from accelsim.formats import dot_plain
+from accelsim.formats.dot import RULES, DotRule, operands, product, rules_for
+from accelsim.formats.table import get
+from accelsim.validate.tensor_cores import GPU_DOTS, compared, difference, sets, tensor_cores
+
+ALIGNED = [name for name, row in RULES.items() if row.blocks]
+EVERY = [
+    (name, fmt, out) for name in ALIGNED for fmt, block in RULES[name].blocks.items() for out in block.outputs
+]
+EVERY += [(f"tensor-core-{gpu}", "fp8_e4m3fnxfp8_e5m2", "fp32") for gpu in ("ada", "h100", "b200")]
+PLAIN = [name for name, row in RULES.items() if not row.blocks]
+
+measured = pytest.mark.skipif(
+    not GPU_DOTS.exists(), reason="no ../shared/data/measured/tensorcore/gpu_dots.npz"
+)
+
+
+def operands_of(seed: int, name: str, fmt: str, out: str, K: int, spread: int) -> tuple[F32, F32, F32]:
+    rng, rows = np.random.default_rng(seed), operands(fmt)
+    a, b = values(rows[0], rng, (3, K), spread), values(rows[1], rng, (K, 2), spread)
+    with np.errstate(over="ignore"):
+        near = np.abs(a).max(initial=0) * np.abs(b).max(initial=0) * 2.0 ** rng.integers(-30, 4)
+        c = rng.standard_normal((3, 2)) * near
+        c = c.astype(np.float16).astype(np.float32) if out == "fp16" else c.astype(np.float32)
+    return a, b, np.nan_to_num(c, posinf=1.0, neginf=-1.0) * (rng.random() < 0.8)
+
+
+def same(left: F32, right: F32) -> bool:
+    """Equal to the bit, all NaN alike."""
+    alike = (left.view(np.uint32) == right.view(np.uint32)) | (np.isnan(left) & np.isnan(right))
+    return bool(alike.all())
+
+
+def check(a: F32, b: F32, c: F32, name: str, fmt: str, out: str) -> None:
+    rows = [[oracle(a[m], b[:, n], float(c[m, n]), name, fmt, out) for n in range(2)] for m in range(len(a))]
+    expected = np.array(rows, np.float32)
+    assert same(product(a, b, name, fmt, out, c), expected)
+
+
+@pytest.mark.parametrize(("name", "fmt", "out"), EVERY)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32), K=st.integers(1, 40), spread=st.sampled_from([0, 2, 8, 40]))
+def test_tensor_cores_are_exact(name: str, fmt: str, out: str, seed: int, K: int, spread: int) -> None:
+    check(*operands_of(seed, name, fmt, out, K, spread), name, fmt, out)
+
+
+@pytest.mark.parametrize(("name", "fmt", "out"), EVERY)
+def test_the_ends_of_the_range(name: str, fmt: str, out: str) -> None:
+    row = operands(fmt)[0]
+    ends = np.array([0.0, -0.0, row.min_subnormal, -row.min_normal, row.max, -row.max, 1.0], np.float32)
+    a, b = np.tile(ends, (2, 1)), np.stack([ends, np.roll(ends, 1)], axis=1)
+    for c in (0.0, 2.0**-149 if out == "fp32" else 2.0**-24, -65504.0):
+        check(a, b, np.full((2, 2), c, np.float32), name, fmt, out)
+    tiny = np.full((2, 3), row.min_subnormal, np.float32)
+    check(tiny, tiny.T.copy(), np.zeros((2, 2), np.float32), name, fmt, out)
+
+
+@pytest.mark.parametrize(("name", "fmt", "out"), EVERY)
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+def test_infinity_and_nan_propagate(name: str, fmt: str, out: str, special: float) -> None:
+    size = 2 * block_of(name, fmt).size + 1
+    a, b = np.ones((3, size), np.float32), np.ones((size, 2), np.float32)
+    a[0, 0], a[1, 0], b[0, 1], b[1, 1] = special, 1.0, 0.0, -1.0
+    a[2, 0], a[2, 1] = special, special
+    check(a, b, np.zeros((3, 2), np.float32), name, fmt, out)
+    check(
+        np.ones((1, 1), np.float32),
+        np.ones((1, 2), np.float32),
+        np.full((1, 2), special, np.float32),
+        name,
+        fmt,
+        out,
+    )
+
+
+@measured
+@pytest.mark.parametrize("key", sets() if GPU_DOTS.exists() else [])
+def test_real_gpus_are_met_to_the_bit(key: str) -> None:
+    assert difference(key) == 0
+    assert compared(key) == 600
+
+
+@measured
+def test_the_check_passes() -> None:
+    outcome = tensor_cores()
+    assert outcome.rows == outcome.equal == 7200
+
+
+@measured
+@pytest.mark.parametrize("key", [key for key in sets() if key.endswith("_fp32")] if GPU_DOTS.exists() else [])
+def test_no_plain_sum_meets_a_gpu(key: str) -> None:
+    """A rule that is too simple is seen: sequential FP32 differs in a third of all rows and more."""
+    assert difference(key, "fp32-sequential") > 600 // 3
+
+
+def test_without_the_data_nothing_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("accelsim.validate.tensor_cores.GPU_DOTS", tmp_path / "gpu_dots.npz")
+    outcome = tensor_cores()
+    assert (outcome.rows, outcome.equal) == (0, 0)
+    assert outcome.details[0].startswith("nothing compared")
+
+
+def test_a_sparser_block_is_another_result() -> None:
+    """Every parameter of the table matters: the rules of two neighbouring GPUs differ."""
+    rng = np.random.default_rng(3)
+    a, b = values(get("fp16"), rng, (64, 64), 8), values(get("fp16"), rng, (64, 64), 8)
+    results = [product(a, b, f"tensor-core-{gpu}", "fp16") for gpu in ("v100", "a100", "h100")]
+    assert not any(np.array_equal(results[i], results[j]) for i, j in ((0, 1), (1, 2), (0, 2)))
+
+
+@pytest.mark.parametrize("name", ["fp32-sequential", "fp16-accumulate"])
+@given(seed=st.integers(0, 2**32), K=st.integers(0, 20))
+@settings(max_examples=20, deadline=None)
+def test_sequential_rules_round_each_step(name: str, seed: int, K: int) -> None:
+    rng, kind = np.random.default_rng(seed), np.float16 if name == "fp16-accumulate" else np.float32
+    a, b, c = (rng.standard_normal(shape).astype(np.float16) for shape in ((3, K), (K, 2), (3, 2)))
+    expected = np.array([[kind(c[m, n]) for n in range(2)] for m in range(3)])
+    for m in range(3):
+        for n in range(2):
+            for k in range(K):
+                expected[m, n] = kind(expected[m, n] + kind(kind(a[m, k]) * kind(b[k, n])))
+    result = product(a, b, name, "fp16", c=c)
+    assert same(result, expected.astype(np.float32))
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_int32_is_exact_and_wraps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(-(2**15), 2**15, (3, 50)), rng.integers(-(2**15), 2**15, (50, 2))
+    exact = [
+        [sum(int(x) * int(y) for x, y in zip(a[m], b[:, n], strict=True)) for n in range(2)] for m in range(3)
+    ]
+    wrapped = [[(value + 2**31) % 2**32 - 2**31 for value in row] for row in exact]
+    assert product(a, b, "int32", "int16").tolist() == wrapped
+    assert product(a, b, "int32", "int16").dtype == np.int32
+
+
+def test_splitting_into_bf16_parts_is_exact_and_worth_it() -> None:
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
+    parts = dot_plain.split(a, 3)
+    assert np.array_equal(sum(part.astype(np.float64) for part in parts), a)
+    exact = a.astype(np.float64) @ b
+    errors = {
+        name: np.abs(product(a, b, name, "fp32") - exact).max()
+        for name in ("bf16-fp32", "bf16x3", "bf16x6", "fp32")
+    }
+    assert errors["bf16-fp32"] > 100 * errors["bf16x3"] > 1000 * errors["bf16x6"] > 0
+    assert errors["bf16x6"] < 4 * errors["fp32"]
+    assert np.isposinf(dot_plain.split(np.array([np.inf], np.float32), 2)[0][0])
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "shapes", [((2, 3, 5, 7), (7, 4)), ((3, 5, 7), (2, 3, 7, 4)), ((2, 1, 5, 7), (3, 7, 4))]
+)
+def test_batches_are_products_of_their_own(
+    name: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    rng, fmt = np.random.default_rng(1), next(iter(RULES[name].blocks), "int8" if name == "int32" else "fp16")
+    a, b = (rng.integers(-8, 9, shape) for shape in shapes)
+    result = product(a, b, name, fmt)
+    assert np.array_equal(result, a @ b)
+    assert result.shape == (a @ b).shape
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_tiles_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    a, b = (values(get("fp16"), rng, shape, 6) for shape in ((2, 9, 33), (2, 33, 11)))
+    whole = product(a, b, name, "fp16")
+    for tile in (1, 7, 40, 100):
+        monkeypatch.setattr("accelsim.formats.dot_block.TILE", tile)
+        assert same(product(a, b, name, "fp16"), whole)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_no_products_leave_c(name: str) -> None:
+    fmt = "int8" if name == "int32" else "fp32"
+    c = np.arange(6).reshape(2, 3)
+    assert np.array_equal(product(np.zeros((2, 0)), np.zeros((0, 3)), name, fmt, c=c), c)
+
+
+def test_fp16_accumulators_lose_what_fp32_keeps() -> None:
+    """rms error / sqrt(K) of normal data grows as sqrt(K): FP16 2.4e-3 at K = 256, FP32 ten thousand times less."""
+    rng, errors = np.random.default_rng(0), {}
+    for K in (256, 4096):
+        a, b = (
+            rng.standard_normal(shape).astype(np.float16).astype(np.float32) for shape in ((24, K), (K, 24))
+        )
+        exact = a.astype(np.float64) @ b
+        for name in ("fp16-accumulate", "fp32-sequential", "tensor-core-v100", "tensor-core-h100"):
+            wrong = product(a, b, name, "fp16") - exact
+            errors[name, K] = float(np.sqrt(np.mean(wrong**2) / K))
+    growth = {name: errors[name, 4096] / error for (name, K), error in errors.items() if K == 256}
+    for name in ("fp16-accumulate", "fp32-sequential", "tensor-core-v100"):
+        assert growth[name] == pytest.approx(4.0, rel=0.3)
+    assert growth["tensor-core-h100"] > 10  # results are truncated: errors toward zero, they do not cancel
+    assert errors["fp16-accumulate", 256] == pytest.approx(2.4e-3, rel=0.25)
+    assert errors["fp16-accumulate", 256] / errors["fp32-sequential", 256] == pytest.approx(2**13, rel=0.25)
+
+
+def test_rules_for_a_format() -> None:
+    assert rules_for("int8") == rules_for("int4xint8") == ("int32",)
+    assert rules_for("fp8") == tuple(name for name in PLAIN if name != "int32") + tuple(ALIGNED[2:])
+    assert "tensor-core-v100" not in rules_for("bf16")
+    assert [row.name for row in operands("int4xint8")] == ["int8", "int4"]
+    assert "tensor-core-h100" in rules_for("fp8_e4m3fnxfp8_e5m2")
+
+
+@pytest.mark.parametrize(
+    ("rule", "fmt", "out", "words"),
+    [
+        ("tensor-core-h10", "fp16", None, "tensor-core-h100"),
+        ("fp32", "fp17", None, "fp16"),
+        ("tensor-core-v100", "bf16", None, "tensor-core-a100"),
+        ("tensor-core-h100", "fp8", "fp16", "no fp16 output"),
+        ("tensor-core-h100", "fp16", "bf16", "fp32 or fp16"),
+        ("int32", "fp16", None, "integer formats"),
+        ("fp32", "int8", None, "float formats"),
+        ("int32", "int8", "fp32", "int32"),
+    ],
+)
+def test_what_does_not_exist_is_said(rule: str, fmt: str, out: str | None, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        product(np.zeros((1, 1)), np.zeros((1, 1)), rule, fmt, out)
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (2, 3)), ((3,), (3, 1)), ((2, 1, 3), (3, 3, 1))])
+def test_shapes_that_do_not_multiply_are_said(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    with pytest.raises(UsageError, match="do not multiply"):
+        product(np.zeros(shapes[0]), np.zeros(shapes[1]), "fp32", "fp32")
+
+
+@pytest.mark.parametrize("row", RULES.values(), ids=lambda row: row.name)
+def test_every_rule_says_where_it_is_from(row: DotRule) -> None:
+    assert row.title
+    assert row.source
+    assert (row.kernel is None) == bool(row.blocks)
