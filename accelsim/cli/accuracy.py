@@ -23,6 +23,7 @@ from accelsim.cli.common import (
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
+    from accelsim.compiler.state import Options
     from accelsim.explore.accuracy import Accuracy
 
 FILE = click.Path(path_type=Path)
@@ -63,9 +64,9 @@ def accuracy(out: Path | None, as_json: bool, keep: str, budget: float, **asked:
     """
     from accelsim.explore.accuracy import accuracy as compare
 
-    arguments = _arguments(asked, out)
+    arguments = _arguments(asked, out, keep)
     if keep:
-        _search(arguments, keep, budget)
+        _search(arguments, keep, budget, as_json)
         return
     with progress(1 + len(arguments["dtypes"]) + len(arguments["qat"])) as stage:
         result = compare(**arguments, progress=stage)
@@ -81,7 +82,7 @@ def accuracy(out: Path | None, as_json: bool, keep: str, budget: float, **asked:
         click.echo(f"\nReport: {out / 'accuracy.md'}")
 
 
-def _arguments(asked: dict[str, Any], out: Path | None) -> dict[str, Any]:
+def _arguments(asked: dict[str, Any], out: Path | None, keep: str) -> dict[str, Any]:
     from accelsim.api import Gather
     from accelsim.compiler.state import Options
 
@@ -104,7 +105,10 @@ def _arguments(asked: dict[str, Any], out: Path | None) -> dict[str, Any]:
     with gather.also():
         if not asked["dtypes"] and not asked["qat"]:
             raise UsageError(Problem("no format", "--dtypes", "at least one, such as int8"))
-    if out is not None:
+    if keep:
+        with gather.also():
+            _check_search(asked, out)
+    elif out is not None:
         with gather.also():
             check_writable(out)
     gather.done()
@@ -120,7 +124,21 @@ def _command(arguments: dict[str, Any], out: Path) -> str:
     for name, default in (("data", "digits"), ("batch", 1), ("steps", 1000), ("seed", 0)):
         if arguments[name] != default:
             parts += [f"--{name}", str(arguments[name])]
+    parts += _number_options(arguments["options"])
     return " ".join([*parts, "--out", out.as_posix()])
+
+
+def _number_options(options: Options) -> list[str]:
+    """What ``number_options`` was given, as it is typed."""
+    default = type(options)()
+    parts = []
+    for name in ("calibrate", "percentile", "scheme", "edges", "sparsity"):
+        if getattr(options, name) != getattr(default, name):
+            parts += [f"--{name}", str(getattr(options, name))]
+    parts += ["--per-tensor"] * (not options.per_channel) + ["--bias-correction"] * options.bias_correction
+    for layer, dtype in options.layers.items():
+        parts += ["--layer-dtype", f"{layer}={dtype}"]
+    return parts
 
 
 def as_dict(result: Accuracy) -> dict[str, Any]:
@@ -146,13 +164,22 @@ def _print(result: Accuracy) -> None:
     click.echo("\n" + paragraphs(sentences(result)))
 
 
-def _search(arguments: dict[str, Any], keep: str, budget: float) -> None:
+def _check_search(asked: dict[str, Any], out: Path | None) -> None:
+    """UsageError for what a search for layers to keep wide cannot do."""
+    problems = []
+    if len(asked["on"]) != 1 or len(asked["dtypes"]) != 1:
+        problems.append(Problem("--keep with several chips or formats", "", "one of --on, one of --dtypes"))
+    if out is not None or asked["qat"]:
+        problems.append(Problem("--keep with --out or --qat", "", "the table on the terminal, or --json"))
+    if problems:
+        raise UsageError(problems)
+
+
+def _search(arguments: dict[str, Any], keep: str, budget: float, as_json: bool) -> None:
     """Which layers to keep wide; one chip and one format."""
     from accelsim.explore.mixed import keep_layers
     from accelsim.report.table import text_table
 
-    if len(arguments["on"]) != 1 or len(arguments["dtypes"]) != 1:
-        raise UsageError(Problem("--keep with several chips or formats", "", "one of --on, one of --dtypes"))
     with progress(1) as stage:
         stage("search", 0.0)
         found = keep_layers(
@@ -160,6 +187,10 @@ def _search(arguments: dict[str, Any], keep: str, budget: float) -> None:
             budget=budget / 100, batch=arguments["batch"], steps=arguments["steps"], options=arguments["options"],
             seed=arguments["seed"],
         )  # fmt: skip
+    if as_json:
+        facts = {key: value for key, value in vars(found).items() if key != "rows"}
+        click.echo(json.dumps({**facts, "rows": [vars(row) for row in found.rows]}, indent=2))
+        return
     rows = [
         (row.layer, f"{100 * row.alone:.2f} %", f"{100 * row.without:.2f} %", int(row.cost), keep if row.kept else
          arguments["dtypes"][0])

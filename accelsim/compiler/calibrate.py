@@ -26,6 +26,10 @@ class Range(NamedTuple):
     high: float
     mean: float
 
+    def stretched(self, factor: float) -> Range:
+        """The same range, so many times as wide on either side."""
+        return Range(self.low * factor, self.high * factor, self.mean)
+
 
 UNKNOWN = Range(-1.0, 1.0, 1.0)
 

@@ -15,6 +15,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import table
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.ops import base
 
 WIDE = 16
 """Floats of at least so many bits hold a network's numbers as they are; narrower formats are codes with a scale."""
@@ -91,9 +92,14 @@ def _is_format(name: str) -> bool:
 
 def check_formats(state: State) -> None:
     """UsageError, all problems at once, for formats that the chip cannot compute in and layers that do not exist."""
-    names = [node.name for node in state.graph.nodes]
+    names = [node.name for node in state.graph.nodes if (op := base.find(node.op)) and op.kind == "matrix"]
     problems = [
-        Problem(f"no layer {name!r} in the model", "layers", "", nearest(name, names))
+        Problem(
+            f"no matrix product {name!r} in the model",
+            "layers",
+            "a Conv, MatMul or Gemm",
+            nearest(name, names),
+        )
         for name in state.options.layers
         if name not in names
     ]
@@ -155,8 +161,9 @@ def widest_match(known: Iterable[str], weights: str, activations: str) -> str:
     for name in known:
         w, a = pair(name)
         if holds(w, weights) and holds(a, activations):
-            fitting.append((table.get(w).bits + table.get(a).bits, name))
-    return min(fitting, key=lambda entry: entry[0])[1] if fitting else ""
+            other = is_integer(w) != is_integer(weights)  # of equal width, integers for integers
+            fitting.append((table.get(w).bits + table.get(a).bits, other, name))
+    return min(fitting, key=lambda entry: entry[:2])[2] if fitting else ""
 
 
 def holds(wide: str, narrow: str) -> bool:

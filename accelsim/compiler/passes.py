@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from accelsim.compiler.fold import fold_batch_norm
 from accelsim.compiler.fuse import fuse
 from accelsim.compiler.integerise import integerise
@@ -11,7 +13,7 @@ from accelsim.compiler.place import place
 from accelsim.compiler.program import Program
 from accelsim.compiler.quantise import quantise
 from accelsim.compiler.sparsify import sparsify
-from accelsim.compiler.state import Options, Pass, State
+from accelsim.compiler.state import Options, Pass, State, check_choices
 from accelsim.compiler.verify import verify
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
@@ -57,7 +59,8 @@ def transform(graph: Graph, chip: Chip, options: Options | None = None) -> Graph
 def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
     chip = configured(chip, options)
     state = State(graph, chip, options, options.dtype or preferred_format(chip))
-    _check_pins(state)
+    _check_names(state)
+    check_choices(options)
     for entry in PASSES:
         entry.run(state)
     return state
@@ -80,16 +83,29 @@ def configured(chip: Chip, options: Options) -> Chip:
     return chip.model_copy(update={"matrix": chip.matrix.model_copy(update=wanted)})
 
 
-def _check_pins(state: State) -> None:
-    names = {node.name for node in state.graph.nodes}
-    unknown = [name for name in state.options.pinned if name not in names]
-    if unknown:
-        raise UsageError(
-            Problem(
-                f"the mapping names a layer {name!r} that the model does not have",
-                "",
-                "",
-                nearest(name, names),
-            )
-            for name in unknown
+def _check_names(state: State) -> None:
+    """UsageError for pinned layers and given scales that the model does not have, and for scales that are none."""
+    layers, tensors = {node.name for node in state.graph.nodes}, state.graph.tensors
+    problems = [
+        Problem(
+            f"the mapping names a layer {name!r} that the model does not have", "", "", nearest(name, layers)
         )
+        for name in state.options.pinned
+        if name not in layers
+    ]
+    for name, scale in state.options.scales.items():
+        values = np.asarray(scale)
+        if name not in tensors:
+            problems.append(
+                Problem(f"a scale for {name!r}", "scales", "a tensor of the model", nearest(name, tensors))
+            )
+        elif not (np.all(values > 0) and np.all(np.isfinite(values))):
+            problems.append(
+                Problem(f"scale of {name!r} is {values.min():g}", "scales", "positive, finite numbers")
+            )
+        elif values.size != 1 and not tensors[name].is_constant:
+            problems.append(
+                Problem(f"{values.size} scales of {name!r}", "scales", "one, for it is no weight")
+            )
+    if problems:
+        raise UsageError(problems)

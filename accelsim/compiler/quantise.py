@@ -32,6 +32,8 @@ def quantise(state: State) -> None:
     """
     graph = state.graph
     nodes = [node for node in graph.nodes if node.engine == "matrix"]
+    if not nodes and state.chip.matrix is None and state.dtype != "fp32":
+        state.notes.append(f"quantise: {state.chip.name} has no matrix unit: nothing becomes {state.dtype}")
     settled = {node.name: operands_of(state, node) for node in nodes}
     operands = {node.name: settled[node.name] for node in nodes if not _is_coded(graph, node)}
     if not operands or graph.states:
@@ -120,16 +122,8 @@ def _common(formats: Plan) -> str:
 
 
 def _store(state: State) -> None:
-    """Where the chip keeps a format in a wider one, say so in the tensors."""
-    kept: dict[str, str] = {}
+    """Where the chip keeps a format in a wider one, say so in the tensors: real numbers, and codes made here."""
     for tensor in state.graph.tensors.values():
-        if tensor.dtype == "bool" or tensor.dtype == "string" or not _may_be_kept(tensor.dtype):
-            continue
-        if tensor.dtype not in kept:
-            kept[tensor.dtype] = stored_format(state.chip, tensor.dtype)
-        if kept[tensor.dtype] != tensor.dtype:
-            tensor.stored = kept[tensor.dtype]
-
-
-def _may_be_kept(dtype: str) -> bool:
-    return dtype not in ("int32", "int64", "uint32", "uint64")
+        if tensor.dtype in edit.FLOATS or (tensor.quant is not None and tensor.dtype != "int32"):
+            kept = stored_format(state.chip, tensor.dtype, tensor.is_constant)
+            tensor.stored = kept if kept != tensor.dtype else ""

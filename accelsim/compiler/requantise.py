@@ -185,8 +185,9 @@ class Rewriter:
         attrs = {**node.attrs, "a_zero_point": x_codes.zero_point}
         shift: Array | float = 0.0
         if self.graph.tensors[w].is_constant:
-            shift = mean_shift(self.state, node, operands, self._weights.scale)
-            w_name, second = self._weights.of(node, operands)
+            real = self.graph.tensors[w]
+            w_name, second = self._weights.of(node, operands, x_codes)
+            shift = mean_shift(self.state, node, real, self.graph.tensors[w_name])
         else:
             more, w_name, w_codes = self._operand(node, w, operands.activations)
             front, second, attrs["b_zero_point"] = [*front, *more], w_codes.scale, w_codes.zero_point

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import isqrt, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from accelsim.compiler.number_formats import (
     supported,
     widest_match,
 )
+from accelsim.compiler.place import gemm_view
 from accelsim.compiler.state import Options, State
 from accelsim.formats import integer, table
 from accelsim.spec.models import Chip
@@ -52,7 +53,8 @@ class Plan:
     """Formats of the real tensors of a graph on its chip.
 
     ``operands``: of each matrix node, by name. ``codes``: tensors that hold codes. ``floats``: float format of the
-    others that are on the chip. ``ranges``: calibrated range of each tensor on the chip.
+    others that are on the chip. ``ranges``: calibrated range of each tensor on the chip. ``limits``: largest |code -
+    zero point| of tensors that are multiplied by one another, so that no sum leaves int32.
     """
 
     operands: dict[str, Operands]
@@ -60,19 +62,42 @@ class Plan:
     codes: dict[str, Codes] = field(default_factory=dict)
     floats: dict[str, str] = field(default_factory=dict)
     ranges: dict[str, calibrate.Range] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
 
     def codes_as(self, name: str, dtype: str) -> Codes:
         """The codes that a tensor has, or would have in another format."""
         held = self.codes.get(name)
-        return held if held is not None and held.dtype == dtype else self.make(self.ranges[name], dtype)
+        return held if held is not None and held.dtype == dtype else self.make([name], dtype)
 
-    def make(self, span: calibrate.Range, dtype: str) -> Codes:
-        """Scale and zero point of codes for a range of reals, see ``Options.scheme``."""
+    def make(self, names: Sequence[str], dtype: str) -> Codes:
+        """Codes of tensors that share a range: the scale that one of them was given, else what the range asks for.
+
+        See ``Options.scheme``; unsigned codes always have a zero point, for they have no other negative numbers.
+        """
+        given = [self.options.scales[name] for name in names if name in self.options.scales]
+        if given:
+            return Codes(dtype, np.asarray(given[0], np.float32).reshape(()))
         if self.options.values == "off":
             return Codes(dtype, np.asarray(1, np.float32))
-        if self.options.scheme == "affine" and is_integer(dtype) and dtype != "int1":
+        span = self.ranges[names[0]]
+        limit = min((self.limits[name] for name in names if name in self.limits), default=0)
+        if limit and is_integer(dtype):
+            span = span.stretched(max(1.0, reach(dtype, self.options) / limit))
+        if is_affine(dtype, self.options):
             return Codes(dtype, *calibrate.affine(span, dtype))
         return Codes(dtype, symmetric_scale(span, dtype))
+
+
+def is_affine(dtype: str, options: Options) -> bool:
+    """Whether codes of this format get a zero point."""
+    row = table.get(dtype)
+    return row.kind == "int" and (options.scheme == "affine" or not row.signed)
+
+
+def reach(dtype: str, options: Options) -> int:
+    """Largest |code - zero point| of an integer format."""
+    low, high = integer.code_range(dtype)
+    return high - low if is_affine(dtype, options) else max(-low, high)
 
 
 def symmetric_scale(span: calibrate.Range, dtype: str) -> Array:
@@ -149,12 +174,12 @@ def _settle(result: Plan, group: _Group, dtype: str, spans: Mapping[str, calibra
     if group.needs_range(dtype):
         span = calibrate.union(spans[name] for name in group.names)
         result.ranges.update(dict.fromkeys(group.names, span))
+        if group.limit:
+            result.limits.update(dict.fromkeys(group.names, group.limit))
     if not is_code(dtype):
         result.floats.update(dict.fromkeys(group.names, dtype))
         return
-    given = [result.options.scales[name] for name in group.names if name in result.options.scales]
-    codes = Codes(dtype, np.asarray(given[0], np.float32).reshape(())) if given else result.make(span, dtype)
-    result.codes.update(dict.fromkeys(group.names, codes))
+    result.codes.update(dict.fromkeys(group.names, result.make(group.names, dtype)))
 
 
 def _default(state: State) -> str:
@@ -180,6 +205,12 @@ class _Group:
     on_chip: bool = False
     wanted: set[str] = field(default_factory=set)
     """Formats in which matrix nodes read it."""
+    limit: int = 0
+    """Largest |code - zero point| that products with another activation allow; 0 where there is none."""
+
+    def bounded(self, limit: int) -> None:
+        """Note one more such product."""
+        self.limit = min(self.limit, limit) if self.limit else limit
 
     def needs_range(self, dtype: str) -> bool:
         """Whether it is held as codes, or some reader takes it as codes."""
@@ -206,7 +237,16 @@ def _groups(graph: Graph, operands: Mapping[str, Operands]) -> list[_Group]:
             read = [name for name in node.inputs[:2] if name in groups]
             for name in read:
                 groups[name].wanted.add(memory_format(operands[node.name].activations))
+                if len(read) > 1 and operands[node.name].integer_sums:
+                    groups[name].bounded(isqrt(SUM_LIMIT // depth(graph, node)))
     return list({id(group): group for group in groups.values()}.values())
+
+
+def depth(graph: Graph, node: Node) -> int:
+    """Products that a matrix node adds up."""
+    gemm = gemm_view(graph, node)
+    assert gemm is not None
+    return gemm.K
 
 
 def _join(groups: dict[str, _Group], names: list[str]) -> None:
@@ -217,27 +257,31 @@ def _join(groups: dict[str, _Group], names: list[str]) -> None:
         first.names += second.names
         first.on_chip |= second.on_chip
         first.wanted |= second.wanted
+        if second.limit:
+            first.bounded(second.limit)
         groups.update(dict.fromkeys(second.names, first))
 
 
-def stored_format(chip: Chip, dtype: str) -> str:
+def stored_format(chip: Chip, dtype: str, weights: bool = False) -> str:
     """Format in which this chip keeps values of ``dtype``: its own, or the one in which it emulates them.
 
-    What no unit of the chip takes is kept as the unit needs it.
+    What no unit of the chip takes is kept as the unit needs it; ``weights``: as its stationary operand.
     """
     own = {each for name in supported(chip) for each in pair(name)}
     if dtype in own or dtype in ("fp32", "fp64"):
         return dtype
     match = widest_match(supported(chip), dtype, dtype)
-    return memory_format(pair(match)[1]) if match else dtype
+    return memory_format(pair(match)[0 if weights else 1]) if match else dtype
 
 
-def weight_scale(values: Array, operands: Operands, axis: int | None) -> Array:
+def weight_scale(
+    values: Array, operands: Operands, axis: int | None, largest: int = 0, least: Array | float = 0.0
+) -> Array:
     """Symmetric scale per slice of ``axis``: max |w| / highest code, or more where int32 sums could overflow.
 
-    Binary weights: mean |w|. With |x| <= X codes, a sum of K products stays within ``SUM_LIMIT`` when
-    sum(|w|) / scale + K / 2 <= SUM_LIMIT / X (K / 2 for the rounding of the codes). Binds for 16-bit weights
-    only, unless K > 65,000.
+    Binary weights: mean |w|. With |x - zero point| <= X (``largest``), a sum of K products stays within ``SUM_LIMIT``
+    when sum(|w|) / scale + K / 2 <= SUM_LIMIT / X (K / 2 for the rounding of the codes). ``least``: what the bias asks
+    for. Both bind for 16-bit codes only, unless K > 65,000.
     """
     others = tuple(i for i in range(values.ndim) if i != axis)
     if operands.weights == "int1":
@@ -246,8 +290,9 @@ def weight_scale(values: Array, operands: Operands, axis: int | None) -> Array:
     scale = code_scale(np.max(np.abs(values), axis=others, initial=0), operands.weights)
     if not operands.integer_sums:
         return scale
-    lowest = integer.code_range(operands.activations)[0]
-    budget = SUM_LIMIT / max(-lowest, 1) - prod(values.shape[i] for i in others) / 2
+    scale = np.asarray(np.maximum(scale, least), np.float32)
+    largest = largest or max(abs(code) for code in integer.code_range(operands.activations))
+    budget = SUM_LIMIT / largest - prod(values.shape[i] for i in others) / 2
     if budget <= 0:
         return scale
     needed = np.sum(np.abs(values), axis=others, dtype=np.float64) / budget

@@ -23,10 +23,11 @@ def sparsify(state: State) -> None:
     and the rest skipped, where the unit has that pattern in the format of the layer; elsewhere they are zeros like any
     other. Raises UsageError for a pattern that is none.
     """
-    if not state.options.sparsity:
+    if not state.options.sparsity or state.chip.matrix is None:
         return
     n, m = pattern(state.options.sparsity)
-    whole, skipping, dense = 0, 0, []
+    whole, skipping, dense = 0, 0, list[str]()
+    made: dict[tuple[str, bool, bool], str] = {}
     for node in state.graph.nodes:
         if node.engine != "matrix" or not state.graph.tensors[node.inputs[1]].is_constant:
             continue
@@ -36,11 +37,16 @@ def sparsify(state: State) -> None:
             dense.append(node.name)
             continue
         whole += 1
-        name = _prune(state, node, n, m)
-        if skips(state.chip, operands_of(state, node).mac, n, m):
+        skip = skips(state.chip, operands_of(state, node).mac, n, m)
+        key = (node.inputs[1], node.op == "Conv", skip)
+        if key not in made:
+            made[key] = _prune(state, node, n, m)
+        name = node.inputs[1] = made[key]
+        if skip:
             skipping += 1
             node.attrs["sparse"] = (n, m)
             state.graph.tensors[name].sparse = (n, m)
+    edit.prune(state.graph)  # the weights as they were
     _tell(state, whole, skipping, dense)
 
 

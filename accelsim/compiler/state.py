@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.formats.calibrate import METHODS
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph
 
@@ -56,6 +58,22 @@ class Options:
     scales: Mapping[str, Array] = field(default_factory=dict)
     sparsity: str = ""
     edges: str = "host"
+
+
+def check_choices(options: Options) -> None:
+    """UsageError, all at once, for choices that do not exist."""
+    problems = []
+    for what, given, valid in (
+        ("calibrate", options.calibrate, METHODS),
+        ("scheme", options.scheme, SCHEMES),
+        ("edges", options.edges, EDGES),
+    ):
+        if given not in valid:
+            problems.append(
+                Problem(f"unknown {what} {given!r}", what, ", ".join(valid), nearest(given, valid))
+            )
+    if problems:
+        raise UsageError(problems)
 
 
 @dataclass

@@ -13,19 +13,20 @@ from accelsim.account.energy import EnergyRow, energy_table, static_power_W, tot
 from accelsim.account.latency import batch_size
 from accelsim.account.spans import HOST_MEMORY
 from accelsim.api import Gather
-from accelsim.compiler.number_formats import canonical, pair
+from accelsim.compiler.number_formats import canonical, pair, resolve
 from accelsim.compiler.passes import compile
 from accelsim.compiler.program import Program
-from accelsim.compiler.state import Options
+from accelsim.compiler.sparsify import pattern
+from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.explore.training import evaluate, train
-from accelsim.explore.training_inputs import BATCH
+from accelsim.explore.training_inputs import BATCH, labelled
 from accelsim.formats import table
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 from accelsim.workload import execute
-from accelsim.workload.datasets import Dataset, load_dataset
+from accelsim.workload.datasets import Dataset
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.load import load_model
 from accelsim.workload.multiply import multiplies_floats
@@ -149,6 +150,10 @@ def accuracy(
             QuantConfig.parse(name)
     with gather.also():
         dataset = labelled(data)
+    with gather.also():
+        check_choices(options or Options())
+    with gather.also():
+        pattern((options or Options()).sparsity or "1:1")
     gather.done()
     assert dataset is not None
     progress("train", 0.0)
@@ -159,7 +164,9 @@ def accuracy(
         progress(f"{method} {dtype}", index / len(jobs))
         rows += _rows(study, chips, dtype, method)
     baseline = evaluate(graph, dataset)
-    return Accuracy(graph.name, dataset.name, len(dataset.y_test), batch, baseline, graph.values_from, rows)
+    return Accuracy(
+        graph.name, dataset.name, len(dataset.y_test), batch_size(graph), baseline, graph.values_from, rows
+    )
 
 
 def with_matrix(chip: Chip) -> Chip:
@@ -169,14 +176,6 @@ def with_matrix(chip: Chip) -> Chip:
             Problem(f"{chip.name} has no matrix unit", "on", "a chip with number formats of its own")
         )
     return chip
-
-
-def labelled(data: str | Path | Dataset) -> Dataset:
-    """The dataset. Raises UsageError when it has no labels, and as ``load_dataset``."""
-    dataset = data if isinstance(data, Dataset) else load_dataset(data)
-    if not dataset.labelled:
-        raise UsageError(Problem("has no labels", dataset.name, "arrays x and y, to count what is right"))
-    return dataset
 
 
 def trained(model: str | Path | Graph, data: Dataset, steps: int, seed: int) -> Callable[[int], Graph]:
@@ -201,15 +200,28 @@ def _rows(study: Study, chips: Sequence[Chip], dtype: str, method: str) -> Itera
                       calibration=calibration(study.data, graph))  # fmt: skip
     seen: dict[Hashable, float] = {}
     for chip in chips:
+        why = _refused(chip, dtype)
+        if why:
+            yield Row(chip.name, canonical(dtype), method, note=why)
+            continue
         try:
             program = compile(graph, chip, options)
-        except (UsageError, Infeasible) as error:
+        except Infeasible as error:
             yield Row(chip.name, canonical(dtype), method, note=error.problems[0].what)
             continue
         key = _arithmetic(program)
         if key not in seen:
             seen[key] = right_share(study.data, program.graph)
         yield _row(program, canonical(dtype), method, seen[key])
+
+
+def _refused(chip: Chip, dtype: str) -> str:
+    """Why the chip can not even emulate a format, or ''."""
+    try:
+        resolve(chip, dtype, emulate=True)
+    except UsageError as error:
+        return error.problems[0].what
+    return ""
 
 
 def _retrained(study: Study, dtype: str) -> tuple[Graph, dict[str, Array]]:

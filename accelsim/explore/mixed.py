@@ -9,8 +9,9 @@ from pathlib import Path
 from accelsim.compiler.number_formats import resolve
 from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
-from accelsim.explore.accuracy import STEPS, calibration, labelled, right_share, trained, with_matrix
+from accelsim.explore.accuracy import STEPS, calibration, right_share, trained, with_matrix
 from accelsim.explore.sensitivity import Choice, choose
+from accelsim.explore.training_inputs import labelled
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 from accelsim.workload.datasets import Dataset

@@ -75,7 +75,7 @@ def sentences(result: Accuracy) -> list[str]:
         "Latency and energy are those of one inference on the chip"
         f" (batch {result.batch}); what the host adds to turn inputs into codes and results back stands beside them.",
     ]
-    within = [row for row in known if result.baseline - row.accuracy <= 0.01]
+    within = [row for row in known if result.baseline - row.accuracy <= 0.01 + 1e-9]
     if within:
         best = min(within, key=lambda row: row.chip_J)
         lines.append(

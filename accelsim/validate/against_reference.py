@@ -17,6 +17,7 @@ import numpy as np
 from accelsim.compiler.number_formats import is_code
 from accelsim.errors import UsageError
 from accelsim.formats.reference import integer_reference
+from accelsim.formats.table import FORMATS
 from accelsim.machine.batch import part_of_batch
 from accelsim.machine.run import Run
 from accelsim.workload.execute import compute
@@ -133,7 +134,11 @@ def _check_core(run: Run, model: Graph) -> Verdict:
     graph = run.program.graph
     names = {rounded_to(node) for node in graph.nodes} | {tensor.dtype for tensor in graph.tensors.values()}
     bound = max(BOUNDS.get(name, BOUNDS["fp32"]) for name in names)
-    known = {name: theirs.values[name] for name in ours if name in theirs.values}
+    known = {
+        name: contain(theirs.values[name], graph.tensors[name].dtype)
+        for name in ours
+        if name in theirs.values
+    }
     rows = [Compared(row.tensor, row.relative, bound) for row in compare(ours, known)]
     return Verdict(theirs.by, rows, alone=[name for name in ours if name not in known])
 
@@ -158,11 +163,17 @@ def _integer(run: Run, model: Graph, ours: Mapping[str, Array]) -> Verdict:
 def _real_layers(graph: Graph) -> dict[str, float]:
     """Bounds of what layers in real numbers write, in a model that has others in integers."""
     return {
-        name: BOUNDS.get(rounded_to(node), BOUNDS["fp32"])
+        name: max(BOUNDS.get(rounded_to(node), BOUNDS["fp32"]), _step(graph.tensors[name].dtype))
         for node in graph.nodes
         if node.engine == "matrix" and not is_code(graph.tensors[node.inputs[0]].dtype)
         for name in node.writes
     }
+
+
+def _step(dtype: str) -> float:
+    """One code, as a share of the largest; 0 of a format that is no code."""
+    row = FORMATS.get(dtype)
+    return 1 / row.high if row is not None and row.kind == "int" else 0.0
 
 
 def _strict(row: Difference, ours: Mapping[str, Array], expected: Mapping[str, Array]) -> float:

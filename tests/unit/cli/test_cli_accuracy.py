@@ -103,7 +103,6 @@ def test_the_page_names_the_command_that_makes_it(cli: Cli, blobs: Path, tmp_pat
         assert option in line
 
 
-@pytest.mark.xfail(strict=True, reason="options of numbers are left out of the command")
 def test_the_command_on_the_page_has_the_options_of_numbers_too(
     cli: Cli, blobs: Path, tmp_path: Path
 ) -> None:
@@ -172,9 +171,6 @@ def test_mistakes_are_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="taken for formats that the chip cannot do, or not looked at: exit code 0"
-)
 @pytest.mark.parametrize(
     "more",
     [("--calibrate", "medain"), ("--scheme", "afine"), ("--sparsity", "5:4"), ("--layer-dtype", "fc1=imt8"),

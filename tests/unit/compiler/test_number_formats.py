@@ -207,12 +207,12 @@ def test_all_problems_of_formats_and_layers_come_at_once() -> None:
         check_formats(state)
     texts = [problem.what for problem in caught.value.problems]
     assert len(texts) == 5 + ("fp32" not in supported(state.chip))
-    assert any("no layer 'c9'" in text for text in texts)
-    assert any("no layer 'relu'" in text for text in texts)
+    assert any("no matrix product 'c9'" in text for text in texts)
+    assert any("no matrix product 'relu'" in text for text in texts)
     for name in ("bf16", "int44", "fp16"):
         assert sum(repr(name) in text for text in texts) == 1
     nearest = {problem.what: problem.nearest for problem in caught.value.problems}
-    assert nearest["no layer 'c9' in the model"].startswith("c")
+    assert nearest["no matrix product 'c9' in the model"].startswith("c")
 
 
 QUANTISED = [

@@ -197,7 +197,6 @@ def test_other_readers_of_the_weights_keep_them_whole() -> None:
     assert sorted(found.values()) == [32, 64]
 
 
-@pytest.mark.xfail(strict=True, reason="each reader gets a pruned copy of its own")
 def test_weights_that_two_layers_share_are_stored_once() -> None:
     g = Graphs(1)
     w = g.weight("w", (8, 8))

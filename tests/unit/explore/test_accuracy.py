@@ -198,14 +198,12 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="taken for formats that the chip cannot do, or not looked at")
 @pytest.mark.parametrize("options", WRONG)
 def test_options_that_make_no_sense_are_refused_and_not_taken_for_a_missing_format(options: Options) -> None:
     with pytest.raises(UsageError):
         table(["int8"], steps=2, options=options)
 
 
-@pytest.mark.xfail(strict=True, reason="the batch asked for is reported, not that of the graph")
 def test_a_graph_keeps_its_batch_and_the_table_says_so() -> None:
     found = accuracy(learnt(), ["edu-mixed"], blobs(), dtypes=["fp32"])
     assert found.batch == 4
