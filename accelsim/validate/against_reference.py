@@ -161,11 +161,14 @@ def _integer(run: Run, model: Graph, ours: Mapping[str, Array]) -> Verdict:
 
 
 def _real_layers(graph: Graph) -> dict[str, float]:
-    """Bounds of what layers in real numbers write, in a model that has others in integers."""
+    """Bounds of what layers write whose sums are real numbers, in a model that has others in integers.
+
+    Codes in a unit of floats are such layers too: the order of the sums may turn one code into the next.
+    """
     return {
         name: max(BOUNDS.get(rounded_to(node), BOUNDS["fp32"]), _step(graph.tensors[name].dtype))
         for node in graph.nodes
-        if node.engine == "matrix" and not is_code(graph.tensors[node.inputs[0]].dtype)
+        if node.engine == "matrix" and graph.tensors[node.outputs[0]].dtype != "int32"
         for name in node.writes
     }
 
@@ -173,7 +176,9 @@ def _real_layers(graph: Graph) -> dict[str, float]:
 def _step(dtype: str) -> float:
     """One code, as a share of the largest; 0 of a format that is no code."""
     row = FORMATS.get(dtype)
-    return 1 / row.high if row is not None and row.kind == "int" else 0.0
+    if row is None or not is_code(dtype):
+        return 0.0
+    return row.epsilon if row.kind == "float" else 2 / (row.high - row.low)
 
 
 def _strict(row: Difference, ours: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
