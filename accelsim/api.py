@@ -17,9 +17,8 @@ from accelsim.compiler.mapping_file import load_mappings
 from accelsim.compiler.number_formats import resolve
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.sparsify import prune
-from accelsim.compiler.state import EDGES, SCHEMES, Options
+from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
-from accelsim.formats.calibrate import METHODS
 from accelsim.machine.batch import whole_batch
 from accelsim.machine.effects import POLICIES
 from accelsim.machine.run import Run
@@ -224,12 +223,11 @@ def _check_names(request: Request) -> None:
         ("value policy", request.values, POLICIES),
         ("dataflow", request.dataflow or "ws", DATAFLOWS),
         ("array timing", request.array_timing or "overlapped", SCHEDULES),
-        ("scheme", request.scheme, SCHEMES),
-        ("edges", request.edges, EDGES),
-        ("calibration method", request.calibrate, METHODS),
     ):
         with gather.also():
             known(what, name, valid)
+    with gather.also():
+        check_choices(Options(calibrate=request.calibrate, scheme=request.scheme, edges=request.edges))
     gather.done()
 
 

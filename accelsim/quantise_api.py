@@ -15,7 +15,7 @@ import numpy as np
 from accelsim.compiler.calibrate import batches
 from accelsim.compiler.number_formats import canonical, is_code, is_integer, pair
 from accelsim.compiler.passes import PASSES
-from accelsim.compiler.state import Options, State
+from accelsim.compiler.state import SCHEMES, Options, State
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.formats import calibrate as ranges
 from accelsim.formats import integer
@@ -36,10 +36,6 @@ SAMPLES = 256
 
 COMPARED = 16
 """Batches of the calibration data on which the error of each layer is measured."""
-
-PERCENTILE = Options().percentile
-
-SCHEMES = ("symmetric", "affine")
 
 
 @dataclass(frozen=True)
@@ -117,11 +113,10 @@ def quantize(
     for a model that cannot be read, is quantised already, or has no such form.
     """
     check_choices(dtype, calibrate, form, scheme, percentile)
-    share = PERCENTILE if percentile is None else percentile
     graph = _loaded(model, batch, weights)
     given = load_dataset(data) if isinstance(data, str | Path) else data
     options = Options(
-        dtype=canonical(dtype), calibrate=calibrate, percentile=share, scheme=scheme, per_channel=per_channel,
+        dtype=canonical(dtype), calibrate=calibrate, percentile=percentile, scheme=scheme, per_channel=per_channel,
         bias_correction=bias_correction, calibration=_feeds(graph, given), seed=seed,
     )  # fmt: skip
     _refuse_codes(graph)

@@ -9,8 +9,8 @@ from accelsim.compiler import edit
 from accelsim.compiler.number_formats import operands_of
 from accelsim.compiler.place import gemm_view
 from accelsim.compiler.state import State
-from accelsim.errors import Problem, UsageError
 from accelsim.formats import sparsity
+from accelsim.formats.sparsity import pattern
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 
@@ -48,17 +48,6 @@ def sparsify(state: State) -> None:
             state.graph.tensors[name].sparse = (n, m)
     edit.prune(state.graph)  # the weights as they were
     _tell(state, whole, skipping, dense)
-
-
-def pattern(text: str) -> tuple[int, int]:
-    """'2:4' -> (2, 4). Raises UsageError unless 1 <= N <= M <= 256."""
-    parts = text.split(":")
-    whole = len(parts) == 2 and all(part.isascii() and part.isdecimal() for part in parts)
-    if whole and 1 <= int(parts[0]) <= int(parts[1]) <= 256:
-        return int(parts[0]), int(parts[1])
-    raise UsageError(
-        Problem(f"{text!r} is no pattern of structured sparsity", "sparsity", "N:M, such as 2:4")
-    )
 
 
 def skips(chip: Chip, mac: str, n: int, m: int) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.array.timing import known
+from accelsim.errors import Problem, UsageError
 from accelsim.formats.calibrate import METHODS
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph
@@ -62,16 +63,16 @@ class Options:
 
 def check_choices(options: Options) -> None:
     """UsageError, all at once, for choices that do not exist."""
-    problems = []
+    problems: list[Problem] = []
     for what, given, valid in (
-        ("calibrate", options.calibrate, METHODS),
+        ("calibration method", options.calibrate, METHODS),
         ("scheme", options.scheme, SCHEMES),
         ("edges", options.edges, EDGES),
     ):
-        if given not in valid:
-            problems.append(
-                Problem(f"unknown {what} {given!r}", what, ", ".join(valid), nearest(given, valid))
-            )
+        try:
+            known(what, given, valid)
+        except UsageError as error:
+            problems += error.problems
     if problems:
         raise UsageError(problems)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import nan, prod
 from pathlib import Path
 
@@ -16,12 +17,13 @@ from accelsim.api import Gather
 from accelsim.compiler.number_formats import canonical, pair, resolve
 from accelsim.compiler.passes import compile
 from accelsim.compiler.program import Program
-from accelsim.compiler.sparsify import pattern
 from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.explore.training import accuracy as share_right
 from accelsim.explore.training import evaluate, train
 from accelsim.explore.training_inputs import BATCH, labelled
 from accelsim.formats import table
+from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
@@ -278,15 +280,7 @@ def _arithmetic(program: Program) -> Hashable:
 
 def right_share(data: Dataset, graph: Graph) -> float:
     """Share of the test samples that a compiled graph gets right."""
-    name, output, labels = graph.inputs[0], graph.outputs[0], data.y_test
-    samples, size = shaped(graph, data.x_test), graph.tensors[name].shape[0]
-    right = 0
-    for start in range(0, len(samples), size):
-        part = samples[start : start + size]
-        filled = np.concatenate([part, np.repeat(part[:1], size - len(part), axis=0)])
-        scores = execute.run(graph, {name: filled})[output][: len(part)]
-        right += int((scores.argmax(axis=1) == labels[start : start + len(part)]).sum())
-    return right / len(labels)
+    return share_right(graph, shaped(graph, data.x_test), data.y_test, partial(execute.run, graph))
 
 
 def _row(program: Program, dtype: str, method: str, share: float) -> Row:

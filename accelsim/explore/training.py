@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 History = tuple[Array, Array, Array]
 """Losses, loss scales, whether the step was skipped: one entry per step."""
+
+
+Execute = Callable[[Mapping[str, Array]], dict[str, Array]]
+"""Feeds by input name -> outputs by name."""
 
 
 @dataclass(frozen=True)
@@ -193,19 +197,20 @@ def evaluate(graph: Graph, data: str | Path | Dataset = "digits") -> float:
     return accuracy(graph, arrays.x_test, arrays.y_test)
 
 
-def accuracy(graph: Graph, x: Array, y: Array) -> float:
+def accuracy(graph: Graph, x: Array, y: Array, run: Execute | None = None) -> float:
     """Share of the samples whose largest output is that of their class; NaN without samples.
 
-    The model runs in its own batch size; what is missing in the last batch is filled up and not counted.
+    The model runs in its own batch size; what is missing in the last batch is filled up and not counted. ``run``
+    executes it on feeds; by default a ``Session``, which takes graphs without fused nodes.
     """
     if not len(x):
         return float("nan")
-    session, name = Session(graph), graph.inputs[0]
+    run, name = run or Session(graph).run, graph.inputs[0]
     size, right = graph.tensors[name].shape[0], 0
     for start in range(0, len(x), size):
         part, labels = x[start : start + size], y[start : start + size]
         filled = np.concatenate([part, np.repeat(part[:1], size - len(part), axis=0)])
-        scores = session.run({name: filled})[graph.outputs[0]]
+        scores = run({name: filled})[graph.outputs[0]]
         right += int((scores[: len(part)].argmax(axis=1) == labels).sum())
     return right / len(x)
 

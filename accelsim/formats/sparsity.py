@@ -47,6 +47,17 @@ class Compressed:
         return np.asarray((flat.reshape(-1, bits) * weights).sum(1, dtype=np.uint8)).reshape(-1, self.n)
 
 
+def pattern(text: str) -> tuple[int, int]:
+    """'2:4' -> (2, 4). Raises UsageError unless 1 <= N <= M <= 256."""
+    parts = text.split(":")
+    whole = len(parts) == 2 and all(part.isascii() and part.isdecimal() for part in parts)
+    if whole and 1 <= int(parts[0]) <= int(parts[1]) <= 256:
+        return int(parts[0]), int(parts[1])
+    raise UsageError(
+        Problem(f"{text!r} is no pattern of structured sparsity", "sparsity", "N:M, such as 2:4")
+    )
+
+
 def mask(w: Array, n: int = 2, m: int = 4, axis: int = -1, rule: str = "magnitude") -> Bools:
     """Which weights to keep: ``n`` of every ``m`` along ``axis``; the shape of ``w``.
 

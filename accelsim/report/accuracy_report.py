@@ -188,20 +188,15 @@ def _points(
             axes.annotate(f"{best:.1f}", (tick, best), xytext=(0, 6), textcoords="offset points", fontsize=8,
                           ha="center")  # fmt: skip
     axes.axhline(100 * result.baseline, color="#666666", linewidth=0.8, linestyle="--")
-    axes.annotate(
-        "FP32",
-        (len(labels) - 0.45, 100 * result.baseline),
-        fontsize=8,
-        color="#666666",
-        va="bottom",
-        ha="right",
-    )
     axes.set_ylim(0, 112)
     axes.set_yticks(range(0, 101, 20))
     axes.set_ylabel("accuracy (%)")
     axes.grid(True, axis="y")
     axes.set_title(f"{result.model}: what a number format costs and saves", pad=20)
-    subtitle(axes, f"{result.samples} test samples of {result.data}; one inference, batch {result.batch}")
+    subtitle(
+        axes,
+        f"{result.samples} test samples of {result.data}; one inference, batch {result.batch}; dashed: FP32",
+    )
 
 
 def _bars(

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload import (
-    normalise_contrib,
-    normalise_einsum,
-    normalise_fourier,
-    normalise_index,
-    normalise_integer,
-    normalise_math,
-    normalise_quant,
-    normalise_recurrent,
-    normalise_resize,
-    normalise_shape,
-    normalise_transpose,
-)
 from accelsim.workload.folding import CONSTANT_OPS, UNFOLDED, constant_tensor, folded
 from accelsim.workload.foreign_shapes import defined, infer
 from accelsim.workload.graph import Array, Graph, Node, Tensor
@@ -33,20 +21,10 @@ from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import foreign_kernel, knows, noted_formats, op_type
 from accelsim.workload.subgraphs import captured
 
-RULE_MODULES = (
-    normalise_contrib,
-    normalise_einsum,
-    normalise_fourier,
-    normalise_index,
-    normalise_integer,
-    normalise_math,
-    normalise_quant,
-    normalise_recurrent,
-    normalise_resize,
-    normalise_shape,
-    normalise_transpose,
-)
-"""Modules whose import fills the table of rules."""
+for _family in (
+    "contrib", "einsum", "fourier", "index", "integer", "math", "quant", "recurrent", "resize", "shape", "transpose",
+):  # fmt: skip
+    import_module(f"accelsim.workload.normalise_{_family}")  # fills the table of rules
 
 NOT_REPEATABLE = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
 from accelsim.formats.sparsity import mask
+from accelsim.formats.sparsity import pattern as parsed
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.training.fake import MATRIX, channel_axis
 
@@ -19,10 +18,9 @@ def sparse_masks(graph: Graph, pattern: str = "2:4") -> dict[str, Array]:
     weight whose reduction is no multiple of M (often the first layer) stays dense. Raises UsageError for a pattern
     that is not N:M, and when no weight can have it.
     """
-    found = re.fullmatch(r"(\d+):(\d+)", pattern)
-    if found is None or not 0 < int(found[1]) < int(found[2]):
+    n, m = parsed(pattern)
+    if n == m:
         raise UsageError(Problem(f"sparsity {pattern!r}", "", "N:M with N below M, such as 2:4"))
-    n, m = int(found[1]), int(found[2])
     masks: dict[str, Array] = {}
     for node in graph.nodes:
         tensor = graph.tensors[node.inputs[1]] if node.op in MATRIX else None

@@ -120,7 +120,7 @@ def test_everything_wrong_at_once(refused: Refused) -> None:
         (["--loss-scale", "big"], "loss scale 'big'; expected dynamic, none, or a positive number"),
         (["--loss-scale", "-2"], "a positive FP32 number"),
         (["--lr", "-1"], "lr is -1"),
-        (["--sparsity", "4:2"], "sparsity '4:2'; expected N:M"),
+        (["--sparsity", "4:2"], "'4:2' is no pattern of structured sparsity; expected N:M"),
         (["--batch", "64", "--data", "none.npz"], "none.npz: cannot be read"),
         (["--plot", "loss.pdf"], "a file that ends in .png or .svg"),
         (["--plot", "none/loss.png"], "its directory does not exist"),
