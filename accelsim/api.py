@@ -21,10 +21,12 @@ from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.machine.batch import whole_batch
 from accelsim.machine.effects import POLICIES
+from accelsim.machine.memory_models import DEFAULT, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
-from accelsim.spec.models import Chip
+from accelsim.spec.models import Chip, EnergyTable
+from accelsim.spec.parts import energy_override, with_table
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.load import load_model
 
@@ -61,6 +63,8 @@ class Request:
     scales: Mapping[str, Array] = field(default_factory=dict)
     sparsity: str = ""
     edges: str = "host"
+    energy: str | Path | EnergyTable | None = None
+    memory_model: str = DEFAULT
 
 
 NUMBERS = (
@@ -72,13 +76,17 @@ NUMBERS = (
 
 @dataclass(frozen=True)
 class Job:
-    """A checked request: ``graph`` to compile for ``chip`` with ``options``, and its inputs (None: no values)."""
+    """A checked request: ``graph`` to compile for ``chip`` with ``options``, and its inputs (None: no values).
+
+    ``memory_model``: how off-chip memories are followed, a key of ``accelsim.machine.memory_models.MODELS``.
+    """
 
     graph: Graph
     chip: Chip
     options: Options
     feeds: dict[str, Array] | None
     values: str
+    memory_model: str = DEFAULT
 
 
 class Gather:
@@ -130,6 +138,8 @@ def run(
     scales: Mapping[str, Array] | None = None,
     sparsity: str = "",
     edges: str = "host",
+    energy: str | Path | EnergyTable | None = None,
+    memory_model: str = DEFAULT,
     keep: bool = False,
 ) -> Run:
     """Compile ``model`` for the chip ``on`` and simulate it.
@@ -150,23 +160,42 @@ def run(
     ``per_channel`` weights a scale for each output channel; ``bias_correction`` takes back the mean error of the
     weights; ``scales`` are given ones, by tensor. ``sparsity`` ('2:4') prunes the weights. ``edges``: inputs become
     codes, and results numbers, on the 'host', or 'outside' the run, where it costs nothing.
+    ``energy``: another energy table than the chip's, a name ('horowitz-45nm'), a YAML file or a table.
+    ``memory_model``: off-chip memories take no time ('ideal'), latency and a rate ('bandwidth'), or are followed
+    burst by burst, by bounds ('pattern') or command by command ('bank'); the last two need a ``dram`` of each memory.
     ``keep``: return every tensor too.
     Raises SpecError, ModelError, UsageError or Infeasible; independent problems come together.
     """
     request = Request(
         model, on, dtype, values, batch, weights, inputs, calibration, seed, shapes or {}, params or {}, overrides,
         array_timing, dataflow, mapping, layers or {}, emulate, calibrate, percentile, scheme, per_channel,
-        bias_correction, scales or {}, sparsity, edges,
+        bias_correction, scales or {}, sparsity, edges, energy, memory_model,
     )  # fmt: skip
     return execute(prepare(request), keep)
 
 
-def execute(job: Job, keep: bool = False, progress: Progress = lambda stage, share: None) -> Run:
-    """Compile and simulate; ``progress`` is told the stage, and the share of it that is done. Raises as ``run``."""
+def execute(
+    job: Job,
+    keep: bool = False,
+    progress: Progress = lambda stage, share: None,
+    record: bool = False,
+) -> Run:
+    """Compile and simulate; ``progress`` is told the stage, and the share of it that is done. Raises as ``run``.
+
+    ``record``: keep every burst of the memories that are followed one by one, as ``Run.accesses``.
+    """
     progress("compile", 0.0)
     program = compile(job.graph, job.chip, job.options)
     progress("simulate", 0.0)
-    return simulate(program, job.feeds, job.values, keep, lambda share: progress("simulate", share))
+    return simulate(
+        program,
+        job.feeds,
+        job.values,
+        keep,
+        lambda share: progress("simulate", share),
+        job.memory_model,
+        record,
+    )
 
 
 def prepare(request: Request, gather: Gather | None = None) -> Job:
@@ -181,6 +210,8 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
         graph = prune(graph, request.sparsity) if request.sparsity else graph
     with gather.also():
         _check_names(request)
+    with gather.also():
+        check_model(request.memory_model, chip)
     feeds: dict[str, Array] | None = None
     with gather.also():
         cores = chip.cores if chip is not None else 1
@@ -188,13 +219,14 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
         options = _options(request, calibration, cores, gather)
     gather.done()
     assert chip is not None and graph is not None
-    return Job(graph, chip, options, feeds, request.values)
+    return Job(graph, chip, options, feeds, request.values, request.memory_model)
 
 
 def _chip(request: Request, gather: Gather) -> Chip | None:
     """The chip, if it can be read and can do what is asked of it."""
     with gather.also():
-        chip = request.on if isinstance(request.on, Chip) else load_chip(request.on, request.overrides)
+        overrides = [*energy_override(request.energy), *request.overrides]
+        chip = request.on if isinstance(request.on, Chip) else load_chip(request.on, overrides)
         if isinstance(request.on, Chip) and request.overrides:
             raise UsageError(
                 Problem("overrides of a chip that is loaded already", expected="its name or file")
@@ -202,7 +234,8 @@ def _chip(request: Request, gather: Gather) -> Chip | None:
         if chip.matrix is None and (request.dataflow or request.array_timing):
             raise UsageError(Problem(f"{chip.name} has no matrix unit whose dataflow or timing could be set"))
         resolve(chip, request.dtype or preferred_format(chip), request.emulate)
-        return chip
+        loaded = isinstance(request.on, Chip) or isinstance(request.energy, EnergyTable)
+        return with_table(chip, request.energy) if loaded else chip
     return None
 
 

@@ -1,6 +1,6 @@
 """Text with a unit -> SI number, and back. QuantiPhy knows the prefixes; nothing else in accelsim does.
 
-A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m². Arithmetic is exact (the digits as
+A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m², T/s, A, V. Arithmetic is exact (the digits as
 they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is the float nearest to 9e-13.
 """
 
@@ -51,6 +51,9 @@ DIMENSIONS: dict[str, Dimension] = {
             dict.fromkeys(("op/s", "OP/s", "OPS", "FLOP/s", "FLOPS"), 1),
         ),
         Dimension("m²", "an area", "331 mm2", {"m2": 1, "m^2": 1, "m²": 1}, power=2),
+        Dimension("T/s", "a rate of transfers per pin", "3200 MT/s", {"T/s": 1}),
+        Dimension("A", "a current", "57 mA", {"A": 1}),
+        Dimension("V", "a voltage", "1.2 V", {"V": 1}),
     )
 }
 """Every dimension, by its SI unit."""

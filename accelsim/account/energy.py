@@ -2,7 +2,8 @@
 
 Choices: the chip's idle power (``power.idle``) and the static power of each attached memory are drawn during
 the whole run; the host's idle power only while it works for this run, since it serves others in between. The
-static share of an operator is what it adds to the latency (``spans.added_fs``).
+static share of an operator is what it adds to the latency (``spans.added_fs``). A memory whose commands were followed
+is charged by command, and its standby belongs to no operator (``account.dram``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import pairwise
 from math import fsum, log
 from typing import NamedTuple, TypeVar
 
+from accelsim.account import dram
 from accelsim.account.spans import (
     HOST_MEMORY,
     MAC_ACTION,
@@ -75,6 +77,7 @@ def price_list(chip: Chip) -> dict[tuple[str, str], float]:
         prices |= {("matrix", f"mac.{name}"): float(energy) for name, energy in chip.energy.mac.items()}
         prices |= {("matrix", name): 0.0 for name in NOT_DONE}
         prices |= {("matrix", f"pe_register.{way}"): float(chip.energy.register) for way in ("read", "write")}
+        prices["matrix", "pe_network.hop"] = float(chip.energy.network or 0.0)
     if chip.vector:
         prices |= {("vector", f"op.{name}"): float(energy) for name, energy in chip.energy.vector.items()}
     for name, buffer in chip.buffers.items():
@@ -113,12 +116,17 @@ def static_power_W(chip: Chip) -> dict[str, float]:
     return {name: power for name, power in powers.items() if power > 0}
 
 
+def prices_of(run: Run) -> dict[tuple[str, str], float]:
+    """The price list of the chip as this run is charged by it: memories by the byte, or by command."""
+    return price_list(run.chip) | dram.command_prices(run)
+
+
 def energy_table(run: Run) -> list[EnergyRow]:
     """Every ledger row with its energy, then the static rows; ``energy_J`` adds up to the energy of the run.
 
     Raises UnpricedAction for a component or action that the spec of the chip has no energy for.
     """
-    prices = price_list(run.chip)
+    prices = prices_of(run)
     rows = []
     for row in run.ledger:
         price = prices.get((unit_of(row.component), row.action))
@@ -151,11 +159,15 @@ def _unpriced(chip: Chip, component: str, action: str, prices: dict[tuple[str, s
 def _static_rows(run: Run) -> list[EnergyRow]:
     shares = {step: added for step, added in enumerate(added_fs(run)) if added}
     shares[OUTSIDE] = run.time_fs - sum(shares.values())
-    return [
+    by_command = {f"idle.{name}" for name in dram.followed(run)}
+    rows = [
         EnergyRow(STATIC, action, step, "", fs, power * fs * FS)
         for action, power in static_power_W(run.chip).items()
         for step, fs in shares.items()
-        if fs
+        if fs and action not in by_command
+    ]
+    return rows + [
+        EnergyRow(STATIC, action, OUTSIDE, "", fs, joules) for action, fs, joules in dram.standby(run)
     ]
 
 
@@ -202,6 +214,7 @@ def by_tensor(rows: Iterable[EnergyRow]) -> dict[str, float]:
 CATEGORIES = (
     "MAC",
     "PE registers",
+    "PE network",
     "on-chip SRAM",
     "vector unit",
     "off-chip memory",
@@ -212,14 +225,18 @@ CATEGORIES = (
 """Kinds of energy for plots and words, from the arithmetic outwards."""
 
 
+IN_THE_ARRAY = {"pe_register": "PE registers", "pe_network": "PE network"}
+"""How the actions of the matrix unit begin that are no multiplications -> category."""
+
+
 def category(chip: Chip, row: EnergyRow) -> str:
     """The entry of CATEGORIES that a row belongs to."""
     unit = unit_of(row.component)
     if unit == "matrix":
-        return "PE registers" if row.action.startswith("pe_register") else "MAC"
+        return IN_THE_ARRAY.get(row.action.split(".")[0], "MAC")
     if row.action == "transfer":
         return "link"
-    if is_off_chip(chip, unit, row.action):
+    if unit in chip.memories or is_off_chip(chip, unit, row.action):
         return "off-chip memory"
     if unit in chip.buffers:
         return "on-chip SRAM"
@@ -227,9 +244,9 @@ def category(chip: Chip, row: EnergyRow) -> str:
 
 
 def by_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[str, float]:
-    """Category -> J, in the order of CATEGORIES, those that occur."""
+    """Category -> J, in the order of CATEGORIES, those that use any."""
     found = _group(rows, lambda row: category(chip, row))
-    return {name: found[name] for name in CATEGORIES if name in found}
+    return {name: found[name] for name in CATEGORIES if found.get(name)}
 
 
 def by_op_and_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[tuple[int, str], float]:

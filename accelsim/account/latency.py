@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import Any
 
-from accelsim.account import bounds, energy
+from accelsim.account import bounds, energy, provenance
 from accelsim.account.spans import (
     OUTSIDE,
     added_fs,
@@ -169,6 +169,7 @@ def summary(run: Run) -> dict[str, Any]:
         "model": run.program.graph.name,
         "dtype": run.program.dtype,
         "values": run.values,
+        "memory_model": run.memory_model,
         "weights_from": run.program.graph.values_from,
         "batch": batch,
         "steps": len(run.program.steps),
@@ -184,8 +185,10 @@ def summary(run: Run) -> dict[str, Any]:
         "array_s": bounds.array_seconds(run.step_stalls),
         "latency_by_bound_s": {key: fs / FS_PER_S for key, fs in bounds.time_by_reason(run).items()},
         "traffic": traffic_by_memory(run),
+        "dram": {name: stats.as_dict() for name, stats in run.dram.items()},
         "energy_by_component_J": energy.by_component(rows),
         "energy_by_category_J": energy.by_category(run.chip, rows),
+        "energy_status": provenance.by_status(run, rows),
         "energy_outside_steps_J": energy.by_op(rows).get(OUTSIDE, 0.0),
         "notes": list(run.program.notes),
     }

@@ -8,7 +8,7 @@ Everything takes plain integers or int64 arrays that broadcast.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from accelsim.array.timing import DATAFLOWS, Int, cycles, folds, known, spatial
 
@@ -151,6 +151,29 @@ def _load_writes(R: Any, p: int, *, wave: bool) -> Any:
         return R * (R + 1) // 2
     whole, rest = R // p, R % p
     return R + p * (whole * (whole - 1) // 2) + rest * whole
+
+
+class Hops(NamedTuple):
+    """Words that go from one PE to the next, a word once per step of its way; ports at the edges are no hops.
+
+    ``operands``: moving operands, and stationary ones on the way to their row. ``sums``: partial sums.
+    """
+
+    operands: Any
+    sums: Any
+
+
+def hops(dataflow: str, found: Counts[Any]) -> Hops:
+    """The hops that are part of the register accesses in ``found``, the counts of the same dataflow.
+
+    Every one of them is the read of a register by a neighbour, so what a PE reads of itself (its stationary
+    operand, in os its sum) and what leaves through a port at the bottom is taken off.
+    """
+    products = found.macs + found.mac_padding
+    if not DATAFLOWS[dataflow].stationary:
+        return Hops(found.moving_reads, found.psum_reads - products)
+    shifted = found.stationary_reads + found.shadow_reads - products
+    return Hops(found.moving_reads + shifted, found.psum_reads - found.output_words - found.output_padding)
 
 
 @dataclass(frozen=True)

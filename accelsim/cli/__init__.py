@@ -19,6 +19,13 @@ COMMANDS = {
     "chips": ("accelsim.cli.lists", "list the chips"),
     "models": ("accelsim.cli.lists", "list the models"),
     "spec": ("accelsim.cli.spec", "show or check spec files"),
+    "dram": ("accelsim.cli.dram", "replay accesses on one DRAM, compare DRAMs"),
+    "sram": ("accelsim.cli.sram", "what an on-chip memory costs, and conflicts in its banks"),
+    "energy": ("accelsim.cli.energy", "energy per action of every node, memory and link"),
+    "link": ("accelsim.cli.network", "time and bandwidth of a link by transfer size"),
+    "noc": ("accelsim.cli.network", "latency and throughput of an on-chip network"),
+    "batching": ("accelsim.cli.batching", "time per sample against batch size, transfer and compute"),
+    "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),
     "array": ("accelsim.cli.array", "time and count one matrix product on a systolic array"),
     "validate": (
         "accelsim.cli.validate",
@@ -42,7 +49,7 @@ class Commands(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -76,6 +76,9 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
 )
+@click.option(
+    "--energy", metavar="TABLE", help="Another energy table than the chip's: a name or a YAML file."
+)
 @number_options
 @click.option(
     "--array-timing",
@@ -84,8 +87,14 @@ FILE = click.Path(path_type=Path)
     help="How folds follow each other.",
 )
 @click.option("--dataflow", default="", metavar="ws|os|is", help="What stays in the PEs.")
+@click.option("--memory-model", default="bandwidth", show_default=True, metavar="ideal|bandwidth|pattern|bank",
+              help="Off-chip memories: no time; latency and a rate; the addresses of each tile against bounds of its "
+              "buses and banks; every DRAM command.")  # fmt: skip
 @click.option("--mapping", type=FILE, help="Mappings to keep, as --save-mapping writes them.")
 @click.option("--save-mapping", type=FILE, help="Write the mapping of every layer to this file.")
+@click.option(
+    "--save-trace", type=FILE, help="Write every DRAM access to this .npz file (models pattern and bank)."
+)
 @click.option(
     "--check",
     is_flag=True,
@@ -104,6 +113,7 @@ def run(
     check: bool,
     out: Path | None,
     save_mapping: Path | None,
+    save_trace: Path | None,
     as_json: bool,
     layers: int,
     all_layers: bool,
@@ -115,20 +125,20 @@ def run(
     """
     from accelsim.api import Gather, execute, prepare
 
-    gather = Gather()
+    gather, files = Gather(), _Files(out, save_mapping, save_trace)
     request = _request(asked, gather)
-    _check_targets(out, save_mapping, check and request.values == "off", gather)
+    _check_targets(files, check and request.values == "off", request.memory_model, gather)
     with progress(3 + check + (out is not None)) as stage:
         stage("read", 0.0)
         job = prepare(request, gather)
-        result = execute(job, check, stage)
+        result = execute(job, check, stage, save_trace is not None)
         verdict = _verdict(result, job, stage) if check else None
-        _write(result, out, save_mapping, stage)
+        _write(result, files, stage)
     if as_json:
         _print_json(result, verdict)
     else:
         _print(result, None if all_layers else layers, verdict)
-        _print_files(out, save_mapping)
+        _print_files(files)
     if verdict is not None and not verdict.holds:
         raise click.exceptions.Exit(1)
 
@@ -145,19 +155,45 @@ def _request(asked: dict[str, Any], gather: Gather) -> Request:
     return Request(shapes=shapes, params=params, **asked)
 
 
-def _check_targets(out: Path | None, save_mapping: Path | None, blind: bool, gather: Gather) -> None:
+class _Files(NamedTuple):
+    """What is to be written, and where."""
+
+    out: Path | None
+    mapping: Path | None
+    trace: Path | None
+
+
+def _check_targets(files: _Files, blind: bool, memory_model: str, gather: Gather) -> None:
     """What would be found out only after the simulation."""
-    if out is not None:
+    if files.out is not None:
         with gather.also():
-            check_report_target(out)
-    if save_mapping is not None:
+            check_report_target(files.out)
+    for file in (files.mapping, files.trace):
+        if file is not None:
+            with gather.also():
+                check_file_target(file)
+    if files.trace is not None:
         with gather.also():
-            check_file_target(save_mapping)
+            _check_trace(files.trace, memory_model)
     if blind:
         with gather.also():
             raise UsageError(
                 Problem("--check with --values off", expected="exact or fast, which compute something")
             )
+
+
+def _check_trace(file: Path, memory_model: str) -> None:
+    from accelsim.machine.memory_models import MODELS
+
+    followed = [name for name, level in MODELS.items() if level.dram is not None]
+    problems = []
+    if memory_model in MODELS and memory_model not in followed:
+        what = f"--save-trace with memory model {memory_model!r}, which sees no addresses"
+        problems.append(Problem(what, expected=f"--memory-model {' or '.join(followed)}"))
+    if file.suffix != ".npz":
+        problems.append(Problem(f"--save-trace {file}", expected="a name that ends in .npz"))
+    if problems:
+        raise UsageError(problems)
 
 
 def _verdict(result: Run, job: Job, stage: Callable[[str, float], None]) -> Verdict:
@@ -167,18 +203,20 @@ def _verdict(result: Run, job: Job, stage: Callable[[str, float], None]) -> Verd
     return check_run(result, job.graph)
 
 
-def _write(
-    result: Run, out: Path | None, save_mapping: Path | None, stage: Callable[[str, float], None]
-) -> None:
-    if out is not None:
+def _write(result: Run, files: _Files, stage: Callable[[str, float], None]) -> None:
+    if files.out is not None:
         from accelsim.report.write import write_run
 
         stage("report", 0.0)
-        write_run(result, out)
-    if save_mapping is not None:
+        write_run(result, files.out)
+    if files.mapping is not None:
         from accelsim.compiler.mapping_file import save_mappings
 
-        save_mappings(result.program, save_mapping)
+        save_mappings(result.program, files.mapping)
+    if files.trace is not None:
+        from accelsim.machine.save_accesses import save_accesses
+
+        save_accesses(result, files.trace)
 
 
 def _print_json(result: Run, verdict: Verdict | None) -> None:
@@ -201,6 +239,8 @@ def _print(result: Run, most: int | None, verdict: Verdict | None) -> None:
     click.echo()
     show(summary_table(facts, width()))
     click.echo("\n" + paragraphs(sentences(result, rows, facts)))
+    if result.dram:
+        _print_dram(result)
     if result.program.notes:
         click.echo("\nNotes:")
         for note in result.program.notes:
@@ -208,6 +248,16 @@ def _print(result: Run, most: int | None, verdict: Verdict | None) -> None:
     if verdict is not None:
         click.echo()
         _print_check(verdict)
+
+
+def _print_dram(result: Run) -> None:
+    from accelsim.machine.memory_models import engine
+    from accelsim.report.dram_table import dram_sentences, dram_table
+
+    click.echo()
+    show(dram_table(result, width()))
+    told = [*dram_sentences(result), engine(result.memory_model)]
+    click.echo("\n" + paragraphs([sentence for sentence in told if sentence]))
 
 
 def _print_check(verdict: Verdict) -> None:
@@ -237,10 +287,12 @@ def _bound(bound: float) -> str:
     return f"at most {bound:g}" if bound else "must be equal"
 
 
-def _print_files(out: Path | None, save_mapping: Path | None) -> None:
-    if out is not None or save_mapping is not None:
+def _print_files(files: _Files) -> None:
+    if any(file is not None for file in files):
         click.echo()
-    if out is not None:
-        click.echo(f"Report: {out / 'report.html'}")
-    if save_mapping is not None:
-        click.echo(f"Mapping: {save_mapping}")
+    if files.out is not None:
+        click.echo(f"Report: {files.out / 'report.html'}")
+    if files.mapping is not None:
+        click.echo(f"Mapping: {files.mapping}")
+    if files.trace is not None:
+        click.echo(f"Trace: {files.trace}")

@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
-from accelsim.array.counts import Counts, counts
+from accelsim.array.counts import Counts, counts, hops
 from accelsim.compiler.program import Action, Tile
 from accelsim.compiler.roles import Roles
 from accelsim.compiler.tiles import kept, packs
@@ -80,6 +80,8 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
     operands_written = c.moving_writes + c.stationary_writes + c.shadow_writes
     registers_read = nbytes(operand, operands_read) + nbytes(sums, c.psum_reads)
     registers_written = nbytes(operand, operands_written) + nbytes(sums, c.psum_writes)
+    moved = hops(unit.dataflow, c)
+    network = nbytes(operand, moved.operands) + nbytes(sums, moved.sums)
     again = 0 if first else tm * tn
     acc, array = roles.engine(roles.sums), roles.engine("matrix")
     entries = [
@@ -88,6 +90,7 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
         Action(array, "mac.padding", "", packed * (c.macs + c.mac_padding) - groups * c.macs),
         Action(array, "pe_register.read", "", packed * registers_read),
         Action(array, "pe_register.write", "", packed * registers_written),
+        Action(array, "pe_network.hop", "", packed * network),
         Action(
             roles.engine(roles.activations),
             "read",

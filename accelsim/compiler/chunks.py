@@ -55,8 +55,11 @@ class ChunkedStep:
 
     def _load(self, chunk: int, chunks: int, streamed: list[str], sources: dict[str, int]) -> None:
         for name in streamed:
-            size = _chunk_B(self.layout.graph.tensors[name].nbytes, chunk, chunks)
-            self.layout.load(self.op, sources[name], self.rings[name][chunk % 2], name, size, Effect("none"))
+            whole = self.layout.graph.tensors[name].nbytes
+            size, slot = _chunk_B(whole, chunk, chunks), self.rings[name][chunk % 2]
+            self.layout.load(
+                self.op, sources[name], slot, name, size, Effect("none"), _chunk_from(whole, chunk, chunks)
+            )
 
     def _compute(
         self, chunk: int, chunks: int, streamed: list[str], sources: dict[str, int], outs: list[Tensor]
@@ -75,8 +78,8 @@ class ChunkedStep:
     def _store(self, chunk: int, chunks: int, out: Tensor, target: int) -> None:
         slot, last = self.rings[out.name][chunk % 2], chunk == chunks - 1
         effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
-        size = _chunk_B(out.nbytes, chunk, chunks)
-        self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last])
+        size, offset = _chunk_B(out.nbytes, chunk, chunks), _chunk_from(out.nbytes, chunk, chunks)
+        self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last], offset)
 
 
 def node_actions(layout: Layout, node: Node, names: list[str], chunks: int) -> list[Action]:
@@ -106,6 +109,11 @@ def part_elements(layout: Layout, part: Node) -> int:
     return max(outs, node_work(graph, bare).ops)
 
 
+def _chunk_from(size: int, chunk: int, chunks: int) -> int:
+    """Where a chunk begins, B."""
+    return size * chunk // chunks
+
+
 def _chunk_B(size: int, chunk: int, chunks: int) -> int:
-    """Bytes of one chunk; all chunks together are the whole."""
-    return max(1, size * (chunk + 1) // chunks - size * chunk // chunks)
+    """Bytes of one chunk; all chunks together are the whole, unless there are more of them than bytes."""
+    return max(1, _chunk_from(size, chunk + 1, chunks) - _chunk_from(size, chunk, chunks))

@@ -103,12 +103,15 @@ class Layout:
         effect = Effect("copy", operands=((tensor, place.home),), tensor=tensor)
         self.load(op, place.home, place.chip, tensor, self.graph.tensors[tensor].nbytes, effect)
 
-    def load(self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect) -> int:
-        """A Load of ``size_B`` bytes of a home region into a region on the chip."""
+    def load(
+        self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, offset_B: int = 0
+    ) -> int:
+        """A Load of ``size_B`` bytes of a home region (from ``offset_B`` on, if it is no tile) into one on the chip."""
         memory, buffer = self.builder.regions[source].memory, self.builder.regions[target].memory
         return self.builder.emit(
-            "Load", self.roles.load_engine(memory), op, f"load {tensor}", Transfer(memory, size_B, False), effect,
-            [(source, "src")], [(target, "whole")], self._moved(memory, buffer, tensor, size_B, False),
+            "Load", self.roles.load_engine(memory), op, f"load {tensor}",
+            Transfer(memory, size_B, False, offset_B), effect, [(source, "src")], [(target, "whole")],
+            self._moved(memory, buffer, tensor, size_B, False),
         )  # fmt: skip
 
     def _moved(self, memory: str, buffer: str, tensor: str, size_B: int, write: bool) -> tuple[Action, ...]:
@@ -130,12 +133,14 @@ class Layout:
         )  # fmt: skip
 
     def store(
-        self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, role: str = "whole"
-    ) -> int:
+        self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, role: str = "whole",
+        offset_B: int = 0,
+    ) -> int:  # fmt: skip
         """A Store of ``size_B`` bytes from the chip into (a part of) a home region."""
         memory, buffer = self.builder.regions[target].memory, self.builder.regions[source].memory
         return self.builder.emit(
-            "Store", self.roles.store_engine(memory), op, f"store {tensor}", Transfer(memory, size_B, True), effect,
+            "Store", self.roles.store_engine(memory), op, f"store {tensor}",
+            Transfer(memory, size_B, True, offset_B), effect,
             [(source, "acc" if effect.what == "epilogue" else "src")], [(target, role)],
             self._moved(memory, buffer, tensor, size_B, True),
         )  # fmt: skip

@@ -71,11 +71,16 @@ class Region:
 
 
 class Transfer(NamedTuple):
-    """Work of a Load or Store: bytes through the port of an attached memory."""
+    """Work of a Load or Store: bytes through the port of an attached memory.
+
+    ``offset_B``: where a contiguous piece of a tensor begins; for tiles ``effect`` says which one it is. The addresses
+    follow from both (``accelsim.compiler.addresses``).
+    """
 
     memory: str
     nbytes: int
     write: bool
+    offset_B: int = 0
 
 
 class Folds(NamedTuple):

@@ -14,7 +14,7 @@ import simpy
 from accelsim.compiler.program import Command, Cycles, Duration, Transfer
 from accelsim.machine.clock import Clock
 from accelsim.machine.context import Context
-from accelsim.machine.port import Port, Served
+from accelsim.machine.port import Asked, Port, Served
 from accelsim.machine.sram import acquire
 
 Process = Generator[simpy.Event, Any, None]
@@ -38,7 +38,8 @@ def transfers(
         edge = max(issued + 1, clock.edge(available))
         yield context.sleep_until(clock.at(edge))
         rank = (int(work.write == ranks[work.memory]), engine)
-        served: Served = yield ports[work.memory, work.write].request(rank, work.nbytes)
+        asked = Asked(work.nbytes, work.write, command.id)
+        served: Served = yield ports[work.memory, work.write].request(rank, asked)
         log.wait(clock.at(issued), clock.at(edge - 1), why)
         log.wait(clock.at(edge - 1), served.accepted, "port")
         log.busy.append((served.accepted, served.end))

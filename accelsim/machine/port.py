@@ -1,19 +1,18 @@
-"""The port of an off-chip memory (or of the link before it): one queue, latency plus bandwidth.
+"""The port of an off-chip memory (or of the link before it): one queue, whose requests a memory model serves.
 
 At most one request is accepted per clock edge. Requests that meet at one edge are arbitrated after all events of that
 instant: by the port's rule (loads or stores first), then by core and engine name. The losers try again at the next
-edge. Accepted requests are served strictly in order and never interleaved.
+edge. Accepted requests are served strictly in order; how long that takes is up to the model (``memory_models``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import simpy
 
-from accelsim.machine.clock import Clock, transfer_fs
+from accelsim.machine.clock import Clock
 
 LATE = 2
 """SimPy priority below NORMAL: runs when every other event of the instant has run."""
@@ -35,30 +34,34 @@ class Served(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True)
-class Lane:
-    """One direction of a port: how fast it moves data. ``energy`` lives in the ledger, not here."""
+class Asked(NamedTuple):
+    """A request: bytes, direction, and the command that asks, whose addresses some models look up."""
 
-    bandwidth_Bps: float
-    beat_B: int
-    latency_fs: int
-    pipelined: bool
+    nbytes: int
+    write: bool = False
+    command: int = -1
+
+
+class MemoryModel(Protocol):
+    """What serves the requests of a port, in order of acceptance; it keeps whatever state that takes."""
+
+    def serve(self, asked: Asked, at_fs: int) -> Served:
+        """Times of a request that is accepted at ``at_fs``; that never falls from one request to the next."""
 
 
 class Port:
-    """A shared port. ``lane`` gives its speed; ``request`` returns an event whose value is ``Served``."""
+    """A shared port; ``request`` returns an event whose value is ``Served``."""
 
-    def __init__(self, env: simpy.Environment, clock: Clock, lane: Lane) -> None:
-        self._env, self._clock, self._lane = env, clock, lane
-        self._pending: list[tuple[tuple[int, str], int, simpy.Event]] = []
+    def __init__(self, env: simpy.Environment, clock: Clock, model: MemoryModel) -> None:
+        self._env, self._clock, self._model = env, clock, model
+        self._pending: list[tuple[tuple[int, str], Asked, simpy.Event]] = []
         self._arbitrating = False
         self._accepting_fs = 0  # earliest time of the next acceptance
-        self._free_fs = 0  # last data beat so far
 
-    def request(self, rank: tuple[int, str], nbytes: int) -> simpy.Event:
+    def request(self, rank: tuple[int, str], asked: Asked) -> simpy.Event:
         """Ask now (at an edge) for a transfer; the event fires at acceptance. Lower rank goes first."""
         accepted = self._env.event()
-        self._pending.append((rank, nbytes, accepted))
+        self._pending.append((rank, asked, accepted))
         if not self._arbitrating:
             self._arbitrate()
         return accepted
@@ -71,18 +74,9 @@ class Port:
         self._arbitrating = False
         if len(self._pending) > 1:
             self._pending.sort(key=lambda entry: entry[0])
-        _, nbytes, accepted = self._pending.pop(0)
-        accepted.succeed(self._serve(nbytes))
-        self._accepting_fs = self._clock.at(self._clock.edge(int(self._env.now)) + 1)
+        _, asked, accepted = self._pending.pop(0)
+        now = int(self._env.now)
+        accepted.succeed(self._model.serve(asked, now))
+        self._accepting_fs = self._clock.at(self._clock.edge(now) + 1)
         if self._pending:
             self._arbitrate()
-
-    def _serve(self, nbytes: int) -> Served:
-        lane, now = self._lane, int(self._env.now)
-        if lane.pipelined:
-            start = max(now + lane.latency_fs, self._free_fs)
-        else:
-            start = max(now, self._free_fs) + lane.latency_fs
-        end = start + transfer_fs(nbytes, lane.beat_B, lane.bandwidth_Bps)
-        self._free_fs = end
-        return Served(now, start, end)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.compiler.program import Program
+from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.machine.lifetimes import occupancy
-from accelsim.spec.models import Chip
+from accelsim.spec.models import Chip, EnergyTable, Memory
 from accelsim.workload.graph import Array
 
 
@@ -30,9 +33,10 @@ class Row(NamedTuple):
 
     Action names: component 'matrix': 'mac.<format>' (algorithmic), 'mac.skipped'
     (algorithmic, but of pruned weights that a sparse unit passes over), 'mac.padding' (PEs that multiplied zeros or
-    idled in a fold), 'pe_register.read'/'pe_register.write' (bytes). A buffer: 'read'/'write' (bytes). A memory:
-    'read'/'write' (bytes). A link: 'transfer' (bytes). 'vector': 'op.<format>' (operations). 'host': 'op' (operations),
-    'busy' (fs).
+    idled in a fold), 'pe_register.read'/'pe_register.write' (bytes), 'pe_network.hop' (bytes, once for each step from
+    a PE to the next). A buffer: 'read'/'write' (bytes). A memory: 'read'/'write' (bytes), and where its commands were
+    followed 'act', 'rd', 'wr', 'ref', 'refpb' (commands), 'io.read', 'io.write' (bursts on the pins). A link:
+    'transfer' (bytes). 'vector': 'op.<format>' (operations). 'host': 'op' (operations), 'busy' (fs).
     """
 
     component: str
@@ -99,6 +103,11 @@ class Run:
         default_factory=dict
     )  # per step, where the unit gates multiplications by zero and values are known: those without a zero operand
     folds: list[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
+    memory_model: str = "bandwidth"  # a key of ``memory_models.MODELS``
+    dram: dict[str, DramStats] = field(default_factory=dict)  # per memory, where its commands were followed
+    accesses: dict[str, Accesses] = field(
+        default_factory=dict
+    )  # per such memory, every burst, when asked for
 
     @cached_property
     def occupancy(self) -> dict[str, list[tuple[int, int]]]:
@@ -109,6 +118,16 @@ class Run:
     def seconds(self) -> float:
         """Latency of the run, s."""
         return self.time_fs * 1e-15
+
+    def with_energy(
+        self,
+        table: str | Path | EnergyTable | None = None,
+        memories: Mapping[str, str | Path | Memory] | None = None,
+    ) -> Run:
+        """The same run under another energy table, see ``what_if.with_energy``: nothing is simulated again."""
+        from accelsim.machine.what_if import with_energy
+
+        return with_energy(self, table, memories)
 
     def check(self, thorough: bool = False) -> None:
         """Assert the laws that every run obeys. Raises ``check.LawError`` with the numbers (never the user's fault)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import simpy
 
@@ -12,37 +12,47 @@ from accelsim.compiler.program import Command, Program
 from accelsim.errors import UsageError
 from accelsim.machine.accounting import engine_times, ledger, step_spans, step_stalls
 from accelsim.machine.array_time import array_times
-from accelsim.machine.clock import FS_PER_S, Clock
+from accelsim.machine.clock import Clock
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context, Progress
 from accelsim.machine.effects import policy
 from accelsim.machine.engines import host, transfers, vector
 from accelsim.machine.matrix import MatrixEngine
+from accelsim.machine.memory_models import DEFAULT, Memories, check_model, memories
 from accelsim.machine.milestones import Milestones
-from accelsim.machine.port import Lane, Port
+from accelsim.machine.port import Port
 from accelsim.machine.run import Run
 from accelsim.machine.sram import Buffers
 from accelsim.pause import no_collection
-from accelsim.spec.models import Attachment, Chip, MatrixUnit, VectorUnit
+from accelsim.spec.models import Chip, MatrixUnit, VectorUnit
 from accelsim.workload.graph import Array
 
 
 def simulate(
     program: Program, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], None] | None = None, memory_model: str = DEFAULT, record: bool = False,
 ) -> Run:  # fmt: skip
     """Run ``program`` on the chip that it was compiled for.
 
     ``feeds``: graph inputs by name (needed unless ``values`` is 'off'). ``values``: 'exact', 'fast' or 'off'.
     ``keep``: return every tensor that existed in a memory, not only the outputs. ``progress`` is told the share of the
-    commands that have completed, now and then.
-    Raises HazardError when the program reads what is not there, UsageError for wrong feeds,
-    LawError when the run contradicts itself.
+    commands that have completed, now and then. ``memory_model``: how off-chip memories are followed, a key of
+    ``memory_models.MODELS``; ``record``: keep every burst of those that are followed one by one.
+    Raises HazardError when the program reads what is not there, UsageError for wrong feeds or a memory model that
+    does not fit, LawError when the run contradicts itself.
     """
     if values != "off" and feeds is None:
         raise UsageError(f"values {values!r} need the inputs of the model")
+    check_model(memory_model, program.chip)
     with no_collection():
-        return _simulate(program, feeds, values, keep, progress)
+        return _simulate(program, feeds, values, keep, progress, _How(memory_model, record))
+
+
+class _How(NamedTuple):
+    """How off-chip memories are followed, and whether their bursts are kept."""
+
+    memory_model: str
+    record: bool
 
 
 def _simulate(
@@ -51,6 +61,7 @@ def _simulate(
     values: str,
     keep: bool,
     told: Callable[[float], None] | None,
+    how: _How,
 ) -> Run:
     env, chip = simpy.Environment(), program.chip
     clock = Clock(chip.clock)
@@ -61,11 +72,24 @@ def _simulate(
     delay = clock.at(chip.token_delay)
     context = Context(env, clock, Milestones(env, delay), contents, Buffers(env, program))
     context.progress = Progress(len(program.commands), told) if told is not None else None
-    _start(context, chip, program)
+    attached = memories(env, clock, program, *how)
+    _start(context, chip, program, attached.ports)
     env.run()
     run = _gather(context, chip, program, values, effects, feeds)
+    _follow(run, attached, how)
     run.check()
     return run
+
+
+def _follow(run: Run, attached: Memories, how: _How) -> None:
+    """Add what the memories know of themselves."""
+    run.memory_model = how.memory_model
+    for name, memory in attached.drams.items():
+        memory.finish(run.time_fs)
+        run.ledger += memory.rows()
+        run.dram[name] = memory.stats()
+        if how.record:
+            run.accesses[name] = memory.accesses()
 
 
 def _clock_of(unit: MatrixUnit | VectorUnit | None, chip: Chip) -> Clock:
@@ -79,12 +103,7 @@ def _queues(program: Program) -> dict[str, list[Command]]:
     return queues
 
 
-def _start(context: Context, chip: Chip, program: Program) -> None:
-    ports = {
-        key: port
-        for name, memory in chip.memories.items()
-        for key, port in _ports(context, name, memory).items()
-    }
+def _start(context: Context, chip: Chip, program: Program, ports: dict[tuple[str, bool], Port]) -> None:
     loads_first = {name: memory.arbitration == "loads_first" for name, memory in chip.memories.items()}
     for engine, queue in _queues(program).items():
         kind = program.engines[engine]
@@ -98,20 +117,6 @@ def _start(context: Context, chip: Chip, program: Program) -> None:
             context.env.process(host(context, engine, queue))
         else:
             context.env.process(transfers(context, engine, queue, ports, loads_first))
-
-
-def _ports(context: Context, name: str, attached: Attachment) -> dict[tuple[str, bool], Port]:
-    """(memory, write) -> port; both directions share it unless a full-duplex link is in between."""
-    memory, link = attached.memory, attached.link
-    bandwidth = memory.bandwidth * memory.channels * memory.efficiency
-    latency = memory.latency
-    if link is not None:
-        bandwidth, latency = min(bandwidth, link.bandwidth), latency + link.latency
-    lane = Lane(bandwidth, memory.beat * memory.channels, int(latency * FS_PER_S), memory.pipelined)
-    first = Port(context.env, context.clock, lane)
-    duplex = link is not None and link.duplex == "full"
-    second = Port(context.env, context.clock, lane) if duplex else first
-    return {(name, False): first, (name, True): second}
 
 
 def _gather(

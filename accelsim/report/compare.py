@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from accelsim.account.energy import CATEGORIES
 from accelsim.account.latency import summary
 from accelsim.errors import Problem, UsageError
+from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run
 from accelsim.report.style import BLUE, CATEGORY_LOOKS, figure, prefixed, styled
 from accelsim.report.table import Column, table
@@ -77,9 +78,18 @@ def _read(folder: Path) -> Summary:
 
 
 def labels(entries: Sequence[Summary]) -> list[str]:
-    """A name for each run: what differs of chip, model, format and batch; numbered if that is not enough."""
-    parts = [(entry["chip"], entry["model"], entry["dtype"], f"batch {entry['batch']}") for entry in entries]
-    shown = [i for i in range(4) if len({part[i] for part in parts}) > 1] or [0, 1]
+    """A name for each run: what differs of chip, model, format, batch, memory model; numbered if that is not enough."""
+    parts = [
+        (
+            entry["chip"],
+            entry["model"],
+            entry["dtype"],
+            f"batch {entry['batch']}",
+            entry.get("memory_model", DEFAULT),
+        )
+        for entry in entries
+    ]
+    shown = [i for i in range(len(parts[0])) if len({part[i] for part in parts}) > 1] or [0, 1]
     names = [" ".join(part[i] for i in shown) for part in parts]
     if len(set(names)) < len(names):
         names = [entry.get("label") or name for entry, name in zip(entries, names, strict=True)]

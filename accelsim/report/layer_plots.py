@@ -143,7 +143,7 @@ def energy(run: Run) -> Figure:
 
 MARKS = (
     (("MAC",), "o", BLUE, "computing: multiply and add"),
-    (("PE registers", "on-chip SRAM"), "^", GREEN, "moving on the chip: SRAM and registers"),
+    (("PE registers", "PE network", "on-chip SRAM"), "^", GREEN, "moving on the chip: SRAM and registers"),
     (("off-chip memory", "link"), "s", VERMILLION, "moving off the chip: memory and links"),
 )
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from accelsim.account.energy import energy_table, price_list
+from accelsim.account.energy import energy_table, prices_of
 from accelsim.account.latency import Layer
 from accelsim.account.spans import unit_of
 from accelsim.machine.run import Run
+from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS, energy_rows, layer_cells, layer_names, summary_rows
 from accelsim.report.text import percent, seconds, si
@@ -42,6 +43,7 @@ def html(run: Run, layers: Sequence[Layer], summary: dict[str, Any], pictures: d
         _section("Summary", _table(("", ""), summary_rows(summary), numbers=())),
         _section("Energy", _table(("category", "energy", "share"), energy_rows(summary), numbers=(1, 2))),
         _section("What would help", _levers(run, summary)),
+        *([_section("DRAM", _dram(run))] if run.dram else []),
         *(_figure(name, pictures[name]) for name in PLOTS if name in pictures),
         _section("Layers", _layers(layers) + _how_to_read()),
         _section("Engines", _engines(run)),
@@ -91,6 +93,11 @@ def _levers(run: Run, summary: dict[str, Any]) -> str:
     return _table(("change", "shortens the run by"), rows, numbers=(1,)) + note
 
 
+def _dram(run: Run) -> str:
+    words = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in dram_sentences(run))
+    return words + _table([column.title for column in COLUMNS], dram_rows(run), NUMBERS)
+
+
 def _figure(name: str, svg: str) -> str:
     entry = PLOTS[name]
     return (
@@ -136,7 +143,7 @@ def _engines(run: Run) -> str:
 
 def _ledger(run: Run) -> str:
     """Totals by component and action; the full ledger is in ledger.csv."""
-    prices = price_list(run.chip)
+    prices = prices_of(run)
     totals: dict[tuple[str, str], tuple[int, float]] = {}
     for row in energy_table(run):
         count, energy = totals.get((row.component, row.action), (0, 0.0))

@@ -38,6 +38,7 @@ class Look(NamedTuple):
 CATEGORY_LOOKS: dict[str, Look] = {
     "MAC": Look(BLUE),
     "PE registers": Look(SKY, "////"),
+    "PE network": Look("#003f63", "----"),
     "on-chip SRAM": Look(GREEN),
     "vector unit": Look(PURPLE, "...."),
     "off-chip memory": Look(VERMILLION, "\\\\\\\\"),

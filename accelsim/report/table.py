@@ -8,6 +8,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.latency import Layer, shape_text
+from accelsim.machine.memory_models import DEFAULT, MODELS
 from accelsim.report.text import cut, percent, seconds, short_names, shorten, si
 
 if TYPE_CHECKING:
@@ -188,6 +189,8 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         (f"{name} traffic", f"{si(flow['read_B'], 'B')} read, {si(flow['write_B'], 'B')} written")
         for name, flow in summary["traffic"].items()
     ]
+    if summary["memory_model"] != DEFAULT:
+        rows.append(("memory model", f"{summary['memory_model']}: {MODELS[summary['memory_model']].text}"))
     if summary["steps_on_host"]:
         rows.append(("on the host", f"{summary['steps_on_host']} of {summary['steps']} layers"))
     return rows

@@ -8,19 +8,24 @@ from typing import Any
 from accelsim.account.bounds import REASONS, describe
 from accelsim.account.energy import STATIC
 from accelsim.account.latency import Layer
+from accelsim.account.provenance import WARN_ABOVE, doubtful
 from accelsim.machine.run import Run
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, shorten, si
 
 SPEED_UP = 2
+MOVING = ("PE registers", "PE network", "on-chip SRAM", "off-chip memory", "link")
+"""Categories of energy that move data and compute nothing."""
+NAMED, WORTH_NAMING = 3, 0.01
+"""Figures of energy that the warning names at most, and the share from which on it does."""
 ARTICLES = {"vector": "the ", "host": "the ", "accumulators": "waiting for "}
 
 
 def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> list[str]:
-    """Three or four sentences about the run; ``layers`` and ``summary`` are those of ``account.latency``."""
+    """A few sentences about the run; ``layers`` and ``summary`` are those of ``account.latency``."""
     if not summary["latency_s"]:
         return ["Nothing ran."]
-    parts = [_time(run, summary), _layer(layers), _energy(run, summary), _lever(run, summary)]
+    parts = [_time(run, summary), _layer(layers), _energy(run, summary), _trust(run), _lever(run, summary)]
     return [part for part in parts if part]
 
 
@@ -54,12 +59,25 @@ def _energy(run: Run, summary: dict[str, Any]) -> str:
     ranked = sorted(kinds.items(), key=lambda item: -item[1])
     shares = ", ".join(f"{name} {percent(joules / total)}" for name, joules in ranked[:3])
     text = f"It uses {si(total, 'J')}: {shares}"
-    moving = sum(kinds.get(name, 0.0) for name in ("PE registers", "on-chip SRAM", "off-chip memory", "link"))
+    moving = sum(kinds.get(name, 0.0) for name in MOVING)
     if kinds.get("MAC"):
         text += f"; moving data costs {moving / kinds['MAC']:.3g} times as much as the multiplications"
     if ranked[0][0] == STATIC:
         text += ". Static power is drawn whether the chip works or not, so a shorter run saves it"
     return text + "."
+
+
+def _trust(run: Run) -> str:
+    """A warning where the joules hang on figures that are recalled, quoted or guessed."""
+    share, weak = doubtful(run)
+    if share <= WARN_ABOVE:
+        return ""
+    dynamic_J = sum(part.energy_J for part in weak) / share
+    told = [part for part in weak if part.energy_J >= WORTH_NAMING * dynamic_J][:NAMED] or weak[:1]
+    named = ", ".join(f"{part.what} ({part.status}, {percent(part.energy_J / dynamic_J)})" for part in told)
+    return (
+        f"Of the dynamic energy {percent(share)} rests on figures that are not verified, above all {named}."
+    )
 
 
 def levers(run: Run, summary: dict[str, Any]) -> list[tuple[str, float]]:

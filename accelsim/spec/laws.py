@@ -9,27 +9,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from math import ceil
-from typing import NamedTuple
 
 from accelsim.errors import nearest
 from accelsim.formats import dot
+from accelsim.spec.dram_laws import drams_agree
+from accelsim.spec.finding import Finding as Finding
+from accelsim.spec.link_laws import link_rates_agree
 from accelsim.spec.marks import PathTo
 from accelsim.spec.models import Buffer, Chip, MatrixUnit
 from accelsim.spec.names import VECTOR_FUNCTIONS, format_bits, nearest_format, operand_formats
+from accelsim.spec.status import stray_rows
 from accelsim.units import show
 
 PEAK_TOLERANCE = 0.01
 """A stated peak may differ this much from 2 x rows x cols x clock x cores (vendors round)."""
-
-
-class Finding(NamedTuple):
-    """One law broken: where, what, what was expected, nearest name; ``claim``: see the module."""
-
-    path: PathTo
-    what: str
-    expected: str = ""
-    near: str = ""
-    claim: bool = False
 
 
 Law = Callable[[Chip], Iterator[Finding]]
@@ -103,6 +96,28 @@ def slots_fit(chip: Chip) -> Iterator[Finding]:
             slot = show(buffer.slot_capacity or 0, "B", binary=True)
             what = f"{buffer.slots or 1} slots of {slot} exceed {size}"
             yield Finding(("buffers", name, "slot_capacity"), what)
+
+
+def banks_make_the_buffer(chip: Chip) -> Iterator[Finding]:
+    """Banks together are as wide as the ports, and share the capacity in whole words."""
+    for name, buffer in chip.buffers.items():
+        path, banks, word = ("buffers", name), buffer.banks, buffer.word
+        if banks is None:
+            if word is not None:
+                yield Finding((*path, "word"), "a word of a bank, and no banks", "banks:")
+            continue
+        if word is None and buffer.read_width % banks:
+            read = show(buffer.read_width, "B", binary=True)
+            yield Finding((*path, "banks"), f"{banks} banks do not share the read width, {read}", "word:")
+            continue
+        widest = max(buffer.read_width, buffer.write_width)
+        if banks * buffer.word_B < widest:
+            what = f"{banks} banks of {show(buffer.word_B, 'B', binary=True)} are narrower than the ports"
+            yield Finding((*path, "banks"), what, f"{show(widest, 'B', binary=True)} together, or more")
+        if buffer.capacity % (banks * buffer.word_B):
+            size = show(buffer.capacity, "B", binary=True)
+            what = f"{size} are no whole words of {show(buffer.word_B, 'B', binary=True)} in {banks} banks"
+            yield Finding((*path, "banks"), what)
 
 
 def _slot_B(buffer: Buffer) -> int:
@@ -211,6 +226,12 @@ def energies_are_there(chip: Chip) -> Iterator[Finding]:
                 yield Finding(("energy", table), f"no energy of format {name}")
 
 
+def statuses_name_rows(chip: Chip) -> Iterator[Finding]:
+    """The ``status`` of the energy table speaks of what the table has."""
+    for stray in stray_rows(chip.energy):
+        yield Finding(("energy", *stray.path), stray.what, stray.expected, stray.near)
+
+
 def sram_points_rise(chip: Chip) -> Iterator[Finding]:
     """SRAM sizes of the energy table rise, so that they can be interpolated."""
     sizes = [point.capacity for point in chip.energy.sram]
@@ -252,12 +273,16 @@ LAWS: tuple[Law, ...] = (
     one_buffer_per_role,
     slots_fit,
     slot_holds_a_fold,
+    banks_make_the_buffer,
     shadow_load_means_something,
     formats_are_known,
     dot_rules_fit,
     sparse_patterns_fit,
+    link_rates_agree,
+    drams_agree,
     engines_are_distinct,
     energies_are_there,
+    statuses_name_rows,
     sram_points_rise,
     functions_are_known,
     powers_are_ordered,

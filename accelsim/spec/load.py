@@ -6,24 +6,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import yaml
 
 from accelsim.errors import Problem, SpecError
-from accelsim.spec import laws, where
+from accelsim.spec import dram_laws, laws, link_laws, where
 from accelsim.spec import overrides as set_by_user
+from accelsim.spec.dram import Dram
+from accelsim.spec.finding import Finding
 from accelsim.spec.marks import BROKEN, PathTo, Tree, about, dotted, read
 from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model, Processor
+from accelsim.spec.network import Noc
+from accelsim.spec.status import mark_set_by_hand, stray_rows
 from accelsim.spec.validate import validate
 from accelsim.spec.where import resolve
+
+M = TypeVar("M", bound=Model)
 
 KINDS: dict[str, type[Model]] = {
     "chips": Chip,
     "memories": Memory,
+    "dram": Dram,
     "links": Link,
     "energy": EnergyTable,
     "processors": Processor,
+    "networks": Noc,
 }
 """Kinds of spec files: the folder that they are in and what they hold."""
 
@@ -51,10 +59,11 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
     if tree.value == BROKEN:
         raise SpecError(tree.problems)
     touched = set_by_user.apply(tree, Chip, overrides)
+    mark_set_by_hand(tree.value, touched)
     chip, problems, claims = _chip(tree, touched)
     if claims and not problems:
-        for claim in claims:
-            _delete(tree.value, claim)
+        for claim in dict.fromkeys(claims):
+            _delete(tree, claim)
         chip, problems, _ = _chip(tree, touched)
     if problems:
         raise SpecError(problems)
@@ -66,7 +75,7 @@ def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[
     chip, problems, complete = validate(tree, Chip)
     claims: list[PathTo] = []
     for finding in laws.broken(chip, complete and not tree.problems):
-        if finding.claim and touched and finding.path not in touched:
+        if _yields(tree, finding, touched):
             claims.append(finding.path)
             continue
         text = about(finding.path, finding.what)
@@ -74,10 +83,22 @@ def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[
     return chip, _sorted([*tree.problems, *problems, *_sources(tree)]), claims
 
 
-def _delete(value: Any, path: PathTo) -> None:
+def _yields(tree: Tree, finding: Finding, touched: list[PathTo]) -> bool:
+    """Whether a finding is a claim that goes, because its user has changed what it rests on (see ``Finding``)."""
+    if not finding.claim or finding.path in touched:
+        return False
+    around = finding.path[:-1]
+    stated = tree.at(finding.path, key=True).file
+    files = {tree.keys[path].file for key in finding.beside if (path := (*around, key)) in tree.keys}
+    return bool(touched) or (stated != tree.at(around).file and files != {stated})
+
+
+def _delete(tree: Tree, path: PathTo) -> None:
+    value = tree.value
     for part in path[:-1]:
         value = value[part]
     del value[path[-1]]
+    tree.forget(path)
 
 
 def _sources(tree: Tree) -> list[Problem]:
@@ -113,12 +134,54 @@ def check(path: str | Path) -> list[Problem]:
     """
     file = resolve(path)
     kind = kind_of(file)
-    tree = read(file, KINDS[kind])
-    if tree.value == BROKEN:
-        return tree.problems
     if kind == "chips":
-        return _chip(tree, [])[1]
-    return _sorted([*tree.problems, *validate(tree, KINDS[kind])[1], *_sources(tree)])
+        tree = read(file, Chip)
+        return tree.problems if tree.value == BROKEN else _chip(tree, [])[1]
+    return read_part(file, KINDS[kind])[1]
+
+
+def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tuple[M | None, list[Problem]]:
+    """A spec file that is no chip and its problems; with problems the model may lack fields, or be None."""
+    tree = read(file, model)
+    if tree.value == BROKEN:
+        return None, tree.problems
+    touched = set_by_user.apply(tree, model, overrides)
+    made, problems, complete = validate(tree, model)
+    findings = _broken(made, complete and not tree.problems)
+    claims = [each for each in findings if _yields(tree, each, touched)]
+    findings = [each for each in findings if each not in claims]
+    if claims and not problems and not findings:
+        for path in dict.fromkeys(each.path for each in claims):
+            _delete(tree, path)
+        made = validate(tree, model)[0]
+    meant = {problem.nearest for problem in problems}
+    laws_broken = [
+        Problem(about(each.path, each.what), str(tree.at(each.path)), each.expected, each.near)
+        for each in findings
+        if not each.path or each.path[-1] not in meant
+    ]
+    return made, _sorted(
+        [*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *_sources(tree)]
+    )
+
+
+def _broken(model: Model, complete: bool) -> list[Finding]:
+    """Laws of a part alone: rates of a link that disagree, a DRAM that contradicts itself or its memory."""
+    if isinstance(model, Dram):
+        return dram_laws.broken(model, complete)
+    if not complete:
+        return []
+    if isinstance(model, Memory):
+        return list(dram_laws.memory_findings(model))
+    return list(link_laws.link_findings(model)) if isinstance(model, Link) else []
+
+
+def _strays(tree: Tree, model: Model, complete: bool) -> list[Problem]:
+    """Statuses of an energy table that speak of nothing."""
+    return [
+        Problem(about(each.path, each.what), str(tree.at(each.path, key=True)), each.expected, each.near)
+        for each in (stray_rows(model) if complete and isinstance(model, EnergyTable) else ())
+    ]
 
 
 def kind_of(file: Path) -> str:

@@ -190,7 +190,7 @@ class _Builder:
 
 BROKEN = "\0broken"
 """Stands where a file could not be read: its problem is already noted."""
-FOLDERS = ("memories", "links", "energy", "processors", "chips")
+FOLDERS = ("memories", "dram", "links", "energy", "processors", "networks", "chips")
 
 
 def dotted(path: PathTo) -> str:

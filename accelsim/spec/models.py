@@ -9,8 +9,11 @@ from __future__ import annotations
 import warnings
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import Field, PositiveInt
 
+from accelsim.spec.base import Model as Model
+from accelsim.spec.dram import Dram
+from accelsim.spec.link import Link as Link
 from accelsim.spec.quantity import (
     Bytes,
     BytesPerSecond,
@@ -22,26 +25,13 @@ from accelsim.spec.quantity import (
     SquareMetres,
     Watts,
 )
+from accelsim.spec.status import Status
 
 Dataflow = Literal["ws", "os", "is"]
 Schedule = Literal["scalesim", "sequential", "overlapped"]
 ShadowLoad = Literal["column", "diagonal"]
 Role = Literal["activations", "weights", "partial_sums"]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
-
-
-class Model(BaseModel):
-    """Base: frozen, strict about keys, with the provenance that every block may carry."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    source: str | None = Field(None, description="where the figures of this block come from")
-    as_of: str | None = Field(
-        None,
-        pattern=r"^\d{4}(-\d\d){0,2}$",
-        description="when they were published or read, YYYY or YYYY-MM or YYYY-MM-DD",
-    )
-    note: str | None = Field(None, description="what a reader must know about them")
 
 
 class Sparse(Model):
@@ -137,6 +127,18 @@ class Buffer(Model):
     read_width: Bytes = Field(description="bytes per clock out of the buffer")
     write_width: Bytes = Field(description="bytes per clock into the buffer")
     ports: PositiveInt = Field(2, description="accesses at a time; those beyond wait")
+    banks: PositiveInt | None = Field(
+        None,
+        description="banks, for `accelsim sram conflicts`; absent: an access never meets another in a bank",
+    )
+    word: Bytes | None = Field(
+        None, description="bytes that a bank reads or writes at a time; absent: read_width / banks"
+    )
+
+    @property
+    def word_B(self) -> int:
+        """Bytes of one access: of a bank, or of the whole buffer where it has no banks."""
+        return self.word or self.read_width // (self.banks or 1)
 
 
 class Memory(Model):
@@ -154,17 +156,16 @@ class Memory(Model):
     pipelined: bool = Field(True, description="latency of a request overlaps the data of the one before")
     read_energy: JoulesPerByte = Field(description="per byte read, activation included")
     write_energy: JoulesPerByte = Field(description="per byte written, activation included")
+    energy_status: Status | None = Field(
+        None, description="how far its energies can be trusted; absent: a guess"
+    )
     static_power: Watts = Field(0.0, description="drawn all the time: standby and refresh")
-
-
-class Link(Model):
-    """A link to another memory: PCIe, NVLink."""
-
-    kind: str = Field(description="pcie, nvlink, ...: names the row of tables and plots")
-    bandwidth: BytesPerSecond = Field(description="payload rate of one direction, after protocol overhead")
-    latency: Seconds = Field(description="from the first byte sent to the first byte received")
-    duplex: Literal["full", "half"] = Field("full", description="half: both directions share the rate")
-    energy: JoulesPerByte = Field(description="per payload byte, both ends")
+    shared: bool = Field(
+        False, description="belongs to a server that others use too: its standby and refresh are not charged"
+    )
+    dram: Dram | None = Field(
+        None, description="banks and timing, for the memory models 'pattern' and 'bank'"
+    )
 
 
 class Attachment(Model):
@@ -198,6 +199,9 @@ class Processor(Model):
     energy_per_op: Joules = Field(
         description="dynamic energy of one arithmetic operation, everything in the core included"
     )
+    energy_status: Status | None = Field(
+        None, description="how far that energy can be trusted; absent: a guess"
+    )
     idle_power: Watts = Field(0.0, description="drawn while it works, besides the dynamic energy")
 
 
@@ -213,6 +217,16 @@ with warnings.catch_warnings():
     # A field named 'register' hides ABCMeta.register, which no spec needs.
     warnings.filterwarnings("ignore", message='Field name "register"')
 
+    class EnergyStatus(Model):
+        """How far each value of an energy table can be trusted; what is not named has the status ``default``."""
+
+        default: Status = Field("guess", description="of every value that is not named")
+        mac: dict[str, Status] = Field({}, description="operand format -> status of its multiply and add")
+        vector: dict[str, Status] = Field({}, description="operand format -> status of its operation")
+        register: Status | None = Field(None, description="status of the register")
+        network: Status | None = Field(None, description="status of the network between PEs")
+        sram: Status | None = Field(None, description="status of all sizes of SRAM")
+
     class EnergyTable(Model):
         """Energy of each action that happens on a chip of one process node."""
 
@@ -220,7 +234,14 @@ with warnings.catch_warnings():
         mac: dict[str, Joules] = Field(description="operand format -> multiply and add")
         vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
         register: JoulesPerByte = Field(description="a register inside a PE, read or written")
+        network: JoulesPerByte | None = Field(
+            None,
+            description="a byte from one PE to the next, beyond the registers at both ends; absent: nothing",
+        )
         sram: list[SramPoint] = Field(min_length=1, description="interpolated in log(capacity)")
+        status: EnergyStatus | None = Field(
+            None, description="how far each value can be trusted; absent: every one is a guess"
+        )
 
 
 class Power(Model):

@@ -82,3 +82,13 @@ SquareMetres = Annotated[
 """Area, m², positive: '331 mm2'."""
 Watts = Annotated[float, PlainValidator(_validator("W")), _spell("W"), WithJsonSchema(_schema("W"))]
 """Power, W, not negative: '28 W'."""
+TransfersPerSecond = Annotated[
+    float, PlainValidator(_validator("T/s", positive=True)), _spell("T/s"), WithJsonSchema(_schema("T/s"))
+]
+"""Transfers per second and pin, T/s, positive: '3200 MT/s'."""
+Amperes = Annotated[float, PlainValidator(_validator("A")), _spell("A"), WithJsonSchema(_schema("A"))]
+"""Current, A, not negative: '57 mA'."""
+Volts = Annotated[
+    float, PlainValidator(_validator("V", positive=True)), _spell("V"), WithJsonSchema(_schema("V"))
+]
+"""Voltage, V, positive: '1.2 V'."""

@@ -65,7 +65,9 @@ def in_step(chip: Chip) -> Chip:
             latency=round(memory.latency * chip.clock) / chip.clock,
         )  # fmt: skip
         if attached.link is not None:
-            wide = attached.link.model_copy(update={"bandwidth": 1e3 * memory.bandwidth, "latency": 0.0})
+            wide = attached.link.model_copy(
+                update={"bandwidth": 1e3 * memory.bandwidth, "latency": 0.0, "pcie": None}
+            )
             chip = changed(chip, f"memories.{name}", link=wide)
     return whole_tiles(changed(changed(chip, "matrix", clock=None), "vector", clock=None))
 

@@ -36,7 +36,9 @@ def more_bandwidth(chip: Chip, factor: float) -> Chip:
     for name, attached in chip.memories.items():
         chip = changed(chip, f"memories.{name}.memory", bandwidth=attached.memory.bandwidth * factor)
         if attached.link is not None:
-            link = attached.link.model_copy(update={"bandwidth": attached.link.bandwidth * factor})
+            link = attached.link.model_copy(
+                update={"bandwidth": attached.link.bandwidth * factor, "pcie": None}
+            )
             chip = changed(chip, f"memories.{name}", link=link)
     return chip
 

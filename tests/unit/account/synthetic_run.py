@@ -75,7 +75,7 @@ CHIP: dict[str, Any] = {
     },
     "energy": {
         "node": "28 nm", "mac": {"int8": "0.2 pJ", "int16": "0.6 pJ"}, "vector": {"int8": "0.1 pJ", "fp32": "1 pJ"},
-        "register": "0.02 pJ/B",
+        "register": "0.02 pJ/B", "network": "0.01 pJ/B",
         "sram": [
             {"capacity": "8 KiB", "read": "1.2 pJ/B", "write": "1.3 pJ/B"},
             {"capacity": "32 KiB", "read": "2.5 pJ/B", "write": "2.6 pJ/B"},
@@ -189,6 +189,7 @@ def _matrix_layer(
         build.count("matrix", "mac.int8", op, weight, rows * 256 * 256)
         build.count("matrix", "mac.padding", op, weight, 1000)
         build.count("matrix", "pe_register.read", op, weight, rows * 256 * 256 * 2)
+        build.count("matrix", "pe_network.hop", op, weight, rows * 256 * 255)
         build.count("unified", "read", op, activation, rows * 256)
         build.count("weight_fifo", "read", op, weight, 65536)
         build.count("weight_fifo", "write", op, weight, 65536)

@@ -15,8 +15,9 @@ from accelsim.compiler.program import Wait
 from accelsim.errors import HazardError
 from accelsim.machine.check import LawError, check
 from accelsim.machine.clock import FS_PER_S, Clock, transfer_fs
+from accelsim.machine.memory_models import Bandwidth, Lane
 from accelsim.machine.milestones import Milestones
-from accelsim.machine.port import Lane, Port
+from accelsim.machine.port import Asked, Port
 from accelsim.machine.simulate import simulate
 
 FREQUENCIES = st.one_of(st.sampled_from([100e6, 700e6, 1e9, 1.41e9, 2.8e9]), st.floats(1e5, 5e9))
@@ -85,12 +86,12 @@ def served(
 ) -> dict[str, tuple[int, ...]]:
     """Serve requests (time, rank, bytes) at 4 B/ns on a clock of 1 GHz; engine -> (accepted, data, end) in ns."""
     env = simpy.Environment()
-    port = Port(env, Clock(1e9), Lane(4e9, 4, latency * NS, pipelined))
+    port = Port(env, Clock(1e9), Bandwidth(Lane(4e9, 4, latency * NS, pipelined)))
     found: dict[str, tuple[int, ...]] = {}
 
     def ask(at: int, rank: tuple[int, str], nbytes: int) -> object:
         yield env.timeout(at * NS)
-        times = yield port.request(rank, nbytes)
+        times = yield port.request(rank, Asked(nbytes))
         found[rank[1]] = tuple(time // NS for time in times)
 
     for each in asks:

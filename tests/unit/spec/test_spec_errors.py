@@ -149,6 +149,19 @@ LAWS = [
         "buffers.accumulators.capacity=1000 B",
         "buffers.accumulators.capacity: a slot of 1000 B is too small for partial_sums of one fold",
     ),
+    ("buffers.unified_buffer.word=16 B", "buffers.unified_buffer.word: a word of a bank, and no banks"),
+    (
+        "buffers.unified_buffer.banks=3",
+        "buffers.unified_buffer.banks: 3 banks do not share the read width, 256 B",
+    ),
+    (
+        "buffers.unified_buffer.banks=8 buffers.unified_buffer.word=16 B",
+        "buffers.unified_buffer.banks: 8 banks of 16 B are narrower than the ports",
+    ),
+    (
+        "buffers.unified_buffer.banks=7 buffers.unified_buffer.word=64 B",
+        "buffers.unified_buffer.banks: 24 MiB are no whole words of 64 B in 7 banks",
+    ),
     ("matrix.formats.word={}", "matrix.formats.word: 'word' is no number format"),
     ("matrix.formats.int8.accumulate=big", "matrix.formats.int8.accumulate: 'big' is no number format"),
     ("memories.ddr3.load_engine=matrix", "memories.ddr3.load_engine: 'matrix' is the name of a unit"),
@@ -157,6 +170,8 @@ LAWS = [
         "memories.host_memory.store_engine: 'host_out' is a load engine too",
     ),
     ("matrix.formats.fp8={}", "energy.mac: no energy of format fp8"),
+    ("energy.status.mac.fp99=guess", "energy.status.mac.fp99: the table has no mac row 'fp99'"),
+    ("energy.status.network=guess", "energy.status.network: the table has no energy of the network"),
     ("energy.sram.0.capacity=4 KiB", "energy.sram.1.capacity: sizes must rise from point to point"),
     ("vector.functions.Rellu=1", "vector.functions.Rellu: no operator of this name"),
     ("power.busy=20 W", "power.busy: 20 W is less than idle, 28 W"),
@@ -176,11 +191,20 @@ LAWS = [
         "matrix.formats.int8xint16.dot=fp32",
         "matrix.formats.int8xint16.dot: 'fp32' is no rule that adds up products of int8xint16",
     ),
+    ("memories.ddr3.memory.dram.rate=1 GT/s", "memories.ddr3.memory.dram.rate: 1 GT/s contradicts tCK"),
     ("matrix.formats.int8.sparse={n: 4, m: 4}", "matrix.formats.int8.sparse: 4:4 keeps every weight"),
     ("matrix.formats.int8.sparse={n: 5, m: 4}", "matrix.formats.int8.sparse: 5:4 keeps every weight"),
     (
         "matrix.formats.int8.sparse={n: 1, m: 3}",
         "matrix.formats.int8.sparse: 256 rows are no whole groups of 3",
+    ),
+    (
+        "memories.host_memory.link.bandwidth=25 GB/s",
+        "memories.host_memory.link.bandwidth: stated 25 GB/s contradicts the packets of the link",
+    ),
+    (
+        "memories.host_memory.link.packets={rate: 1 GB/s, max_payload: 64 B, header: 8 B}",
+        "memories.host_memory.link.packets: the link has packets of PCI Express already",
     ),
     (
         "memories.host_memory.holds=[activations] matrix=null host=null peak={}",

@@ -1,0 +1,220 @@
+"""Energy per action of everything that specs and publications state: one list of figures, and where they disagree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from accelsim.account import provenance
+from accelsim.account.published import published
+from accelsim.errors import Problem, UsageError
+from accelsim.spec import where
+from accelsim.spec.dram import Dram
+from accelsim.spec.models import EnergyTable
+from accelsim.spec.node_scaling import LOGIC, scale_table
+from accelsim.spec.parts import load_energy, load_link, load_memory, load_part
+from accelsim.spec.status import DOUBTFUL, UNSTATED, Status
+from accelsim.units import parse, show
+
+WORD_BITS = 32
+ALIKE = 1.3
+"""Nodes that differ by less are compared with each other."""
+BASE = "horowitz-45nm"
+"""The table that other nodes are scaled from."""
+COPIES = "anchors/"
+"""Specs of DRAMs that repeat another simulator's settings, for checks against it."""
+
+
+class Figure(NamedTuple):
+    """One energy. ``low_J``..``high_J``: per operation, or per bit (of a wire: per bit and mm).
+
+    ``component``: arithmetic, register, network, SRAM, DRAM, wire or link; ``origin``: the spec file or the source.
+    """
+
+    component: str
+    what: str
+    node: str
+    low_J: float
+    high_J: float
+    per: str
+    status: Status
+    origin: str
+    source: str
+
+    @property
+    def word_J(self) -> tuple[float, float] | None:
+        """(lowest, highest) energy per word of 32 bits, J; None of an operation."""
+        return None if self.per == "operation" else (self.low_J * WORD_BITS, self.high_J * WORD_BITS)
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether it is verified, measured, or derived from such."""
+        return self.status not in DOUBTFUL
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON and CSV; units at the end of the keys."""
+        word = self.word_J
+        return {
+            "component": self.component, "what": self.what, "node": self.node, "per": self.per,
+            "low_J": self.low_J, "high_J": self.high_J,
+            "low_J_per_32_bits": word[0] if word else None, "high_J_per_32_bits": word[1] if word else None,
+            "status": self.status, "origin": self.origin, "source": self.source,
+        }  # fmt: skip
+
+
+def figures(node_nm: float | None = None) -> list[Figure]:
+    """All figures of the spec files and the published ones.
+
+    With ``node_nm`` those of that node, arithmetic and SRAM being scaled there from ``BASE`` in every way there
+    is, and what has no node (memories, links). Raises UsageError for a node that nothing covers.
+    """
+    found = [*_by_size(of_tables()), *of_memories(), *of_drams(), *of_links(), *of_publications()]
+    if node_nm is None:
+        return found
+    here = [figure for figure in found if nanometres(figure.node) in (None, node_nm)]
+    return [*_by_size(scaled(node_nm)), *here]
+
+
+def _by_size(found: Iterable[Figure]) -> list[Figure]:
+    """SRAM of all tables by capacity, the rest as it comes."""
+    rows = list(found)
+    sram = [row for row in rows if row.component == "SRAM"]
+    sizes = {row.what: parse(row.what.split(",")[0], "B") for row in sram}
+    rest = [row for row in rows if row.component != "SRAM"]
+    return rest + sorted(sram, key=lambda row: (sizes[row.what], row.what))
+
+
+def nanometres(node: str) -> float | None:
+    """45.0 of '45 nm'; None where no node is stated."""
+    match = re.match(r"([\d.]+) ?nm", node)
+    return float(match[1]) if match else None
+
+
+def of_tables() -> Iterator[Figure]:
+    """Every energy table of a process node; relative tables (node without nm) are no energies."""
+    for name in where.names("energy"):
+        table = load_energy(name)
+        if nanometres(table.node) is not None:
+            yield from of_table(table, f"energy/{name}")
+
+
+def scaled(node_nm: float) -> Iterator[Figure]:
+    """``BASE`` at another node, by each rule of ``LOGIC`` that covers it; UsageError when none does."""
+    base = load_energy(BASE)
+    from_nm = nanometres(base.node)
+    assert from_nm is not None
+    covering = [name for name, rule in LOGIC.items() if rule.low_nm <= node_nm <= rule.high_nm]
+    if not covering:
+        low, high = min(r.low_nm for r in LOGIC.values()), max(r.high_nm for r in LOGIC.values())
+        raise UsageError(Problem(f"no scaling to {node_nm:g} nm", "--node", f"{low:g} to {high:g}"))
+    for name in covering if node_nm != from_nm else ():
+        yield from of_table(scale_table(base, from_nm, node_nm, logic=name), f"{BASE} scaled: {name}")
+
+
+def of_table(table: EnergyTable, origin: str) -> Iterator[Figure]:
+    """Rows of one energy table."""
+    source = table.source or ""
+
+    def row(component: str, what: str, energy_J: float, per: str, status: Status) -> Figure:
+        return Figure(component, what, table.node, energy_J, energy_J, per, status, origin, source)
+
+    for name, energy in table.mac.items():
+        yield row(
+            "arithmetic",
+            f"{name} multiply-accumulate",
+            energy,
+            "operation",
+            provenance.mac_status(table, name),
+        )
+    for name, energy in table.vector.items():
+        yield row("arithmetic", f"{name} add", energy, "operation", provenance.vector_status(table, name))
+    yield row("register", "register of a PE", table.register / 8, "bit", provenance.register_status(table))
+    if table.network is not None:
+        yield row("network", "PE to PE", table.network / 8, "bit", provenance.network_status(table))
+    for point in table.sram:
+        size = show(point.capacity, "B", binary=True)
+        for way, energy in (("", point.read), (", write", point.write)):
+            yield row("SRAM", size + way, energy / 8, "bit", provenance.sram_status(table))
+
+
+def of_memories() -> Iterator[Figure]:
+    """Memories as simulations use them: dies, activation included, without standby."""
+    for name in where.names("memories"):
+        memory = load_memory(name)
+        for way, energy in (("", memory.read_energy), (", write", memory.write_energy)):
+            yield Figure(
+                "DRAM", memory.kind.upper() + way, "", energy / 8, energy / 8, "bit",
+                memory.energy_status or UNSTATED, f"memories/{name}", memory.source or "",
+            )  # fmt: skip
+
+
+def of_links() -> Iterator[Figure]:
+    """Links, both ends."""
+    for name in where.names("links"):
+        link = load_link(name)
+        yield Figure(
+            "link", name, "", link.energy / 8, link.energy / 8, "bit", link.energy_status or UNSTATED,
+            f"links/{name}", link.source or "",
+        )  # fmt: skip
+
+
+def of_drams() -> Iterator[Figure]:
+    """DRAMs with banks: a whole row activated once and read; none where no such spec ships."""
+    names = [name for name in where.names("dram") if not name.startswith(COPIES)]
+    if not names:
+        return
+    from accelsim.spec.dram_device import device as built
+
+    for name in names:
+        spec = load_part(name, "dram", Dram)
+        device = built(spec, name)
+        if device.energy is None:
+            continue
+        bits, row_bits = 8 * device.geometry.access_B, 8 * device.geometry.row_B
+        for way, burst_J in (("", device.energy.read_J), (", write", device.energy.write_J)):
+            energy = burst_J / bits + device.energy.act_J / row_bits
+            status = spec.energy_status or UNSTATED
+            what = str(spec.standard).upper() + way
+            yield Figure("DRAM", what, "", energy, energy, "bit", status, f"dram/{name}", spec.source or "")
+
+
+def of_publications() -> Iterator[Figure]:
+    """The rows of published_energy.yaml."""
+    table = published()
+    for row in table.rows:
+        low, high = row.range_J
+        per = row.per if row.per in ("operation", "bit and mm") else "bit"
+        source = table.sources[row.origin]
+        yield Figure(row.component, row.what, row.node, low, high, per, row.status, row.origin, source)
+
+
+class Spread(NamedTuple):
+    """What sources say about one thing: the lowest and the highest figure, and the factor between them."""
+
+    what: str
+    low: Figure
+    high: Figure
+    factor: float
+
+
+def spread(found: Iterable[Figure]) -> list[Spread]:
+    """Things that several sources state, at nodes that are alike, the widest disagreement first."""
+    groups: dict[tuple[str, str], list[list[Figure]]] = {}
+    for figure in sorted(found, key=lambda each: (nanometres(each.node) or 0.0, each.low_J)):
+        alike = groups.setdefault((figure.component, figure.what.casefold()), [])
+        if not alike or not _alike(alike[-1][0], figure):
+            alike.append([])
+        alike[-1].append(figure)
+    rows = []
+    for alike in groups.values():
+        for group in alike:
+            low, high = min(group, key=lambda each: each.low_J), max(group, key=lambda each: each.high_J)
+            if len({each.origin for each in group}) > 1 and low.low_J > 0:
+                rows.append(Spread(low.what, low, high, high.high_J / low.low_J))
+    return sorted(rows, key=lambda row: -row.factor)
+
+
+def _alike(one: Figure, other: Figure) -> bool:
+    a, b = nanometres(one.node), nanometres(other.node)
+    return a == b if a is None or b is None else max(a, b) / min(a, b) < ALIKE

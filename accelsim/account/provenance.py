@@ -1,0 +1,166 @@
+"""How far the joules of a run can be trusted: the status of every price, and what share of the energy hangs on it.
+
+Static power is left out: it is a measured or a missing figure of the whole chip, not the energy of an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import fsum
+from typing import NamedTuple
+
+from accelsim.account.energy import STATIC, EnergyRow, energy_table, price_list
+from accelsim.account.spans import HOST_MEMORY, MAC_ACTION, unit_of
+from accelsim.machine.run import Run
+from accelsim.spec.models import Chip, EnergyStatus, EnergyTable, Memory
+from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
+
+WARN_ABOVE = 0.1
+"""Share of the dynamic energy on doubtful figures from which a report says so."""
+
+
+BY_BYTE = ("read", "write")
+"""Actions of a memory that is charged by the byte, not by command."""
+
+
+class Part(NamedTuple):
+    """What part of the dynamic energy one figure makes up: ``what`` in words, its status, joules."""
+
+    what: str
+    status: Status
+    energy_J: float
+
+
+def mac_status(table: EnergyTable, name: str) -> Status:
+    """Status of the multiply and add of a format."""
+    status = _status(table)
+    return status.mac.get(name, status.default)
+
+
+def vector_status(table: EnergyTable, name: str) -> Status:
+    """Status of an operation of the vector unit in a format."""
+    status = _status(table)
+    return status.vector.get(name, status.default)
+
+
+def register_status(table: EnergyTable) -> Status:
+    """Status of the register of a PE."""
+    status = _status(table)
+    return status.register or status.default
+
+
+def network_status(table: EnergyTable) -> Status:
+    """Status of the network between PEs."""
+    status = _status(table)
+    return status.network or status.default
+
+
+def sram_status(table: EnergyTable) -> Status:
+    """Status of the SRAM points, and so of every buffer whose energy is interpolated between them."""
+    status = _status(table)
+    return status.sram or status.default
+
+
+def _status(table: EnergyTable) -> EnergyStatus:
+    return table.status or EnergyStatus(default=UNSTATED)
+
+
+MATRIX: tuple[tuple[str, Callable[[EnergyTable, str], Status]], ...] = (
+    (MAC_ACTION, mac_status),
+    ("pe_register.", lambda table, _: register_status(table)),
+    ("pe_network.", lambda table, _: network_status(table)),
+    ("op.", vector_status),
+)
+"""How an action of the matrix or the vector unit begins -> status, from the table and the rest of the name."""
+
+
+def status_of(chip: Chip, component: str, action: str) -> Status:
+    """Status of the energy of one (component, action) of ``account.energy.price_list``.
+
+    What belongs to no part of the spec that states one counts as a guess.
+    """
+    unit = unit_of(component)
+    if unit in ("matrix", "vector"):
+        found = next(((start, look) for start, look in MATRIX if action.startswith(start)), None)
+        return found[1](chip.energy, action.removeprefix(found[0])) if found else UNSTATED
+    if unit in chip.buffers:
+        return sram_status(chip.energy)
+    if unit in chip.memories and action not in BY_BYTE:
+        return _command_status(chip.memories[unit].memory)
+    return _outside(chip).get(unit) or UNSTATED
+
+
+def _command_status(memory: Memory) -> Status:
+    """Status of the energies of a DRAM's commands: its own, else that of the memory that it is."""
+    own = memory.dram.energy_status if memory.dram is not None else None
+    return own or memory.energy_status or UNSTATED
+
+
+def _outside(chip: Chip) -> dict[str, Status | None]:
+    """Memories, links and the host, by their name in the ledger."""
+    stated: dict[str, Status | None] = {}
+    for name, attached in chip.memories.items():
+        stated[name] = attached.memory.energy_status
+        if attached.link is not None:
+            stated[f"{name}.link"] = attached.link.energy_status
+    if chip.host is not None:
+        stated["host"] = chip.host.energy_status
+        stated[HOST_MEMORY] = chip.host.memory.energy_status
+    return stated
+
+
+def statuses(chip: Chip) -> dict[tuple[str, str], Status]:
+    """(component, action) -> status, for every entry of the price list."""
+    return {(unit, action): status_of(chip, unit, action) for unit, action in price_list(chip)}
+
+
+def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[Part]:
+    """The dynamic energy of the run by figure, largest first; they add up to it.
+
+    ``rows``: the energy table of the run, where it is at hand already. Raises UnpricedAction.
+    """
+    grouped: dict[tuple[str, Status], list[float]] = {}
+    looked_up: dict[tuple[str, str], tuple[str, Status]] = {}
+    for row in energy_table(run) if rows is None else rows:
+        if row.component == STATIC or not row.energy_J:
+            continue
+        key = (row.component, row.action)
+        if key not in looked_up:
+            looked_up[key] = _in_words(run.chip, *key), status_of(run.chip, *key)
+        grouped.setdefault(looked_up[key], []).append(row.energy_J)
+    found = [Part(what, status, fsum(joules)) for (what, status), joules in grouped.items()]
+    return sorted(found, key=lambda part: -part.energy_J)
+
+
+def _in_words(chip: Chip, component: str, action: str) -> str:
+    unit = unit_of(component)
+    if unit == "matrix":
+        name = action.removeprefix(MAC_ACTION)
+        return {"pe_register": "PE registers", "pe_network": "PE network"}.get(
+            action.split(".")[0], f"{name} multiply-accumulates"
+        )
+    if unit == "vector":
+        return "the vector unit"
+    if unit in chip.buffers:
+        return "on-chip SRAM"
+    if unit in chip.memories:
+        return chip.memories[unit].memory.kind
+    return {"host": "the host", HOST_MEMORY: "memory of the host"}.get(
+        unit, f"the link to {unit.removesuffix('.link')}"
+    )
+
+
+def by_status(run: Run, rows: Iterable[EnergyRow] | None = None) -> dict[Status, float]:
+    """Status -> share of the dynamic energy, those that occur, the best status first; they add up to 1."""
+    found = parts(run, rows)
+    total = fsum(part.energy_J for part in found)
+    shares = {status: [part.energy_J for part in found if part.status == status] for status in STATUSES}
+    return {status: fsum(joules) / total for status, joules in shares.items() if joules}
+
+
+def doubtful(run: Run, rows: Iterable[EnergyRow] | None = None) -> tuple[float, list[Part]]:
+    """Share of the dynamic energy that rests on figures that nobody verified, and those figures, largest first."""
+    found = parts(run, rows)
+    total = fsum(part.energy_J for part in found)
+    weak = [part for part in found if part.status in DOUBTFUL]
+    return (fsum(part.energy_J for part in weak) / total if total else 0.0), weak

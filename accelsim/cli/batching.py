@@ -1,0 +1,102 @@
+"""``accelsim batching``: time per sample against the batch size, split into transfers and computing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import check_file_target, example, progress, show, whole, whole_list, width
+from accelsim.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from accelsim.explore.batching import Batching
+
+
+def _batches(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+    sizes = {part: whole(part) for part in whole_list(text)}
+    wrong = [part for part, size in sizes.items() if size is None]
+    if wrong or not sizes:
+        raise UsageError(
+            [
+                Problem(f"{part!r} is no batch size", "--batches", "whole numbers from 1, with commas")
+                for part in wrong
+            ]
+            or Problem("no batch size", "--batches", "whole numbers from 1, with commas")
+        )
+    return tuple(size for size in sizes.values() if size is not None)
+
+
+@click.command(epilog=example(
+    "accelsim batching cnn --on tpu-v1 --batches 1,2,4,8,16,32,64",
+    "accelsim batching resnet50 --on tpu-v1 --set memories.host_memory.link=links/pcie-gen5-x16 --plot batching.png",
+))  # fmt: skip
+@click.argument("model")
+@click.option("--on", "chip", required=True, metavar="CHIP", help="A chip whose host is behind a link.")
+@click.option("--batches", default="1,2,4,8,16,32,64,128,256", show_default=True, callback=_batches,
+              metavar="N,N,...", help="Batch sizes.")  # fmt: skip
+@click.option("--dtype", default="", help="Operand format; without: the chip's preferred one.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="Where the picture goes: FILE.png or FILE.svg.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def batching(
+    model: str, chip: str, batches: tuple[int, ...], dtype: str, overrides: tuple[str, ...], plot: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Time per sample of MODEL on CHIP against the batch size, and what of it the host's link costs.
+
+    Transfers hidden behind computing cost nothing; small ones pay the latency of the link and its packet headers.
+    """
+    from accelsim.explore import batching as explore
+
+    if plot is not None:
+        if plot.suffix not in (".png", ".svg"):
+            raise UsageError(Problem(f"--plot {plot}", expected="FILE.png or FILE.svg"))
+        check_file_target(plot)
+    with progress(1) as stage:
+        found = explore.batching(
+            model, chip, batches, lambda share: stage("simulate", share), dtype=dtype, overrides=overrides
+        )
+    if plot is not None:
+        from accelsim.report.batching_plot import time_per_sample
+        from accelsim.report.style import save
+
+        save(time_per_sample(found), plot)
+    if as_json:
+        click.echo(json.dumps(_facts(found), indent=2))
+    else:
+        _print(found)
+
+
+def _facts(found: Batching) -> dict[str, Any]:
+    return {
+        "model": found.model, "chip": found.chip.name, "links": found.links, "fastest_batch": found.fastest.batch,
+        "points": [
+            {"batch": point.batch, "samples": point.samples, "time_s": point.time_fs * 1e-15,
+             "s_per_sample": point.seconds_per_sample, "samples_per_s": point.samples_per_s, "link_B": point.link_B,
+             **{f"{part}_s": spent * 1e-15 for part, spent in point.parts_fs.items()}}
+            for point in found.points
+        ],
+    }  # fmt: skip
+
+
+def _print(found: Batching) -> None:
+    from accelsim.explore.batching import PARTS
+    from accelsim.report.table import text_table
+    from accelsim.report.text import percent, si
+
+    headers = ["batch", "per sample", "samples/s", *PARTS, "over the link"]
+    rows = [
+        (point.batch, si(point.seconds_per_sample, "s"), si(point.samples_per_s),
+         *(percent(point.parts_fs[part] / point.time_fs) for part in PARTS), si(point.link_B / point.samples, "B"))
+        for point in found.points
+    ]  # fmt: skip
+    show(text_table(headers, rows, width()))
+    click.echo()
+    for part, text in PARTS.items():
+        click.echo(f"{part}: {text}")
+    click.echo("over the link: bytes of one sample")

@@ -1,0 +1,195 @@
+"""``accelsim dram``: accesses on one DRAM alone, several DRAMs side by side, lessons."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import example, paragraphs, progress, show, width
+from accelsim.cli.dram_compare import compare, lessons, list_
+from accelsim.cli.dram_options import check_folder, controller_options, preset, print_files, spec_of
+from accelsim.errors import Problem, SpecError, UsageError
+from accelsim.spec.status import UNSTATED
+
+if TYPE_CHECKING:
+    from accelsim.explore.dram_replay import Replay
+    from accelsim.spec.dram import Dram
+
+EXAMPLES = example(
+    "accelsim dram ddr4-3200 --trace tile3 --mapping rorabachcobg",
+    "accelsim dram hbm2-2000 --trace rand_read --set organisation.channels=4 --out reports/hbm2-random",
+    "accelsim dram compare ddr3-1600 ddr4-3200 hbm2-2000",
+    "accelsim dram list",
+)
+
+
+class DramGroup(click.Group):
+    """Its commands; every other word is the name of a memory, on which a trace is replayed."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, or the replay on the memory of that name."""
+        known = super().get_command(ctx, cmd_name)
+        return known if known is not None or cmd_name.startswith("-") else replay_on(cmd_name)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options of a replay, then the commands."""
+        replay_on("DRAM").format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+@click.group(cls=DramGroup, subcommand_metavar="DRAM [OPTIONS] | COMMAND [ARGS]...", epilog=EXAMPLES)
+def dram() -> None:
+    """Replay accesses on one DRAM (a name from 'accelsim dram list', or a YAML file), or compare DRAMs.
+
+    Prints bandwidth, latency, row hits, commands, energy by part, and in plain words what limits it.
+    """
+
+
+def replay_on(name: str) -> click.Command:
+    """The command that replays a trace on the memory of that name."""
+    return click.Command(
+        name, callback=functools.partial(_replay, name), params=_replay_options.params, epilog=EXAMPLES,
+        help=f"Replay a trace on {name} alone.",
+    )  # fmt: skip
+
+
+@click.command()
+@click.option("--trace", default="seq_read", show_default=True, help="A file of accesses, or seq_read, "
+              "seq_write, tile3, stream3, rand_read, rand_mix, conflict, chase.")  # fmt: skip
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
+@click.option("--outstanding", type=click.IntRange(1), help="Accesses in flight; 1: each waits for the last.")
+@click.option(
+    "--injection", type=click.IntRange(1), help="Accesses accepted per clock; absent: one per channel."
+)
+@click.option("--clocks", metavar="A:B", help="Window of the picture of bank activity (with --out).")
+@click.option(
+    "--channel", type=click.IntRange(0), default=0, show_default=True, help="Channel of that picture."
+)
+@controller_options
+def _replay_options(**asked: Any) -> None:
+    """Holds the options of a replay."""
+
+
+def _replay(name: str, trace: str, rest: tuple[str, ...], **asked: Any) -> None:
+    """Everything that is wrong is told before anything runs."""
+    from accelsim.explore import dram_replay
+    from accelsim.spec.dram_device import device
+
+    spec, window = _checked(name, trace, rest, asked)
+    offer = None
+    if asked["outstanding"] or asked["injection"]:
+        from accelsim.dram.traces import NAMED
+
+        own = NAMED[trace].outstanding if trace in NAMED else None
+        offer = dram_replay.Offer(asked["outstanding"] or own, asked["injection"])
+    with progress(1) as stage:
+        stage("simulate", 0.0)
+        made, status = device(spec, preset(name)), spec.energy_status or UNSTATED
+        found = dram_replay.run(made, status, trace, asked["model"], offer, asked["limit"])
+    files = _write(found, asked["out"], window, asked["channel"])
+    if asked["as_json"]:
+        from accelsim.report.dram_files import as_json
+
+        click.echo(as_json(found.as_dict()), nl=False)
+    else:
+        _print(found)
+        print_files(files)
+
+
+def _checked(
+    name: str, trace: str, rest: tuple[str, ...], asked: dict[str, Any]
+) -> tuple[Dram, tuple[int, int] | None]:
+    """The spec and the window of the picture; every problem of the command line at once."""
+    from accelsim.api import Gather
+    from accelsim.explore import dram_replay
+
+    gather, specs = Gather(), dict[str, Any]()
+    with gather.also():
+        specs[name] = _spec(name, asked)
+    with gather.also():
+        _nothing_else(rest)
+    with gather.also():
+        dram_replay.check_trace(trace)
+    with gather.also():
+        dram_replay.checked_model(asked["model"])
+    window: tuple[int, int] | None = None
+    with gather.also():
+        window = _clocks(asked["clocks"], asked["out"])
+    with gather.also():
+        check_folder(asked["out"])
+    gather.done()
+    return specs[name], window
+
+
+def _nothing_else(rest: tuple[str, ...]) -> None:
+    if rest:
+        expected = "one DRAM; 'accelsim dram compare' takes several"
+        raise UsageError(Problem(f"unexpected: {' '.join(rest)}", "", expected))
+
+
+def _spec(name: str, asked: dict[str, Any]) -> Dram:
+    """The spec; when there is none of that name, the command that it looks like is said too."""
+    from accelsim.errors import nearest
+
+    try:
+        return spec_of(name, asked)
+    except SpecError as error:
+        near = nearest(name, dram.commands)
+        if not near or near[0] != name[0]:
+            raise
+        hint = Problem(f"no command {name!r}", "", "a DRAM, or a command", near)
+        raise SpecError([hint, *error.problems]) from error
+
+
+def _clocks(text: str | None, out: Path | None) -> tuple[int, int] | None:
+    """'100:400' -> (100, 400); UsageError for anything else."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+):(\d+)", text)
+    problems = []
+    if match is None or int(match[1]) >= int(match[2]):
+        problems.append(Problem(f"--clocks {text!r}", "", "A:B, two clocks with A < B, such as 0:300"))
+    if out is None:
+        problems.append(Problem("--clocks without --out", "", "--out DIR, where the picture goes"))
+    if match is None or problems:
+        raise UsageError(problems)
+    return int(match[1]), int(match[2])
+
+
+def _write(found: Replay, out: Path | None, window: tuple[int, int] | None, channel: int) -> list[Path]:
+    if out is None:
+        return []
+    from accelsim.report.dram_files import write_replay
+
+    return write_replay(found, out, window, channel)
+
+
+def _print(found: Replay) -> None:
+    """Figures, histogram, the bus, energy, and what it means."""
+    from accelsim.machine.memory_models import engine
+    from accelsim.report import dram_words as words
+    from accelsim.report.table import text_table
+
+    show(words.figure_table(found, width()))
+    lines = words.histogram(found)
+    if lines:
+        click.echo("\nread latency under load (the last row: the slowest 1 %)\n" + "\n".join(lines))
+    rows = words.bus_rows(found)
+    if rows:
+        click.echo()
+        show(text_table(["of the time", "the data bus"], rows, max(width(), 100)))
+    if found.energy is not None:
+        click.echo()
+        show(words.energy_table(found, width()))
+    click.echo("\n" + paragraphs(list(words.limit_sentences(found))))
+    click.echo("\n" + paragraphs(list(words.energy_sentences(found))))
+    if engine(found.model):
+        click.echo("\n" + paragraphs([engine(found.model)]))
+
+
+for command in (list_, compare, lessons):
+    dram.add_command(command)

@@ -1,0 +1,114 @@
+"""``accelsim dram list``, ``compare`` and ``lessons``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import example, paragraphs, progress, show, width
+from accelsim.cli.dram_options import FILE, check_folder, controller_options, preset, print_files, spec_of
+
+if TYPE_CHECKING:
+    from accelsim.explore.dram_compare import Row
+
+
+OF_EACH_KIND = ("ddr3-1600", "ddr4-3200", "lpddr4-2400", "gddr6-14000", "hbm2-2000", "hbm3-6400")
+LESSONS_FOLDER = Path("reports/dram-lessons")
+
+
+@click.command("list", epilog=example("accelsim dram list"))
+def list_() -> None:
+    """Every DRAM that can be named: standard, rate of a pin, peak, capacity, how far its energies can be trusted."""
+    from accelsim.report.table import text_table
+    from accelsim.report.text import si
+    from accelsim.spec.dram_device import device
+    from accelsim.spec.load_dram import list_drams, load_dram
+    from accelsim.units import show as quantity
+
+    rows = []
+    for name in list_drams():
+        spec = load_dram(name)
+        made = device(spec)
+        capacity = quantity(made.geometry.capacity_B, "B", 4, binary=True)
+        status = spec.energy_status or "none"
+        rows.append((name, spec.standard, si(spec.rate, "T/s"), si(made.peak_Bps, "B/s"), capacity, status))
+    show(text_table(["name", "standard", "rate", "peak", "capacity", "energies"], rows, width()))
+
+
+@click.command(
+    epilog=example("accelsim dram compare ddr3-1600 ddr4-3200 lpddr4-2400 gddr6-14000 hbm2-2000 hbm3")
+)
+@click.argument("names", nargs=-1, metavar="[DRAM]...")
+@controller_options
+def compare(names: tuple[str, ...], as_json: bool, out: Path | None, **asked: Any) -> None:
+    """The same traces on several DRAMs (one of each kind by default): share of the peak, latency, energy per bit."""
+    from accelsim.api import Gather
+    from accelsim.explore import dram_compare
+    from accelsim.explore.dram_replay import checked_model
+
+    gather, specs = Gather(), dict[str, Any]()
+    for name in dict.fromkeys(names or OF_EACH_KIND):
+        with gather.also():
+            specs[preset(name)] = spec_of(name, asked)
+    with gather.also():
+        checked_model(asked["model"])
+    with gather.also():
+        check_folder(out)
+    gather.done()
+    with progress(1) as stage:
+        rows = dram_compare.compare(specs, asked["model"], asked["limit"], stage)
+    files = _write_compare(rows, out)
+    if as_json:
+        from accelsim.report.dram_files import as_json as text
+
+        click.echo(text([row.as_dict() for row in rows]), nl=False)
+    else:
+        _print_compare(rows)
+        print_files(files)
+
+
+def _write_compare(rows: list[Row], out: Path | None) -> list[Path]:
+    if out is None:
+        return []
+    from accelsim.report.dram_files import write_compare
+
+    return write_compare(rows, out)
+
+
+def _print_compare(rows: list[Row]) -> None:
+    from accelsim.report.dram_words import compare_sentences, compare_table
+
+    show(compare_table(rows, width()))
+    click.echo("\n" + paragraphs(list(compare_sentences(rows))))
+
+
+@click.command(epilog=example("accelsim dram lessons --out reports/dram-lessons"))
+@click.option(
+    "--out",
+    type=FILE,
+    default=LESSONS_FOLDER,
+    show_default=True,
+    help="Directory for summary.md and a picture for each lesson.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N accesses of each trace.")
+def lessons(out: Path, limit: int | None) -> None:
+    """What everybody should know about DRAM, measured: one picture and one table for each lesson."""
+    from accelsim.explore.dram_lessons import LESSONS
+    from accelsim.report.dram_lesson_plots import write_lessons
+
+    check_folder(out)
+    command = f"accelsim dram lessons --out {out}" + (f" --limit {limit}" if limit else "")
+    with progress(1) as stage:
+        found = {key: _taught(key, limit, stage, index / len(LESSONS)) for index, key in enumerate(LESSONS)}
+    for path in write_lessons(found, out, command):
+        click.echo(str(path))
+
+
+def _taught(key: str, limit: int | None, stage: Callable[[str, float], None], share: float) -> Any:
+    from accelsim.explore.dram_lessons import LESSONS
+
+    stage("simulate", share)
+    return LESSONS[key].measure(limit)

@@ -1,0 +1,70 @@
+"""What the commands about DRAM share: options that change a spec, and the spec that they make."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import check_writable
+from accelsim.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from accelsim.spec.dram import Dram
+
+FILE = click.Path(path_type=Path)
+CONTROLLER = ("mapping", "page_policy", "cap", "timeout", "window", "refresh")
+"""Options that are fields of the controller: ``--page-policy closed`` is ``--set controller.page_policy=closed``."""
+
+
+def controller_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options that change the spec of a memory."""
+    options = (
+        click.option("--mapping", help="Address mapping, e.g. rochrababgco or bank-group-lowest."),
+        click.option("--page-policy", help="open, closed, capped or timeout."),
+        click.option("--cap", help="Accesses after which a capped row gives way."),
+        click.option("--timeout", help="Idle clocks after which a row is closed (page policy timeout)."),
+        click.option("--window", help="Requests of one direction that are reordered; 1: in order."),
+        click.option("--refresh", help="all_bank, staggered, per_bank or none."),
+        click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
+                     help="Change a field of the spec, e.g. organisation.ranks=1. Repeatable."),
+        click.option("--model", default="bank", show_default=True, help="bank, pattern, bandwidth or ideal."),
+        click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N accesses of a trace."),
+        click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON."),
+        click.option("--out", type=FILE, help="Directory for the figures and plots."),
+    )  # fmt: skip
+    return functools.reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def preset(name: str) -> str:
+    """The name of a preset in full, or the stem of a file; SpecError when there is neither."""
+    from accelsim.spec import where
+    from accelsim.spec.load_dram import resolve_dram
+
+    path = resolve_dram(name)
+    return next((known for known, file in where.names("dram").items() if file == path), path.stem)
+
+
+def spec_of(name: str, asked: dict[str, Any]) -> Dram:
+    """The spec with the options of the controller and of --set; SpecError with every problem."""
+    from accelsim.spec.load_dram import load_dram
+
+    chosen = [f"controller.{field}={asked[field]}" for field in CONTROLLER if asked[field] is not None]
+    return load_dram(name, [*chosen, *asked["overrides"]])
+
+
+def check_folder(out: Path | None) -> None:
+    """UsageError when ``out`` is a file or cannot be written; for before the simulation."""
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise UsageError(Problem("is a file", str(out), "a directory"))
+        check_writable(out)
+
+
+def print_files(files: list[Path]) -> None:
+    """The files that were written; of plots only the PNG."""
+    if files:
+        click.echo("\n" + "\n".join(str(path) for path in files if path.suffix != ".svg"))

@@ -1,0 +1,99 @@
+"""``accelsim export-trace``: a trace of DRAM accesses or commands in the format of another simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from accelsim.cli.common import check_file_target, example
+from accelsim.errors import Problem, UsageError, nearest
+
+if TYPE_CHECKING:
+    from accelsim.dram.device import Device
+    from accelsim.dram.export import Accesses, Commands
+    from accelsim.dram.traces import Trace
+
+
+class Source(NamedTuple):
+    """What is exported. ``dram``: name of the memory's spec, '' when unknown; ``outstanding`` as in a named trace."""
+
+    trace: Trace
+    dram: str
+    outstanding: int | None = None
+
+
+@click.command("export-trace", epilog=example(
+    "accelsim export-trace run.npz --format dramsim3 --memory dram --out run.trace",
+    "accelsim export-trace stream3 --on ddr4-3200 --format ramulator2 --out stream3.trace",
+    "accelsim export-trace run.npz --format drampower --channel 0 --out channel0.csv",
+))  # fmt: skip
+@click.argument("source", metavar="SOURCE")
+@click.option(
+    "--format", "form", required=True, metavar="NAME", help="dramsim3, ramulator2, drampower or drampower4."
+)
+@click.option("--memory", default="", metavar="NAME", help="Which memory of the run, if it had several.")
+@click.option("--on", "dram", default="", metavar="DRAM",
+              help="The DRAM: needed for a named trace, and for commands unless the run's file names it.")  # fmt: skip
+@click.option("--channel", default=0, show_default=True, help="Which channel's commands (drampower).")
+@click.option("--out", type=click.Path(path_type=Path), help="The file to write; stdout without it.")
+def export_trace(source: str, form: str, memory: str, dram: str, channel: int, out: Path | None) -> None:
+    """Write a trace for DRAMsim3, Ramulator 2 or DRAMPower.
+
+    SOURCE is the file that `accelsim run --save-trace` wrote (or a directory that holds one), a text file of accesses,
+    or a named trace such as seq_read. DRAMsim3 and Ramulator 2 get the addresses; DRAMPower gets the commands that
+    the bank-level model issues for them.
+    """
+    from accelsim.dram.export import format_named, write_text
+
+    chosen = format_named(form)
+    if out is not None:
+        check_file_target(out)
+    chunks = _text(_source(source, memory, dram), chosen, channel)
+    if out is None:
+        for chunk in chunks:
+            click.echo(chunk, nl=False)
+        return
+    write_text(out, chunks)
+    click.echo(f"{out}", err=True)
+
+
+def _source(source: str, memory: str, dram: str) -> Source:
+    """The trace and the name of its DRAM; ``--on`` wins over what the file says."""
+    from accelsim.dram.trace_files import read_saved, read_trace
+    from accelsim.dram.traces import NAMED, named
+
+    path = Path(source)
+    if source in NAMED:
+        if not dram:
+            raise UsageError(Problem(f"{source!r} has no size of bursts by itself", "", "--on DRAM"))
+        return Source(named(source, _device(dram)), dram, NAMED[source].outstanding)
+    if path.is_dir() or path.suffix == ".npz":
+        saved = read_saved(path)
+        name = saved.memory(memory)
+        return Source(saved.traces[name], dram or saved.dram(name))
+    if not path.exists():
+        expected = "a file, or one of " + ", ".join(NAMED)
+        raise UsageError(Problem(f"no trace {source!r}", "", expected, nearest(source, NAMED)))
+    return Source(read_trace(path), dram)
+
+
+def _device(dram: str) -> Device:
+    from accelsim.spec.dram_device import device
+    from accelsim.spec.load_dram import load_dram
+
+    return device(load_dram(dram))
+
+
+def _text(source: Source, form: Accesses | Commands, channel: int) -> Iterator[str]:
+    from accelsim.dram.export import Accesses, access_text, command_text, scheduled
+
+    if isinstance(form, Accesses):
+        return access_text(source.trace, form)
+    if not source.dram:
+        raise UsageError(Problem("this format wants commands, which depend on the DRAM", "", "--on DRAM"))
+    device = _device(source.dram)
+    served = scheduled(source.trace, device, source.outstanding)
+    return command_text(served, device, form, channel)

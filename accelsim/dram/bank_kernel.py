@@ -1,0 +1,473 @@
+"""The inner loop of the bank model: FR-FCFS, event by event. Plain Python that numba can compile, one code for both.
+
+``bank_compiled`` compiles what LOOP lists. Time never ticks: a request is accepted when its window has room, and the
+request that can have its data first is served next, the oldest on ties; its activation lies as early as the rules
+allow, behind the data of others. The names of the entries are those of ``bank_state``.
+"""
+
+from __future__ import annotations
+
+# isort: off
+from accelsim.dram.bank_state import (
+    ACTIVE, ACTIVES, ACTS, ACT_REF, BANK, BANKS, BEFORE, CAP, CAS_GROUP, CAS_OTHER, CAS_RANK, CLOSED, CLOSED_AT,
+    COMING, CONTROLLERS, DATA, DRAINING, END, EVERY, FIRST, FIRST_WINDOW, FRONT, GROUP, GROUP_ACT, GROUP_CAS, HEAD,
+    HIGH, HIT, INJECTED, INJECTION, IN_FLIGHT, LAST_USE, LOGGED, LOW, NEVER, NEXT, NEXT_ACT, NEXT_CAS, NEXT_PRE,
+    NEXT_REF, NOW, N_ACT, N_CONFLICT, N_HIT, N_MISS, N_PRE, N_RD, N_REF, N_REFPB, OPENED, OPEN_BANKS, OPEN_CLOCKS,
+    OPEN_ROW, OUTSTANDING, PER_BANK, PER_RANK, PLACE, QUEUE, RANK, RANKS, RANK_ACT, RANK_CAS, RAS, RC, RCD, REACH,
+    REF_ACT, REF_AT, REF_BANK, REF_BEFORE, REF_REF, REQUEST, RFC, RING, ROW, RP, RRD_L, RRD_OTHER, RRD_S, SINCE,
+    SLOT, STEP, TAIL, TIMEOUT, TO_PRE, USES, WAITING, WAITS, WINDOW, WINDOWS, Ints,
+)  # fmt: skip
+# isort: on
+
+ACT, PRE, RD, REF, REFPB = 0, 1, 2, 4, 5
+LATER = 1 << 60
+
+
+def note(at: Ints, log: Ints, clock: int, command: int, bank: int, row: int) -> None:
+    """Write a command to the log."""
+    k = 4 * at[LOGGED]
+    log[k], log[k + 1], log[k + 2], log[k + 3] = clock, command, bank, row
+    at[LOGGED] += 1
+
+
+def act_time(p: Ints, bank: Ints, group: Ints, rank: Ints, k: int, since: int) -> int:
+    """Earliest activation of bank ``k``, which is wanted since then; after its precharge where a row is open."""
+    b, t = BANK * k, since
+    if bank[b + OPEN_ROW] >= 0:
+        if bank[b + NEXT_PRE] > t:
+            t = bank[b + NEXT_PRE]
+        t += p[RP]
+    x = bank[b + NEXT_ACT]
+    if x > t:
+        t = x
+    x = rank[RANK * (k // p[PER_RANK]) + RANK_ACT]
+    if x > t:
+        t = x
+    x = group[GROUP * (k // p[BANKS]) + GROUP_ACT]
+    if x > t:
+        t = x
+    if p[PER_BANK]:
+        for last in range(REF_BEFORE, REF_AT - 1, -1):  # the older one first
+            x = rank[RANK * (k // p[PER_RANK]) + last]
+            if x - p[ACT_REF] < t < x + p[REF_ACT]:
+                t = x + p[REF_ACT]
+    return t
+
+
+def pick(
+    p: Ints, bank: Ints, group: Ints, rank: Ints, queue: Ints, slot: Ints, base: int, d: int
+) -> tuple[int, int, int, int]:
+    """(bank, slot, clock of its RD or WR, clock of its ACT or NEVER) of the request of a queue to serve next."""
+    best, best_slot, best_time, best_act, best_age = -1, -1, LATER, NEVER, LATER
+    for place in range(base + ACTIVE, base + ACTIVE + queue[base + ACTIVES]):
+        k = queue[place]
+        b, act = BANK * k, NEVER
+        s = bank[b + HIT + d]
+        capped = s >= 0 and p[CAP] > 0 and bank[b + USES] >= p[CAP]
+        if capped and slot[SLOT * bank[b + HEAD + d] + ROW] != bank[b + OPEN_ROW]:
+            s = -1
+        if s >= 0:
+            t, x = bank[b + NEXT_CAS + d], slot[SLOT * s + SINCE]
+            if x > t:
+                t = x
+        else:
+            s = bank[b + HEAD + d]
+            act = act_time(p, bank, group, rank, k, slot[SLOT * s + SINCE])
+            t = act + p[RCD + d]
+        if t > best_time:
+            continue
+        x = rank[RANK * (k // p[PER_RANK]) + RANK_CAS + d]
+        if x > t:
+            t = x
+        x = group[GROUP * (k // p[BANKS]) + GROUP_CAS + d]
+        if x > t:
+            t = x
+        age = slot[SLOT * s + REQUEST]
+        if t < best_time or (t == best_time and age < best_age):
+            best, best_slot, best_time, best_act, best_age = k, s, t, act, age
+    return best, best_slot, best_time, best_act
+
+
+def close(p: Ints, bank: Ints, rank: Ints, at: Ints, log: Ints, k: int, clock: int) -> None:
+    """Precharge the open bank ``k`` at ``clock``."""
+    b, r = BANK * k, RANK * (k // p[PER_RANK])
+    at[N_PRE] += 1
+    if len(log) > 0:
+        note(at, log, clock, PRE, k, bank[b + OPEN_ROW])
+    bank[b + OPEN_ROW] = -1
+    bank[b + HIT] = -1
+    bank[b + HIT + 1] = -1
+    if clock + p[RP] > bank[b + NEXT_ACT]:
+        bank[b + NEXT_ACT] = clock + p[RP]
+    rank[r + OPEN_BANKS] -= 1
+    if clock > rank[r + CLOSED_AT]:  # banks are not closed in the order of time
+        rank[r + CLOSED_AT] = clock
+    if rank[r + OPEN_BANKS] == 0:
+        rank[r + OPEN_CLOCKS] += rank[r + CLOSED_AT] - rank[r + OPENED]
+
+
+def count_act(p: Ints, rank: Ints, ring: Ints, r: int, act: int) -> None:
+    """Note an activation in rank ``r`` and when the next may follow, with the windows of four or 32 activations."""
+    e, n = RANK * r, rank[RANK * r + ACTS] + 1
+    if rank[e + OPEN_BANKS] == 0:
+        if act < rank[e + CLOSED_AT]:  # behind the data of others, so two times with open banks become one
+            rank[e + OPEN_CLOCKS] -= rank[e + CLOSED_AT] - max(act, rank[e + OPENED])
+        rank[e + OPENED] = act
+    rank[e + OPEN_BANKS] += 1
+    rank[e + ACTS] = n
+    ring[r * p[RING] + (n - 1) % p[RING]] = act
+    after = act + p[RRD_S]
+    for w in range(FIRST_WINDOW, FIRST_WINDOW + 2 * p[WINDOWS], 2):
+        if n >= p[w]:
+            x = ring[r * p[RING] + (n - p[w]) % p[RING]] + p[w + 1]
+            if x > after:
+                after = x
+    rank[e + RANK_ACT] = after
+    first = r - r % p[RANKS]
+    for other in range(first, first + p[RANKS] if p[RRD_OTHER] > 0 else first):
+        if act + p[RRD_OTHER] > rank[RANK * other + RANK_ACT]:
+            rank[RANK * other + RANK_ACT] = act + p[RRD_OTHER]
+
+
+def expire(p: Ints, bank: Ints, rank: Ints, at: Ints, log: Ints, k: int, now: int) -> None:
+    """Close bank ``k`` if its row has not been used for so long by ``now``."""
+    b = BANK * k
+    if bank[b + OPEN_ROW] >= 0:
+        idle = max(bank[b + NEXT_PRE], bank[b + LAST_USE] + p[TIMEOUT])
+        if idle < now:
+            close(p, bank, rank, at, log, k, idle)
+
+
+def open_row(
+    p: Ints,
+    bank: Ints,
+    group: Ints,
+    rank: Ints,
+    ring: Ints,
+    slot: Ints,
+    at: Ints,
+    log: Ints,
+    k: int,
+    s: int,
+    act: int,
+) -> None:
+    """Activate the row that slot ``s`` wants at ``act``; bank ``k`` is precharged first where another row is open."""
+    b, r, row = BANK * k, k // p[PER_RANK], slot[SLOT * s + ROW]
+    if bank[b + OPEN_ROW] >= 0:
+        close(p, bank, rank, at, log, k, max(bank[b + NEXT_PRE], slot[SLOT * s + SINCE]))
+    if p[TIMEOUT] > 0:
+        for other in range(r * p[PER_RANK], (r + 1) * p[PER_RANK]):
+            if bank[BANK * other + HEAD] < 0 and bank[BANK * other + HEAD + 1] < 0:
+                expire(p, bank, rank, at, log, other, min(act, at[NOW]))
+    at[N_ACT] += 1
+    if len(log) > 0:
+        note(at, log, act, ACT, k, row)
+    count_act(p, rank, ring, r, act)
+    group[GROUP * (k // p[BANKS]) + GROUP_ACT] = act + p[RRD_L]
+    bank[b + OPEN_ROW] = row
+    bank[b + USES] = 0
+    bank[b + NEXT_ACT] = act + p[RC]
+    bank[b + NEXT_PRE] = act + p[RAS]
+    for d in range(2):
+        bank[b + NEXT_CAS + d] = act + p[RCD + d]
+        hit = bank[b + HEAD + d]
+        while hit >= 0 and slot[SLOT * hit + ROW] != row:
+            hit = slot[SLOT * hit + NEXT]
+        bank[b + HIT + d] = hit
+
+
+def open_ahead(
+    p: Ints,
+    bank: Ints,
+    group: Ints,
+    rank: Ints,
+    ring: Ints,
+    slot: Ints,
+    at: Ints,
+    log: Ints,
+    r: int,
+    due: int,
+) -> None:
+    """Open the rows that the controller has opened by ``due`` for requests that still wait; the refresh closes them."""
+    for k in range(r * p[PER_RANK], (r + 1) * p[PER_RANK]):
+        for d in range(2):
+            b = BANK * k
+            s = bank[b + HEAD + d]
+            if s >= 0 and bank[b + HIT] < 0 and bank[b + HIT + 1] < 0:
+                act = act_time(p, bank, group, rank, k, slot[SLOT * s + SINCE])
+                if act < due:
+                    open_row(p, bank, group, rank, ring, slot, at, log, k, s, act)
+
+
+def wanted_since(bank: Ints, slot: Ints, k: int, otherwise: int) -> int:
+    """Since when other rows of the open bank ``k`` are wanted; ``otherwise`` when none is, or its own row too."""
+    since, b = otherwise, BANK * k
+    for d in range(2):
+        if bank[b + HIT + d] >= 0:
+            return otherwise
+        if bank[b + HEAD + d] >= 0:
+            since = min(since, slot[SLOT * bank[b + HEAD + d] + SINCE])
+    return since
+
+
+def refresh(
+    p: Ints, bank: Ints, group: Ints, rank: Ints, ring: Ints, slot: Ints, at: Ints, log: Ints, r: int
+) -> None:
+    """Refresh rank ``r``, or the bank of it whose turn it is, at the clock when that is due or as soon as it can be."""
+    due, first, past = rank[RANK * r + NEXT_REF], r * p[PER_RANK], (r + 1) * p[PER_RANK]
+    if p[PER_BANK]:
+        first += rank[RANK * r + REF_BANK]
+        past = first + 1
+        rank[RANK * r + REF_BANK] = (rank[RANK * r + REF_BANK] + 1) % p[PER_RANK]
+    elif not p[WAITS]:
+        open_ahead(p, bank, group, rank, ring, slot, at, log, r, due)
+    begin = due
+    if p[PER_BANK] and rank[RANK * r + ACTS] > 0:
+        begin = max(due, ring[r * p[RING] + (rank[RANK * r + ACTS] - 1) % p[RING]] + p[ACT_REF])
+    for k in range(first, past):
+        b = BANK * k
+        if bank[b + OPEN_ROW] >= 0:
+            pre = max(bank[b + NEXT_PRE], wanted_since(bank, slot, k, due + FRONT))
+            close(p, bank, rank, at, log, k, pre)
+        begin = max(begin, bank[b + NEXT_ACT])  # what is true of an ACT is true of REF
+    if p[PER_BANK]:
+        begin = max(begin, rank[RANK * r + REF_AT] + p[REF_REF])
+        rank[RANK * r + REF_BEFORE] = rank[RANK * r + REF_AT]
+        rank[RANK * r + REF_AT] = begin
+    for k in range(first, past):
+        bank[BANK * k + NEXT_ACT] = max(bank[BANK * k + NEXT_ACT], begin + p[RFC])
+    at[N_REFPB if p[PER_BANK] else N_REF] += 1
+    if len(log) > 0:
+        note(at, log, begin, REFPB if p[PER_BANK] else REF, first, 0)
+    rank[RANK * r + NEXT_REF] = due + p[EVERY]
+
+
+def admit(
+    p: Ints, bank: Ints, rank: Ints, queue: Ints, slot: Ints, at: Ints, log: Ints, slot_of: Ints,
+    base: int, k: int, d: int, row: int,
+) -> None:  # fmt: skip
+    """Put the next request, for ``row`` of bank ``k``, into the queue at ``base``."""
+    if at[INJECTED] == p[INJECTION]:
+        at[NOW] += 1
+        at[INJECTED] = 0
+    b, now = BANK * k, at[NOW]
+    s = queue[base + ACTIVE + p[REACH] + queue[base + WAITING]]
+    queue[base + WAITING] += 1
+    e, last = SLOT * s, bank[b + TAIL + d]
+    slot[e + ROW] = row
+    slot[e + SINCE] = now + FRONT
+    slot[e + REQUEST] = at[COMING]
+    slot_of[at[COMING]] = s
+    slot[e + NEXT] = -1
+    slot[e + BEFORE] = last
+    if last >= 0:
+        slot[SLOT * last + NEXT] = s
+    else:
+        bank[b + HEAD + d] = s
+        bank[b + PLACE + d] = base + ACTIVE + queue[base + ACTIVES]
+        queue[bank[b + PLACE + d]] = k
+        queue[base + ACTIVES] += 1
+        if p[TIMEOUT] > 0 and bank[b + HEAD + 1 - d] < 0:
+            expire(p, bank, rank, at, log, k, now)
+    bank[b + TAIL + d] = s
+    if bank[b + HIT + d] < 0 and bank[b + OPEN_ROW] == row:
+        bank[b + HIT + d] = s
+    at[INJECTED] += 1
+    at[COMING] += 1
+    at[IN_FLIGHT] += 1
+
+
+def remove(
+    p: Ints,
+    bank: Ints,
+    queue: Ints,
+    slot: Ints,
+    at: Ints,
+    follow: Ints,
+    slot_of: Ints,
+    base: int,
+    k: int,
+    d: int,
+    s: int,
+) -> None:
+    """Take the served slot ``s`` of bank ``k`` out of the queue at ``base``."""
+    b, e = BANK * k, SLOT * s
+    after, before = slot[e + NEXT], slot[e + BEFORE]
+    if bank[b + HIT + d] == s:  # requests of one row are served in order
+        request = follow[slot[e + REQUEST]]
+        bank[b + HIT + d] = slot_of[request] if request < at[COMING] else -1
+    if before >= 0:
+        slot[SLOT * before + NEXT] = after
+    else:
+        bank[b + HEAD + d] = after
+    if after >= 0:
+        slot[SLOT * after + BEFORE] = before
+    else:
+        bank[b + TAIL + d] = before
+    if before < 0 and after < 0:
+        place = bank[b + PLACE + d]
+        queue[base + ACTIVES] -= 1
+        moved = queue[base + ACTIVE + queue[base + ACTIVES]]
+        queue[place] = moved
+        bank[BANK * moved + PLACE + d] = place
+    queue[base + WAITING] -= 1
+    queue[base + ACTIVE + p[REACH] + queue[base + WAITING]] = s
+
+
+def direction(p: Ints, queue: Ints, base: int) -> int:
+    """Whether reads (0) or writes (1) are served now: writes from the high watermark down to the low one."""
+    reads, writes = queue[base + WAITING], queue[base + p[QUEUE] + WAITING]
+    if queue[base + DRAINING]:
+        if writes == 0 or (writes <= p[LOW] and reads > 0):
+            queue[base + DRAINING] = 0
+    elif reads == 0 or writes >= p[HIGH]:
+        queue[base + DRAINING] = 1
+    return int(queue[base + DRAINING])
+
+
+def serve(p: Ints, bank: Ints, group: Ints, rank: Ints, at: Ints, k: int, d: int, t: int, times: int) -> None:
+    """Account ``times`` RD or WR of the open row of bank ``k``, the last of them at ``t``."""
+    b, g, r = BANK * k, GROUP * (k // p[BANKS]) + GROUP_CAS, k // p[PER_RANK]
+    first = r - r % p[RANKS]
+    for after in range(2):
+        x = t + p[CAS_GROUP + 2 * d + after]
+        if x > group[g + after]:
+            group[g + after] = x
+        for other in range(first, first + p[RANKS]):
+            c = RANK * other + RANK_CAS + after
+            x = t + p[(CAS_RANK if other == r else CAS_OTHER) + 2 * d + after]
+            if x > rank[c]:
+                rank[c] = x
+    x = t + p[TO_PRE + d]
+    if x > bank[b + NEXT_PRE]:
+        bank[b + NEXT_PRE] = x
+    bank[b + LAST_USE] = t
+    bank[b + USES] += times
+    at[N_RD + d] += times
+    x = t + p[DATA + d]
+    if x > at[END]:
+        at[END] = x
+    if x < at[FIRST]:
+        at[FIRST] = x
+
+
+def forward(
+    p: Ints, bank: Ints, group: Ints, rank: Ints, queue: Ints, slot: Ints, at: Ints,
+    first: Ints, past: Ints, slot_of: Ints, arrived: Ints, done: Ints, base: int, k: int, d: int, t: int,
+) -> None:  # fmt: skip
+    """Serve at once what is left of a stretch in one open row, while nothing else can come in between.
+
+    After a hit at ``t`` with a full window of hits of the same stretch, the next ones are served every ``step`` clocks
+    and each makes room for one more: the same state, later. So ``n`` of them cost as much as a few.
+    """
+    i, s, step, count = at[COMING], bank[BANK * k + HEAD + d], p[STEP + d], queue[base + WAITING]
+    if s < 0:  # that was the last one of the bank
+        return
+    late = at[NOW] != t + FRONT or at[INJECTED] > 0
+    if late or first[i] > slot[SLOT * s + REQUEST] or slot[SLOT * s + SINCE] > t + step:
+        return
+    n = past[i] - i - 1  # the last one lets another stretch in, perhaps of another queue
+    if p[EVERY] > 0:
+        n = min(n, (rank[RANK * (k // p[PER_RANK]) + NEXT_REF] - 1 - t) // step)
+    if n <= count:
+        return
+    oldest, last = slot[SLOT * s + REQUEST], t + n * step
+    if len(done) > 0:
+        for j in range(n):
+            arrived[i + j] = t + j * step + FRONT
+            done[oldest + j] = t + (j + 1) * step + p[DATA + d]
+    request = oldest + n
+    while s >= 0:
+        slot[SLOT * s + REQUEST] = request
+        slot_of[request] = s
+        slot[SLOT * s + SINCE] = t + (request - i) * step + 2 * FRONT
+        request += 1
+        s = slot[SLOT * s + NEXT]
+    serve(p, bank, group, rank, at, k, d, last, n)
+    at[N_HIT] += n
+    at[COMING] += n
+    at[NOW] = last + FRONT
+
+
+def pending(p: Ints, queue: Ints) -> int:
+    """Where a queue of reads begins that (or whose queue of writes) has requests, -1 when all are served."""
+    for controller in range(p[CONTROLLERS]):
+        base = int(2 * controller * p[QUEUE])
+        if queue[base + WAITING] + queue[base + p[QUEUE] + WAITING] > 0:
+            return base
+    return -1
+
+
+def run(
+    p: Ints, bank: Ints, group: Ints, rank: Ints, ring: Ints, queue: Ints, slot: Ints, at: Ints,
+    bases: Ints, banks: Ints, rows: Ints, writes: Ints, first: Ints, past: Ints, follow: Ints, slot_of: Ints,
+    arrived: Ints, done: Ints, log: Ints,
+) -> int:  # fmt: skip
+    """Serve all requests; 0 when that is done, 1 when the log must be emptied before it goes on."""
+    total, most, window, outstanding = (
+        len(banks),
+        len(log) - 4 * (3 * p[PER_RANK] + 8),
+        p[WINDOW],
+        p[OUTSTANDING],
+    )
+    logging, recording, closed, waits, size = (
+        len(log) > 0,
+        len(done) > 0,
+        p[CLOSED] > 0,
+        p[WAITS] > 0,
+        p[QUEUE],
+    )
+    quick = not (logging or closed or outstanding > 0)
+    while True:
+        if logging and 4 * at[LOGGED] > most:
+            return 1
+        i, blocked = at[COMING], -1
+        if i < total and (outstanding == 0 or at[IN_FLIGHT] < outstanding):
+            base, blocked = bases[i], writes[i]
+            place = base + blocked * size
+            if queue[place + WAITING] < window:
+                admit(p, bank, rank, queue, slot, at, log, slot_of, place, banks[i], blocked, rows[i])
+                if recording:
+                    arrived[i] = at[NOW]
+                continue
+        else:
+            base = pending(p, queue)
+            if base < 0:
+                return 0
+        d = direction(p, queue, base)
+        place = base + d * size
+        k, s, t, act = pick(p, bank, group, rank, queue, slot, place, d)
+        r = k // p[PER_RANK]
+        if (act if waits and act > NEVER else t) >= rank[RANK * r + NEXT_REF]:
+            refresh(p, bank, group, rank, ring, slot, at, log, r)
+            continue
+        if act > NEVER:
+            at[N_CONFLICT if bank[BANK * k + OPEN_ROW] >= 0 else N_MISS] += 1
+            open_row(p, bank, group, rank, ring, slot, at, log, k, s, act)
+        else:
+            at[N_HIT] += 1
+        remove(p, bank, queue, slot, at, follow, slot_of, place, k, d, s)
+        serve(p, bank, group, rank, at, k, d, t, 1)
+        if logging:
+            note(at, log, t, RD + d, k, bank[BANK * k + OPEN_ROW])
+        at[IN_FLIGHT] -= 1
+        if recording:
+            done[slot[SLOT * s + REQUEST]] = t + p[DATA + d]
+        if closed:
+            close(p, bank, rank, at, log, k, bank[BANK * k + NEXT_PRE])
+        ready = t + p[DATA + d] if outstanding else t + FRONT
+        if (outstanding > 0 or d == blocked) and ready > at[NOW]:
+            at[NOW] = ready
+            at[INJECTED] = 0
+        alone = quick and d == blocked and queue[place + ACTIVES] == 1 and queue[place + WAITING] > 1
+        if alone and banks[i] == k and bank[BANK * k + OPEN_ROW] == rows[i]:
+            forward(
+                p, bank, group, rank, queue, slot, at, first, past, slot_of, arrived, done, place, k, d, t
+            )
+
+
+LOOP = (
+    note, act_time, pick, close, count_act, expire, open_row, open_ahead, wanted_since, refresh, admit, remove,
+    direction, serve, forward, pending, run,
+)  # fmt: skip
+"""Every function of the loop, callees first."""

@@ -1,0 +1,175 @@
+"""What the inner loop of the bank model works on: a few flat sequences of integers, and the names of their entries.
+
+Lists where Python runs the loop, int64 arrays where numba does. Rules stay; records of banks, bank groups, ranks,
+queues and slots change. A *direction* is 0 for reads and 1 for writes; *flat* banks, groups and ranks are numbered
+through all channels. An entry that says '[2]' has one value for each direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.dram.device import Command, Device, Level
+
+Ints = Any
+"""A list of int, or an int64 array."""
+NEVER = -(1 << 60)
+READ, WRITE = 0, 1
+FRONT = 1
+"""Clocks from the acceptance of a request to its first command, and from a freed slot to its next request."""
+
+# Rules of a device. Sizes: ranks of a channel, groups of a rank, banks of a group, banks of a rank, queues per
+# direction, banks that one queue serves, entries of the record of a queue.
+RANKS, GROUPS, BANKS, PER_RANK, CONTROLLERS, REACH, QUEUE = range(7)
+# Controller: requests in a window, watermarks of writes, policies (0: not), refresh and its clocks (0: never).
+WINDOW, HIGH, LOW, CLOSED, CAP, TIMEOUT, PER_BANK, WAITS, EVERY, RFC, INJECTION, OUTSTANDING = range(7, 19)
+# Clocks: PRE to ACT, ACT to ACT of a bank, ACT to PRE, ACT to ACT of a rank and of a group.
+RP, RC, RAS, RRD_S, RRD_L = range(19, 24)
+# By direction: ACT to RD or WR, RD or WR to the end of its data, to PRE, to the next of the row. [2]
+RCD, DATA, TO_PRE, STEP = range(24, 32, 2)
+# RD, WR to RD, WR of a rank, of a group, of another rank: entry 2 x before + after. [4]
+CAS_RANK, CAS_GROUP, CAS_OTHER = range(32, 44, 4)
+# REFPB to ACT of another bank and back, REFPB to REFPB, ACT to ACT of another rank; activations that are remembered,
+# windows of activations, and for each how many in how many clocks.
+REF_ACT, ACT_REF, REF_REF, RRD_OTHER, RING, WINDOWS, FIRST_WINDOW = range(44, 51)
+
+# Record of a bank: open row (-1: closed), earliest ACT and PRE, last RD or WR, accesses since the row was opened;
+# earliest RD and WR, oldest and youngest waiting slot, oldest one of the open row (-1: none), place in the list of
+# active banks. [2]
+OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES = range(5)
+NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(5, 15, 2)
+BANK = 15
+# Record of a group: earliest ACT, earliest RD and WR. [2]
+GROUP_ACT, GROUP_CAS, GROUP = 0, 1, 3
+# Record of a rank: earliest ACT, activations, next refresh, bank of its turn, open banks, since when, clocks with an
+# open bank until all were closed last, when that was; the last two REFPB; earliest RD and WR. [2]
+RANK_ACT, ACTS, NEXT_REF, REF_BANK, OPEN_BANKS, OPENED, OPEN_CLOCKS, CLOSED_AT, REF_AT, REF_BEFORE = range(10)
+RANK_CAS, RANK = 10, 12
+# Record of a queue: requests in it, banks that have some, whether writes are drained (in the one of reads), then those
+# banks, then free slots.
+WAITING, ACTIVES, DRAINING, ACTIVE = range(4)
+# Record of a slot: row, clock from which commands for it may be issued, request, neighbours in the list of its bank.
+ROW, SINCE, REQUEST, NEXT, BEFORE, SLOT = range(6)
+# The whole: clock of the injection, requests injected in it, next request, requests in flight, last clock of data, that
+# of the burst that was done first, rows of the log; then what ``served.COUNTS`` counts.
+NOW, INJECTED, COMING, IN_FLIGHT, END, FIRST, LOGGED = range(7)
+N_ACT, N_PRE, N_RD, N_WR, N_REF, N_REFPB, N_HIT, N_MISS, N_CONFLICT = range(7, 16)
+TOTALS = 16
+
+
+class State(NamedTuple):
+    """All that changes, record behind record; ``ring`` the clocks of the last activations of each rank."""
+
+    bank: Ints
+    group: Ints
+    rank: Ints
+    ring: Ints
+    queue: Ints
+    slot: Ints
+    at: Ints
+
+
+class Requests(NamedTuple):
+    """Bursts in order: queue of reads, flat bank, row, direction; first and one past the last of a stretch of equals.
+
+    ``follow``: the next request of the same row and direction, the number of requests when there is none. ``slot_of``:
+    the slot of a request that waits (work space). ``arrived``, ``done``: results, one entry each, or none in all where
+    they are not wanted. ``log``: rows of (clock, command, flat bank, row), empty where it is not wanted.
+    """
+
+    queue: Ints
+    bank: Ints
+    row: Ints
+    write: Ints
+    first: Ints
+    past: Ints
+    follow: Ints
+    slot_of: Ints
+    arrived: Ints
+    done: Ints
+    log: Ints
+
+
+def _between(device: Device, *levels: Level) -> list[int]:
+    """RD, WR to RD, WR, the longest of some levels: [2 * before + after]."""
+    kinds = (Command.RD, Command.WR)
+    return [max(device.latency[x][b][a] for x in levels) for b in kinds for a in kinds]
+
+
+def rules(device: Device, injection: int, outstanding: int) -> list[int]:
+    """The constants of a device, from its tables."""
+    g, c = device.geometry, device.controller
+    bank, rank, group = (device.latency[level] for level in (Level.BANK, Level.RANK, Level.GROUP))
+    act, pre, rd, wr = Command.ACT, Command.PRE, Command.RD, Command.WR
+    reach, per_bank = c.shared * g.ranks * g.banks_per_rank, c.refresh == "per_bank"
+    every = device.timing["tREFI"]
+    if per_bank:
+        every = device.timing.get("tREFIpb") or max(1, every // g.banks_per_rank)
+    near = _between(device, Level.RANK, Level.GROUP, Level.BANK)
+    windows = device.windows or ()
+    return [
+        g.ranks, g.groups, g.banks, g.banks_per_rank, g.channels // c.shared, reach, ACTIVE + reach + c.window,
+        c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
+        c.cap if c.page_policy == "capped" else 0, c.timeout if c.page_policy == "timeout" else 0,
+        int(per_bank), int(c.refresh_waits), 0 if c.refresh == "none" else every,
+        bank[Command.REFPB][act] if per_bank else rank[Command.REF][act], injection, outstanding,
+        bank[pre][act], bank[act][act], bank[act][pre], rank[act][act], max(rank[act][act], group[act][act]),
+        bank[act][rd], bank[act][wr],
+        device.timing["CL"] + device.burst, device.timing["CWL"] + device.burst,
+        bank[rd][pre], bank[wr][pre], near[0], near[3],
+        *_between(device, Level.RANK), *_between(device, Level.GROUP, Level.BANK), *_between(device, Level.SIBLING),
+        rank[Command.REFPB][act], rank[act][Command.REFPB], rank[Command.REFPB][Command.REFPB],
+        device.latency[Level.SIBLING][act][act],
+        max([n for n, _ in windows], default=1), len(windows), *[each for pair in windows for each in pair],
+    ]  # fmt: skip
+
+
+def fresh(device: Device, p: Sequence[int]) -> State:
+    """Everything closed, nothing waiting; refreshes of the ranks one after the other where the controller does so."""
+    g = device.geometry
+    ranks = g.channels * g.ranks
+    slots = 2 * p[CONTROLLERS] * p[WINDOW]
+    bank = [-1, NEVER, NEVER, NEVER, 0, *[NEVER] * 2, *[-1] * 8]
+    queues = []
+    for k in range(2 * p[CONTROLLERS]):
+        queues += [0] * (ACTIVE + p[REACH]) + list(range(k * p[WINDOW], (k + 1) * p[WINDOW]))
+    ranked = []
+    for r in range(ranks):
+        turn = r % g.ranks if device.controller.refresh == "staggered" else 0
+        due = p[EVERY] + p[EVERY] * turn // g.ranks if p[EVERY] else -NEVER
+        ranked += [NEVER, 0, due, 0, 0, 0, 0, 0, NEVER, NEVER, NEVER, NEVER]
+    return State(
+        bank * (ranks * g.banks_per_rank), [NEVER] * GROUP * (ranks * g.groups), ranked,
+        [NEVER] * (p[RING] * ranks), queues, [0, 0, 0, -1, -1] * slots, [0] * TOTALS,
+    )  # fmt: skip
+
+
+class Stretches(NamedTuple):
+    """For each request first and one past the last of the equal neighbours that it is among, and ``follow``."""
+
+    first: np.ndarray[Any, Any]
+    past: np.ndarray[Any, Any]
+    follow: np.ndarray[Any, Any]
+
+
+def stretches(
+    bank: np.ndarray[Any, Any], row: np.ndarray[Any, Any], write: np.ndarray[Any, Any]
+) -> Stretches:
+    """The stretches of requests to one row of one bank in one direction."""
+    n = len(bank)
+    change = np.ones(n, bool)
+    change[1:] = (bank[1:] != bank[:-1]) | (row[1:] != row[:-1]) | (write[1:] != write[:-1])
+    starts = np.flatnonzero(change)
+    lengths = np.diff(np.append(starts, n))
+    follow = np.arange(1, n + 1)
+    if n:
+        most = int(row.max()) + 1
+        key = (bank[starts] * most + row[starts]) * 2 + write[starts]
+        order = np.argsort(key, kind="stable")
+        later = np.append(starts[order[1:]], n)
+        later[:-1][key[order[1:]] != key[order[:-1]]] = n
+        follow[(starts + lengths - 1)[order]] = later
+    return Stretches(np.repeat(starts, lengths), np.repeat(starts + lengths, lengths), follow)

@@ -1,0 +1,139 @@
+"""One DRAM as the models see it: geometry, constraints in clocks, controller, energy per command.
+
+A device is made from a spec (``accelsim.spec.dram_device``); it is frozen, and everything in it is in clocks, bytes and
+joules. A *channel* here is a data bus with banks of its own, so a pseudo-channel of HBM counts as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Command(IntEnum):
+    """DRAM commands, the index of the constraint tables. REF refreshes a rank, REFPB one bank of it."""
+
+    ACT = 0
+    PRE = 1
+    RD = 2
+    WR = 3
+    REF = 4
+    REFPB = 5
+
+
+class Level(IntEnum):
+    """What two commands must have in common for a constraint to hold.
+
+    SIBLING: same channel, different rank. RANK, GROUP, BANK: same rank, same bank group, same bank.
+    """
+
+    SIBLING = 0
+    RANK = 1
+    GROUP = 2
+    BANK = 3
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a memory is divided. ``columns``: bursts of ``access_B`` bytes in a row of a rank, not device columns."""
+
+    channels: int
+    ranks: int
+    groups: int  # bank groups of a rank
+    banks: int  # banks of a group
+    rows: int
+    columns: int
+    access_B: int
+
+    @property
+    def banks_per_rank(self) -> int:
+        """Banks of a rank, all groups together."""
+        return self.groups * self.banks
+
+    @property
+    def row_B(self) -> int:
+        """Bytes of one row of one channel."""
+        return self.columns * self.access_B
+
+    @property
+    def capacity_B(self) -> int:
+        """Bytes of the whole memory."""
+        return self.channels * self.ranks * self.banks_per_rank * self.rows * self.row_B
+
+
+@dataclass(frozen=True)
+class Controller:
+    """The memory controller.
+
+    ``mapping``: text of ``accelsim.dram.mapping``. ``page_policy``: 'open' (a row stays open until another is
+    wanted), 'closed' (every access closes it), 'capped' (closed after ``cap`` accesses while another row of the
+    bank is wanted), 'timeout' (closed after ``timeout`` clocks without access). ``window``: requests of one direction
+    that are reordered; 1 is in order. Writes are drained from ``high`` of the window down to ``low``. ``refresh``:
+    'all_bank' (every rank at the same time), 'staggered' (whole ranks, one after the other), 'per_bank' (one bank at a
+    time), 'none'. ``refresh_waits``: a refresh that is due waits until the rows that were opened for a request have
+    served it; otherwise they are closed unused. ``shared``: channels that share one queue (two pseudo-channels, say).
+    """
+
+    mapping: str
+    page_policy: str = "open"
+    cap: int = 4
+    timeout: int = 100
+    window: int = 32
+    high: float = 0.8
+    low: float = 0.2
+    refresh: str = "all_bank"
+    refresh_waits: bool = True
+    shared: int = 1
+
+
+@dataclass(frozen=True)
+class CommandEnergy:
+    """Joules of one command on one rank of one channel, and watts of such a rank.
+
+    ``act``: an activation with its precharge. ``open_W``: standby while any bank of the rank is open, ``closed_W``
+    while all are closed. ``io_read_J``, ``io_write_J``: I/O and termination of one burst, kept apart from the die.
+    """
+
+    act_J: float
+    read_J: float
+    write_J: float
+    refresh_J: float
+    refresh_bank_J: float
+    open_W: float
+    closed_W: float
+    io_read_J: float = 0.0
+    io_write_J: float = 0.0
+
+
+@dataclass(frozen=True)
+class Device:
+    """One DRAM with its controller.
+
+    ``latency[level][preceding][following]``: clocks between two commands, 0 where there is no constraint.
+    ``windows``: (n, clocks) pairs, no more than n activations of a rank in so many clocks (tFAW, t32AW).
+    ``timing``: the parameters by name (tRCD, CL, ...) in clocks, from which the tables were made. ``burst``: clocks of
+    one burst on the data bus. ``clock_fs``: tCK.
+    """
+
+    name: str
+    standard: str
+    geometry: Geometry
+    controller: Controller
+    clock_fs: int
+    burst: int
+    timing: dict[str, int]
+    latency: tuple[tuple[tuple[int, ...], ...], ...]
+    windows: tuple[tuple[int, int], ...] = ()
+    energy: CommandEnergy | None = None
+    note: str = ""
+
+    @property
+    def peak_Bps(self) -> float:
+        """Peak bandwidth of all channels together, B/s."""
+        return self.geometry.channels * self.geometry.access_B / (self.burst * self.clock_fs * 1e-15)
+
+    @property
+    def unloaded_read(self) -> int:
+        """Clocks from the arrival of a read at a closed bank to its last data: tRCD + CL + burst."""
+        t = self.timing
+        return t["tRCDRD"] + t["CL"] + self.burst

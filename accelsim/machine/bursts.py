@@ -1,0 +1,43 @@
+"""Runs of bytes as bursts: the aligned addresses that a memory controller gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.compiler.addresses import Runs
+
+Addresses = NDArray[np.int64]
+
+
+def bursts(runs: Sequence[Runs], access_B: int, capacity_B: int) -> Addresses:
+    """Address of every burst of ``access_B`` bytes that the runs touch, int64 [n], in their order.
+
+    A burst that is touched in part is moved whole. One that the end of a piece shares with the beginning of the next
+    is moved once: the DMA engine merges them. Addresses wrap round at ``capacity_B``.
+    """
+    found = [_bursts(run, access_B) for run in runs]
+    if not found:
+        return np.zeros(0, np.int64)
+    return np.concatenate(found) % capacity_B
+
+
+def _bursts(run: Runs, access_B: int) -> Addresses:
+    starts = _starts(run)
+    first, last = starts // access_B, (starts + run.length_B - 1) // access_B
+    ahead = starts[1:] >= starts[:-1] + run.length_B  # not the same bytes again
+    first[1:] += (first[1:] == last[:-1]) & ahead
+    counts = last - first + 1
+    ends = np.cumsum(counts)
+    within = np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)
+    addresses: Addresses = (np.repeat(first, counts) + within) * access_B
+    return addresses
+
+
+def _starts(run: Runs) -> Addresses:
+    starts = np.array([run.base], np.int64)
+    for stride, count in run.dims:
+        starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).reshape(-1)
+    return starts

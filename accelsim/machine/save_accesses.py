@@ -1,0 +1,61 @@
+"""Bursts of a run in a file, for other memory simulators: ``accelsim run --save-trace``."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accelsim.errors import Problem, UsageError
+from accelsim.machine.run import Run
+from accelsim.spec.dram import Dram
+from accelsim.spec.load_dram import list_drams, load_dram
+
+
+def save_accesses(run: Run, path: str | Path) -> Path:
+    """Write ``run.accesses`` as an npz file.
+
+    Per memory the arrays ``<memory>.at`` (int64, clocks of the DRAM at which the burst arrived), ``.address`` (int64,
+    bytes), ``.write`` (bool) and ``.op`` (int32, step of the program); and ``meta``, JSON with 'chip', 'model',
+    'memory_model', 'memory' (memory -> name of its DRAM, '' where the chip changes what the file of that name says)
+    and 'clock_fs' (memory -> tCK).
+
+    The file is made beside ``path`` and takes its place when it is complete. UsageError when the run kept no bursts, or
+    the file cannot be written.
+    """
+    if not run.accesses:
+        expected = "a run with memory model 'pattern' or 'bank' that was told to record them"
+        raise UsageError(Problem("the run kept no bursts", str(path), expected))
+    target = Path(path)
+    arrays = _arrays(run)
+    try:
+        handle, name = tempfile.mkstemp(suffix=".npz", prefix=f".{target.stem}-", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(file, **arrays)
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except OSError as error:
+        raise UsageError(Problem(f"cannot be written: {error.strerror or error}", str(target))) from error
+    return target
+
+
+def _preset(dram: Dram | None) -> str:
+    return next((name for name in list_drams() if load_dram(name) == dram), "")
+
+
+def _arrays(run: Run) -> dict[str, Any]:
+    meta = {
+        "chip": run.chip.name,
+        "model": run.program.graph.name,
+        "memory_model": run.memory_model,
+        "memory": {name: _preset(run.chip.memories[name].memory.dram) for name in run.dram},
+        "clock_fs": {name: stats.device.clock_fs for name, stats in run.dram.items()},
+    }
+    arrays: dict[str, Any] = {"meta": np.array(json.dumps(meta))}
+    for name, accesses in run.accesses.items():
+        arrays |= {f"{name}.{field}": getattr(accesses, field) for field in accesses._fields}
+    return arrays

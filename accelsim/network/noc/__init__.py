@@ -1,0 +1,1 @@
+"""Networks on a chip: topologies and routes, loads and bounds, latency by formula and by simulation, energy."""

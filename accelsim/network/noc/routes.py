@@ -1,0 +1,142 @@
+"""Which channels packets cross: routes, hops, the load that a traffic matrix puts on each channel, multicast trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.errors import Problem, UsageError
+from accelsim.network.noc.topology import Ints, Network
+
+Floats = NDArray[np.float64]
+
+
+def _steps(network: Network, source: Ints, destination: Ints, coin: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """(indices of the packets that still travel, the link that each takes), hop by hop."""
+    index, at = np.arange(len(source)), network.home[source]
+    while True:
+        going = at != network.home[destination[index]]
+        index, at = index[going], at[going]
+        if not len(index):
+            return
+        link = network.step(at, destination[index], coin[index])
+        yield index, link
+        at = network.next_router(link, destination[index])
+
+
+def routes(network: Network, source: Ints, destination: Ints, coin: Ints | None = None) -> Ints:
+    """Links that packets cross, [packets, most hops], in order, -1 behind the last; ``coin`` (0 when absent) chooses
+    between ways round that are equally long.
+    """
+    hops = list(_steps(network, source, destination, np.zeros_like(source) if coin is None else coin))
+    table = np.full((len(source), len(hops)), -1, np.int64)
+    for hop, (index, link) in enumerate(hops):
+        table[index, hop] = link
+    return table
+
+
+def hops(network: Network) -> Ints:
+    """Links between each pair of nodes, [nodes, nodes]; 0 for nodes of one router."""
+    source, destination = _pairs(network)
+    counts = np.zeros(len(source), np.int64)
+    for index, _ in _steps(network, source, destination, np.zeros_like(source)):
+        counts[index] += 1
+    return counts.reshape(network.nodes, network.nodes)
+
+
+def mean_hops(network: Network, traffic: Floats) -> float:
+    """Mean links of a packet under ``traffic`` [nodes, nodes], self traffic included."""
+    return float((hops(network) * traffic).sum() / traffic.sum())
+
+
+def channel_load(network: Network, traffic: Floats) -> Floats:
+    """Flits per clock of each channel (injections, ejections, links) when node i sends traffic[i, j] to j per clock.
+
+    UsageError when ``traffic`` is not [nodes, nodes] of numbers from 0.
+    """
+    if traffic.shape != (network.nodes, network.nodes) or not (traffic >= 0).all():
+        shape = f"{network.nodes} x {network.nodes}"
+        raise UsageError(
+            Problem(f"a traffic matrix of {traffic.shape}", expected=f"{shape} of numbers from 0")
+        )
+    source, destination = _pairs(network)
+    rate = traffic.ravel()
+    busy = rate > 0
+    source, destination, rate = source[busy], destination[busy], rate[busy]
+    load = np.zeros(network.channels)
+    load[: network.nodes] = traffic.sum(1)
+    load[network.nodes : 2 * network.nodes] = traffic.sum(0)
+    for coin in range(network.coins):
+        for index, link in _steps(network, source, destination, np.full_like(source, coin)):
+            np.add.at(load, 2 * network.nodes + link, rate[index] / network.coins)
+    return load
+
+
+def rivals(network: Network, traffic: Floats) -> Floats:
+    """Of each channel, the chance that two of its packets came from different channels: only such ones wait for each
+    other there, the others were put in a row before. 0 for the ways in, which have no channel before them.
+    """
+    source, destination = np.nonzero(traffic)
+    weight, first_link = traffic[source, destination] / network.coins, 2 * network.nodes
+    codes, weights = [], []
+    for coin in range(network.coins):
+        before = source.astype(np.int64)
+        for index, link in _steps(network, source, destination, np.full_like(source, coin)):
+            codes.append(before[index] * network.channels + first_link + link)
+            weights.append(weight[index])
+            before[index] = first_link + link
+        codes.append(before * network.channels + network.nodes + destination)
+        weights.append(weight)
+    pair, place = np.unique(np.concatenate(codes), return_inverse=True)
+    flow = np.bincount(place, np.concatenate(weights))
+    after, count = pair % network.channels, network.channels
+    total = np.bincount(after, flow, count)
+    alike = np.bincount(after, flow**2, count)
+    return np.asarray(1.0 - np.divide(alike, total**2, where=total > 0, out=np.ones(count)))
+
+
+def bound(network: Network, traffic: Floats) -> float:
+    """Most flits per clock and node that the network can carry of ``traffic`` (rows add up to 1): 1 / largest load.
+
+    Dally, Towles, "Principles and Practices of Interconnection Networks", 2004, section 3.3: no channel carries more
+    than a flit per clock.
+    """
+    largest = float(channel_load(network, traffic).max())
+    return 1.0 / largest if largest else float("inf")
+
+
+def multicast(network: Network, source: int, destinations: Sequence[int]) -> Ints:
+    """Links of the tree that one packet to many nodes crosses: those of all routes, each once, sorted."""
+    to = np.array(sorted(set(destinations)), np.int64)
+    table = routes(network, np.full(len(to), source), to)
+    return np.unique(table[table >= 0])
+
+
+def multicast_load(network: Network, source: int, destinations: Sequence[int]) -> Floats:
+    """Flits on each channel when one flit goes to many nodes: one in, one out at each, one on each link of the tree."""
+    load = np.zeros(network.channels)
+    load[source] = 1
+    load[network.nodes + np.array(sorted(set(destinations)), np.int64)] = 1
+    load[2 * network.nodes + multicast(network, source, destinations)] = 1
+    return load
+
+
+def row(network: Network, node: int) -> list[int]:
+    """The other nodes of the row that ``node`` is in."""
+    columns = network.grid[0]
+    first = node // columns * columns
+    return [each for each in range(first, first + columns) if each != node]
+
+
+def column(network: Network, node: int) -> list[int]:
+    """The other nodes of the column that ``node`` is in."""
+    columns = network.grid[0]
+    return [each for each in range(node % columns, network.nodes, columns) if each != node]
+
+
+def _pairs(network: Network) -> tuple[Ints, Ints]:
+    return np.repeat(np.arange(network.nodes), network.nodes), np.tile(
+        np.arange(network.nodes), network.nodes
+    )

@@ -1,0 +1,167 @@
+"""The nouns of a DRAM spec file (hwspecs/dram/): organisation, timing, currents or energies, controller.
+
+What must agree between the fields is in ``dram_laws``; ``dram_device`` makes the device that the models run.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, PositiveInt
+
+from accelsim.spec.base import Model
+from accelsim.spec.dram_quantity import Bits, Clocks
+from accelsim.spec.quantity import (
+    Amperes,
+    Bytes,
+    Joules,
+    JoulesPerByte,
+    Seconds,
+    TransfersPerSecond,
+    Volts,
+    Watts,
+)
+from accelsim.spec.status import Status
+
+StandardName = Literal[
+    "ddr3", "ddr4", "ddr5", "lpddr4", "lpddr5", "gddr5", "gddr6", "hbm1", "hbm2", "hbm2e", "hbm3"
+]
+
+
+class Organisation(Model):
+    """How a memory is divided. A *channel* has a data bus of its own; a pseudo-channel of HBM is half of one."""
+
+    density: Bits = Field(
+        description="bits of one device that this data bus and rank reach: rows x columns x banks x device width"
+    )
+    device_width: Bits = Field(description="data pins of a device on this bus")
+    bus_width: Bits = Field(
+        description="data pins of one channel, or of one pseudo-channel where there are any"
+    )
+    burst_length: PositiveInt = Field(description="transfers of one burst")
+    access: Bytes | None = Field(None, description="bytes of one burst, checked: bus width x burst length")
+    transfers_per_clock: PositiveInt | None = Field(
+        None, description="per pin and tCK; absent: that of the standard"
+    )
+    channels: PositiveInt = Field(1, description="channels of the memory")
+    pseudo_channels: PositiveInt = Field(1, description="pseudo-channels of a channel")
+    ranks: PositiveInt = Field(1, description="ranks of a channel; stack IDs of a pseudo-channel")
+    bank_groups: PositiveInt = Field(1, description="bank groups of a rank")
+    banks_per_group: PositiveInt = Field(description="banks of a group")
+    rows: PositiveInt = Field(description="rows of a bank")
+    columns: PositiveInt = Field(description="columns of a row, each as wide as the device")
+    capacity: Bytes | None = Field(None, description="all channels together, checked against the rest")
+
+
+class Timing(Model):
+    """Timing parameters under their names in the standards: clocks ('22 tCK'), or times, rounded up to clocks."""
+
+    tCK: Seconds = Field(description="clock period")
+    AL: Clocks | None = Field(None, description="additive latency")
+    CL: Clocks | None = Field(None, description="RD to its first data")
+    CWL: Clocks | None = Field(None, description="WR to its first data")
+    tRCD: Clocks | None = Field(None, description="ACT to RD or WR of the bank")
+    tRCDRD: Clocks | None = Field(None, description="ACT to RD, where the two differ")
+    tRCDWR: Clocks | None = Field(None, description="ACT to WR, where the two differ")
+    tRP: Clocks | None = Field(None, description="PRE to ACT of the bank")
+    tRAS: Clocks | None = Field(None, description="ACT to PRE of the bank")
+    tRC: Clocks | None = Field(None, description="ACT to ACT of the bank; absent: tRAS + tRP")
+    tRRD_S: Clocks | None = Field(None, description="ACT to ACT of the rank")
+    tRRD_L: Clocks | None = Field(None, description="ACT to ACT of one bank group")
+    tFAW: Clocks | None = Field(None, description="window of at most four ACT of the rank")
+    t32AW: Clocks | None = Field(None, description="window of at most 32 ACT of the rank; absent: none")
+    tCCD_S: Clocks | None = Field(None, description="RD to RD, WR to WR of the rank")
+    tCCD_L: Clocks | None = Field(None, description="RD to RD, WR to WR of one bank group")
+    tCCD_S_WR: Clocks | None = Field(None, description="WR to WR of the rank, where it differs")
+    tCCD_L_WR: Clocks | None = Field(None, description="WR to WR of one bank group, where it differs")
+    tCCD_R: Clocks | None = Field(None, description="RD to RD, WR to WR of different stack IDs")
+    tWR: Clocks | None = Field(None, description="last data of a write to PRE")
+    tWTR_S: Clocks | None = Field(None, description="last data of a write to RD of the rank")
+    tWTR_L: Clocks | None = Field(None, description="last data of a write to RD of one bank group")
+    tRTP: Clocks | None = Field(None, description="RD to PRE of the bank")
+    tRTRS: Clocks | None = Field(None, description="gap on the data bus between ranks; absent: 1 tCK")
+    tRTW: Clocks | None = Field(
+        None, description="RD to WR of the rank; absent: CL + burst + 2 - CWL, two idle clocks on the bus"
+    )
+    tREFI: Clocks | None = Field(None, description="mean interval of REF of a rank")
+    tRFC: Clocks | None = Field(None, description="REF to ACT")
+    tREFIpb: Clocks | None = Field(None, description="mean interval of REFPB of a rank")
+    tRFCpb: Clocks | None = Field(None, description="REFPB to ACT of the bank")
+    tPBR2PBR: Clocks | None = Field(None, description="REFPB to REFPB of the rank; absent: tRFCpb")
+    tPBR2ACT: Clocks | None = Field(None, description="REFPB to ACT of another bank; absent: tRRD_S")
+
+
+class Currents(Model):
+    """Currents of one device, as datasheets define them (JESD79); the energy of each command follows."""
+
+    VDD: Volts = Field(description="supply")
+    IDD0: Amperes = Field(description="activate and precharge, one bank at tRC")
+    IDD2N: Amperes = Field(description="standby, all banks closed")
+    IDD3N: Amperes = Field(description="standby, banks open")
+    IDD4R: Amperes = Field(description="reading all the time")
+    IDD4W: Amperes = Field(description="writing all the time")
+    IDD5B: Amperes = Field(description="refreshing all the time")
+    IDD6: Amperes | None = Field(None, description="self refresh (not modelled)")
+    IDD2P: Amperes | None = Field(None, description="power-down, banks closed (not modelled)")
+    IDD3P: Amperes | None = Field(None, description="power-down, banks open (not modelled)")
+
+
+class StatedEnergy(Model):
+    """Energies of one rank of one channel (or pseudo-channel), where currents are not known."""
+
+    activate: Joules = Field(description="one activation with its precharge")
+    read: JoulesPerByte = Field(description="per byte read, without activation and I/O")
+    write: JoulesPerByte = Field(description="per byte written, without activation and I/O")
+    refresh: Joules = Field(description="one REF")
+    standby_open: Watts = Field(description="while any bank is open")
+    standby_closed: Watts = Field(description="while all banks are closed")
+
+
+class InterfaceEnergy(Model):
+    """I/O and termination, apart from the dies."""
+
+    read: JoulesPerByte = Field(description="per byte read")
+    write: JoulesPerByte = Field(description="per byte written")
+
+
+class MemoryController(Model):
+    """The memory controller: where bytes lie, which request is next, when rows are closed."""
+
+    mapping: str = Field(
+        "rorabachcobg", description="address mapping: fields from the highest to the lowest bits, or a name"
+    )
+    page_policy: Literal["open", "closed", "capped", "timeout"] = Field(
+        "open", description="when a row is closed"
+    )
+    cap: PositiveInt = Field(4, description="accesses after which a capped row gives way to another")
+    timeout: PositiveInt = Field(100, description="clocks without access after which a row is closed")
+    window: PositiveInt = Field(32, description="requests of one direction that are reordered; 1: in order")
+    high: float = Field(0.8, gt=0, le=1, description="share of the window at which writes are drained")
+    low: float = Field(0.2, ge=0, lt=1, description="share of the window down to which they are")
+    refresh: Literal["all_bank", "staggered", "per_bank", "none"] = Field(
+        "all_bank",
+        description="all ranks at once, whole ranks one after the other, one bank at a time, or not at all",
+    )
+    refresh_waits: bool = Field(
+        True, description="a refresh that is due lets the requests finish whose rows are already open"
+    )
+    shared: PositiveInt = Field(
+        1, description="channels (or pseudo-channels) whose requests share one window"
+    )
+
+
+class Dram(Model):
+    """A DRAM: banks, timing and currents of a speed grade, with its controller."""
+
+    title: str = Field(description="name for tables")
+    standard: StandardName = Field(description="names the table of constraints (accelsim.dram.standards)")
+    rate: TransfersPerSecond = Field(description="transfers per second of one data pin")
+    organisation: Organisation = Field(description="how it is divided")
+    timing: Timing = Field(description="timing parameters")
+    currents: Currents | None = Field(None, description="currents; or energy")
+    energy: StatedEnergy | None = Field(None, description="energies, where there are no currents")
+    io: InterfaceEnergy | None = Field(None, description="energy of the interface, when known")
+    energy_status: Status | None = Field(
+        None, description="how far its energies can be trusted; absent: a guess"
+    )
+    controller: MemoryController = Field(MemoryController(), description="memory controller")

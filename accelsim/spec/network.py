@@ -1,0 +1,93 @@
+"""The network of a chip: topology, router pipeline, buffers, and what a byte costs on its way."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Literal
+
+from pydantic import Field, PositiveInt, model_validator
+
+from accelsim.spec.base import Model
+from accelsim.spec.quantity import Bytes, Hertz, JoulesPerByte, SquareMetres
+from accelsim.spec.status import Status
+
+Topology = Literal["bus", "crossbar", "ring", "mesh", "torus", "tree", "fat-tree"]
+SHAPES: dict[str, tuple[str, ...]] = {
+    "bus": ("nodes",),
+    "crossbar": ("nodes",),
+    "ring": ("nodes",),
+    "mesh": ("columns", "rows"),
+    "torus": ("columns", "rows"),
+    "tree": ("arity", "levels"),
+    "fat-tree": ("arity", "levels"),
+}
+"""Topology -> what the numbers of its shape are."""
+
+
+class Router(Model):
+    """Clocks that the head of a packet spends in a router and on wires, and the buffers at its inputs."""
+
+    injection: int = Field(1, ge=0, description="clocks from a node into its router")
+    ejection: int = Field(1, ge=0, description="clocks to hand a flit to the node")
+    ejection_link: int = Field(1, ge=0, description="clocks of the wire from the last router to the node")
+    routing: int = Field(1, ge=0, description="clocks to find the output")
+    vc_allocation: int = Field(1, ge=0, description="clocks to get a virtual channel")
+    switch_allocation: int = Field(1, ge=0, description="clocks to get the crossbar")
+    traversal: int = Field(1, ge=0, description="clocks through the crossbar")
+    link: int = Field(1, ge=0, description="clocks of a wire between routers")
+    credit: int = Field(
+        1, ge=0, description="clocks until a freed place is known at the other end of the wire"
+    )
+    virtual_channels: PositiveInt = Field(4, description="queues at each input")
+    buffer_flits: PositiveInt = Field(8, description="flits that each queue holds")
+    energy: JoulesPerByte = Field(0.0, description="per byte and router: buffers, crossbar, arbiters")
+    energy_status: Status | None = Field(None, description="how far it can be trusted; absent: a guess")
+
+    @property
+    def pipeline(self) -> int:
+        """Clocks from the arrival of a head to its turn on an output that is free."""
+        return self.routing + self.vc_allocation + self.switch_allocation
+
+
+class Wire(Model):
+    """The wires between routers: one hop is as long as the side of a square node."""
+
+    node_area: SquareMetres = Field(description="area of a node with its router")
+    energy_per_mm: JoulesPerByte = Field(description="per byte and millimetre of wire")
+    energy_status: Status | None = Field(None, description="how far it can be trusted; absent: a guess")
+
+    @property
+    def length_mm(self) -> float:
+        """Length of a hop, mm."""
+        return sqrt(self.node_area) * 1e3
+
+
+class Noc(Model):
+    """A network on a chip: nodes that send packets of flits to each other over shared links."""
+
+    topology: Topology = Field(description="how the routers are connected")
+    shape: list[PositiveInt] = Field(
+        min_length=1,
+        max_length=2,
+        description="[nodes] of a bus, crossbar or ring; [columns, rows] of a mesh or torus; [arity, levels] of a tree",
+    )
+    clock: Hertz = Field(description="of routers and wires")
+    flit: Bytes = Field(description="what a link carries per clock and direction")
+    router: Router = Field(Router(), description="pipeline and buffers")
+    wire: Wire | None = Field(None, description="wires; absent: they cost no energy")
+
+    @model_validator(mode="after")
+    def _shape_fits(self) -> Noc:
+        """The shape has as many numbers as the topology asks for, and a torus can avoid deadlock."""
+        named = SHAPES[self.topology]
+        if len(self.shape) != len(named):
+            wanted = ", ".join(named)
+            raise ValueError(f"shape {self.shape} does not fit a {self.topology}; expected [{wanted}]")
+        if self.topology in ("ring", "torus") and self.router.virtual_channels < 2:
+            raise ValueError(f"a {self.topology} with 1 virtual channel can deadlock; expected 2 or more")
+        return self
+
+    @property
+    def link_Bps(self) -> float:
+        """Bytes per second of a link in one direction."""
+        return self.flit * float(self.clock)

@@ -1,0 +1,174 @@
+"""Bank conflicts: how long the banks of a buffer take for what an array asks of them at each clock.
+
+The array moves in lockstep: a clock of it is over when every word that it asked for was served, and the next begins
+then. A bank serves ``ports`` words per clock. Lanes that read one word (or write parts of one word) share an
+access; a read and a write of a word are two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.spec.models import Buffer
+from accelsim.sram.patterns import IDLE, Ints, Pattern
+
+CHUNK = 1 << 20
+"""Addresses that are looked at together."""
+
+
+@dataclass(frozen=True)
+class Banking:
+    """Banks of words of ``word_B`` bytes. ``interleave``: a name of ``INTERLEAVES``; ``row_words`` is for 'row'.
+
+    Raises UsageError, all problems at once.
+    """
+
+    banks: int
+    word_B: int
+    ports: int = 1
+    interleave: str = "low"
+    row_words: int = 1
+
+    def __post_init__(self) -> None:
+        sizes = {
+            "banks": self.banks,
+            "word_B": self.word_B,
+            "ports": self.ports,
+            "row_words": self.row_words,
+        }
+        problems = [
+            Problem(f"{value} is too small", name, "at least 1") for name, value in sizes.items() if value < 1
+        ]
+        if self.interleave not in INTERLEAVES:
+            near = nearest(self.interleave, INTERLEAVES)
+            what = f"no interleaving {self.interleave!r}"
+            problems.append(Problem(what, "interleave", ", ".join(INTERLEAVES), near))
+        if self.interleave == "xor" and self.banks & (self.banks - 1):
+            problems.append(Problem(f"{self.banks} banks", "banks", "a power of two for 'xor'"))
+        if problems:
+            raise UsageError(problems)
+
+    def bank(self, words: Ints) -> Ints:
+        """Bank of each word number."""
+        return INTERLEAVES[self.interleave](words, self)
+
+
+INTERLEAVES: dict[str, Callable[[Ints, Banking], Ints]] = {
+    "low": lambda words, banking: words % banking.banks,
+    "row": lambda words, banking: words // banking.row_words % banking.banks,
+    "xor": lambda words, banking: (words ^ words // banking.banks) % banking.banks,
+}
+"""Name -> bank of a word: neighbouring words in neighbouring banks; rows of ``row_words`` words in neighbouring banks;
+as 'low', with the bank number turned by the next higher bits of the address (a power of two of banks)."""
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """What banks make of a pattern: clocks it takes without and with conflicts, and words served.
+
+    ``degrees``: clocks that a clock of the array takes -> how often; ``words`` counts accesses, shared ones once.
+    """
+
+    clocks: int
+    taken: int
+    words: int
+    degrees: dict[int, int]
+
+    @property
+    def stalls(self) -> int:
+        """Clocks that the array waits."""
+        return self.taken - self.clocks
+
+    @property
+    def conflicting(self) -> int:
+        """Clocks of the array that take longer than one."""
+        return sum(count for degree, count in self.degrees.items() if degree > 1)
+
+    @property
+    def slowdown(self) -> Fraction:
+        """Clocks with conflicts over clocks without, at least 1."""
+        return Fraction(self.taken, self.clocks)
+
+    def words_per_clock(self) -> float:
+        """Words served per clock, stalls included."""
+        return self.words / self.taken
+
+
+def degrees(pattern: Pattern, banking: Banking) -> tuple[Ints, Ints]:
+    """Per clock of the array: clocks that it takes, at least 1, and words served. Exact, each clock on its own.
+
+    Raises UsageError when an element is wider than a word or does not divide it.
+    """
+    if banking.word_B % pattern.element_B:
+        what = f"words of {banking.word_B} B hold no whole number of elements of {pattern.element_B} B"
+        raise UsageError(Problem(what, "word_B", f"a multiple of {pattern.element_B} B"))
+    step = max(1, CHUNK // len(pattern.writes))
+    parts = [
+        _chunk(pattern, banking, np.arange(start, min(start + step, pattern.clocks)))
+        for start in range(0, pattern.clocks, step)
+    ]
+    return np.concatenate([taken for taken, _ in parts]), np.concatenate([words for _, words in parts])
+
+
+def _chunk(pattern: Pattern, banking: Banking, clocks: Ints) -> tuple[Ints, Ints]:
+    addresses = pattern.at(clocks)
+    accesses = np.where(addresses == IDLE, IDLE, addresses // banking.word_B * 2 + pattern.writes)
+    accesses.sort(axis=1)
+    new = accesses != IDLE
+    new[:, 1:] &= accesses[:, 1:] != accesses[:, :-1]
+    row, _ = np.nonzero(new)
+    place = row * banking.banks + banking.bank(accesses[new] // 2)
+    load = np.bincount(place, minlength=len(clocks) * banking.banks).reshape(len(clocks), banking.banks)
+    taken = -(-load.max(axis=1) // banking.ports)
+    return np.maximum(taken, 1), load.sum(axis=1)
+
+
+def conflicts(pattern: Pattern, banking: Banking) -> Conflicts:
+    """All clocks of a pattern, summed up; see :func:`degrees`."""
+    taken, words = degrees(pattern, banking)
+    values, counts = np.unique(taken, return_counts=True)
+    histogram = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return Conflicts(pattern.clocks, int(taken.sum()), int(words.sum()), histogram)
+
+
+def strided_clocks(lanes: int, stride_words: int, banks: int, ports: int = 1) -> int:
+    """Clocks for ``lanes`` reads that are ``stride_words`` apart, interleaved 'low': a closed form.
+
+    They visit banks / gcd(stride, banks) banks in turn, so the busiest of them serves the ceiling of lanes over that
+    number; at stride 0 all share one access.
+    """
+    if stride_words == 0:
+        return 1
+    visited = banks // gcd(stride_words, banks)
+    busiest = -(-lanes // visited)
+    return -(-busiest // ports)
+
+
+def banking_of(buffer: Buffer, interleave: str = "low", row_words: int = 1) -> Banking | None:
+    """The banks of a buffer in a spec file; each bank has the buffer's ``ports``. None when the spec has no
+    ``banks``."""
+    if buffer.banks is None:
+        return None
+    return Banking(buffer.banks, buffer.word_B, buffer.ports, interleave, row_words)
+
+
+def slowdown(buffer: Buffer, pattern: Pattern, interleave: str = "low", row_words: int = 1) -> Fraction:
+    """How many times as long ``pattern`` takes on the banks of ``buffer``, at least 1; 1 for a buffer without
+    ``banks``."""
+    banking = banking_of(buffer, interleave, row_words)
+    return Fraction(1) if banking is None else conflicts(pattern, banking).slowdown
+
+
+def bank_loads(pattern: Pattern, banking: Banking, clock: int) -> NDArray[np.int64]:
+    """Accesses to each bank at one clock of the array, for pictures and for understanding."""
+    addresses = pattern.at(np.array([clock]))[0]
+    live = addresses != IDLE
+    accesses = np.unique(addresses[live] // banking.word_B * 2 + pattern.writes[live])
+    return np.bincount(banking.bank(accesses // 2), minlength=banking.banks)

@@ -1,0 +1,153 @@
+"""Which words a systolic array asks of its buffers at each clock.
+
+A pattern gives byte addresses as an array of clocks x lanes; a lane is a port of the array, -1 says that it asks
+for nothing (the array fills or drains, or the operand is padding). All addresses are those of a tile that begins at
+``start_B``. With ``skewed`` the buffer feeds port r one clock after port r - 1, as the array needs it; without, it
+reads for all ports at once and delay registers at the edge of the array make the skew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.errors import Problem, UsageError, nearest
+
+Ints = NDArray[np.int64]
+IDLE = -1
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """``at(clocks)`` gives int64 byte addresses, clocks x lanes; ``writes``: per lane, whether it writes."""
+
+    name: str
+    clocks: int
+    element_B: int
+    writes: NDArray[np.bool_]
+    at: Callable[[Ints], Ints]
+
+
+FEEDS: dict[str, tuple[int, int]] = {"ws": (1, 0), "os": (0, 1), "is": (0, 1)}
+"""Dataflow -> which index of the moving matrix (row, column) advances with time; the port is the other.
+
+Row ports sample A[time, port] in ws (the port is the reduction), A[port, time] in os, B[port, time] in is.
+"""
+
+
+def feed(
+    dataflow: str,
+    rows: int,
+    length: int,
+    stride_B: int,
+    element_B: int = 1,
+    *,
+    skewed: bool = True,
+    start_B: int = 0,
+) -> Pattern:
+    """The row ports of an array of ``rows``: ``length`` steps of the matrix that streams (see ``FEEDS``).
+
+    ``stride_B``: bytes from a row of that matrix to the next. UsageError for an unknown dataflow, sizes below 1, or
+    a stride of no whole number of elements.
+    """  # fmt: skip
+    if dataflow not in FEEDS:
+        expected, near = ", ".join(FEEDS), nearest(dataflow, FEEDS)
+        raise UsageError(Problem(f"no dataflow {dataflow!r}", "dataflow", expected, near))
+    _check(rows=rows, length=length, element_B=element_B)
+    _whole(stride_B, element_B)
+    by_time, by_port = FEEDS[dataflow]
+    time_B = stride_B if by_time else element_B
+    port_B = stride_B if by_port else element_B
+    ports = np.arange(rows)
+
+    def at(clocks: Ints) -> Ints:
+        step = clocks[:, None] - skewed * ports
+        return np.where((step >= 0) & (step < length), start_B + step * time_B + ports * port_B, IDLE)
+
+    return Pattern(
+        f"{dataflow} feed", length + skewed * (rows - 1), element_B, np.zeros(rows, dtype=bool), at
+    )
+
+
+def im2col(
+    rows: int, height: int, width: int, channels: int, kernel: int, stride: int = 1, element_B: int = 1, *,
+    first: int = 0, skewed: bool = True, start_B: int = 0,
+) -> Pattern:  # fmt: skip
+    """The row ports in ws when a convolution (``kernel`` x ``kernel``, no padding) is read in place, without a copy.
+
+    The input lies as height x width x channels; port r takes index ``first`` + r of the reduction (kernel row,
+    kernel column, channel), time steps through the output pixels. UsageError for sizes below 1 or a kernel that
+    exceeds the input.
+    """
+    _check(rows=rows, height=height, width=width, channels=channels, kernel=kernel, stride=stride,
+           element_B=element_B)  # fmt: skip
+    if kernel > min(height, width):
+        raise UsageError(Problem(f"a kernel of {kernel} exceeds {height} x {width}", "kernel"))
+    out_width, out_height = (width - kernel) // stride + 1, (height - kernel) // stride + 1
+    pixels, ports = out_width * out_height, np.arange(rows)
+    across, channel = np.divmod(first + ports, channels)
+    down, right = np.divmod(across, kernel)
+    live = first + ports < kernel * kernel * channels
+
+    def at(clocks: Ints) -> Ints:
+        pixel = clocks[:, None] - skewed * ports
+        y, x = np.divmod(pixel, out_width)
+        place = ((y * stride + down) * width + x * stride + right) * channels + channel
+        return np.where(live & (pixel >= 0) & (pixel < pixels), start_B + place * element_B, IDLE)
+
+    return Pattern("im2col", pixels + skewed * (rows - 1), element_B, np.zeros(rows, dtype=bool), at)
+
+
+def accumulate(
+    cols: int,
+    length: int,
+    stride_B: int,
+    element_B: int = 4,
+    *,
+    latency: int = 1,
+    skewed: bool = True,
+    start_B: int = 0,
+) -> Pattern:
+    """The columns of an array that add to sums in a memory: each reads a sum and writes it ``latency`` clocks later.
+
+    Column c meets row t - c of the ``length`` rows of sums at clock t; ``stride_B``: bytes from row to row.
+    UsageError for sizes below 1 or a stride of no whole number of elements.
+    """  # fmt: skip
+    _check(cols=cols, length=length, element_B=element_B, latency=latency)
+    _whole(stride_B, element_B)
+    columns, late = np.tile(np.arange(cols), 2), np.repeat([0, latency], cols)
+
+    def at(clocks: Ints) -> Ints:
+        row = clocks[:, None] - skewed * columns - late
+        return np.where((row >= 0) & (row < length), start_B + row * stride_B + columns * element_B, IDLE)
+
+    return Pattern("accumulate", length + skewed * (cols - 1) + latency, element_B, late > 0, at)
+
+
+def strided(lanes: int, stride_B: int, clocks: int = 1, step_B: int = 0, element_B: int = 1) -> Pattern:
+    """``lanes`` reads that are ``stride_B`` (>= 0) apart at each of ``clocks``, from clock to clock ``step_B``
+    further."""
+    _check(lanes=lanes, clocks=clocks, element_B=element_B)
+    _whole(stride_B, element_B)
+    _whole(step_B, element_B)
+    offsets = np.arange(lanes) * stride_B
+    return Pattern(
+        "strided", clocks, element_B, np.zeros(lanes, dtype=bool), lambda t: t[:, None] * step_B + offsets
+    )
+
+
+def _check(**sizes: int) -> None:
+    problems = [
+        Problem(f"{value} is too small", name, "at least 1") for name, value in sizes.items() if value < 1
+    ]
+    if problems:
+        raise UsageError(problems)
+
+
+def _whole(stride_B: int, element_B: int) -> None:
+    if stride_B < 0 or stride_B % element_B:
+        what = f"a stride of {stride_B} B is no whole number of elements of {element_B} B"
+        raise UsageError(Problem(what, "stride_B", f"a multiple of {element_B}"))

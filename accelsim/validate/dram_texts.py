@@ -1,0 +1,64 @@
+"""What the numbers of reports/dram.md mean, in plain words."""
+
+from __future__ import annotations
+
+HEAD = """\
+# DRAM timing and energy against two simulators
+
+Made by `{COMMAND}`, which computes every number again. Do not edit.
+
+"""
+
+INTRODUCTION = """\
+143 runs of DRAMsim3 (with its shipped files and with aligned ones) and of Ramulator 2.1, each a named trace on one
+configuration, are replayed on our spec of the same configuration (`hwspecs/dram/anchors`) through two models: `bank`
+schedules every burst, `pattern` is a closed form. Requests are offered in order, as many per clock as there are
+channels; a refused one is offered again.
+
+`shipped` configurations are what the simulators come with. In `aligned` ones both have the same geometry, mapping and
+timing, so that what is left between them is how they schedule. The sums leave out variants (other mappings, closed
+pages) and DRAMsim3's GDDR6 file, which contradicts itself; the tables at the end have every run.
+
+"""
+
+PICTURE = """\
+![Error of the clocks by trace]({PLOT})
+
+Errors by trace over the same runs, median (and largest):
+
+"""
+
+DISAGREE = """\
+## How far the two simulators are from each other
+
+The same trace with aligned parameters. Where the two differ by several percent, no model can be within 1 % of both:
+what differs is the policy of the scheduler (queues per bank against one queue; whether a precharge may go before hits
+that still wait), not the DRAM.
+
+"""
+
+LESSONS = """\
+## What is behind the errors
+
+- `conflict`, `chase`, sequential streams: device timing and refresh decide, and little is left. In `chase` DRAMsim3
+  takes about a clock more to hand over the next request; the latency of the read itself agrees.
+- `tile3` and `stream3`: several rows of one bank are wanted at a time, and the order is a matter of policy. Our bank
+  model lets waiting hits go before a precharge; Ramulator 2.1 treats both alike and opens up to twice as many rows.
+  DRAMsim3 gives a row up after four accesses when another one waits (`page_policy: capped` does so here; the specs of
+  its configurations say `open`, which is nearer in most runs).
+- HBM2 and HBM3 of Ramulator 2.1: two pseudo-channels share one queue, and one command goes out per clock for both. A
+  random read takes three commands. We share the queue but have no command bus, so random reads come out too fast.
+- The latency under load is queueing in queues of different sizes (the two simulators differ up to threefold), and is
+  not compared. `chase` has no pattern model: a closed form of bandwidth knows nothing of requests that wait for each
+  other.
+
+"""
+
+COLUMNS = """\
+## Every run
+
+`error`: ours / theirs - 1. `hits` are bursts that found their row open; DRAMsim3 counts a burst as a hit when it is
+not the first since the activation, Ramulator 2.1 and we by what a burst finds when it is first looked at. The latency
+is that of a lone read, from acceptance to its last data, in clocks. `energy of our counts`: energy of the dies from
+the bank model's own commands and standby, against DRAMsim3's total.
+"""

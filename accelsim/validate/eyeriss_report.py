@@ -1,0 +1,126 @@
+"""The report of the energy hierarchy of Eyeriss: stacked bars per layer, a table, and what the model cannot show."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim.report.style import CATEGORY_LOOKS, INK, figure, save, styled, subtitle
+from accelsim.report.text import percent
+from accelsim.validate.anchors import published
+from accelsim.validate.eyeriss import (
+    BATCH,
+    BATCHES,
+    LEVELS,
+    Split,
+    alexnet_run,
+    dram_share,
+    most_dram_share,
+    remarks,
+    splits,
+    statements,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PICTURE, TABLE, PAGE = "hierarchy.png", "layers.csv", "README.md"
+NAMES = {"MAC": "multiply-accumulate", "register": "registers of the PEs", "network": "from PE to PE",
+         "buffer": "global buffer", "DRAM": "DRAM"}  # fmt: skip
+"""Level -> words of the legend."""
+LABELLED = 0.06
+"""Share of the longest bar from which a part has its percentage in it."""
+
+
+def draw(found: Sequence[Split], shares: dict[int, float]) -> Figure:
+    """Energy per multiply-accumulate of each layer by level; ``shares``: batch -> DRAM's share of the FC layers."""
+    with styled():
+        drawn, (left, right) = figure(4.6, 1, 2, width_ratios=(5, 2))
+        _bars(left, found)
+        _shares(right, shares)
+        handles, labels = left.get_legend_handles_labels()
+        drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return drawn
+
+
+def _bars(axes: Axes, found: Sequence[Split]) -> None:
+    longest = max(split.total / split.macs for split in found)
+    start = [0.0] * len(found)
+    for level, category in LEVELS.items():
+        look = CATEGORY_LOOKS[category]
+        parts = [split.energy[level] / split.macs for split in found]
+        axes.bar(range(len(found)), parts, 0.78, bottom=start, label=NAMES[level], color=look.color, hatch=look.hatch,
+                 edgecolor="white", linewidth=0.3)  # fmt: skip
+        for place, (part, split) in enumerate(zip(parts, found, strict=True)):
+            if part >= LABELLED * longest:
+                axes.text(place, start[place] + part / 2, f"{100 * split.share(level):.0f}%", ha="center", va="center",
+                          fontsize=7.5, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+        start = [below + part for below, part in zip(start, parts, strict=True)]
+    axes.set_xticks(range(len(found)), [split.name for split in found])
+    axes.tick_params(axis="x", length=0)
+    axes.set_ylabel("energy per multiply-accumulate (in multiplications)")
+    axes.grid(True, axis="y")
+    axes.set_title(f"AlexNet, batch {BATCH}: energy by level", pad=20)
+    subtitle(axes, "costs of Eyeriss (ISCA 2016, Table IV) on a systolic array of 12 x 14")
+
+
+def _shares(axes: Axes, shares: dict[int, float]) -> None:
+    places = range(len(shares))
+    axes.bar(
+        places, [100 * share for share in shares.values()], 0.6, color=CATEGORY_LOOKS["off-chip memory"].color
+    )
+    for place, (batch, share) in enumerate(shares.items()):
+        axes.text(place, 100 * share - 5, percent(share), ha="center", va="top", fontsize=8, color="white")
+        axes.hlines(100 * most_dram_share(batch), place - 0.4, place + 0.4, color=INK, linewidth=2)
+    axes.annotate("most, with 4 register\naccesses per MAC", (len(shares) - 1, 100 * most_dram_share(BATCH)),
+                  xytext=(0, 5), textcoords="offset points", ha="center", fontsize=7.5)  # fmt: skip
+    axes.set_xticks(places, [f"batch {batch}" for batch in shares])
+    axes.tick_params(axis="x", length=0)
+    axes.set_ylim(0, 100)
+    axes.set_ylabel("DRAM, % of the FC layers")
+    axes.set_title("FC: a batch shares weights", pad=20)
+
+
+def write(folder: Path, command: str) -> list[str]:
+    """Write the report into ``folder``; returns the names of its files. ``command`` is what made it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = splits(alexnet_run())
+    shares = {batch: dram_share(splits(alexnet_run(batch))) for batch in BATCHES}
+    save(draw(found, shares), folder / PICTURE)
+    with (folder / TABLE).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["layer", "macs", *(f"{level}_energy" for level in LEVELS), "dram_words"])
+        writer.writerows(
+            [split.name, split.macs, *(split.energy[level] for level in LEVELS), split.dram_words]
+            for split in found
+        )
+    (folder / PAGE).write_text(page(found, command), encoding="utf-8")
+    return [PAGE, TABLE, PICTURE]
+
+
+def page(found: Sequence[Split], command: str) -> str:
+    """The page in Markdown."""
+    said = "\n".join(
+        f"- {text}: {'holds' if holds else '**does not hold**'}" for text, holds, _ in statements(found)
+    )
+    notes = "\n".join(f"- {remark}" for remark in remarks(published("eyeriss")))
+    return (
+        f"# AlexNet under the energy hierarchy of Eyeriss\n\nMade by `{command}`. Do not edit.\n\n"
+        f"Batch {BATCH}, 16 bits, energies in multiplications; counts are those of the simulated chip "
+        "`eyeriss-hierarchy`, costs those of Table IV of the ISCA 2016 paper: multiply-accumulate 1, register 1, "
+        f"another PE 2, buffer 6, DRAM 200 per word.\n\n![energy by level]({PICTURE})\n\n{_table(found)}\n\n"
+        f"## What the paper says, as recalled\n\n{said}\n\n## What to know\n\n{notes}\n"
+    )
+
+
+def _table(found: Sequence[Split]) -> str:
+    """Energy per multiply-accumulate and the shares of the levels, as a Markdown table."""
+    rows = [[split.name, f"{split.total / split.macs:.1f}", *(percent(split.share(level)) for level in LEVELS)]
+            for split in found]  # fmt: skip
+    head = ["layer", "energy per MAC", *LEVELS]
+    return "\n".join(
+        "| " + " | ".join(cells) + " |" for cells in (head, ["---", *["---:"] * (len(head) - 1)], *rows)
+    )

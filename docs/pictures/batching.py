@@ -1,0 +1,20 @@
+"""A picture of docs/networks.md: time per image of ResNet-50 on TPU v1 against the batch size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accelsim.explore.batching import batching
+from accelsim.report.batching_plot import time_per_sample
+from accelsim.report.style import save
+
+BATCHES = (1, 2, 4, 8, 12, 16)
+
+
+def draw(path: Path) -> None:
+    """Write the picture."""
+    save(time_per_sample(batching("resnet50", "tpu-v1", BATCHES)), path)
+
+
+if __name__ == "__main__":
+    draw(Path(__file__).parents[1] / "img" / "batching.png")

@@ -1,0 +1,21 @@
+"""A picture of docs/networks.md: payload per second over PCIe by the size of a transfer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accelsim.report.network_plots import link_rates
+from accelsim.report.style import save
+from accelsim.spec.parts import load_link
+
+NAME = "pcie-gen4-x16"
+SIZES_B = [2**power for power in range(6, 29)]
+
+
+def draw(path: Path) -> None:
+    """Write the picture."""
+    save(link_rates(NAME, load_link(NAME), SIZES_B), path)
+
+
+if __name__ == "__main__":
+    draw(Path(__file__).parents[1] / "img" / "link-rates.png")

@@ -1,0 +1,19 @@
+"""A picture of docs/networks.md: latency of a mesh against its load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accelsim.network.noc.sweep import sweep
+from accelsim.report.network_plots import load_latency
+from accelsim.report.style import save
+from accelsim.spec.parts import load_noc
+
+
+def draw(path: Path) -> None:
+    """Write the picture."""
+    save(load_latency(sweep(load_noc("mesh-4x4"), "transpose", packet_flits=4)), path)
+
+
+if __name__ == "__main__":
+    draw(Path(__file__).parents[1] / "img" / "noc-latency.png")

@@ -1,0 +1,195 @@
+"""Laws of the pattern model: its counts against a loop over bursts, and bounds that no model may break."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim.dram.device import Device, Geometry
+from accelsim.dram.mapping import decoder
+from accelsim.dram.pattern import Pattern
+from accelsim.spec.dram_device import device
+from accelsim.spec.load_dram import load_dram
+
+Array = np.ndarray[Any, Any]
+MEMORIES = ("ddr3-1600", "ddr4-2400", "ddr4-3200", "hbm2-2000")
+MAPPINGS = (
+    "row-bank-column",
+    "column-lowest",
+    "bank-group-lowest",
+    "bank-xor",
+    "mop4",
+    "MOP4CLXOR",
+    "ChRaBaRoCo",
+)
+
+
+def memory(name: str, **controller: Any) -> Device:
+    return device(load_dram(name), name, **controller)
+
+
+def small(name: str, geometry: Geometry, **controller: Any) -> Device:
+    """The timing of a memory on another geometry, so that few addresses meet everything."""
+    base = memory(name)
+    return replace(base, geometry=geometry, controller=replace(base.controller, **controller))
+
+
+powers = [1, 2, 4]
+geometries = st.builds(
+    Geometry,
+    channels=st.sampled_from(powers),
+    ranks=st.sampled_from(powers[:2]),
+    groups=st.sampled_from(powers),
+    banks=st.sampled_from(powers[1:]),
+    rows=st.sampled_from([4, 32]),
+    columns=st.sampled_from([4, 16]),
+    access_B=st.just(64),
+)
+stretches = st.tuples(
+    st.integers(0, 2**16), st.integers(1, 60), st.sampled_from([1, 1, 2, 3, 16, 100]), st.booleans()
+)
+
+
+def stream(parts: list[tuple[int, int, int, bool]]) -> tuple[Array, Array]:
+    """Stretches of (first burst, bursts, stride, written) as (addresses, writes)."""
+    addresses = [(start + stride * np.arange(count)) * 64 for start, count, stride, _ in parts]
+    writes = [np.full(count, written) for _, count, _, written in parts]
+    return np.concatenate(addresses), np.concatenate(writes)
+
+
+streams = st.lists(stretches, min_size=1, max_size=12).map(stream)
+
+
+def by_hand(dev: Device, addresses: Array) -> dict[str, int]:
+    """Hits, misses and conflicts, burst by burst."""
+    place = decoder(dev.controller.mapping, dev.geometry).decode(addresses)
+    banks: dict[tuple[int, ...], int] = {}
+    counts = dict.fromkeys(("hits", "misses", "conflicts"), 0)
+    for *bank, row in zip(place.channel, place.rank, place.group, place.bank, place.row, strict=True):
+        found = banks.get(tuple(bank))
+        counts["misses" if found is None else "hits" if found == row else "conflicts"] += 1
+        banks[tuple(bank)] = row
+    return counts
+
+
+@given(geometries, st.sampled_from(MAPPINGS), streams, st.lists(st.integers(1, 400), max_size=3))
+@settings(max_examples=120, deadline=None)
+def test_in_order_counts_are_those_of_a_loop_over_bursts_however_the_stream_is_cut(
+    geometry: Geometry, mapping: str, given_stream: tuple[Array, Array], cuts: list[int]
+) -> None:
+    dev = small("ddr4-2400", geometry, mapping=mapping, window=1, refresh="none", page_policy="open")
+    addresses, writes = given_stream
+    pattern = Pattern(dev)
+    total = dict.fromkeys(("hits", "misses", "conflicts", "act", "pre", "rd", "wr"), 0)
+    edges = [0, *sorted(min(cut, addresses.size) for cut in cuts), addresses.size]
+    for begin, end in pairwise(edges):
+        served = pattern.serve(addresses[begin:end], writes[begin:end])
+        total = {name: total[name] + served.counts[name] for name in total}
+    wanted = by_hand(dev, addresses)
+    assert {name: total[name] for name in wanted} == wanted
+    assert total["act"] == wanted["misses"] + wanted["conflicts"]
+    assert total["pre"] == wanted["conflicts"]
+    assert (total["wr"], total["rd"]) == (writes.sum(), (~writes).sum())
+
+
+@given(
+    geometries,
+    st.sampled_from(MAPPINGS),
+    st.lists(st.tuples(st.integers(0, 4096), st.integers(1, 300), st.booleans()), min_size=1, max_size=5),
+)
+@settings(max_examples=100, deadline=None)
+def test_contiguous_tiles_find_the_rows_that_a_loop_over_bursts_finds(
+    geometry: Geometry, mapping: str, tiles: list[tuple[int, int, bool]]
+) -> None:
+    dev = small("ddr4-2400", geometry, mapping=mapping, refresh="none", page_policy="open")
+    tiles = [
+        (start, min(count, geometry.columns * geometry.channels), write) for start, count, write in tiles
+    ]
+    addresses = [(start + np.arange(count)) * 64 for start, count, _ in tiles]
+    places = decoder(mapping, geometry).decode
+    pattern, wanted = Pattern(dev), by_hand(dev, np.concatenate(addresses))
+    total = dict.fromkeys(wanted, 0)
+    for each, (_, _, write) in zip(addresses, tiles, strict=True):
+        served = pattern.serve(each, write)
+        total = {name: total[name] + served.counts[name] for name in total}
+    banks = [len({*zip(*place[:4], strict=True)}) for place in map(places, addresses)]
+    rows = [len({*zip(*place[:5], strict=True)}) for place in map(places, addresses)]
+    if banks == rows:  # no tile wants two rows of a bank, so there is nothing to reorder
+        assert total == wanted
+    assert sum(total.values()) == sum(wanted.values())
+
+
+@given(
+    st.sampled_from(MEMORIES),
+    st.sampled_from(MAPPINGS[:5]),
+    st.sampled_from(["open", "closed", "capped"]),
+    streams,
+)
+@settings(max_examples=60, deadline=None)
+def test_no_stream_is_faster_than_the_peak_and_each_burst_is_counted_once(
+    name: str, mapping: str, policy: str, given_stream: tuple[Array, Array]
+) -> None:
+    dev = memory(name, mapping=mapping, page_policy=policy)
+    addresses, writes = given_stream
+    served = Pattern(dev).serve(addresses, writes)
+    seconds = served.elapsed * dev.clock_fs * 1e-15
+    assert seconds >= addresses.size * dev.geometry.access_B / dev.peak_Bps
+    found = [served.counts[each] for each in ("hits", "misses", "conflicts")]
+    assert sum(found) == addresses.size and min(found) >= 0
+    assert served.counts["act"] == sum(found[1:])
+    assert served.elapsed >= dev.timing["CWL" if writes[-1] else "CL"] + dev.burst
+
+
+@given(
+    st.sampled_from(MEMORIES),
+    st.sampled_from(["seq", "random", "stride"]),
+    st.integers(1, 30_000),
+    st.integers(1, 9_000),
+)
+@settings(max_examples=40, deadline=None)
+def test_more_data_never_takes_less_time(name: str, kind: str, count: int, more: int) -> None:
+    dev = memory(name)
+    bursts = np.arange(count + more)
+    places = {
+        "seq": bursts,
+        "stride": bursts * 37,
+        "random": np.random.default_rng(3).integers(0, 2**20, bursts.size),
+    }
+    addresses = places[kind] * dev.geometry.access_B
+    short, long = (Pattern(dev).serve(addresses[:size]).end for size in (count, count + more))
+    # a stream of few rows is timed row by row, another one block by block; this may change from one size to the next
+    assert short <= 1.04 * long + dev.timing["tRC"]
+
+
+@given(st.sampled_from(MEMORIES), st.booleans(), st.integers(1000, 20_000), st.floats(0.1, 0.9))
+@settings(max_examples=40, deadline=None)
+def test_a_read_stream_in_two_calls_takes_as_long_as_in_one(
+    name: str, random: bool, count: int, cut: float
+) -> None:
+    dev = memory(name)
+    places = np.random.default_rng(5).integers(0, 2**20, count) if random else np.arange(count)
+    addresses = places * dev.geometry.access_B
+    whole = Pattern(dev).serve(addresses).end
+    half = Pattern(dev)
+    half.serve(addresses[: int(count * cut)])
+    parts = half.serve(addresses[int(count * cut) :]).end
+    # the overlap of the two blocks at the cut, and their rows; short calls are timed row by row, long ones block by
+    # block; in random order also how full the queues are by chance
+    slack = 5 * dev.timing["tRC"] + (0.06 if random else 0.02) * whole
+    assert abs(parts - whole) <= slack
+
+
+@given(st.sampled_from(MEMORIES), streams, st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_a_later_beginning_only_moves_the_first_batch(
+    name: str, given_stream: tuple[Array, Array], at: int
+) -> None:
+    dev = memory(name, refresh="none")
+    early, late = Pattern(dev).serve(*given_stream), Pattern(dev).serve(*given_stream, at=at)
+    assert abs((late.end - at) - early.end) <= 2
+    assert (late.counts["act"], late.begin) == (early.counts["act"], at)
