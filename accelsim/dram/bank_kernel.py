@@ -9,13 +9,13 @@ from __future__ import annotations
 
 # isort: off
 from accelsim.dram.bank_state import (
-    ACTIVE, ACTIVES, ACTS, ACT_REF, BANK, BANKS, BEFORE, CAP, CAS_GROUP, CAS_OTHER, CAS_RANK, CLOSED, CLOSED_AT,
-    COMING, CONTROLLERS, DATA, DRAINING, END, EVERY, FIRST, FIRST_WINDOW, FRONT, GROUP, GROUP_ACT, GROUP_CAS, HEAD,
-    HIGH, HIT, INJECTED, INJECTION, IN_FLIGHT, LAST_USE, LOGGED, LOW, NEVER, NEXT, NEXT_ACT, NEXT_CAS, NEXT_PRE,
-    NEXT_REF, NOW, N_ACT, N_CONFLICT, N_HIT, N_MISS, N_PRE, N_RD, N_REF, N_REFPB, OPENED, OPEN_BANKS, OPEN_CLOCKS,
-    OPEN_ROW, OUTSTANDING, PER_BANK, PER_RANK, PLACE, QUEUE, RANK, RANKS, RANK_ACT, RANK_CAS, RAS, RC, RCD, REACH,
-    REF_ACT, REF_AT, REF_BANK, REF_BEFORE, REF_REF, REQUEST, RFC, RING, ROW, RP, RRD_L, RRD_OTHER, RRD_S, SINCE,
-    SLOT, STEP, TAIL, TIMEOUT, TO_PRE, USES, WAITING, WAITS, WINDOW, WINDOWS, Ints,
+    ACTIVE, ACTIVES, ACTS, ACT_REF, BANK, BEFORE, CAP, CAS_GROUP, CAS_OTHER, CAS_RANK, CLOSED, CLOSED_AT, COMING,
+    CONTROLLERS, DATA, DRAINING, END, EVERY, FIRST, FIRST_WINDOW, FRONT, GROUP_ACT, GROUP_CAS, HEAD, HIGH, HIT,
+    INJECTED, INJECTION, IN_FLIGHT, LAST_USE, LOGGED, LOW, MY_GROUP, MY_RANK, NEVER, NEXT, NEXT_ACT, NEXT_CAS,
+    NEXT_PRE, NEXT_REF, NOW, N_ACT, N_CONFLICT, N_HIT, N_MISS, N_PRE, N_RD, N_REF, N_REFPB, OPENED, OPEN_BANKS,
+    OPEN_CLOCKS, OPEN_ROW, OUTSTANDING, PER_BANK, PER_RANK, PLACE, QUEUE, RANK, RANKS, RANK_ACT, RANK_CAS, RAS, RC,
+    RCD, REACH, REF_ACT, REF_AT, REF_BANK, REF_BEFORE, REF_REF, REQUEST, RFC, RING, ROW, RP, RRD_L, RRD_OTHER,
+    RRD_S, SINCE, SLOT, STEP, TAIL, TIMEOUT, TO_PRE, USES, WAITING, WAITS, WINDOW, WINDOWS, Ints,
 )  # fmt: skip
 # isort: on
 
@@ -40,15 +40,15 @@ def act_time(p: Ints, bank: Ints, group: Ints, rank: Ints, k: int, since: int) -
     x = bank[b + NEXT_ACT]
     if x > t:
         t = x
-    x = rank[RANK * (k // p[PER_RANK]) + RANK_ACT]
+    x = rank[bank[b + MY_RANK] + RANK_ACT]
     if x > t:
         t = x
-    x = group[GROUP * (k // p[BANKS]) + GROUP_ACT]
+    x = group[bank[b + MY_GROUP] + GROUP_ACT]
     if x > t:
         t = x
     if p[PER_BANK]:
         for last in range(REF_BEFORE, REF_AT - 1, -1):  # the older one first
-            x = rank[RANK * (k // p[PER_RANK]) + last]
+            x = rank[bank[b + MY_RANK] + last]
             if x - p[ACT_REF] < t < x + p[REF_ACT]:
                 t = x + p[REF_ACT]
     return t
@@ -76,10 +76,10 @@ def pick(
             t = act + p[RCD + d]
         if t > best_time:
             continue
-        x = rank[RANK * (k // p[PER_RANK]) + RANK_CAS + d]
+        x = rank[bank[b + MY_RANK] + RANK_CAS + d]
         if x > t:
             t = x
-        x = group[GROUP * (k // p[BANKS]) + GROUP_CAS + d]
+        x = group[bank[b + MY_GROUP] + GROUP_CAS + d]
         if x > t:
             t = x
         age = slot[SLOT * s + REQUEST]
@@ -90,7 +90,8 @@ def pick(
 
 def close(p: Ints, bank: Ints, rank: Ints, at: Ints, log: Ints, k: int, clock: int) -> None:
     """Precharge the open bank ``k`` at ``clock``."""
-    b, r = BANK * k, RANK * (k // p[PER_RANK])
+    b = BANK * k
+    r = bank[b + MY_RANK]
     at[N_PRE] += 1
     if len(log) > 0:
         note(at, log, clock, PRE, k, bank[b + OPEN_ROW])
@@ -123,10 +124,11 @@ def count_act(p: Ints, rank: Ints, ring: Ints, r: int, act: int) -> None:
             if x > after:
                 after = x
     rank[e + RANK_ACT] = after
-    first = r - r % p[RANKS]
-    for other in range(first, first + p[RANKS] if p[RRD_OTHER] > 0 else first):
-        if act + p[RRD_OTHER] > rank[RANK * other + RANK_ACT]:
-            rank[RANK * other + RANK_ACT] = act + p[RRD_OTHER]
+    if p[RRD_OTHER] > 0:
+        first = r - r % p[RANKS]
+        for other in range(first, first + p[RANKS]):
+            if act + p[RRD_OTHER] > rank[RANK * other + RANK_ACT]:
+                rank[RANK * other + RANK_ACT] = act + p[RRD_OTHER]
 
 
 def expire(p: Ints, bank: Ints, rank: Ints, at: Ints, log: Ints, k: int, now: int) -> None:
@@ -152,9 +154,11 @@ def open_row(
     act: int,
 ) -> None:
     """Activate the row that slot ``s`` wants at ``act``; bank ``k`` is precharged first where another row is open."""
-    b, r, row = BANK * k, k // p[PER_RANK], slot[SLOT * s + ROW]
+    b, row = BANK * k, slot[SLOT * s + ROW]
+    r = bank[b + MY_RANK] // RANK
     if bank[b + OPEN_ROW] >= 0:
-        close(p, bank, rank, at, log, k, max(bank[b + NEXT_PRE], slot[SLOT * s + SINCE]))
+        pre, since = bank[b + NEXT_PRE], slot[SLOT * s + SINCE]
+        close(p, bank, rank, at, log, k, pre if pre > since else since)
     if p[TIMEOUT] > 0:
         for other in range(r * p[PER_RANK], (r + 1) * p[PER_RANK]):
             if bank[BANK * other + HEAD] < 0 and bank[BANK * other + HEAD + 1] < 0:
@@ -163,7 +167,7 @@ def open_row(
     if len(log) > 0:
         note(at, log, act, ACT, k, row)
     count_act(p, rank, ring, r, act)
-    group[GROUP * (k // p[BANKS]) + GROUP_ACT] = act + p[RRD_L]
+    group[bank[b + MY_GROUP] + GROUP_ACT] = act + p[RRD_L]
     bank[b + OPEN_ROW] = row
     bank[b + USES] = 0
     bank[b + NEXT_ACT] = act + p[RC]
@@ -316,28 +320,35 @@ def remove(
 
 def direction(p: Ints, queue: Ints, base: int) -> int:
     """Whether reads (0) or writes (1) are served now: writes from the high watermark down to the low one."""
-    reads, writes = queue[base + WAITING], queue[base + p[QUEUE] + WAITING]
+    writes = queue[base + p[QUEUE] + WAITING]
     if queue[base + DRAINING]:
-        if writes == 0 or (writes <= p[LOW] and reads > 0):
+        if writes == 0 or (writes <= p[LOW] and queue[base + WAITING] > 0):
             queue[base + DRAINING] = 0
-    elif reads == 0 or writes >= p[HIGH]:
+            return 0
+        return 1
+    if writes > 0 and (writes >= p[HIGH] or queue[base + WAITING] == 0):
         queue[base + DRAINING] = 1
-    return int(queue[base + DRAINING])
+        return 1
+    return 0
 
 
 def serve(p: Ints, bank: Ints, group: Ints, rank: Ints, at: Ints, k: int, d: int, t: int, times: int) -> None:
     """Account ``times`` RD or WR of the open row of bank ``k``, the last of them at ``t``."""
-    b, g, r = BANK * k, GROUP * (k // p[BANKS]) + GROUP_CAS, k // p[PER_RANK]
-    first = r - r % p[RANKS]
+    b = BANK * k
+    g, mine = bank[b + MY_GROUP] + GROUP_CAS, bank[b + MY_RANK]
     for after in range(2):
-        x = t + p[CAS_GROUP + 2 * d + after]
+        pair = 2 * d + after
+        x = t + p[CAS_GROUP + pair]
         if x > group[g + after]:
             group[g + after] = x
-        for other in range(first, first + p[RANKS]):
-            c = RANK * other + RANK_CAS + after
-            x = t + p[(CAS_RANK if other == r else CAS_OTHER) + 2 * d + after]
-            if x > rank[c]:
-                rank[c] = x
+        x = t + p[CAS_RANK + pair]
+        if x > rank[mine + RANK_CAS + after]:
+            rank[mine + RANK_CAS + after] = x
+        if p[RANKS] > 1:
+            first, x = mine - mine % (RANK * p[RANKS]), t + p[CAS_OTHER + pair]
+            for other in range(first, first + RANK * p[RANKS], RANK):
+                if other != mine and x > rank[other + RANK_CAS + after]:
+                    rank[other + RANK_CAS + after] = x
     x = t + p[TO_PRE + d]
     if x > bank[b + NEXT_PRE]:
         bank[b + NEXT_PRE] = x
@@ -368,7 +379,7 @@ def forward(
         return
     n = past[i] - i - 1  # the last one lets another stretch in, perhaps of another queue
     if p[EVERY] > 0:
-        n = min(n, (rank[RANK * (k // p[PER_RANK]) + NEXT_REF] - 1 - t) // step)
+        n = min(n, (rank[bank[BANK * k + MY_RANK] + NEXT_REF] - 1 - t) // step)
     if n <= count:
         return
     oldest, last = slot[SLOT * s + REQUEST], t + n * step
@@ -437,9 +448,9 @@ def run(
         d = direction(p, queue, base)
         place = base + d * size
         k, s, t, act = pick(p, bank, group, rank, queue, slot, place, d)
-        r = k // p[PER_RANK]
-        if (act if waits and act > NEVER else t) >= rank[RANK * r + NEXT_REF]:
-            refresh(p, bank, group, rank, ring, slot, at, log, r)
+        mine = bank[BANK * k + MY_RANK]
+        if (act if waits and act > NEVER else t) >= rank[mine + NEXT_REF]:
+            refresh(p, bank, group, rank, ring, slot, at, log, mine // RANK)
             continue
         if act > NEVER:
             at[N_CONFLICT if bank[BANK * k + OPEN_ROW] >= 0 else N_MISS] += 1

@@ -37,11 +37,11 @@ CAS_RANK, CAS_GROUP, CAS_OTHER = range(32, 44, 4)
 REF_ACT, ACT_REF, REF_REF, RRD_OTHER, RING, WINDOWS, FIRST_WINDOW = range(44, 51)
 
 # Record of a bank: open row (-1: closed), earliest ACT and PRE, last RD or WR, accesses since the row was opened;
-# earliest RD and WR, oldest and youngest waiting slot, oldest one of the open row (-1: none), place in the list of
-# active banks. [2]
-OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES = range(5)
-NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(5, 15, 2)
-BANK = 15
+# where the records of its rank and its group begin; earliest RD and WR, oldest and youngest waiting slot, oldest one of
+# the open row (-1: none), place in the list of active banks. [2]
+OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, MY_RANK, MY_GROUP = range(7)
+NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(7, 17, 2)
+BANK = 17
 # Record of a group: earliest ACT, earliest RD and WR. [2]
 GROUP_ACT, GROUP_CAS, GROUP = 0, 1, 3
 # Record of a rank: earliest ACT, activations, next refresh, bank of its turn, open banks, since when, clocks with an
@@ -132,7 +132,10 @@ def fresh(device: Device, p: Sequence[int]) -> State:
     g = device.geometry
     ranks = g.channels * g.ranks
     slots = 2 * p[CONTROLLERS] * p[WINDOW]
-    bank = [-1, NEVER, NEVER, NEVER, 0, *[NEVER] * 2, *[-1] * 8]
+    banks: list[int] = []
+    for k in range(ranks * g.banks_per_rank):
+        records = RANK * (k // g.banks_per_rank), GROUP * (k // g.banks)
+        banks += [-1, NEVER, NEVER, NEVER, 0, *records, *[NEVER] * 2, *[-1] * 8]
     queues = []
     for k in range(2 * p[CONTROLLERS]):
         queues += [0] * (ACTIVE + p[REACH]) + list(range(k * p[WINDOW], (k + 1) * p[WINDOW]))
@@ -142,7 +145,7 @@ def fresh(device: Device, p: Sequence[int]) -> State:
         due = p[EVERY] + p[EVERY] * turn // g.ranks if p[EVERY] else -NEVER
         ranked += [NEVER, 0, due, 0, 0, 0, 0, 0, NEVER, NEVER, NEVER, NEVER]
     return State(
-        bank * (ranks * g.banks_per_rank), [NEVER] * GROUP * (ranks * g.groups), ranked,
+        banks, [NEVER] * GROUP * (ranks * g.groups), ranked,
         [NEVER] * (p[RING] * ranks), queues, [0, 0, 0, -1, -1] * slots, [0] * TOTALS,
     )  # fmt: skip
 

