@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """What is exported. ``dram``: name of the memory's spec, '' when unknown; ``outstanding`` as in a named trace."""
+    """What is exported. ``dram``: name of the memory's spec, '' when unknown; ``outstanding`` as in a named trace;
+    ``device``: the memory itself, where a saved run says all of it.
+    """
 
     trace: Trace
     dram: str
     outstanding: int | None = None
+    device: Device | None = None
 
 
 @click.command("export-trace", epilog=example(
@@ -73,7 +76,8 @@ def _source(source: str, memory: str, dram: str) -> Source:
     if path.is_dir() or path.suffix == ".npz":
         saved = read_saved(path)
         name = saved.memory(memory)
-        return Source(saved.traces[name], dram or saved.dram(name))
+        spec = None if dram else saved.spec(name)
+        return Source(saved.traces[name], dram or saved.dram(name), None, _made(spec) if spec else None)
     if not path.exists():
         expected = "a file, or one of " + ", ".join(NAMED)
         raise UsageError(Problem(f"no trace {source!r}", "", expected, nearest(source, NAMED)))
@@ -87,13 +91,20 @@ def _device(dram: str) -> Device:
     return device(load_dram(dram))
 
 
+def _made(spec: Mapping[str, Any]) -> Device:
+    from accelsim.spec.dram import Dram
+    from accelsim.spec.dram_device import device
+
+    return device(Dram.model_validate(spec))
+
+
 def _text(source: Source, form: Accesses | Commands, channel: int) -> Iterator[str]:
     from accelsim.dram.export import Accesses, access_text, command_text, scheduled
 
     if isinstance(form, Accesses):
         return access_text(source.trace, form)
-    if not source.dram:
+    if not source.dram and source.device is None:
         raise UsageError(Problem("this format wants commands, which depend on the DRAM", "", "--on DRAM"))
-    device = _device(source.dram)
+    device = source.device or _device(source.dram)
     served = scheduled(source.trace, device, source.outstanding)
     return command_text(served, device, form, channel)

@@ -205,7 +205,7 @@ def _clock(text: str) -> int:
 class Saved:
     """Traces of a run: per memory its trace and the step of each burst. ``meta``: what the run was.
 
-    ``meta`` may hold ``chip``, ``model``, ``memory`` (memory -> name of its DRAM) and ``clock_fs``.
+    ``meta`` may hold ``chip``, ``model``, ``memory`` (memory -> name of its DRAM), ``dram`` (its spec), ``clock_fs``.
     """
 
     path: Path
@@ -231,6 +231,11 @@ class Saved:
         """Name of the DRAM of a memory, '' when the file does not say."""
         names = self.meta.get("memory", {})
         return str(names.get(memory, "")) if isinstance(names, Mapping) else ""
+
+    def spec(self, memory: str) -> Mapping[str, Any] | None:
+        """Spec of the DRAM of a memory as the fields of its file, None when the file does not say."""
+        specs = self.meta.get("dram", {})
+        return specs.get(memory) if isinstance(specs, Mapping) else None
 
 
 KINDS = {"address": "iu", "write": "b", "at": "iu", "op": "iu"}

@@ -22,7 +22,7 @@ def save_accesses(run: Run, path: str | Path) -> Path:
     Per memory the arrays ``<memory>.at`` (int64, clocks of the DRAM at which the burst arrived), ``.address`` (int64,
     bytes), ``.write`` (bool) and ``.op`` (int32, step of the program); and ``meta``, JSON with 'chip', 'model',
     'memory_model', 'memory' (memory -> name of its DRAM, '' where the chip changes what the file of that name says)
-    and 'clock_fs' (memory -> tCK).
+    'clock_fs' (memory -> tCK) and 'dram' (memory -> the whole spec of its DRAM).
 
     The file is made beside ``path`` and takes its place when it is complete. UsageError when the run kept no bursts, or
     the file cannot be written.
@@ -53,6 +53,11 @@ def _arrays(run: Run) -> dict[str, Any]:
         "model": run.program.graph.name,
         "memory_model": run.memory_model,
         "memory": {name: _preset(run.chip.memories[name].memory.dram) for name in run.dram},
+        "dram": {
+            name: attached.memory.dram.model_dump(mode="json", exclude_none=True)
+            for name, attached in run.chip.memories.items()
+            if attached.memory.dram is not None
+        },
         "clock_fs": {name: stats.device.clock_fs for name, stats in run.dram.items()},
     }
     arrays: dict[str, Any] = {"meta": np.array(json.dumps(meta))}
