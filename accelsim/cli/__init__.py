@@ -79,7 +79,10 @@ class Commands(click.Group):
             click.echo("interrupted; nothing was written", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
         except MemoryError:
-            click.echo("error: out of memory; --values off needs least, then a smaller --batch", err=True)
+            click.echo(
+                "error: out of memory; ask for less (a run: --values off, then a smaller --batch)",
+                err=True,
+            )
             raise click.exceptions.Exit(FAILED) from None
 
 

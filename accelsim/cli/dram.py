@@ -61,9 +61,13 @@ def replay_on(name: str) -> click.Command:
 @click.option("--trace", default="seq_read", show_default=True, help="A file of accesses, or seq_read, "
               "seq_write, tile3, stream3, rand_read, rand_mix, conflict, chase.")  # fmt: skip
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
-@click.option("--outstanding", type=click.IntRange(1), help="Accesses in flight; 1: each waits for the last.")
 @click.option(
-    "--injection", type=click.IntRange(1), help="Accesses accepted per clock; absent: one per channel."
+    "--outstanding", type=click.IntRange(1, 1_000_000), help="Accesses in flight; 1: each waits for the last."
+)
+@click.option(
+    "--injection",
+    type=click.IntRange(1, 1_000_000),
+    help="Accesses accepted per clock; absent: one per channel.",
 )
 @click.option("--clocks", metavar="A:B", help="Window of the picture of bank activity (with --out).")
 @click.option(

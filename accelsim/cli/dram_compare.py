@@ -10,6 +10,7 @@ import click
 
 from accelsim.cli.common import example, paragraphs, progress, show, width
 from accelsim.cli.dram_options import FILE, check_folder, controller_options, preset, print_files, spec_of
+from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
     from accelsim.explore.dram_compare import Row
@@ -52,9 +53,13 @@ def compare(names: tuple[str, ...], as_json: bool, out: Path | None, **asked: An
     gather, specs = Gather(), dict[str, Any]()
     for name in dict.fromkeys(names or OF_EACH_KIND):
         with gather.also():
-            specs[preset(name)] = spec_of(name, asked)
+            full = preset(name)
+            specs[name if full in specs else full] = spec_of(name, asked)
     with gather.also():
-        checked_model(asked["model"])
+        if checked_model(asked["model"]) == "ideal":
+            raise UsageError(
+                Problem("--model 'ideal' takes no time, so nothing can be compared", "", "bank, pattern")
+            )
     with gather.also():
         check_folder(out)
     gather.done()

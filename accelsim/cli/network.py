@@ -176,7 +176,7 @@ def _save(out: Path, facts: dict[str, Any], plots: dict[str, Any]) -> None:
 @click.option(
     "--clocks", type=click.IntRange(100), default=2000, show_default=True, help="Clocks of a simulation."
 )
-@click.option("--seed", default=1, show_default=True, help="Seed of the packets.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the packets.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for the figures and the plots.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -44,9 +45,11 @@ from accelsim.dram.bank_state import (
 from accelsim.dram.device import Device
 from accelsim.dram.mapping import decoder
 from accelsim.dram.served import COUNTS, Served
+from accelsim.errors import Problem, UsageError
 
 Array = np.ndarray[Any, Any]
 LOG_ROWS = 1 << 16
+MOST_AT_ONCE = 1_000_000
 MODULES = {"numba": "bank_compiled", "python": "bank_kernel"}
 """Inner loop -> where it is; the first needs numba."""
 
@@ -58,7 +61,17 @@ def engine() -> str:
     """
     if os.environ.get("ACCELSIM_KERNEL", "") == "python" or importlib.util.find_spec("numba") is None:
         return "python"
-    return "numba"
+    return "numba" if _compiles() else "python"
+
+
+@cache
+def _compiles() -> bool:
+    """Whether Numba works: one that does not fit the NumPy of the day does not."""
+    try:
+        import_module(f"accelsim.dram.{MODULES['numba']}")
+    except ImportError:
+        return False
+    return True
 
 
 def kernel(kind: str) -> Any:
@@ -77,6 +90,13 @@ class Bank:
     def __init__(
         self, device: Device, injection: int | None = None, outstanding: int | None = None, kernel: str = ""
     ) -> None:
+        wrong = {"injection": injection, "outstanding": outstanding}
+        if any(count is not None and not 1 <= count <= MOST_AT_ONCE for count in wrong.values()):
+            raise UsageError(
+                Problem(f"{name} {count}", device.name, f"1 to {MOST_AT_ONCE:,}")
+                for name, count in wrong.items()
+                if count is not None and not 1 <= count <= MOST_AT_ONCE
+            )
         self.device = device
         self._kind = kernel or engine()
         rules = bank_state.rules(device, injection or device.geometry.channels, outstanding or 0)
@@ -100,8 +120,17 @@ class Bank:
         """Serve bursts in order of acceptance, from clock ``at``; returns when the last data have moved.
 
         ``addresses``: int64 bytes, one for each burst; ``writes``: bool, for all or for each. ``record``: keep when
-        each burst was accepted and done; ``commands``: keep every command.
+        each burst was accepted and done; ``commands``: keep every command. UsageError for shapes that do not fit.
         """
+        if (
+            addresses.ndim != 1
+            or np.shape(writes) not in ((), addresses.shape)
+            or addresses.dtype.kind not in "iu"
+        ):
+            what = (
+                f"addresses {addresses.dtype} of shape {addresses.shape}, writes of shape {np.shape(writes)}"
+            )
+            raise UsageError(Problem(what, self.device.name, "integers [n], and one bool or bools [n]"))
         at_state, n = self._state.at, len(addresses)
         requests = self._requests(addresses, writes, record, commands)
         before = list(at_state[N_ACT:])

@@ -196,8 +196,8 @@ def _address(text: str) -> int:
 
 def _clock(text: str) -> int:
     number = _number(text)
-    if number is None or text.startswith("0x"):
-        raise _Wrong(f"{text!r} is no clock", "a decimal number below 2^63")
+    if number is None or text.startswith("0x") or number >= 1 << 50:
+        raise _Wrong(f"{text!r} is no clock", "a decimal number below 2^50")
     return number
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from accelsim.explore.dram_replay import Replay, run
@@ -56,7 +57,9 @@ class Row:
         """The row as JSON can hold it; the unit is the end of each key."""
         return {
             "dram": self.name, "standard": self.standard, "energy_status": self.status, "peak_Bps": self.peak_Bps,
-            "unloaded_s": self.unloaded_s, "share_of_peak": {trace: self.share(trace) for trace in self.replays},
+            "unloaded_s": self.unloaded_s, "share_of_peak": {
+                trace: share if isfinite(share := self.share(trace)) else None for trace in self.replays
+            },
             "pJ_per_bit": {trace: self.pJ_per_bit(trace) for trace in self.replays},
         }  # fmt: skip
 

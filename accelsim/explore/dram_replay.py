@@ -253,7 +253,7 @@ def run(
     accesses = accesses_of(trace, device, limit)
     offered = offer or Offer(NAMED[trace].outstanding if trace in NAMED else None)
     served = MODELS[checked_model(model)].serve(device, accesses, offered)
-    return Replay(device, trace, accesses, model, offered, served, status)
+    return Replay(device, Path(trace).name, accesses, model, offered, served, status)
 
 
 def checked_model(name: str) -> str:

@@ -27,6 +27,10 @@ def save_accesses(run: Run, path: str | Path) -> Path:
     The file is made beside ``path`` and takes its place when it is complete. UsageError when the run kept no bursts, or
     the file cannot be written.
     """
+    if not run.accesses and not run.dram and run.memory_model in ("pattern", "bank"):
+        raise UsageError(
+            Problem("no burst of this run went through an off-chip memory of the chip", str(path))
+        )
     if not run.accesses:
         expected = "a run with memory model 'pattern' or 'bank' that was told to record them"
         raise UsageError(Problem("the run kept no bursts", str(path), expected))

@@ -127,6 +127,7 @@ def activity(found: Replay, clocks: tuple[int, int] | None = None, channel: int 
     """
     window = clocks or default_clocks(found)
     check_clocks(found, window, channel)
+    window = window[0], min(window[1], found.served.end)
     seen = blocks(found, window, channel)
     g = found.device.geometry
     total = g.ranks * g.banks_per_rank

@@ -124,6 +124,10 @@ class InterfaceEnergy(Model):
     write: JoulesPerByte = Field(description="per byte written")
 
 
+MOST, MOST_WAITING = 10**9, 4096
+"""Largest counts of clocks and accesses, and of requests that wait: beyond is a slip of the pen."""
+
+
 class MemoryController(Model):
     """The memory controller: where bytes lie, which request is next, when rows are closed."""
 
@@ -133,9 +137,13 @@ class MemoryController(Model):
     page_policy: Literal["open", "closed", "capped", "timeout"] = Field(
         "open", description="when a row is closed"
     )
-    cap: PositiveInt = Field(4, description="accesses after which a capped row gives way to another")
-    timeout: PositiveInt = Field(100, description="clocks without access after which a row is closed")
-    window: PositiveInt = Field(32, description="requests of one direction that are reordered; 1: in order")
+    cap: PositiveInt = Field(4, le=MOST, description="accesses after which a capped row gives way to another")
+    timeout: PositiveInt = Field(
+        100, le=MOST, description="clocks without access after which a row is closed"
+    )
+    window: PositiveInt = Field(
+        32, le=MOST_WAITING, description="requests of one direction that are reordered; 1: in order"
+    )
     high: float = Field(0.8, gt=0, le=1, description="share of the window at which writes are drained")
     low: float = Field(0.2, ge=0, lt=1, description="share of the window down to which they are")
     refresh: Literal["all_bank", "staggered", "per_bank", "none"] = Field(

@@ -170,6 +170,13 @@ def currents_are_ordered(dram: Dram) -> Iterator[Finding]:
         if getattr(currents, high) < getattr(currents, low):
             more, less = show(getattr(currents, low), "A"), show(getattr(currents, high), "A")
             yield Finding(("currents", high), f"{less} is less than {low}, {more}")
+    t = _clocks(dram)
+    if {"tRAS", "tRP"} <= set(t) and currents.IDD0 * (t["tRAS"] + t["tRP"]) < (
+        currents.IDD3N * t["tRAS"] + currents.IDD2N * t["tRP"]
+    ):
+        least = (currents.IDD3N * t["tRAS"] + currents.IDD2N * t["tRP"]) / (t["tRAS"] + t["tRP"])
+        what = f"{show(currents.IDD0, 'A')} is less than standby over tRAS and tRP, an activation would cost nothing"
+        yield Finding(("currents", "IDD0"), what, f"at least {show(least, 'A')}")
 
 
 def energy_is_stated_once(dram: Dram) -> Iterator[Finding]:

@@ -33,6 +33,10 @@ class Span:
         return f"{self.count} tCK" if self.count is not None else units.spell((self.fs or 0) / FS_PER_S, "s")
 
 
+MOST_CLOCKS, MOST_S = 10**9, 1
+"""Longest timing parameter, clocks and s."""
+
+
 def _span(text: Any) -> Span:
     """'22 tCK' or '13.75 ns'."""
     expected = "whole clocks such as '22 tCK', or a time such as '13.75 ns'"
@@ -40,13 +44,15 @@ def _span(text: Any) -> Span:
         raise ValueError(f"{text!r} has no unit; expected {expected}")
     match = _CLOCKS.match(text)
     if match:
+        if int(match[1]) > MOST_CLOCKS:
+            raise ValueError(f"{text!r} is out of range; expected at most {MOST_CLOCKS:,} clocks")
         return Span(count=int(match[1]))
     try:
         seconds = units.parse_exact(text, "s")
     except ValueError as error:
         raise ValueError(f"{str(error).partition(';')[0]}; expected {expected}") from error
-    if seconds < 0:
-        raise ValueError(f"{text!r} is out of range; expected zero or more")
+    if not 0 <= seconds <= MOST_S:
+        raise ValueError(f"{text!r} is out of range; expected 0 to {MOST_S} s")
     return Span(fs=round(seconds * FS_PER_S))
 
 

@@ -291,7 +291,9 @@ def test_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bank.importlib.util, "find_spec", lambda name: None)
     assert engine() == "python"
     monkeypatch.setattr(bank.importlib.util, "find_spec", lambda name: object())
-    assert engine() == "numba"
+    for works, name in ((True, "numba"), (False, "python")):
+        monkeypatch.setattr(bank, "_compiles", lambda works=works: works)
+        assert engine() == name
 
 
 def test_python_loop_and_imports_do_without_numba() -> None:

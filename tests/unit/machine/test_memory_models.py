@@ -31,6 +31,7 @@ from accelsim.machine.memory_models import MODELS, Level
 from accelsim.machine.run import Run
 from accelsim.machine.save_accesses import save_accesses
 from accelsim.machine.simulate import simulate
+from accelsim.spec.dram import Dram
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 
@@ -279,6 +280,7 @@ def test_the_bursts_of_a_run_can_be_saved(made: list[FakeDram], tmp_path: Path) 
         np.int64, np.int64, np.bool_, np.int32,
     ]  # fmt: skip
     meta = json.loads(str(arrays["meta"]))
+    assert Dram.model_validate(meta.pop("dram")["dram"]) == run.chip.memories["dram"].memory.dram
     assert meta == {
         "chip": "edu-4x4", "model": "by hand", "memory_model": "bank", "memory": {"dram": ""}, "clock_fs": {"dram": CLOCK},
     }  # fmt: skip
