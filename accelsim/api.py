@@ -163,8 +163,7 @@ def run(
     ``energy``: another energy table than the chip's, a name ('horowitz-45nm'), a YAML file or a table.
     ``memory_model``: off-chip memories take no time ('ideal'), latency and a rate ('bandwidth'), or are followed
     burst by burst, by bounds ('pattern') or command by command ('bank'); the last two need a ``dram`` of each memory.
-    ``keep``: return every tensor too.
-    Raises SpecError, ModelError, UsageError or Infeasible; independent problems come together.
+    ``keep``: return every tensor too. Raises SpecError, ModelError, UsageError, Infeasible; independent ones together.
     """
     request = Request(
         model, on, dtype, values, batch, weights, inputs, calibration, seed, shapes or {}, params or {}, overrides,

@@ -141,18 +141,9 @@ def expire(p: Ints, bank: Ints, rank: Ints, at: Ints, log: Ints, k: int, now: in
 
 
 def open_row(
-    p: Ints,
-    bank: Ints,
-    group: Ints,
-    rank: Ints,
-    ring: Ints,
-    slot: Ints,
-    at: Ints,
-    log: Ints,
-    k: int,
-    s: int,
+    p: Ints, bank: Ints, group: Ints, rank: Ints, ring: Ints, slot: Ints, at: Ints, log: Ints, k: int, s: int,
     act: int,
-) -> None:
+) -> None:  # fmt: skip
     """Activate the row that slot ``s`` wants at ``act``; bank ``k`` is precharged first where another row is open."""
     b, row = BANK * k, slot[SLOT * s + ROW]
     r = bank[b + MY_RANK] // RANK
@@ -181,17 +172,8 @@ def open_row(
 
 
 def open_ahead(
-    p: Ints,
-    bank: Ints,
-    group: Ints,
-    rank: Ints,
-    ring: Ints,
-    slot: Ints,
-    at: Ints,
-    log: Ints,
-    r: int,
-    due: int,
-) -> None:
+    p: Ints, bank: Ints, group: Ints, rank: Ints, ring: Ints, slot: Ints, at: Ints, log: Ints, r: int, due: int,
+) -> None:  # fmt: skip
     """Open the rows that the controller has opened by ``due`` for requests that still wait; the refresh closes them."""
     for k in range(r * p[PER_RANK], (r + 1) * p[PER_RANK]):
         for d in range(2):
@@ -282,18 +264,9 @@ def admit(
 
 
 def remove(
-    p: Ints,
-    bank: Ints,
-    queue: Ints,
-    slot: Ints,
-    at: Ints,
-    follow: Ints,
-    slot_of: Ints,
-    base: int,
-    k: int,
-    d: int,
-    s: int,
-) -> None:
+    p: Ints, bank: Ints, queue: Ints, slot: Ints, at: Ints, follow: Ints, slot_of: Ints, base: int, k: int, d:
+    int, s: int,
+) -> None:  # fmt: skip
     """Take the served slot ``s`` of bank ``k`` out of the queue at ``base``."""
     b, e = BANK * k, SLOT * s
     after, before = slot[e + NEXT], slot[e + BEFORE]
@@ -415,19 +388,9 @@ def run(
     arrived: Ints, done: Ints, log: Ints,
 ) -> int:  # fmt: skip
     """Serve all requests; 0 when that is done, 1 when the log must be emptied before it goes on."""
-    total, most, window, outstanding = (
-        len(banks),
-        len(log) - 4 * (3 * p[PER_RANK] + 8),
-        p[WINDOW],
-        p[OUTSTANDING],
-    )
-    logging, recording, closed, waits, size = (
-        len(log) > 0,
-        len(done) > 0,
-        p[CLOSED] > 0,
-        p[WAITS] > 0,
-        p[QUEUE],
-    )
+    total, window, outstanding, size = len(banks), p[WINDOW], p[OUTSTANDING], p[QUEUE]
+    most = len(log) - 4 * (3 * p[PER_RANK] + 8)
+    logging, recording, closed, waits = len(log) > 0, len(done) > 0, p[CLOSED] > 0, p[WAITS] > 0
     quick = not (logging or closed or outstanding > 0)
     while True:
         if logging and 4 * at[LOGGED] > most:
