@@ -18,6 +18,8 @@ MOVING = ("PE registers", "PE network", "on-chip SRAM", "off-chip memory", "link
 """Categories of energy that move data and compute nothing."""
 NAMED, WORTH_NAMING = 3, 0.01
 """Figures of energy that the warning names at most, and the share from which on it does."""
+FOLLOWED = "Moving the {}{} twice as fast, be it by bandwidth, latency or row hits,"
+"""What to improve about a memory whose DRAM was followed."""
 ARTICLES = {"vector": "the ", "host": "the ", "accumulators": "waiting for "}
 
 
@@ -91,7 +93,11 @@ def levers(run: Run, summary: dict[str, Any]) -> list[tuple[str, float]]:
     for key, spent_s in summary["latency_by_bound_s"].items():
         reason = REASONS[key]
         where = describe(run.chip, key).removeprefix(reason.text)
-        rows.append((reason.lever + where, saving * spent_s / summary["latency_s"]))
+        # under a constant rate only bandwidth helps; a DRAM that is followed may wait for something else
+        lever = (
+            FOLLOWED.format(reason.operand, where) if run.dram and reason.operand else reason.lever + where
+        )
+        rows.append((lever, saving * spent_s / summary["latency_s"]))
     return sorted(rows, key=lambda row: -row[1])
 
 

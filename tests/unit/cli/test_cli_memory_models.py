@@ -102,3 +102,15 @@ def test_compare_names_the_level_where_it_differs(cli: Cli, tmp_path: Path) -> N
         cli(*CNN, "--memory-model", name, "--out", tmp_path / name)
     text = cli("compare", tmp_path / "bandwidth", tmp_path / "ideal").stdout
     assert text.splitlines()[0].split() == ["bandwidth", "ideal"]
+
+
+def test_more_bandwidth_is_not_the_only_advice(cli: Cli) -> None:
+    """A DRAM that is followed may wait for latency or rows."""
+    plain, followed = (
+        cli("run", "mlp0", "--on", "tpu-v1", "--values", "off", "--memory-model", model).stdout.replace(
+            "\n", " "
+        )
+        for model in ("bandwidth", "bank")
+    )
+    assert "Doubling the bandwidth to the weights (ddr3)" in plain
+    assert "Moving the weights (ddr3) twice as fast, be it by bandwidth" in followed
