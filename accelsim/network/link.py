@@ -38,7 +38,8 @@ class Lane(NamedTuple):
 
     def occupancy_fs(self, nbytes: int) -> int:
         """Time for which a transfer of ``nbytes`` occupies the direction, fs; parts of one are dropped."""
-        return int(self.wire_B(nbytes) * FS_PER_S / Fraction(self.bandwidth_Bps))
+        rate, per = float(self.bandwidth_Bps).as_integer_ratio()
+        return self.wire_B(nbytes) * FS_PER_S * per // rate
 
 
 @dataclass(frozen=True)
