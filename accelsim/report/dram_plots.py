@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accelsim.explore.dram_compare import TRACES, Row
 from accelsim.explore.dram_replay import Replay
@@ -29,6 +30,7 @@ from accelsim.report.style import (
 from accelsim.report.text import percent, si
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BINS = 60
@@ -135,6 +137,11 @@ def bus(founds: Sequence[tuple[str, Replay]], title: str, note: str = "") -> Fig
     return fig
 
 
+def _bars(axes: Axes, places: NDArray[Any], values: list[float], wide: float, look: Look, trace: str) -> None:
+    """One bar per memory, those of one trace."""
+    axes.bar(places, values, wide * 0.92, color=look.color, hatch=look.hatch, edgecolor="white", label=trace)
+
+
 def utilisation(rows: Sequence[Row]) -> Figure:
     """Share of the peak by trace, a group of bars per memory."""
     with styled():
@@ -143,15 +150,7 @@ def utilisation(rows: Sequence[Row]) -> Figure:
         for index, (trace, look) in enumerate(zip(TRACES, TRACE_LOOKS, strict=True)):
             places = np.arange(len(rows)) + (index - (len(TRACES) - 1) / 2) * wide
             values = [100 * row.share(trace) for row in rows]
-            axes.bar(
-                places,
-                values,
-                wide * 0.92,
-                color=look.color,
-                hatch=look.hatch,
-                edgecolor="white",
-                label=trace,
-            )
+            _bars(axes, places, values, wide, look, trace)
             for x, value in zip(places, values, strict=True):
                 axes.text(x, value + 1, f"{value:.0f}" if value >= 1 else "<1", ha="center", fontsize=6.5)
         axes.set_xticks(range(len(rows)), [f"{row.name}\n{si(row.peak_Bps, 'B/s')}" for row in rows])
@@ -186,15 +185,7 @@ def energy(rows: Sequence[Row]) -> Figure | None:
         for index, (trace, look) in enumerate(ENERGY_LOOKS.items()):
             places = np.arange(len(known)) + (index - 1) * wide
             values = [row.pJ_per_bit(trace) or 0.0 for row in known]
-            axes.bar(
-                places,
-                values,
-                wide * 0.92,
-                color=look.color,
-                hatch=look.hatch,
-                edgecolor="white",
-                label=trace,
-            )
+            _bars(axes, places, values, wide, look, trace)
             for x, value in zip(places, values, strict=True):
                 axes.text(x, value * 1.05, f"{value:.3g}", ha="center", va="bottom", fontsize=7)
         axes.set_yscale("log")

@@ -14,6 +14,7 @@ from accelsim.dram.device import CommandEnergy, Controller, Device, Geometry
 from accelsim.dram.energy import PARTS, Energy, energy
 from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import UsageError
+from accelsim.validate.dram import ENERGY_COLUMNS
 from accelsim.validate.golden import golden
 
 
@@ -50,15 +51,6 @@ CURRENTS = {
     "GDDR5_8Gb_x32": GDDR5,
     "GDDR6_8Gb_x16": GDDR6,
     "HBM2_8Gb_x128": HBM2,
-}
-
-ENERGY_COLUMNS = {
-    "activate": "act_energy_pJ",
-    "read": "read_energy_pJ",
-    "write": "write_energy_pJ",
-    "refresh": "refresh_energy_pJ",
-    "open_standby": "active_standby_energy_pJ",
-    "closed_standby": "precharge_standby_energy_pJ",
 }
 
 
