@@ -123,13 +123,14 @@ class _Load(NamedTuple):
 
 class _Array(NamedTuple):
     """Clocks of the array alone, from its first streamed row to the last sum: of all folds; were only streamed rows to
-    count; of the last tile (the smallest) and of its last fold. ``shift``: stationary rows before a fold; ``reads``:
-    how long the last tile reads its moving and its stationary operand."""
+    count; of the last tile (the smallest) and of its last fold. ``rows``: streamed by that fold. ``shift``: stationary
+    rows before a fold; ``reads``: how long the last tile reads its moving and its stationary operand."""
 
     total: Floats
     streaming: Floats
     tile: Floats
     alone: Floats
+    rows: Floats
     shift: Floats
     reads_moving: Floats
     reads_stationary: Floats
@@ -148,6 +149,7 @@ class _Step(NamedTuple):
     leave: Floats
     tail: Floats
     last_out_B: Floats
+    results: Floats  # tiles
 
 
 class Estimator:
@@ -189,7 +191,8 @@ class Estimator:
             leave = self._ports.token + self._ports.latency(homes.y) + self._ports.transfer(homes.y, last_B)
         through = self._to_vector + vector_last if self._unit.epilogue else none
         start = self._start(array, loads)
-        return _Step(array, loads, out, start, vector_all, vector_last, leave, through + leave, last_B)
+        tiles = self._result_tiles(shape.gemm, c)
+        return _Step(array, loads, out, start, vector_all, vector_last, leave, through + leave, last_B, tiles)
 
     def _timing(self, rows: Ints, shape: Shape) -> FoldTiming[Ints]:
         unit = self._unit
@@ -223,6 +226,7 @@ class Estimator:
             folds * streamed[0] * shape.cycles_per_row - rows + alone,
             more * end.step + alone,
             alone,
+            rows,
             end.load,
             more * end.step + rows,
             more * (end.reload + end.load) + end.load,
@@ -298,10 +302,24 @@ class Estimator:
                 whole = np.maximum(
                     whole, array.streaming + gaps + rest
                 )  # nothing streams while the next tile arrives
+        whole = np.maximum(whole, self._one_sum_slot(step, c))
         paths = {"compute": step.start + whole + step.tail}
         if self._unit.epilogue:
             paths["vector unit"] = step.start + array.tile + self._to_vector + step.vector_all + step.leave
         return paths, [whole - array.alone, step.vector_all]
+
+    def _one_sum_slot(self, step: _Step, c: Candidates) -> Floats:
+        """Clocks from the first streamed row to the last sum with one accumulator slot: no tile streams before the
+        vector unit has taken the sums of the tile before. 0 with more.
+
+        Counted only where sums share their buffer, since there a second slot competes with the other tiles.
+        """
+        array, unshared = step.array, len(self._roles.buffer(self._roles.sums).holds) == 1
+        if c.y_slots is None or unshared or not self._unit.epilogue:
+            return 0 * array.total
+        between = array.alone - array.rows + self._to_vector + self._to_array
+        serial = array.streaming + (step.results - 1) * between + step.vector_all - step.vector_last
+        return np.where(c.y_slots == 1, serial, 0.0)
 
     def _port_paths(self, step: _Step, memory: str, name: str) -> tuple[dict[str, Floats], Floats]:
         """All bytes of a memory through its port, what comes in and what goes out; and how long the port is busy."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,7 +12,7 @@ from accelsim.compiler.builder import Builder
 from accelsim.compiler.memory import Ring, Space
 from accelsim.compiler.program import Action, Effect, Transfer
 from accelsim.compiler.roles import Roles
-from accelsim.errors import Infeasible
+from accelsim.errors import Infeasible, Problem, SpecError
 from accelsim.workload.graph import Graph, Tensor
 
 STAGING = "dma"
@@ -28,7 +29,7 @@ class Place:
 
 @dataclass
 class Layout:
-    """Places, buffers and rings of one core."""
+    """Places, buffers and rings of one core. Raises SpecError for fixed slots in a buffer of several roles."""
 
     graph: Graph
     roles: Roles
@@ -39,14 +40,20 @@ class Layout:
     rings: dict[str, Ring] = field(default_factory=dict)
     presets: dict[int, tuple[str, int]] = field(default_factory=dict)
     _entries: dict[tuple[str, str, str, int, bool], tuple[Action, ...]] = field(default_factory=dict)
+    _behind: dict[str, int] = field(default_factory=dict)  # shared buffer -> where the next slots lie
 
     def __post_init__(self) -> None:
         self.readers = {
             name: [n for n in nodes if n.engine != "host"] for name, nodes in self.graph.consumers().items()
         }
-        sums = self.roles.sums
         for name, buffer in self.roles.chip.buffers.items():
-            self.spaces[name] = Space(name, buffer.capacity, rotate=name == sums)
+            alone = len(buffer.holds) == 1
+            # beside other tiles, sums that turn could leave no block as large as the search has counted
+            self.spaces[name] = Space(name, buffer.capacity, rotate=name == self.roles.sums and alone)
+            if buffer.slots is not None and not alone:
+                what = f"fixed slots for {' and '.join(buffer.holds)} together"
+                where = f"{self.roles.chip.name}: buffers.{name}.slots"
+                raise SpecError(Problem(what, where, "no slots, or a buffer per role"))
 
     def only_leaves(self, tensor: str) -> bool:
         """Whether nobody on the chip reads a tensor: it is a result of the graph, or only the host needs it."""
@@ -187,6 +194,18 @@ class Layout:
         place.chip = None
         return True
 
+    def arrange(self, rows: Iterable[tuple[str, int]]) -> None:
+        """Let the slots of a step, (buffer, bytes) each, lie side by side where several roles share a buffer: behind
+        those of the step before, if there is room, so that neither waits for the other.
+        """
+        sizes: Counter[str] = Counter()
+        for buffer, size_B in rows:
+            sizes[buffer] += size_B
+        for buffer, size_B in sizes.items():
+            start = self.spaces[buffer].place(size_B, self._behind.pop(buffer, 0))
+            if start is not None and len(self.roles.buffer(buffer).holds) > 1:
+                self._behind[buffer] = start
+
     def slots(
         self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str
     ) -> tuple[Ring, list[int]]:
@@ -225,9 +244,11 @@ class Layout:
 
     def _row_of_slots(self, buffer: str, name: str, size_B: int, count: int, op: str, tile: str) -> list[int]:
         space = self.spaces[buffer]
-        start = space.place(size_B * count)
+        start = space.place(size_B * count, self._behind.get(buffer, 0))
         if start is None:
             raise Infeasible(op, buffer, size_B * count, space.free_B(), tile)
+        if buffer in self._behind:
+            self._behind[buffer] = start + size_B * count
         found = [
             self.builder.region(self.roles.engine(buffer), f"{name} {i}", size_B, space, start + i * size_B)
             for i in range(count)

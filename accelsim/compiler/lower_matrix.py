@@ -27,6 +27,7 @@ from accelsim.compiler.tiles import (
     slabs,
 )
 from accelsim.errors import Infeasible
+from accelsim.spec.models import MatrixUnit
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 
@@ -39,6 +40,14 @@ class Held(NamedTuple):
 
     key: tuple[int, ...]
     region: int
+
+
+class _Slots(NamedTuple):
+    """Tiles in flight: in which buffer, bytes of the largest, how many."""
+
+    buffer: str
+    size_B: int
+    tiles: int
 
 
 @dataclass
@@ -65,7 +74,7 @@ class MatrixStep:
             a_held = self._held(a_held, a_key(tile, self.mapping), tile, self._a)
             slot = (tile.g0, tile.m0, tile.n0)
             if step.first:
-                sums[slot] = self.sums.take()
+                sums[slot] = self.rings["sums"].take()
             self._product(step, a_held.region, b_held.region, sums[slot])
             if step.last:
                 self._finish(tile, sums.pop(slot))
@@ -100,18 +109,33 @@ class MatrixStep:
             (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
             (self.gemm.M, self.gemm.N, self.gemm.K, self.gemm.groups), strict=True))  # fmt: skip
         self.shape = f"{tg}x{tm}x{tn}x{tk}"
-        sum_format = roles.matrix.formats[self.dtype].accumulate
-        self.sums = self._slots(roles.sums, "sums", nbytes(sum_format, tg * tm * tn), mapping.y_slots)
-        needed, there = open_sums(self.gemm, mapping), len(self.sums.slots)
+        self._take_slots(roles.matrix, tg * tm * tn, b_elements(roles.matrix, tg, tn, tk))
+
+    def _take_slots(self, unit: MatrixUnit, sums: int, weights: int) -> None:
+        """Slots for what is in flight: weight tiles, activation tiles, sums, side operands, results on their way out.
+
+        Where they share a buffer, those that a step needs first lie where the step before it is done first.
+        """
+        roles, mapping = self.layout.roles, self.mapping
+        sum_format = unit.formats[self.dtype].accumulate
+        wanted: dict[str, _Slots] = {}
+        if not self._on_chip(self.b_region):
+            size_B = self._tensor(self.gemm.b).size_B(weights)
+            wanted["weights"] = _Slots(roles.weights, size_B, mapping.w_slots)
+        if not self._on_chip(self.a_region):
+            wanted["tiles"] = _Slots(roles.activations, self._largest_a(), mapping.a_slots)
+        wanted["sums"] = _Slots(roles.sums, nbytes(sum_format, sums), mapping.y_slots)
+        streamed = [name for name, region in self.sides.items() if not self._on_chip(region)]
+        for name in streamed:
+            wanted[f"side {name}"] = _Slots(roles.activations, self._tensor(name).size_B(sums), 2)
+        if unit.epilogue and not mapping.y_resident:
+            wanted["results"] = _Slots(roles.activations, self.out.size_B(sums), 2)
+        self.layout.arrange((slots.buffer, slots.size_B * slots.tiles) for slots in wanted.values())
+        self.rings = {name: self._slots(name, slots) for name, slots in wanted.items()}
+        needed, there = open_sums(self.gemm, mapping), len(self.rings["sums"].slots)
         if needed > there:
             why = f"loop order {mapping.order} keeps {needed} sums open, there are {there} accumulator slots"
             raise Infeasible(self.node.name, roles.sums, needed, there, self.shape, why)
-        if not self._on_chip(self.b_region):
-            tile_B = self._tensor(self.gemm.b).size_B(b_elements(roles.matrix, tg, tn, tk))
-            self.b_slots = self._slots(roles.weights, "weights", tile_B, mapping.w_slots)
-        if not self._on_chip(self.a_region):
-            self.a_slots = self._slots(roles.activations, "tiles", self._largest_a(), mapping.a_slots)
-        self._result_slots(tg * tm * tn)
 
     def _operand(self, tensor: str, resident: bool, prefer_chip: bool = False) -> int:
         """Region to read an operand from: on the chip when resident, otherwise its home."""
@@ -148,9 +172,11 @@ class MatrixStep:
             self.op, [s for s in sources if s is not None], self.parameter_region, memory, size
         )
 
-    def _slots(self, buffer: str, name: str, tile_B: int, count: int) -> Ring:
-        ring, regions = self.layout.slots(buffer, self.node.name, name, tile_B, count, self.shape)
-        self.taken.append((buffer, regions))
+    def _slots(self, name: str, slots: _Slots) -> Ring:
+        ring, regions = self.layout.slots(
+            slots.buffer, self.node.name, name, slots.size_B, slots.tiles, self.shape
+        )
+        self.taken.append((slots.buffer, regions))
         return ring
 
     def _largest_a(self) -> int:
@@ -180,16 +206,6 @@ class MatrixStep:
             free = layout.spaces[roles.activations].free_B()
             raise Infeasible(self.node.name, roles.activations, out.nbytes, free, f"all of {out.name}")
 
-    def _result_slots(self, tile_elements: int) -> None:
-        """Slots for result tiles on their way out, and for streamed side operands."""
-        roles = self.layout.roles
-        self.side_slots = {
-            name: self._slots(roles.activations, f"side {name}", self._tensor(name).size_B(tile_elements), 2)
-            for name, region in self.sides.items() if not self._on_chip(region)
-        }  # fmt: skip
-        if roles.matrix.epilogue and not self.mapping.y_resident:
-            self.y_slots = self._slots(roles.activations, "results", self.out.size_B(tile_elements), 2)
-
     def _a(self, tile: Tile) -> int:
         if self.a_to_fetch:  # not before: the weights need not wait in its queue until somebody has made it
             self.a_to_fetch = False
@@ -199,17 +215,17 @@ class MatrixStep:
         size = self._tensor(self.gemm.a).size_B(self._a_elements(tile))
         k = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
         effect = Effect("load_a", tile._replace(k0=k[0], k1=k[1]), ((self.gemm.a, self.a_region),))
-        return self._load_tile(self.a_slots, self.a_region, self.gemm.a, size, effect)
+        return self._load_tile("tiles", self.a_region, self.gemm.a, size, effect)
 
     def _b(self, tile: Tile) -> int:
         if self._on_chip(self.b_region):
             return self.b_region
         size = self.costs.weights_B(tile)
         effect = Effect("load_b", tile, ((self.gemm.b, self.b_region),))
-        return self._load_tile(self.b_slots, self.b_region, self.gemm.b, size, effect)
+        return self._load_tile("weights", self.b_region, self.gemm.b, size, effect)
 
-    def _load_tile(self, ring: Ring, source: int, tensor: str, size: int, effect: Effect) -> int:
-        slot = ring.take()
+    def _load_tile(self, ring: str, source: int, tensor: str, size: int, effect: Effect) -> int:
+        slot = self.rings[ring].take()
         self.layout.load(self.op, source, slot, tensor, size, effect)
         return slot
 
@@ -241,7 +257,7 @@ class MatrixStep:
             self._vector(tile, acc, place.chip, role, out_B, effect)
             return
         assert place.home is not None
-        slot = self.y_slots.take()
+        slot = self.rings["results"].take()
         self._vector(tile, acc, slot, "whole", out_B, effect)
         store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
         layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
@@ -266,7 +282,7 @@ class MatrixStep:
         effect = Effect("load_side", tile, ((name, region),))
         side = self._tensor(name)  # one that broadcasts has fewer elements than the tile
         size = side.size_B(min(count, side.elements))
-        return self._load_tile(self.side_slots[name], region, name, size, effect)
+        return self._load_tile(f"side {name}", region, name, size, effect)
 
     def _vector(self, tile: Tile, acc: int, target: int, role: str, out_B: int, effect: Effect) -> None:
         roles = self.layout.roles

@@ -60,7 +60,8 @@ def lower_vector(layout: Layout, op: int, node: Node) -> None:
         if not (layout.spill(op, names) or layout.spill(op, ())):
             streamed = sum(layout.place(name).chip is None for name in names)
             needed_B, room = 2 * (streamed + len(graph.outs(node))), layout.spaces[buffer].free_B()
-            raise Infeasible(node.name, buffer, needed_B, room, "1 byte of each operand")
+            tile = f"1 byte of each operand, twice; raise buffers.{buffer}.capacity by {needed_B - room:,} B or more"
+            raise Infeasible(node.name, buffer, needed_B, room, tile)
     if whole:
         _at_once(layout, op, node, names, parameters)
     else:

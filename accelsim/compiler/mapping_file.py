@@ -12,6 +12,7 @@ import yaml
 from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.program import Program
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.spec.nodes import compose
 
 TYPES: dict[str, type[str] | type[bool] | type[int]] = {"order": str} | {
     field.name: bool if field.default is True or field.default is False else int
@@ -23,6 +24,9 @@ HEADER = """\
 # Mappings of {model} on {chip} ({dtype}), one block per layer; GEMM is groups x M x N x K.
 # Delete a layer, or some of its fields, and the search chooses again; keep them and they are pinned.
 """
+
+LAYERS = "layer names, each with its fields"
+"""What a mapping file holds."""
 
 
 def mapping_text(program: Program) -> str:
@@ -52,19 +56,21 @@ def save_mappings(program: Program, path: Path) -> None:
 def load_mappings(path: Path) -> dict[str, dict[str, Any]]:
     """Layer name -> the fields that are pinned. Raises UsageError with file and line of all that is wrong."""
     try:
-        tree = yaml.compose(path.read_text())
+        tree = compose(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(Problem(f"cannot read the mapping: {error.strerror}", str(path))) from None
     except yaml.YAMLError as error:
         raise UsageError(Problem(f"not YAML: {' '.join(str(error).split())}", str(path))) from None
-    if tree is None:
-        return {}
+    except UnicodeDecodeError as error:
+        raise UsageError(Problem(f"cannot read the mapping: {error}", str(path))) from None
     problems: list[Problem] = []
     pinned = {
         layer.value: dict(_field(path, key, value, problems) for key, value in block.value)
-        for layer, block in _pairs(path, tree, problems)
+        for layer, block in (_pairs(path, tree, problems) if tree else ())
         if isinstance(block, yaml.MappingNode) or _refuse(path, block, problems)
     }
+    if not pinned and not problems:
+        problems.append(Problem("no layer in it", str(path), LAYERS))
     if problems:
         raise UsageError(problems)
     return pinned
@@ -77,7 +83,7 @@ def _at(path: Path, node: yaml.Node) -> str:
 def _pairs(path: Path, tree: yaml.Node, problems: list[Problem]) -> list[tuple[yaml.Node, yaml.Node]]:
     if isinstance(tree, yaml.MappingNode):
         return list(tree.value)
-    problems.append(Problem("not a mapping file", _at(path, tree), "layer names, each with its fields"))
+    problems.append(Problem("not a mapping file", _at(path, tree), LAYERS))
     return []
 
 

@@ -31,13 +31,12 @@ class Space:
             gaps.append((end, self.capacity_B - end))
         return gaps
 
-    def place(self, size_B: int) -> int | None:
-        """Offset for a block of that size, or None when there is no room."""
-        fits = [offset for offset, size in self._gaps() if size >= size_B]
-        if self._rotate:
-            starts = [(max(offset, self._next), offset + size) for offset, size in self._gaps()]
-            fits = [start for start, end in starts if start + size_B <= end] or fits
-        return min(fits, default=None)
+    def place(self, size_B: int, behind: int = 0) -> int | None:
+        """Offset for a block of that size, if possible not before ``behind``; None when there is no room."""
+        behind = self._next if self._rotate else behind
+        gaps = [(offset, offset + size) for offset, size in self._gaps() if size >= size_B]
+        starts = [start for offset, end in gaps if (start := max(offset, behind)) + size_B <= end]
+        return min(starts or [offset for offset, _ in gaps], default=None)
 
     def fits(self, sizes_B: list[int]) -> bool:
         """Whether blocks of these sizes can be placed one after the other, first fit."""

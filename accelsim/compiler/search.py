@@ -9,15 +9,15 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.compiler.estimate import Estimator, Homes, Shape
+from accelsim.compiler.fitting import Fitted, Fitting, Need, Room, whole_operands
 from accelsim.compiler.layout import Layout
 from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.sides import parameters, side_inputs
 from accelsim.compiler.state import State
-from accelsim.compiler.tiles import b_elements, packs, sparsity
-from accelsim.compiler.tilings import Candidates, Ints, a_words, open_sums
+from accelsim.compiler.tiles import packs, sparsity
+from accelsim.compiler.tilings import Candidates, Ints
 from accelsim.compiler.timing import cycles_per_row
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import FORMAT_BYTES, Node
@@ -65,22 +65,13 @@ class _Scored(NamedTuple):
     binds: str
 
 
-class _Need(NamedTuple):
-    """A buffer that a tile asks too much of."""
-
-    buffer: str
-    needed_B: int
-    available_B: int
-    tile: str
-
-
 @dataclass(frozen=True)
 class _Option:
-    """One residency choice: what is on the chip as a whole, and the largest block that is left for tiles, bytes."""
+    """One residency choice: what is on the chip as a whole, and the room that this leaves for tiles."""
 
     a_resident: bool
     y_resident: bool
-    room_B: int
+    room: Room
 
 
 def choose(state: State, layout: Layout, node: Node, gemm: Gemm) -> Choice:
@@ -111,7 +102,9 @@ class _Search:
         self._shapes = {
             resident: self._describe(node.format or state.dtype, resident) for resident in (False, True)
         }
-        self._misfits: list[_Need] = []
+        self._fitting = Fitting(layout, gemm, self._b_streamed, pinned)
+        self._misfits: list[Need] = []
+        self._too_large: list[Need] = []
         self._choices = list(self._options())
         self._needs = dict.fromkeys(range(len(self._choices)), 0)
 
@@ -120,14 +113,14 @@ class _Search:
         nameless = replace(self._gemm, a="", b="")
         shapes = tuple(replace(shape, gemm=nameless) for shape in self._shapes.values())
         sides = tuple(len(self._streamed_sides(resident)) for resident in (False, True))
-        free = self._layout.spaces[self._roles.weights].free_B()
+        free = self._fitting.others()
         flags = tuple((option.a_resident, option.y_resident) for option in self._choices)
         pooled, pinned = self._image_rows(False), tuple(sorted(self._pinned.items()))
         return nameless, shapes, sides, free, flags, pooled, self._homes(), pinned
 
     def rooms(self) -> list[int]:
         """Room for tiles in each residency choice, bytes."""
-        return [option.room_B for option in self._choices]
+        return [option.room.tiles_B for option in self._choices]
 
     def needs(self) -> list[int]:
         """Room with which no candidate would have been refused, in each residency choice."""
@@ -177,9 +170,9 @@ class _Search:
         for index, option in enumerate(self._choices):
             for candidates in self._candidates(option):
                 scored += len(candidates)
-                kept, slots = self._fitting(candidates, index)
-                if len(kept):
-                    found.append(self._score(kept, slots))
+                fitted = self._fitted(candidates, index)
+                if len(fitted.kept):
+                    found.append(self._score(fitted.kept))
         if not found:
             raise self._infeasible()
         limit = min(entry.score for entry in found) * CLOSE
@@ -193,9 +186,9 @@ class _Search:
 
     def _infeasible(self) -> Infeasible:
         """The least that is missing; the pinned fields where it is them that rule everything out."""
-        if self._misfits:
-            need = min(self._misfits, key=lambda need: need.needed_B)
-            return Infeasible(self._node.name, need.buffer, need.needed_B, need.available_B, need.tile)
+        for needs in (self._misfits, self._too_large):
+            if needs:
+                return min(needs, key=lambda need: need.missing_B).error(self._node.name, self._pinned)
         pinned = ", ".join(f"{name}={value}" for name, value in self._pinned.items())
         return Infeasible(
             self._node.name, self._roles.sums, 0, 0, pinned, "no mapping of this chip has all pinned fields"
@@ -213,7 +206,7 @@ class _Search:
         roles, layout, gemm = self._roles, self._layout, self._gemm
         space = layout.spaces[roles.activations]
         if roles.buffer(roles.activations).slots is not None:
-            yield _Option(False, False, 0)
+            yield _Option(False, False, Room(0))
             return
         place, a_B = layout.place(gemm.a), self._tensors[gemm.a].nbytes
         a_choices = [True] if place.chip is not None and "a_resident" not in self._pinned else [True, False]
@@ -225,12 +218,12 @@ class _Search:
             if self._pinned.get("y_resident", y_resident) != y_resident:
                 continue
             sizes = [a_B] if a_resident and place.chip is None else []
-            room = space.room_after([*sizes, *([self._out.nbytes] if y_resident else [])])
+            sizes += [self._out.nbytes] if y_resident else []
+            free_B, room = space.free_B(), space.room_after(sizes)
             if room is None:
-                needed = sum(sizes) + (self._out.nbytes if y_resident else 0)
-                self._misfits.append(_Need(roles.activations, needed, space.free_B(), "whole operands"))
+                self._too_large.append(whole_operands(roles.activations, sum(sizes), free_B))
             else:
-                yield _Option(a_resident, y_resident, room)
+                yield _Option(a_resident, y_resident, Room(room, free_B - room))
 
     def _candidates(self, option: _Option) -> Iterator[Candidates]:
         """All tilings of all loop orders for one residency choice."""
@@ -266,65 +259,13 @@ class _Search:
             return 1
         return conv.out[0] * conv.out[1] if pooled else conv.out[1] if conv_slab else 1
 
-    def _fitting(self, c: Candidates, index: int) -> tuple[Candidates, Ints]:
-        """Candidates whose tiles fit all buffers, and their accumulator slots."""
-        roles, shape = self._roles, self._shapes[c.a_resident]
-        sums = c.tg * c.tm * c.tn
-        b_B = np.ceil(b_elements(roles.matrix, c.tg, c.tn, c.tk) * shape.b_B).astype(np.int64)
-        w_slots = int(self._pinned.get("w_slots", 2))
-        y_slots, fits = self._sum_slots(c, sums)
-        activations = np.zeros_like(sums)
-        if not c.a_resident:
-            a_B = np.ceil(a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
-            fixed = roles.buffer(roles.activations).slots
-            fits &= (
-                self._check(roles.activations, a_B, self._slot_limit(roles.activations), c) if fixed else True
-            )
-            activations += 0 if fixed else c.a_slots * a_B
-        side_B = sum(self._tensors[name].element_B for name in self._streamed_sides(c.a_resident))
-        activations += (2 * sums * side_B).astype(np.int64)
-        if not c.y_resident and roles.matrix.epilogue:
-            activations += (2 * np.ceil(sums * shape.y_B)).astype(np.int64)
-        if self._b_streamed:
-            if roles.weights == roles.activations:
-                activations += w_slots * b_B
-            elif roles.buffer(roles.weights).slots is not None:
-                fits &= self._check(roles.weights, b_B, self._slot_limit(roles.weights), c)
-            else:
-                fits &= self._check(
-                    roles.weights, w_slots * b_B, self._layout.spaces[roles.weights].free_B(), c
-                )
-        self._needs[index] = max(self._needs[index], int(activations.max(initial=0)))
-        room_B = self._choices[index].room_B
-        fits &= self._check(roles.activations, activations, room_B, c) if activations.any() else True
-        return c.keep(fits), y_slots[fits]
-
-    def _slot_limit(self, buffer: str) -> int:
-        return self._layout.slot_shape(buffer)[0]
-
-    def _sum_slots(self, c: Candidates, sums: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Accumulator slots to use (two where they fit, more where a loop order needs them), and whether all fits."""
-        spec = self._roles.buffer(self._roles.sums)
-        tile_B = (sums * self._shapes[c.a_resident].sum_B).astype(np.int64)
-        needed = open_sums(self._gemm, c)
-        if spec.slots is not None:
-            slots = np.full_like(needed, spec.slots)
-            return slots, self._check(self._roles.sums, tile_B, self._slot_limit(self._roles.sums), c) & (
-                needed <= slots
-            )
-        wanted = np.maximum(needed, 2)
-        slots = np.where(wanted * tile_B <= spec.capacity, wanted, needed)
-        slots = np.full_like(slots, self._pinned["y_slots"]) if "y_slots" in self._pinned else slots
-        return slots, self._check(self._roles.sums, slots * tile_B, spec.capacity, c) & (needed <= slots)
-
-    def _check(self, buffer: str, needed_B: Ints, available_B: int, c: Candidates) -> NDArray[np.bool_]:
-        """Which fit; remembers the smallest that does not, for the error when none does."""
-        fits: NDArray[np.bool_] = needed_B <= available_B
-        if not fits.any():
-            index = int(np.argmin(needed_B))
-            tile = f"{c.tg[index]}x{c.tm[index]}x{c.tn[index]}x{c.tk[index]} (groups x M x N x K)"
-            self._misfits.append(_Need(buffer, int(needed_B[index]), available_B, tile))
-        return fits
+    def _fitted(self, c: Candidates, index: int) -> Fitted:
+        """Candidates whose tiles fit all buffers; remembers what the best lacks, for the error when none does."""
+        sides_B = sum(self._tensors[name].element_B for name in self._streamed_sides(c.a_resident))
+        fitted = self._fitting.fitted(c, self._shapes[c.a_resident], sides_B, self._choices[index].room)
+        self._needs[index] = max(self._needs[index], fitted.most_B)
+        self._misfits += [fitted.need] if fitted.need else []
+        return fitted
 
     def _homes(self) -> Homes:
         """Where operands come from and results go to."""
@@ -334,7 +275,7 @@ class _Search:
         b_home = layout.builder.regions[b.home].memory if b.home is not None else roles.weights_home
         return Homes(a_home, b_home, roles.activations_home, a.chip is None)
 
-    def _score(self, c: Candidates, y_slots: Ints) -> _Scored:
+    def _score(self, c: Candidates) -> _Scored:
         homes = self._homes()
         bounds = self._estimator.bounds(self._shapes[c.a_resident], c, homes)
         score, total = bounds.score(), bounds.total()
@@ -347,7 +288,7 @@ class _Search:
             * -(-self._gemm.groups // c.tg)
         )
         best = int(min(near, key=lambda i: (bounds.offchip_B[i], tiles[i], score[i])))
-        slots: dict[str, Any] = {"y_slots": int(y_slots[best]), "b_resident": not self._b_streamed}
+        slots: dict[str, Any] = {"b_resident": not self._b_streamed}
         slots |= {name: self._pinned[name] for name in ("w_slots", "reuse") if name in self._pinned}
         mapping = replace(c.mapping(best), **slots)
         return _Scored(

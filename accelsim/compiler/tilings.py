@@ -18,7 +18,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Columns of equal length; ``order`` is one loop order for all of them, so are the residency flags."""
+    """Columns of equal length; ``order`` is one loop order for all of them, so are the residency flags.
+
+    ``y_slots``: accumulator slots, None before it is known how many fit.
+    """
 
     order: Order
     a_resident: bool
@@ -29,19 +32,25 @@ class Candidates:
     tm: Ints
     tn: Ints
     tk: Ints
+    y_slots: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.tm)
 
     def keep(self, mask: NDArray[np.bool_]) -> Candidates:
         """The rows where ``mask`` holds."""
-        return replace(self, tg=self.tg[mask], tm=self.tm[mask], tn=self.tn[mask], tk=self.tk[mask])
+        slots = None if self.y_slots is None else self.y_slots[mask]
+        return replace(
+            self, tg=self.tg[mask], tm=self.tm[mask], tn=self.tn[mask], tk=self.tk[mask], y_slots=slots
+        )
 
     def mapping(self, index: int) -> Mapping:
         """One row as a mapping."""
+        y_slots = 2 if self.y_slots is None else int(self.y_slots[index])
         return Mapping(
             self.order, int(self.tm[index]), int(self.tn[index]), int(self.tk[index]), int(self.tg[index]),
             a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident, a_slots=self.a_slots,
+            y_slots=y_slots,
         )  # fmt: skip
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from math import ceil
 
 from accelsim.errors import nearest
 from accelsim.formats import dot
+from accelsim.spec.buffer_laws import BUFFER_LAWS
 from accelsim.spec.dram_laws import drams_agree
 from accelsim.spec.finding import Finding as Finding
 from accelsim.spec.link_laws import link_rates_agree
 from accelsim.spec.marks import PathTo
-from accelsim.spec.models import Buffer, Chip, MatrixUnit
+from accelsim.spec.models import Chip, MatrixUnit
 from accelsim.spec.names import VECTOR_FUNCTIONS, format_bits, nearest_format, operand_formats
 from accelsim.spec.status import stray_rows
 from accelsim.units import show
@@ -26,7 +26,6 @@ PEAK_TOLERANCE = 0.01
 
 
 Law = Callable[[Chip], Iterator[Finding]]
-ROLES = ("activations", "weights", "partial_sums")
 
 
 def derived_peak(chip: Chip, matrix: MatrixUnit, number_format: str) -> float:
@@ -56,7 +55,7 @@ def stated_peak(chip: Chip) -> Iterator[Finding]:
 
 def one_memory_per_role(chip: Chip) -> Iterator[Finding]:
     """Each kind of operand lives in exactly one memory (chips with a matrix unit)."""
-    for role in ROLES[:2] if chip.matrix else ():
+    for role in ("activations", "weights") if chip.matrix else ():
         holders = [name for name, memory in chip.memories.items() if role in memory.holds]
         if len(holders) != 1:
             what = f"{role} live in {' and '.join(holders)}" if holders else f"no memory holds {role}"
@@ -77,77 +76,9 @@ def one_memory_for_the_host(chip: Chip) -> Iterator[Finding]:
         yield Finding(path, what, "exactly one memory that holds 'host'")
 
 
-def one_buffer_per_role(chip: Chip) -> Iterator[Finding]:
-    """Each role has exactly one buffer (chips with a matrix unit)."""
-    for role in ROLES if chip.matrix else ():
-        holders = [name for name, buffer in chip.buffers.items() if role in buffer.holds]
-        if len(holders) != 1:
-            what = f"{role} live in {' and '.join(holders)}" if holders else f"no buffer holds {role}"
-            path: PathTo = ("buffers", holders[1], "holds") if holders else ("buffers",)
-            yield Finding(path, what, "exactly one buffer")
-
-
-def slots_fit(chip: Chip) -> Iterator[Finding]:
-    """``slots`` x ``slot_capacity`` is within the capacity."""
-    for name, buffer in chip.buffers.items():
-        needed = (buffer.slots or 1) * (buffer.slot_capacity or 0)
-        if needed > buffer.capacity:
-            size = show(buffer.capacity, "B", binary=True)
-            slot = show(buffer.slot_capacity or 0, "B", binary=True)
-            what = f"{buffer.slots or 1} slots of {slot} exceed {size}"
-            yield Finding(("buffers", name, "slot_capacity"), what)
-
-
-def banks_make_the_buffer(chip: Chip) -> Iterator[Finding]:
-    """Banks together are as wide as the ports, and share the capacity in whole words."""
-    for name, buffer in chip.buffers.items():
-        path, banks, word = ("buffers", name), buffer.banks, buffer.word
-        if banks is None:
-            if word is not None:
-                yield Finding((*path, "word"), "a word of a bank, and no banks", "banks:")
-            continue
-        if word is None and buffer.read_width % banks:
-            read = show(buffer.read_width, "B", binary=True)
-            yield Finding((*path, "banks"), f"{banks} banks do not share the read width, {read}", "word:")
-            continue
-        widest = max(buffer.read_width, buffer.write_width)
-        if banks * buffer.word_B < widest:
-            what = f"{banks} banks of {show(buffer.word_B, 'B', binary=True)} are narrower than the ports"
-            yield Finding((*path, "banks"), what, f"{show(widest, 'B', binary=True)} together, or more")
-        if buffer.capacity % (banks * buffer.word_B):
-            size = show(buffer.capacity, "B", binary=True)
-            what = f"{size} are no whole words of {show(buffer.word_B, 'B', binary=True)} in {banks} banks"
-            yield Finding((*path, "banks"), what)
-
-
-def _slot_B(buffer: Buffer) -> int:
-    """Bytes of the largest tile that a slot can hold."""
-    return buffer.slot_capacity or buffer.capacity // (buffer.slots or 1)
-
-
-def slot_holds_a_fold(chip: Chip) -> Iterator[Finding]:
-    """In the preferred format a slot holds the stationary tile of a fold, a streamed row, a row of sums."""
-    matrix = chip.matrix
-    if matrix is None:
-        return
-    operand = _bytes(next(iter(matrix.formats)))
-    tile, row = ceil(matrix.rows * matrix.cols * operand), ceil(matrix.rows * operand)
-    sums = ceil(matrix.cols * _bytes(next(iter(matrix.formats.values())).accumulate))
-    stationary = {"ws": "weights", "is": "activations", "os": ""}[matrix.dataflow]
-    for name, buffer in chip.buffers.items():
-        for role in buffer.holds:
-            needed = sums if role == "partial_sums" else tile if role == stationary else row
-            if _slot_B(buffer) < needed:
-                key = "slot_capacity" if buffer.slot_capacity else "capacity"
-                what = (
-                    f"a slot of {show(_slot_B(buffer), 'B', binary=True)} is too small for {role} of one fold"
-                )
-                yield Finding(("buffers", name, key), what, f"at least {show(needed, 'B', binary=True)}")
-
-
-def _bytes(number_format: str) -> float:
-    """Bytes of the widest operand of a format, 0.5 for int4; an unknown one counts as a byte."""
-    return max((each.storage_bits / 8 for each in operand_formats(number_format) or ()), default=1.0)
+def has_shadow_load(matrix: MatrixUnit) -> bool:
+    """Whether stationary operands are loaded behind a running fold, so that ``shadow_load`` means something."""
+    return matrix.dataflow != "os" and matrix.schedule == "overlapped"
 
 
 def shadow_load_means_something(chip: Chip) -> Iterator[Finding]:
@@ -155,7 +86,7 @@ def shadow_load_means_something(chip: Chip) -> Iterator[Finding]:
     matrix = chip.matrix
     if matrix is None or "shadow_load" not in matrix.model_fields_set:
         return
-    if matrix.dataflow == "os" or matrix.schedule != "overlapped":
+    if not has_shadow_load(matrix):
         what = f"has no meaning with dataflow {matrix.dataflow}, schedule {matrix.schedule}"
         yield Finding(("matrix", "shadow_load"), what, "dataflow ws or is, schedule overlapped", claim=True)
 
@@ -270,10 +201,7 @@ LAWS: tuple[Law, ...] = (
     stated_peak,
     one_memory_per_role,
     one_memory_for_the_host,
-    one_buffer_per_role,
-    slots_fit,
-    slot_holds_a_fold,
-    banks_make_the_buffer,
+    *BUFFER_LAWS,
     shadow_load_means_something,
     formats_are_known,
     dot_rules_fit,

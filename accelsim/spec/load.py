@@ -214,9 +214,11 @@ def _summary(name: str, path: Path) -> ChipSummary:
 
 
 def show(chip: Chip) -> str:
-    """The chip as one resolved YAML file with units: every default and composed file written out.
+    """The chip as one resolved YAML file with units: every default that means something, every composed file.
 
     ``load_chip`` on it gives the same chip.
     """
     content = chip.model_dump(mode="json", exclude_none=True)
+    if chip.matrix is not None and not laws.has_shadow_load(chip.matrix):
+        del content["matrix"]["shadow_load"]
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)

@@ -14,10 +14,10 @@ import yaml
 
 from accelsim.errors import Problem, nearest
 from accelsim.spec import where
+from accelsim.spec.nodes import DEEPEST, compose
 from accelsim.spec.shape import annotation_of, model_of
 
 PathTo = tuple[str | int, ...]
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Mark(NamedTuple):
@@ -76,12 +76,12 @@ def read(file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tre
     """
     tree = Tree(values={(): Mark(str(file), 1, 1)}, heads=[()])
     try:
-        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=_LOADER)
+        node = compose(_text(file))
     except yaml.YAMLError as error:
         tree.problems.append(_syntax(file, error))
         tree.value = BROKEN
         return tree
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         tree.problems.append(Problem(f"cannot be read: {error}", str(file)))
         tree.value = BROKEN
         return tree
@@ -89,6 +89,14 @@ def read(file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tre
         None if node is None else _Builder(file, tree, (*open_files, file.resolve())).build(node, (), model)
     )
     return tree
+
+
+def _text(file: File) -> str:
+    """The text of a spec file. ValueError when it is no text or too long for one."""
+    size_B = file.stat().st_size
+    if size_B > LARGEST_B:
+        raise ValueError(f"{size_B:,} B are too many for a spec, which has {LARGEST_B:,} B at the most")
+    return file.read_text(encoding="utf-8")
 
 
 def replace(tree: Tree, path: PathTo, node: yaml.Node | None, annotation: Any, place: str) -> Any:
@@ -114,13 +122,36 @@ class _Builder:
     tree: Tree
     open_files: tuple[File, ...]
     place: Mark | None = None  # of every node, where it does not come from a file
+    around: tuple[yaml.Node, ...] = ()  # blocks that are being built, the outermost first
+    built: int = 0  # nodes, each as often as an alias repeats it
 
     def build(self, node: yaml.Node, path: PathTo, annotation: Any, base: Any = None) -> Any:
         """The plain value of ``node``; where ``annotation`` is a model, a text names a file to put here.
 
         ``base`` is what stood here before, in the file that a block around this names by ``use``: keys of a
-        mapping go on top of it, anything else replaces it.
+        mapping go on top of it, anything else replaces it. BROKEN with a problem noted where a block has no end.
         """
+        self.built += 1
+        what = self._endless(node)
+        if what:
+            self.tree.problems.append(Problem(about(path, what), str(self._mark(node))))
+        if what or self.built > MOST_NODES:
+            return BROKEN
+        self.around = (*self.around, node)
+        value = self._value(node, path, annotation, base)
+        self.around = self.around[:-1]
+        return value
+
+    def _endless(self, node: yaml.Node) -> str:
+        """Why the blocks around ``node`` and in it (all but) never end, '' when they do."""
+        if self.built == MOST_NODES + 1:
+            return f"more than {MOST_NODES:,} values, those counted again that aliases (*) repeat"
+        if any(node is block for block in self.around):
+            return "a block that contains itself, by an alias (*) inside of its own anchor (&)"
+        return f"more than {DEEPEST} blocks inside each other" if len(self.around) > DEEPEST else ""
+
+    def _value(self, node: yaml.Node, path: PathTo, annotation: Any, base: Any) -> Any:
+        """The same for a node that ends."""
         model = model_of(annotation)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, annotation, base)
@@ -157,9 +188,13 @@ class _Builder:
         return block
 
     def _pairs(self, node: yaml.MappingNode, path: PathTo) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Key -> its nodes; a key that comes twice is a problem and the first one counts."""
+        """Key -> its nodes. Problems: a key that is no name, one that comes twice, of which the first counts."""
         pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                what = about(path, "a key that is a list or a block")
+                self.tree.problems.append(Problem(what, str(self._mark(key_node)), "a name"))
+                continue
             key = str(key_node.value)
             if key in pairs:
                 first = self._mark(pairs[key][0])
@@ -189,7 +224,11 @@ class _Builder:
 
 
 BROKEN = "\0broken"
-"""Stands where a file could not be read: its problem is already noted."""
+"""Stands where a file or block could not be read: its problem is already noted."""
+LARGEST_B = 1 << 20
+"""Bytes that a spec file may have."""
+MOST_NODES = 10_000
+"""Keys' values, items and blocks that a spec file may have after its aliases are replaced by what they stand for."""
 FOLDERS = ("memories", "dram", "links", "energy", "processors", "networks", "chips")
 
 

@@ -264,14 +264,25 @@ def _buffers(draw: Draw, chip: Chip, rows: int, cols: int, tight: bool) -> Chip:
             chip, f"buffers.{name}", capacity=max(capacity, 2 * fold), slot_capacity=None,
             read_width=draw(width), write_width=draw(width), ports=draw(st.sampled_from([1, 2, 2])),
         )  # fmt: skip
-    return _one_buffer(chip) if draw(st.integers(0, 3)) == 0 else chip
+    return shared(chip, draw(st.sampled_from(SHARED))) if draw(st.integers(0, 2)) == 0 else chip
 
 
-def _one_buffer(chip: Chip) -> Chip:
-    """Weights lie in the buffer of the activations."""
-    kept = {name: buffer for name, buffer in chip.buffers.items() if "weights" not in buffer.holds}
-    shared = next(name for name, buffer in kept.items() if "activations" in buffer.holds)
-    return changed(changed(chip, "", buffers=kept), f"buffers.{shared}", holds=["activations", "weights"])
+SHARED = (
+    ("activations", "weights"), ("activations", "partial_sums"), ("weights", "partial_sums"),
+    ("activations", "weights", "partial_sums"),
+)  # fmt: skip
+"""Roles that may lie in one buffer together."""
+
+
+def shared(chip: Chip, roles: tuple[str, ...]) -> Chip:
+    """The chip with one buffer for several roles, as large as theirs together; its widths are those of the last."""
+    theirs = [name for name, buffer in chip.buffers.items() if set(buffer.holds) & set(roles)]
+    capacity = sum(chip.buffers[name].capacity for name in theirs)
+    kept = {name: buffer for name, buffer in chip.buffers.items() if name not in theirs[:-1]}
+    chip = changed(chip, "", buffers=kept)
+    return changed(
+        chip, f"buffers.{theirs[-1]}", holds=list(roles), capacity=capacity, slots=None, slot_capacity=None
+    )
 
 
 def _memories(draw: Draw, chip: Chip) -> Chip:

@@ -84,6 +84,17 @@ def test_parts_equal_the_total(case: Case) -> None:
         assert min(entry.busy, entry.idle, *entry.stalled.values(), 0) == 0
 
 
+@settings(QUICK, max_examples=120)
+@given(cases())
+def test_no_buffer_ever_holds_more_than_its_capacity(case: Case) -> None:
+    """At every instant of a run, whichever roles share a buffer, and whatever was pinned."""
+    run = case.run()
+    for name, points in run.occupancy.items():
+        most = max(held_B for _, held_B in points)
+        assert 0 < most <= case.chip.buffers[name].capacity, name
+        assert min(held_B for _, held_B in points) >= 0 == points[-1][1]
+
+
 @QUICK
 @given(graphs(), st.data())
 def test_same_input_same_bytes(graph: Any, data: st.DataObject) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pass_graphs import chip
@@ -106,3 +108,22 @@ def test_a_clock_of_its_own_is_counted_in() -> None:
     start, array, results = 2 * (1 + 10 + 16 + 24), 4 * 12 + 4 + 4 - 2 + 1, 2 * 24
     waits = 1 + 0  # a token takes two clocks of the array, of which one is the first row's own
     assert bounds(columns((M, N, K)), on=fast).total()[0] == start + waits + array + results
+
+
+def test_with_one_slot_for_sums_the_array_and_the_vector_unit_take_turns() -> None:
+    """Behind each of three tiles but the last the array drains, and waits for the vector unit to take 128 sums.
+
+    Counted only where the sums share their buffer.
+    """
+    own, c = edu(), columns((16, N, K))
+    shape = replace(SHAPE, gemm=Gemm(1, 48, N, K, "a", "b"))
+    kept = {name: buffer for name, buffer in own.buffers.items() if name != "accumulators"}
+    kept["act_sram"] = kept["act_sram"].model_copy(update={"holds": ["activations", "partial_sums"]})
+    together = own.model_copy(update={"buffers": kept})
+
+    def compute(slots: int, on: Chip) -> float:
+        return float(bounds(replace(c, y_slots=np.array([slots])), shape, on).paths["compute"][0])
+
+    drain, vector = (4 + 4 - 2) + 1, 16 * N // 4
+    assert compute(1, own) == compute(2, own) == compute(2, together)
+    assert compute(1, together) - compute(2, together) == 2 * (drain + vector)

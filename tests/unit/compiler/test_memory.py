@@ -49,6 +49,13 @@ def test_live_regions_never_share_bytes_and_stay_inside(
     assert space.free_B() == max(runs)
 
 
+def test_a_block_lies_behind_where_it_may_and_at_the_front_where_it_must() -> None:
+    space = Space("sram", 100)
+    take(space, 0, 30)
+    assert [space.place(20, behind) for behind in (0, 10, 50, 80, 81, 200)] == [30, 30, 50, 80, 30, 30]
+    assert space.place(71, 0) is None
+
+
 @given(st.booleans(), OPERATIONS)
 def test_the_older_owners_of_every_byte_are_known(rotate: bool, operations: list[tuple[bool, int]]) -> None:
     """Through the regions that it overlaps, and those that they replaced, a region reaches each byte's last owner."""
