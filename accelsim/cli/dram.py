@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import example, paragraphs, progress, show, width
+from accelsim.cli.common import check_folder, example, paragraphs, progress, show, width
 from accelsim.cli.dram_compare import compare, lessons, list_
-from accelsim.cli.dram_options import check_folder, controller_options, preset, print_files, spec_of
+from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
 from accelsim.errors import Problem, SpecError, UsageError
 from accelsim.spec.status import UNSTATED
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = example(
     "accelsim dram ddr4-3200 --trace tile3 --mapping rorabachcobg",
     "accelsim dram hbm2-2000 --trace rand_read --set organisation.channels=4 --out reports/hbm2-random",
+    "accelsim dram ddr4-3200 --trace run.npz --memory host_memory",
     "accelsim dram compare ddr3-1600 ddr4-3200 hbm2-2000",
     "accelsim dram list",
 )
@@ -58,8 +59,10 @@ def replay_on(name: str) -> click.Command:
 
 
 @click.command()
-@click.option("--trace", default="seq_read", show_default=True, help="A file of accesses, or seq_read, "
-              "seq_write, tile3, stream3, rand_read, rand_mix, conflict, chase.")  # fmt: skip
+@click.option("--trace", default="seq_read", show_default=True, help="A file of accesses (text, or of 'accelsim run "
+              "--save-trace'), or seq_read, seq_write, tile3, stream3, rand_read, rand_mix, conflict, "
+              "chase.")  # fmt: skip
+@click.option("--memory", default="", metavar="NAME", help="Which memory of a saved run, if it had several.")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
 @click.option(
     "--outstanding", type=click.IntRange(1, 1_000_000), help="Accesses in flight; 1: each waits for the last."
@@ -78,12 +81,12 @@ def _replay_options(**asked: Any) -> None:
     """Holds the options of a replay."""
 
 
-def _replay(name: str, trace: str, rest: tuple[str, ...], **asked: Any) -> None:
+def _replay(name: str, trace: str, memory: str, rest: tuple[str, ...], **asked: Any) -> None:
     """Everything that is wrong is told before anything runs."""
     from accelsim.explore import dram_replay
     from accelsim.spec.dram_device import device
 
-    spec, window = _checked(name, trace, rest, asked)
+    spec, window = _checked(name, trace, memory, rest, asked)
     offer = None
     if asked["outstanding"] or asked["injection"]:
         from accelsim.dram.traces import NAMED
@@ -93,7 +96,7 @@ def _replay(name: str, trace: str, rest: tuple[str, ...], **asked: Any) -> None:
     with progress(1) as stage:
         stage("simulate", 0.0)
         made, status = device(spec, preset(name)), spec.energy_status or UNSTATED
-        found = dram_replay.run(made, status, trace, asked["model"], offer, asked["limit"])
+        found = dram_replay.run(made, status, trace, asked["model"], offer, asked["limit"], memory)
     files = _write(found, asked["out"], window, asked["channel"])
     if asked["as_json"]:
         from accelsim.report.dram_files import as_json
@@ -105,7 +108,7 @@ def _replay(name: str, trace: str, rest: tuple[str, ...], **asked: Any) -> None:
 
 
 def _checked(
-    name: str, trace: str, rest: tuple[str, ...], asked: dict[str, Any]
+    name: str, trace: str, memory: str, rest: tuple[str, ...], asked: dict[str, Any]
 ) -> tuple[Dram, tuple[int, int] | None]:
     """The spec and the window of the picture; every problem of the command line at once."""
     from accelsim.api import Gather
@@ -117,7 +120,7 @@ def _checked(
     with gather.also():
         _nothing_else(rest)
     with gather.also():
-        dram_replay.check_trace(trace)
+        dram_replay.check_trace(trace, memory)
     with gather.also():
         dram_replay.checked_model(asked["model"])
     window: tuple[int, int] | None = None

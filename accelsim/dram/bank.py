@@ -1,7 +1,8 @@
 """DRAM by the bank: FR-FCFS with reordering windows, write drain, refresh and page policies, burst by burst.
 
 Promise (``accelsim validate``): bandwidth within a few percent of DRAMsim3 and Ramulator 2, unloaded latency to a
-clock; loaded latency is queueing in a window and only a trend. Not modelled: conflicts on the command bus, power-down.
+clock; loaded latency is queueing in a window and only a trend. Commands wait for the command bus
+where the controller says so (``act_clocks``); a refresh takes no clock of it. Not modelled: power-down.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from accelsim.dram import bank_state
 from accelsim.dram.bank_state import (
     BANK,
+    BUS,
     CLOSED_AT,
     COMING,
     CONTROLLERS,
@@ -74,9 +76,10 @@ def _compiles() -> bool:
     return True
 
 
-def kernel(kind: str) -> Any:
-    """The module with the inner loop, ``run``: compiled by numba or as it is."""
-    return import_module(f"accelsim.dram.{MODULES[kind]}")
+def inner_loop(kind: str, buses: bool = False) -> Any:
+    """What has the inner loop, ``run``: compiled by numba or as it is; ``buses``: with command buses."""
+    module = import_module(f"accelsim.dram.{MODULES[kind]}")
+    return getattr(module, "on_buses", module) if buses else module
 
 
 class Bank:
@@ -102,6 +105,7 @@ class Bank:
         rules = bank_state.rules(device, injection or device.geometry.channels, outstanding or 0)
         self._rules = self._as_run(rules)
         self._state = State(*[self._as_run(each) for each in bank_state.fresh(device, rules)])
+        self._loop = inner_loop(self._kind, bool(rules[BUS]))
         self._decode = decoder(device.controller.mapping, device.geometry).decode
 
     def _as_run(self, values: Any) -> Any:
@@ -138,8 +142,8 @@ class Bank:
         open_before = self.open_clocks(at)
         at_state[NOW], at_state[INJECTED], at_state[COMING] = at, 0, 0
         at_state[END], at_state[FIRST] = at, -NEVER
-        loop, logged = kernel(self._kind).run, []
-        while loop(self._rules, *self._state, *requests):
+        logged: list[Array] = []
+        while self._loop.run(self._rules, *self._state, *requests):
             logged.append(self._drain_log(requests))
         end = int(at_state[END])
         self._idle_until(end, requests)  # ranks that nobody addressed are refreshed too
@@ -177,7 +181,7 @@ class Bank:
         """
         p, state = self._rules, self._state
         every, turn = int(p[EVERY]), int(p[PER_RANK]) if p[PER_BANK] else 1
-        refresh, expire = kernel(self._kind).refresh, kernel(self._kind).expire
+        refresh, expire = self._loop.refresh, self._loop.expire
         for k in range(len(state.bank) // BANK if p[TIMEOUT] else 0):
             expire(p, state.bank, state.rank, state.at, requests.log, k, at)
         for r in range(len(state.rank) // RANK if every else 0):

@@ -8,19 +8,23 @@ allow, behind the data of others. The names of the entries are those of ``bank_s
 from __future__ import annotations
 
 # isort: off
+from accelsim.dram.bank_bus import free, take, take_stretch
 from accelsim.dram.bank_state import (
-    ACTIVE, ACTIVES, ACTS, ACT_REF, BANK, BEFORE, CAP, CAS_GROUP, CAS_OTHER, CAS_RANK, CLOSED, CLOSED_AT, COMING,
-    CONTROLLERS, DATA, DRAINING, END, EVERY, FIRST, FIRST_WINDOW, FRONT, GROUP_ACT, GROUP_CAS, HEAD, HIGH, HIT,
-    INJECTED, INJECTION, IN_FLIGHT, LAST_USE, LOGGED, LOW, MY_GROUP, MY_RANK, NEVER, NEXT, NEXT_ACT, NEXT_CAS,
-    NEXT_PRE, NEXT_REF, NOW, N_ACT, N_CONFLICT, N_HIT, N_MISS, N_PRE, N_RD, N_REF, N_REFPB, OPENED, OPEN_BANKS,
-    OPEN_CLOCKS, OPEN_ROW, OUTSTANDING, PER_BANK, PER_RANK, PLACE, QUEUE, RANK, RANKS, RANK_ACT, RANK_CAS, RAS, RC,
-    RCD, REACH, REF_ACT, REF_AT, REF_BANK, REF_BEFORE, REF_REF, REQUEST, RFC, RING, ROW, RP, RRD_L, RRD_OTHER,
-    RRD_S, SINCE, SLOT, STEP, TAIL, TIMEOUT, TO_PRE, USES, WAITING, WAITS, WINDOW, WINDOWS, Ints,
+    ACTIVE, ACTIVES, ACTS, ACT_CLOCKS, ACT_REF, BANK, BEFORE, BUS, BUS_CLOCKS, CAP, CAS_GROUP, CAS_OTHER, CAS_RANK,
+    CLOSED, CLOSED_AT, COLUMNS, COMING, CONTROLLERS, DATA, DRAINING, END, EVERY, FIRST, FIRST_WINDOW, FRONT,
+    GROUP_ACT, GROUP_CAS, HANDOVER, HEAD, HIGH, HIT, INJECTED, INJECTION, IN_FLIGHT, LAST_ACT, LAST_USE, LOGGED,
+    LOW, MY_BUS, MY_GROUP, MY_RANK, NEVER, NEXT, NEXT_ACT, NEXT_CAS, NEXT_PRE, NEXT_REF, NOW, N_ACT, N_CONFLICT,
+    N_HIT, N_MISS, N_PRE, N_RD, N_REF, N_REFPB, OPENED, OPEN_BANKS, OPEN_CLOCKS, OPEN_ROW, OUTSTANDING, PER_BANK,
+    PER_RANK, PLACE, QUEUE, RANK, RANKS, RANK_ACT, RANK_CAS, RAS, RC, RCD, REACH, REF_ACT, REF_AT, REF_BANK,
+    REF_BEFORE, REF_REF, REQUEST, RFC, RING, ROW, RP, RRD_L, RRD_OTHER, RRD_S, SINCE, SLOT, STEP, TAIL, TIMEOUT,
+    TO_PRE, USES, WAITING, WAITS, WINDOW, WINDOWS, Ints,
 )  # fmt: skip
 # isort: on
 
 ACT, PRE, RD, REF, REFPB = 0, 1, 2, 4, 5
 LATER = 1 << 60
+BUSES = True
+"""Whether there may be command buses; compiled once with and once without, which saves the question."""
 
 
 def note(at: Ints, log: Ints, clock: int, command: int, bank: int, row: int) -> None:
@@ -28,6 +32,15 @@ def note(at: Ints, log: Ints, clock: int, command: int, bank: int, row: int) -> 
     k = 4 * at[LOGGED]
     log[k], log[k + 1], log[k + 2], log[k + 3] = clock, command, bank, row
     at[LOGGED] += 1
+
+
+def beside_refresh(p: Ints, rank: Ints, r: int, t: int) -> int:
+    """Earliest activation from ``t`` on that the last refreshes of single banks of a rank, record ``r``, allow."""
+    for last in range(REF_BEFORE, REF_AT - 1, -1):  # the older one first
+        x = rank[r + last]
+        if x - p[ACT_REF] < t < x + p[REF_ACT]:
+            t = x + p[REF_ACT]
+    return t
 
 
 def act_time(p: Ints, bank: Ints, group: Ints, rank: Ints, k: int, since: int) -> int:
@@ -46,16 +59,35 @@ def act_time(p: Ints, bank: Ints, group: Ints, rank: Ints, k: int, since: int) -
     x = group[bank[b + MY_GROUP] + GROUP_ACT]
     if x > t:
         t = x
-    if p[PER_BANK]:
-        for last in range(REF_BEFORE, REF_AT - 1, -1):  # the older one first
+    if p[PER_BANK]:  # as beside_refresh, which would not be inlined here
+        for last in range(REF_BEFORE, REF_AT - 1, -1):
             x = rank[bank[b + MY_RANK] + last]
             if x - p[ACT_REF] < t < x + p[REF_ACT]:
                 t = x + p[REF_ACT]
     return t
 
 
+def bus_act(p: Ints, bank: Ints, rank: Ints, ring: Ints, slot: Ints, k: int, s: int, act: int) -> int:
+    """When bank ``k`` can be activated for slot ``s``, at ``act`` or later, as its commands find the bus free."""
+    b, t, x = BANK * k, act, slot[SLOT * s + SINCE]
+    bus, clocks = bank[b + MY_BUS], p[ACT_CLOCKS]
+    if bank[b + OPEN_ROW] >= 0:
+        if bank[b + NEXT_PRE] > x:
+            x = bank[b + NEXT_PRE]
+        x = free(ring, bus, x, 1) + max(p[RP], clocks)
+    else:
+        x += clocks - 1
+    t = free(ring, bus, max(t, x), clocks)
+    while p[PER_BANK]:
+        x = beside_refresh(p, rank, bank[b + MY_RANK], t)
+        if x == t:
+            break
+        t = free(ring, bus, x, clocks)
+    return t
+
+
 def pick(
-    p: Ints, bank: Ints, group: Ints, rank: Ints, queue: Ints, slot: Ints, base: int, d: int
+    p: Ints, bank: Ints, group: Ints, rank: Ints, ring: Ints, queue: Ints, slot: Ints, base: int, d: int
 ) -> tuple[int, int, int, int]:
     """(bank, slot, clock of its RD or WR, clock of its ACT or NEVER) of the request of a queue to serve next."""
     best, best_slot, best_time, best_act, best_age = -1, -1, LATER, NEVER, LATER
@@ -83,6 +115,9 @@ def pick(
         if x > t:
             t = x
         age = slot[SLOT * s + REQUEST]
+        if BUSES and act > NEVER and p[BUS] > 0 and (t < best_time or (t == best_time and age < best_age)):
+            act = bus_act(p, bank, rank, ring, slot, k, s, act)
+            t = max(t, act + p[RCD + d], act + 1)
         if t < best_time or (t == best_time and age < best_age):
             best, best_slot, best_time, best_act, best_age = k, s, t, act, age
     return best, best_slot, best_time, best_act
@@ -109,26 +144,30 @@ def close(p: Ints, bank: Ints, rank: Ints, at: Ints, log: Ints, k: int, clock: i
 
 def count_act(p: Ints, rank: Ints, ring: Ints, r: int, act: int) -> None:
     """Note an activation in rank ``r`` and when the next may follow, with the windows of four or 32 activations."""
-    e, n = RANK * r, rank[RANK * r + ACTS] + 1
+    e, first = RANK * r, r
+    if p[RRD_OTHER] > 0:  # stack IDs are more banks of one supply
+        first -= r % p[RANKS]
+    n = rank[RANK * first + ACTS] + 1
     if rank[e + OPEN_BANKS] == 0:
         if act < rank[e + CLOSED_AT]:  # behind the data of others, so two times with open banks become one
             rank[e + OPEN_CLOCKS] -= rank[e + CLOSED_AT] - max(act, rank[e + OPENED])
         rank[e + OPENED] = act
     rank[e + OPEN_BANKS] += 1
-    rank[e + ACTS] = n
-    ring[r * p[RING] + (n - 1) % p[RING]] = act
-    after = act + p[RRD_S]
+    rank[RANK * first + ACTS] = n
+    rank[e + LAST_ACT] = act
+    ring[first * p[RING] + (n - 1) % p[RING]] = act
+    after = NEVER
     for w in range(FIRST_WINDOW, FIRST_WINDOW + 2 * p[WINDOWS], 2):
         if n >= p[w]:
-            x = ring[r * p[RING] + (n - p[w]) % p[RING]] + p[w + 1]
+            x = ring[first * p[RING] + (n - p[w]) % p[RING]] + p[w + 1]
             if x > after:
                 after = x
-    rank[e + RANK_ACT] = after
     if p[RRD_OTHER] > 0:
-        first = r - r % p[RANKS]
+        after = max(after, act + p[RRD_OTHER])
         for other in range(first, first + p[RANKS]):
-            if act + p[RRD_OTHER] > rank[RANK * other + RANK_ACT]:
-                rank[RANK * other + RANK_ACT] = act + p[RRD_OTHER]
+            if after > rank[RANK * other + RANK_ACT]:
+                rank[RANK * other + RANK_ACT] = after
+    rank[e + RANK_ACT] = max(after, act + p[RRD_S])
 
 
 def expire(p: Ints, bank: Ints, rank: Ints, at: Ints, log: Ints, k: int, now: int) -> None:
@@ -149,7 +188,15 @@ def open_row(
     r = bank[b + MY_RANK] // RANK
     if bank[b + OPEN_ROW] >= 0:
         pre, since = bank[b + NEXT_PRE], slot[SLOT * s + SINCE]
-        close(p, bank, rank, at, log, k, pre if pre > since else since)
+        if since > pre:
+            pre = since
+        if BUSES and p[BUS] > 0:
+            bus = bank[BANK * k + MY_BUS]
+            pre = free(ring, bus, pre, 1)
+            take(ring, bus, pre, 1)
+        close(p, bank, rank, at, log, k, pre)
+    if BUSES and p[BUS] > 0:
+        take(ring, bank[BANK * k + MY_BUS], act, p[ACT_CLOCKS])
     if p[TIMEOUT] > 0:
         for other in range(r * p[PER_RANK], (r + 1) * p[PER_RANK]):
             if bank[BANK * other + HEAD] < 0 and bank[BANK * other + HEAD + 1] < 0:
@@ -181,6 +228,8 @@ def open_ahead(
             s = bank[b + HEAD + d]
             if s >= 0 and bank[b + HIT] < 0 and bank[b + HIT + 1] < 0:
                 act = act_time(p, bank, group, rank, k, slot[SLOT * s + SINCE])
+                if BUSES and p[BUS] > 0:
+                    act = bus_act(p, bank, rank, ring, slot, k, s, act)
                 if act < due:
                     open_row(p, bank, group, rank, ring, slot, at, log, k, s, act)
 
@@ -208,8 +257,8 @@ def refresh(
     elif not p[WAITS]:
         open_ahead(p, bank, group, rank, ring, slot, at, log, r, due)
     begin = due
-    if p[PER_BANK] and rank[RANK * r + ACTS] > 0:
-        begin = max(due, ring[r * p[RING] + (rank[RANK * r + ACTS] - 1) % p[RING]] + p[ACT_REF])
+    if p[PER_BANK]:
+        begin = max(due, rank[RANK * r + LAST_ACT] + p[ACT_REF])
     for k in range(first, past):
         b = BANK * k
         if bank[b + OPEN_ROW] >= 0:
@@ -336,7 +385,7 @@ def serve(p: Ints, bank: Ints, group: Ints, rank: Ints, at: Ints, k: int, d: int
 
 
 def forward(
-    p: Ints, bank: Ints, group: Ints, rank: Ints, queue: Ints, slot: Ints, at: Ints,
+    p: Ints, bank: Ints, group: Ints, rank: Ints, ring: Ints, queue: Ints, slot: Ints, at: Ints,
     first: Ints, past: Ints, slot_of: Ints, arrived: Ints, done: Ints, base: int, k: int, d: int, t: int,
 ) -> None:  # fmt: skip
     """Serve at once what is left of a stretch in one open row, while nothing else can come in between.
@@ -347,7 +396,7 @@ def forward(
     i, s, step, count = at[COMING], bank[BANK * k + HEAD + d], p[STEP + d], queue[base + WAITING]
     if s < 0:  # that was the last one of the bank
         return
-    late = at[NOW] != t + FRONT or at[INJECTED] > 0
+    late = at[NOW] != t + p[HANDOVER] or at[INJECTED] > 0
     if late or first[i] > slot[SLOT * s + REQUEST] or slot[SLOT * s + SINCE] > t + step:
         return
     n = past[i] - i - 1  # the last one lets another stretch in, perhaps of another queue
@@ -356,21 +405,26 @@ def forward(
     if n <= count:
         return
     oldest, last = slot[SLOT * s + REQUEST], t + n * step
+    if BUSES and p[BUS] > 0:
+        bus = bank[BANK * k + MY_BUS] + p[COLUMNS]
+        if ring[bus + BUS_CLOCKS] > t:  # of another channel, or what was not served yet
+            return
+        take_stretch(ring, bus, last, step, n)
     if len(done) > 0:
         for j in range(n):
-            arrived[i + j] = t + j * step + FRONT
+            arrived[i + j] = t + j * step + p[HANDOVER]
             done[oldest + j] = t + (j + 1) * step + p[DATA + d]
     request = oldest + n
     while s >= 0:
         slot[SLOT * s + REQUEST] = request
         slot_of[request] = s
-        slot[SLOT * s + SINCE] = t + (request - i) * step + 2 * FRONT
+        slot[SLOT * s + SINCE] = t + (request - i) * step + p[HANDOVER] + FRONT
         request += 1
         s = slot[SLOT * s + NEXT]
     serve(p, bank, group, rank, at, k, d, last, n)
     at[N_HIT] += n
     at[COMING] += n
-    at[NOW] = last + FRONT
+    at[NOW] = last + p[HANDOVER]
 
 
 def pending(p: Ints, queue: Ints) -> int:
@@ -410,7 +464,9 @@ def run(
                 return 0
         d = direction(p, queue, base)
         place = base + d * size
-        k, s, t, act = pick(p, bank, group, rank, queue, slot, place, d)
+        k, s, t, act = pick(p, bank, group, rank, ring, queue, slot, place, d)
+        if BUSES and p[BUS] > 0:
+            t = free(ring, bank[BANK * k + MY_BUS] + p[COLUMNS], t, 1)
         mine = bank[BANK * k + MY_RANK]
         if (act if waits and act > NEVER else t) >= rank[mine + NEXT_REF]:
             refresh(p, bank, group, rank, ring, slot, at, log, mine // RANK)
@@ -420,6 +476,8 @@ def run(
             open_row(p, bank, group, rank, ring, slot, at, log, k, s, act)
         else:
             at[N_HIT] += 1
+        if BUSES and p[BUS] > 0:
+            take(ring, bank[BANK * k + MY_BUS] + p[COLUMNS], t, 1)
         remove(p, bank, queue, slot, at, follow, slot_of, place, k, d, s)
         serve(p, bank, group, rank, at, k, d, t, 1)
         if logging:
@@ -429,19 +487,19 @@ def run(
             done[slot[SLOT * s + REQUEST]] = t + p[DATA + d]
         if closed:
             close(p, bank, rank, at, log, k, bank[BANK * k + NEXT_PRE])
-        ready = t + p[DATA + d] if outstanding else t + FRONT
+        ready = t + p[DATA + d] if outstanding else t + p[HANDOVER]
         if (outstanding > 0 or d == blocked) and ready > at[NOW]:
             at[NOW] = ready
             at[INJECTED] = 0
         alone = quick and d == blocked and queue[place + ACTIVES] == 1 and queue[place + WAITING] > 1
         if alone and banks[i] == k and bank[BANK * k + OPEN_ROW] == rows[i]:
             forward(
-                p, bank, group, rank, queue, slot, at, first, past, slot_of, arrived, done, place, k, d, t
-            )
+                p, bank, group, rank, ring, queue, slot, at, first, past, slot_of, arrived, done, place, k, d, t,
+            )  # fmt: skip
 
 
 LOOP = (
-    note, act_time, pick, close, count_act, expire, open_row, open_ahead, wanted_since, refresh, admit, remove,
-    direction, serve, forward, pending, run,
+    free, take, take_stretch, note, beside_refresh, act_time, bus_act, pick, close, count_act, expire, open_row,
+    open_ahead, wanted_since, refresh, admit, remove, direction, serve, forward, pending, run,
 )  # fmt: skip
 """Every function of the loop, callees first."""

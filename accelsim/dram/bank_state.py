@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.dram.device import Command, Device, Level
+from accelsim.dram.standards import STANDARDS
 
 Ints = Any
 """A list of int, or an int64 array."""
 NEVER = -(1 << 60)
 READ, WRITE = 0, 1
 FRONT = 1
-"""Clocks from the acceptance of a request to its first command, and from a freed slot to its next request."""
+"""Clocks from the acceptance of a request to its first command."""
 
 # Rules of a device. Sizes: ranks of a channel, groups of a rank, banks of a group, banks of a rank, queues per
 # direction, banks that one queue serves, entries of the record of a queue.
@@ -32,27 +33,45 @@ RP, RC, RAS, RRD_S, RRD_L = range(19, 24)
 RCD, DATA, TO_PRE, STEP = range(24, 32, 2)
 # RD, WR to RD, WR of a rank, of a group, of another rank: entry 2 x before + after. [4]
 CAS_RANK, CAS_GROUP, CAS_OTHER = range(32, 44, 4)
-# REFPB to ACT of another bank and back, REFPB to REFPB, ACT to ACT of another rank; activations that are remembered,
-# windows of activations, and for each how many in how many clocks.
-REF_ACT, ACT_REF, REF_REF, RRD_OTHER, RING, WINDOWS, FIRST_WINDOW = range(44, 51)
+# REFPB to ACT of another bank and back, REFPB to REFPB, ACT to ACT of another rank (0: their supplies are their own).
+REF_ACT, ACT_REF, REF_REF, RRD_OTHER = range(44, 48)
+# Where the records of command buses begin (0: there are none), clocks of an ACT on its bus, from the record of the bus
+# for rows to that for columns (0: one bus); clocks from an access to the next request in its slot; activations that are
+# remembered, windows of activations, and for each how many in how many clocks.
+BUS, ACT_CLOCKS, COLUMNS, HANDOVER, RING, WINDOWS, FIRST_WINDOW = range(48, 55)
 
 # Record of a bank: open row (-1: closed), earliest ACT and PRE, last RD or WR, accesses since the row was opened;
-# where the records of its rank and its group begin; earliest RD and WR, oldest and youngest waiting slot, oldest one of
-# the open row (-1: none), place in the list of active banks. [2]
-OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, MY_RANK, MY_GROUP = range(7)
-NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(7, 17, 2)
-BANK = 17
+# where the records of its rank, its group and its bus begin; earliest RD and WR, oldest and youngest waiting slot,
+# oldest one of the open row (-1: none), place in the list of active banks. [2]
+OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, MY_RANK, MY_GROUP, MY_BUS = range(8)
+NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(8, 18, 2)
+BANK = 18
 # Record of a group: earliest ACT, earliest RD and WR. [2]
 GROUP_ACT, GROUP_CAS, GROUP = 0, 1, 3
 # Record of a rank: earliest ACT, activations, next refresh, bank of its turn, open banks, since when, clocks with an
-# open bank until all were closed last, when that was; the last two REFPB; earliest RD and WR. [2]
-RANK_ACT, ACTS, NEXT_REF, REF_BANK, OPEN_BANKS, OPENED, OPEN_CLOCKS, CLOSED_AT, REF_AT, REF_BEFORE = range(10)
-RANK_CAS, RANK = 10, 12
+# open bank until all were closed last, when that was; the last two REFPB, last ACT; earliest RD and WR. [2]
+(
+    RANK_ACT,
+    ACTS,
+    NEXT_REF,
+    REF_BANK,
+    OPEN_BANKS,
+    OPENED,
+    OPEN_CLOCKS,
+    CLOSED_AT,
+    REF_AT,
+    REF_BEFORE,
+    LAST_ACT,
+) = range(11)
+RANK_CAS, RANK = 11, 13
 # Record of a queue: requests in it, banks that have some, whether writes are drained (in the one of reads), then those
 # banks, then free slots.
 WAITING, ACTIVES, DRAINING, ACTIVE = range(4)
 # Record of a slot: row, clock from which commands for it may be issued, request, neighbours in the list of its bank.
 ROW, SINCE, REQUEST, NEXT, BEFORE, SLOT = range(6)
+# Record of a bus: for the last so many clocks those that are taken, and the latest of them.
+BUS_CLOCKS = 256
+BUS_RECORD = BUS_CLOCKS + 1
 # The whole: clock of the injection, requests injected in it, next request, requests in flight, last clock of data, that
 # of the burst that was done first, rows of the log; then what ``served.COUNTS`` counts.
 NOW, INJECTED, COMING, IN_FLIGHT, END, FIRST, LOGGED = range(7)
@@ -61,7 +80,7 @@ TOTALS = 16
 
 
 class State(NamedTuple):
-    """All that changes, record behind record; ``ring`` the clocks of the last activations of each rank."""
+    """All that changes, record behind record; ``ring`` the last activations of each rank, then the command buses."""
 
     bank: Ints
     group: Ints
@@ -110,6 +129,8 @@ def rules(device: Device, injection: int, outstanding: int) -> list[int]:
         every = device.timing.get("tREFIpb") or max(1, every // g.banks_per_rank)
     near = _between(device, Level.RANK, Level.GROUP, Level.BANK)
     windows = device.windows or ()
+    ring = max([n for n, _ in windows], default=1)
+    two = c.act_clocks and device.standard in STANDARDS and STANDARDS[device.standard].row_bus
     return [
         g.ranks, g.groups, g.banks, g.banks_per_rank, g.channels // c.shared, reach, ACTIVE + reach + c.window,
         c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
@@ -123,7 +144,8 @@ def rules(device: Device, injection: int, outstanding: int) -> list[int]:
         *_between(device, Level.RANK), *_between(device, Level.GROUP, Level.BANK), *_between(device, Level.SIBLING),
         rank[Command.REFPB][act], rank[act][Command.REFPB], rank[Command.REFPB][Command.REFPB],
         device.latency[Level.SIBLING][act][act],
-        max([n for n, _ in windows], default=1), len(windows), *[each for pair in windows for each in pair],
+        ring * g.channels * g.ranks if c.act_clocks else 0, c.act_clocks, BUS_RECORD if two else 0, c.handover,
+        ring, len(windows), *[each for pair in windows for each in pair],
     ]  # fmt: skip
 
 
@@ -131,10 +153,12 @@ def fresh(device: Device, p: Sequence[int]) -> State:
     """Everything closed, nothing waiting; refreshes of the ranks one after the other where the controller does so."""
     g = device.geometry
     ranks = g.channels * g.ranks
+    buses = p[CONTROLLERS] * (p[COLUMNS] + BUS_RECORD) if p[BUS] else 0
     slots = 2 * p[CONTROLLERS] * p[WINDOW]
     banks: list[int] = []
     for k in range(ranks * g.banks_per_rank):
-        records = RANK * (k // g.banks_per_rank), GROUP * (k // g.banks)
+        bus = k // (g.ranks * g.banks_per_rank) % p[CONTROLLERS] * (p[COLUMNS] + BUS_RECORD)
+        records = RANK * (k // g.banks_per_rank), GROUP * (k // g.banks), p[BUS] + bus
         banks += [-1, NEVER, NEVER, NEVER, 0, *records, *[NEVER] * 2, *[-1] * 8]
     queues = []
     for k in range(2 * p[CONTROLLERS]):
@@ -143,10 +167,10 @@ def fresh(device: Device, p: Sequence[int]) -> State:
     for r in range(ranks):
         turn = r % g.ranks if device.controller.refresh == "staggered" else 0
         due = p[EVERY] + p[EVERY] * turn // g.ranks if p[EVERY] else -NEVER
-        ranked += [NEVER, 0, due, 0, 0, 0, 0, 0, NEVER, NEVER, NEVER, NEVER]
+        ranked += [NEVER, 0, due, 0, 0, 0, 0, 0, *[NEVER] * 5]
     return State(
         banks, [NEVER] * GROUP * (ranks * g.groups), ranked,
-        [NEVER] * (p[RING] * ranks), queues, [0, 0, 0, -1, -1] * slots, [0] * TOTALS,
+        [NEVER] * (p[RING] * ranks + buses), queues, [0, 0, 0, -1, -1] * slots, [0] * TOTALS,
     )  # fmt: skip
 
 

@@ -72,6 +72,9 @@ class Controller:
     'all_bank' (every rank at the same time), 'staggered' (whole ranks, one after the other), 'per_bank' (one bank at a
     time), 'none'. ``refresh_waits``: a refresh that is due waits until the rows that were opened for a request have
     served it; otherwise they are closed unused. ``shared``: channels that share one queue (two pseudo-channels, say).
+    ``act_clocks``: clocks that an ACT holds the command bus, PRE, RD and WR one each; 0: no command waits for it. The
+    channels of a queue have one bus, or one for rows and one for columns where the standard has two.
+    ``handover``: clocks from an access to the request that takes its place in the window, 0 or 1.
     """
 
     mapping: str
@@ -84,6 +87,8 @@ class Controller:
     refresh: str = "all_bank"
     refresh_waits: bool = True
     shared: int = 1
+    act_clocks: int = 0
+    handover: int = 1
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,9 @@ class Device:
 
     @property
     def unloaded_read(self) -> int:
-        """Clocks from the arrival of a read at a closed bank to its last data: tRCD + CL + burst."""
+        """Clocks from the arrival of a read at a closed bank to its last data: tRCD + CL + burst.
+
+        An ACT that holds the command bus for several clocks counts from the last of them.
+        """
         t = self.timing
-        return t["tRCDRD"] + t["CL"] + self.burst
+        return max(0, self.controller.act_clocks - 1) + t["tRCDRD"] + t["CL"] + self.burst

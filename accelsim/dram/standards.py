@@ -70,11 +70,11 @@ SIBLING = (
 STACK = (
     Constraint("sibling", "ACT", "ACT", "tRRD_S"),
     Constraint("sibling", "RD", "RD", "tCCD_R"),
-    Constraint("sibling", "WR", "WR", "tCCD_R"),
+    Constraint("sibling", "WR", "WR", "max(BL, tCCD_S_WR)"),
     Constraint("sibling", "RD", "WR", "tRTW"),
     Constraint("sibling", "WR", "RD", "CWL + BL + tWTR_S"),
 )
-"""Stack IDs of a pseudo-channel (HBM), as ranks: tCCD_R apart, otherwise like banks of different groups."""
+"""Stack IDs of a pseudo-channel (HBM), as ranks: reads tCCD_R apart, otherwise like banks of different groups."""
 
 REFRESH = (
     Constraint("rank", "PRE", "REF", "tRP"),

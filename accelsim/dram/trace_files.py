@@ -1,18 +1,16 @@
-"""Files of DRAM accesses: text in the forms that simulators use, CSV with a header, and NumPy archives."""
+"""Files of DRAM accesses: text in the forms that simulators use, and CSV with a header; archives by ``saved_runs``."""
 
 from __future__ import annotations
 
-import json
 import re
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from accelsim.dram.saved_runs import check_memory, is_saved, read_saved, unreadable
 from accelsim.dram.traces import Trace
 from accelsim.errors import ModelError, Problem, nearest
 
@@ -68,34 +66,29 @@ class _Problems:
             raise ModelError(self.found)
 
 
-def read_trace(path: str | Path) -> Trace:
-    """The accesses that a file holds, in its order.
+def read_trace(path: str | Path, memory: str = "") -> Trace:
+    """The accesses that a file holds, in its order; those of ``memory`` where it holds several.
 
     Text: one access per line as :data:`FORM` says, fields parted by blanks, commas or bars, ``#`` begins a comment;
     so traces of DRAMsim3 (``0x1000 READ 12``) and Ramulator 2 (``LD 0x1000``) are read as they are. ``.npz``: arrays
-    ``address``, ``write`` and perhaps ``at``, or what ``accelsim run --save-trace`` wrote, of one memory. Clocks are
-    given for all accesses or for none, and never fall. Raises ModelError with file and line of what is wrong.
+    ``address``, ``write`` and perhaps ``at``, or what ``accelsim run --save-trace`` wrote. Clocks are given for all
+    accesses or for none, and never fall. Raises ModelError with file and line of what is wrong.
     """
     path = Path(path)
-    if path.suffix == ".npz":
-        return read_saved(path).only()
+    if is_saved(path):
+        saved = read_saved(path)
+        return saved.traces[saved.memory(memory)]
+    check_memory(path, memory)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     problems = _Problems(path)
     rows = list(_rows(text, problems))
     problems.raise_any()
     if not rows:
         raise ModelError(Problem("holds no access", str(path), FORM))
     return _trace(rows)
-
-
-def _unreadable(path: Path, error: Exception) -> ModelError:
-    beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = "" if path.exists() else nearest(path.name, beside)
-    reason = getattr(error, "strerror", None) or str(error)
-    return ModelError(Problem(f"cannot be read: {reason}", str(path), "a file of accesses", near))
 
 
 def _trace(rows: list[_Row]) -> Trace:
@@ -143,7 +136,7 @@ def _check_order(before: _Row, row: _Row) -> None:
 def _plain(cells: list[str]) -> _Row:
     """A line without header: the operation is the first or the second field."""
     if len(cells) not in (2, 3):
-        raise _Wrong(f"has {len(cells)} fields", FORM)
+        raise _Wrong(f"has {len(cells)} field{'s' * (len(cells) > 1)}", FORM)
     first, second, *clock = cells
     if first in OPERATIONS:
         first, second = second, first
@@ -199,105 +192,3 @@ def _clock(text: str) -> int:
     if number is None or text.startswith("0x") or number >= 1 << 50:
         raise _Wrong(f"{text!r} is no clock", "a decimal number below 2^50")
     return number
-
-
-@dataclass(frozen=True)
-class Saved:
-    """Traces of a run: per memory its trace and the step of each burst. ``meta``: what the run was.
-
-    ``meta`` may hold ``chip``, ``model``, ``memory`` (memory -> name of its DRAM), ``dram`` (its spec), ``clock_fs``.
-    """
-
-    path: Path
-    traces: dict[str, Trace]
-    ops: dict[str, NDArray[np.int32]]
-    meta: Mapping[str, Any]
-
-    def memory(self, name: str = "") -> str:
-        """``name`` when the file has it, or the only memory. ModelError otherwise."""
-        if not name and len(self.traces) == 1:
-            return next(iter(self.traces))
-        if name not in self.traces:
-            what = f"no memory {name!r}" if name else f"has {len(self.traces)} memories: choose one"
-            expected = "one of " + ", ".join(self.traces)
-            raise ModelError(Problem(what, str(self.path), expected, nearest(name, self.traces)))
-        return name
-
-    def only(self) -> Trace:
-        """The trace of the only memory. ModelError when there are several."""
-        return self.traces[self.memory()]
-
-    def dram(self, memory: str) -> str:
-        """Name of the DRAM of a memory, '' when the file does not say."""
-        names = self.meta.get("memory", {})
-        return str(names.get(memory, "")) if isinstance(names, Mapping) else ""
-
-    def spec(self, memory: str) -> Mapping[str, Any] | None:
-        """Spec of the DRAM of a memory as the fields of its file, None when the file does not say."""
-        specs = self.meta.get("dram", {})
-        return specs.get(memory) if isinstance(specs, Mapping) else None
-
-
-KINDS = {"address": "iu", "write": "b", "at": "iu", "op": "iu"}
-"""Array of a saved trace -> kinds of NumPy types that it may have."""
-
-
-def read_saved(path: str | Path) -> Saved:
-    """What ``accelsim run --save-trace`` wrote: a file, or a directory that holds one. Or arrays without a memory.
-
-    Raises ModelError naming every array that is missing or has a wrong type or length.
-    """
-    path = _archive(Path(path))
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        meta = json.loads(str(arrays.pop("meta"))) if "meta" in arrays else {}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise _unreadable(path, error) from error
-    memories = sorted({name.rpartition(".")[0] for name in arrays})
-    problems = [problem for memory in memories for problem in _array_problems(path, memory, arrays)]
-    if not memories:
-        problems = [
-            Problem("holds no array", str(path), "MEMORY.address, MEMORY.write and perhaps MEMORY.at")
-        ]
-    if problems:
-        raise ModelError(problems)
-    traces = {memory: _saved_trace(memory, arrays) for memory in memories}
-    ops = {memory: arrays[_key(memory, "op")] for memory in memories if _key(memory, "op") in arrays}
-    return Saved(path, traces, ops, meta if isinstance(meta, dict) else {})
-
-
-def _archive(path: Path) -> Path:
-    """The file itself, or the only archive of a directory."""
-    if not path.is_dir():
-        return path
-    found = sorted(path.glob("*.npz"))
-    if len(found) != 1:
-        what = f"holds {len(found)} .npz files"
-        raise ModelError(Problem(what, str(path), "one, written by accelsim run --save-trace"))
-    return found[0]
-
-
-def _key(memory: str, array: str) -> str:
-    return f"{memory}.{array}" if memory else array
-
-
-def _array_problems(path: Path, memory: str, arrays: Mapping[str, NDArray[Any]]) -> Iterator[Problem]:
-    needed = _key(memory, "address")
-    length = arrays[needed].shape[:1] if needed in arrays else None
-    for array, kinds in KINDS.items():
-        name = _key(memory, array)
-        if name not in arrays:
-            if array in ("address", "write"):
-                yield Problem(f"array {name!r} is missing", str(path), "", nearest(name, arrays))
-        elif arrays[name].dtype.kind not in kinds or arrays[name].ndim != 1:
-            yield Problem(f"array {name!r} is {arrays[name].dtype} of {arrays[name].ndim} dimensions", str(path),
-                          "whole numbers in one dimension" if kinds == "iu" else "bool in one dimension")  # fmt: skip
-        elif length is not None and arrays[name].shape != length:
-            yield Problem(f"array {name!r} has {len(arrays[name]):,} elements", str(path), f"{length[0]:,}")
-
-
-def _saved_trace(memory: str, arrays: Mapping[str, NDArray[Any]]) -> Trace:
-    at = arrays.get(_key(memory, "at"))
-    addresses = arrays[_key(memory, "address")].astype(np.int64)
-    return Trace(addresses, arrays[_key(memory, "write")], None if at is None else at.astype(np.int64))

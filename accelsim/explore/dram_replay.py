@@ -13,6 +13,7 @@ import numpy as np
 
 from accelsim.dram.device import Device
 from accelsim.dram.energy import Energy, energy
+from accelsim.dram.saved_runs import check_memory
 from accelsim.dram.served import COUNTS, Served
 from accelsim.dram.trace_files import read_trace
 from accelsim.dram.traces import NAMED, Trace, named
@@ -77,7 +78,7 @@ def _by_the_byte(device: Device, trace: Trace, clocks: int) -> Served:
 MODELS: dict[str, Level] = {
     "ideal": Level("no time at all", _ideal),
     "bandwidth": Level("a latency, then the peak rate", _bandwidth),
-    "pattern": Level("row hits counted, the slowest of the bounds", _pattern),
+    "pattern": Level("each burst takes the first slot of its bus that it can have", _pattern),
     "bank": Level("every command of every bank", _bank, timed=True),
 }
 """Level of detail -> how it serves, the simplest first."""
@@ -231,29 +232,30 @@ def _energy_facts(found: Energy | None, status: Status) -> dict[str, Any] | None
 
 def replay(
     spec: Dram | str, trace: str = "seq_read", model: str = "bank", *, offer: Offer | None = None,
-    limit: int | None = None, overrides: Sequence[str] = (), **controller: Any,
+    limit: int | None = None, memory: str = "", overrides: Sequence[str] = (), **controller: Any,
 ) -> Replay:  # fmt: skip
     """Run a trace (a name of ``traces.NAMED``, or a file) on a DRAM (a spec, or the name or file of one) alone.
 
-    ``limit``: the first so many accesses. ``offer``: None for that of the trace. ``controller``: fields of
-    ``Controller`` to change. Raises SpecError, ModelError or UsageError for what is wrong with any of them.
+    ``limit``: the first so many accesses. ``memory``: which one of a saved run with several. ``offer``: None for
+    that of the trace. ``controller``: fields of ``Controller`` to change. Raises SpecError, ModelError or UsageError
+    for what is wrong with any of them.
     """
     name = spec if isinstance(spec, str) else spec.title
     loaded = load_dram(spec, overrides) if isinstance(spec, str) else spec
-    return run(
-        build.device(loaded, name, **controller), loaded.energy_status or UNSTATED, trace, model, offer, limit
-    )
+    made, status = build.device(loaded, name, **controller), loaded.energy_status or UNSTATED
+    return run(made, status, trace, model, offer, limit, memory)
 
 
 def run(
     device: Device, status: Status, trace: str, model: str = "bank", offer: Offer | None = None,
-    limit: int | None = None,
+    limit: int | None = None, memory: str = "",
 ) -> Replay:  # fmt: skip
     """The same for a device that is built."""
-    accesses = accesses_of(trace, device, limit)
+    accesses = accesses_of(trace, device, limit, memory)
     offered = offer or Offer(NAMED[trace].outstanding if trace in NAMED else None)
     served = MODELS[checked_model(model)].serve(device, accesses, offered)
-    return Replay(device, Path(trace).name, accesses, model, offered, served, status)
+    told = Path(trace).name + (f", memory {memory}" if memory else "")
+    return Replay(device, told, accesses, model, offered, served, status)
 
 
 def checked_model(name: str) -> str:
@@ -265,16 +267,21 @@ def checked_model(name: str) -> str:
     return name
 
 
-def check_trace(name: str) -> None:
-    """UsageError when ``name`` is neither a named trace nor a file."""
-    if name not in NAMED and not Path(name).exists():
-        expected = "a file of accesses, or one of " + ", ".join(NAMED)
-        raise UsageError(Problem(f"no trace {name!r}", "", expected, nearest(name, NAMED)))
+def check_trace(name: str, memory: str = "") -> None:
+    """UsageError when ``name`` is neither a named trace nor a file; ModelError when the file has no such memory."""
+    if name not in NAMED:
+        if not name or not Path(name).exists():
+            expected = "a file of accesses, or one of " + ", ".join(NAMED)
+            raise UsageError(Problem(f"no trace {name!r}", "", expected, nearest(name, NAMED)))
+        check_memory(name, memory)
+    elif memory:
+        what = f"--memory {memory} with the trace {name!r}, which is of no memory"
+        raise UsageError(Problem(what, "", "a file of 'accelsim run --save-trace'"))
 
 
-def accesses_of(name: str, device: Device, limit: int | None = None) -> Trace:
-    """The trace of a name or file for this device, or its beginning."""
-    check_trace(name)
-    found = named(name, device) if name in NAMED else read_trace(name)
+def accesses_of(name: str, device: Device, limit: int | None = None, memory: str = "") -> Trace:
+    """The trace of a name or file (of which a ``memory``) for this device, or its beginning."""
+    check_trace(name, memory)
+    found = named(name, device) if name in NAMED else read_trace(name, memory)
     at = None if found.at is None else found.at[:limit]
     return Trace(found.addresses[:limit], found.writes[:limit], at)

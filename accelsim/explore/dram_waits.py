@@ -110,11 +110,13 @@ def _latest(keys: Array, at: Array, of_keys: Array, of_at: Array, strict: bool =
     return result
 
 
-def _first_tight(candidates: Sequence[tuple[Array, Array]], at: Array) -> Array:
+def _first_tight(candidates: Sequence[tuple[Array, Array]], at: Array, device: Device) -> Array:
     """Reason (an index) of the latest candidate that is not before ``at``; 'request' where all are.
 
-    A candidate is (earliest clock by this rule, reason); the first wins ties.
+    A candidate is (earliest clock by this rule, reason); the first wins ties. Behind an ACT and a PRE on the command
+    bus a command may be that much later than its rule says.
     """
+    at = at - (device.controller.act_clocks + 1 if device.controller.act_clocks else 0)
     names = list(REASONS)
     best, why = np.full(len(at), NEVER), np.full(len(at), names.index("request"))
     for earliest, reason in candidates:
@@ -146,7 +148,7 @@ def _column_reasons(columns: _Rows, before: Array, rows: _Rows, device: Device) 
     act_why = _act_reasons(acts, rows, device)
     row = _lookup(columns.bank, opened, acts.bank, acts.at, act_why)
     candidates.append((opened + latency[Level.BANK, Command.ACT, columns.kind], row))
-    return _first_tight(candidates, columns.at)
+    return _first_tight(candidates, columns.at, device)
 
 
 def _lookup(keys: Array, at: Array, of_keys: Array, of_at: Array, values: Array) -> Array:
@@ -168,13 +170,15 @@ def _act_reasons(acts: _Rows, rows: _Rows, device: Device) -> Array:
         (earliest, np.full(len(acts.at), list(REASONS).index(reason)))
         for reason, earliest in _act_rules(acts, rows, device)
     ]
-    return _first_tight(candidates, acts.at)
+    return _first_tight(candidates, acts.at, device)
 
 
 def _act_rules(acts: _Rows, rows: _Rows, device: Device) -> Iterator[tuple[str, Array]]:
     """(reason, earliest clock by that rule) for every activation."""
     g, latency = device.geometry, device.latency
     rank, group = acts.bank // g.banks_per_rank, acts.bank // g.banks
+    # ranks whose activations wait for each other have one supply (stack IDs of HBM)
+    supply = rank // g.ranks if device.latency[Level.SIBLING][Command.ACT][Command.ACT] else rank
     for kind, level, size in (
         (Command.REF, Level.RANK, g.banks_per_rank),
         (Command.REFPB, Level.BANK, 1),
@@ -188,7 +192,7 @@ def _act_rules(acts: _Rows, rows: _Rows, device: Device) -> Iterator[tuple[str, 
     )
     yield "bank", _precharged(acts, rows, device)
     for count, clocks in device.windows:
-        yield ("tFAW" if count == 4 else "t32AW"), _nth_before(rank, acts.at, count) + clocks
+        yield ("tFAW" if count == 4 else "t32AW"), _nth_before(supply, acts.at, count) + clocks
     for key, level in ((rank, Level.RANK), (group, Level.GROUP)):
         last = _latest(key, acts.at, key, acts.at)
         yield "tRRD", last + latency[level][Command.ACT][Command.ACT]

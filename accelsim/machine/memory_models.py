@@ -100,7 +100,7 @@ def _bank(device: Device) -> Dram:
 MODELS: dict[str, Level] = {
     "ideal": Level("off-chip memories take no time"),
     "bandwidth": Level("latency, then a constant rate: peak x efficiency"),
-    "pattern": Level("each tile's addresses, bounds of buses, activations and banks", _pattern),
+    "pattern": Level("each tile's addresses, for every burst the first slot of its bus", _pattern),
     "bank": Level("each tile's addresses, every command of every bank", _bank),
 }
 """Level of detail of off-chip memories -> what it is, the simplest first."""
@@ -110,7 +110,7 @@ DEFAULT = "bandwidth"
 
 def engine(name: str) -> str:
     """A sentence that says what runs the inner loop of a model; '' where there is none."""
-    if name != "bank":
+    if MODELS[name].dram is None:
         return ""
     from accelsim.dram import bank
 
@@ -118,8 +118,8 @@ def engine(name: str) -> str:
 
 
 ENGINES = {
-    "numba": "The loop over DRAM commands was compiled by Numba.",
-    "python": "The loop over DRAM commands ran in plain Python; with Numba installed it is many times faster.",
+    "numba": "The loop over DRAM bursts was compiled by Numba.",
+    "python": "The loop over DRAM bursts ran in plain Python; with Numba installed it is many times faster.",
 }
 """What ``accelsim.dram.bank.engine`` gives -> what to tell."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from accelsim.spec.base import Model
 from accelsim.spec.dram_quantity import Bits, Clocks
@@ -28,6 +28,10 @@ StandardName = Literal[
 ]
 
 
+MOST_CHANNELS, MOST_PARTS = 1024, 64
+"""Most channels, and most parts of anything else, that the models keep the state of: beyond is a slip of the pen."""
+
+
 class Organisation(Model):
     """How a memory is divided. A *channel* has a data bus of its own; a pseudo-channel of HBM is half of one."""
 
@@ -43,11 +47,13 @@ class Organisation(Model):
     transfers_per_clock: PositiveInt | None = Field(
         None, description="per pin and tCK; absent: that of the standard"
     )
-    channels: PositiveInt = Field(1, description="channels of the memory")
-    pseudo_channels: PositiveInt = Field(1, description="pseudo-channels of a channel")
-    ranks: PositiveInt = Field(1, description="ranks of a channel; stack IDs of a pseudo-channel")
-    bank_groups: PositiveInt = Field(1, description="bank groups of a rank")
-    banks_per_group: PositiveInt = Field(description="banks of a group")
+    channels: PositiveInt = Field(1, le=MOST_CHANNELS, description="channels of the memory")
+    pseudo_channels: PositiveInt = Field(1, le=MOST_PARTS, description="pseudo-channels of a channel")
+    ranks: PositiveInt = Field(
+        1, le=MOST_PARTS, description="ranks of a channel; stack IDs of a pseudo-channel"
+    )
+    bank_groups: PositiveInt = Field(1, le=MOST_PARTS, description="bank groups of a rank")
+    banks_per_group: PositiveInt = Field(le=MOST_PARTS, description="banks of a group")
     rows: PositiveInt = Field(description="rows of a bank")
     columns: PositiveInt = Field(description="columns of a row, each as wide as the device")
     capacity: Bytes | None = Field(None, description="all channels together, checked against the rest")
@@ -124,8 +130,8 @@ class InterfaceEnergy(Model):
     write: JoulesPerByte = Field(description="per byte written")
 
 
-MOST, MOST_WAITING = 10**9, 4096
-"""Largest counts of clocks and accesses, and of requests that wait: beyond is a slip of the pen."""
+MOST, MOST_WAITING, MOST_ON_BUS = 10**9, 4096, 8
+"""Largest counts of clocks and accesses, of requests that wait, of clocks of a command: beyond is a slip of the pen."""
 
 
 class MemoryController(Model):
@@ -155,6 +161,16 @@ class MemoryController(Model):
     )
     shared: PositiveInt = Field(
         1, description="channels (or pseudo-channels) whose requests share one window"
+    )
+    act_clocks: NonNegativeInt = Field(
+        0,
+        le=MOST_ON_BUS,
+        description="clocks of an ACT on the command bus, PRE, RD and WR take one; 0: no command waits for the bus",
+    )
+    handover: NonNegativeInt = Field(
+        1,
+        le=1,
+        description="clocks from an access to the request that takes its place in the window; 0: in the same clock",
     )
 
 

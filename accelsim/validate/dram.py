@@ -25,7 +25,7 @@ from accelsim.validate.dram_replay import (
 
 SEQUENTIAL, CONFLICT, CHASE = ("seq_read", "seq_write"), "conflict", "chase"
 PATTERN_TRACES = (*SEQUENTIAL, "stream3", "rand_read", CONFLICT)
-"""Traces for which the closed form of the pattern model claims to hold."""
+"""Traces for which the pattern model claims its bound, of each run."""
 
 LATENCY_CLOCKS, CONFLICT_BOUND, ACTIVATION_BOUND, PATTERN_BOUND = 1.5, 0.003, 0.03, 0.05
 
@@ -78,7 +78,7 @@ class Statement(NamedTuple):
 
 
 def summary(found: Sequence[Replay], bars: Bars) -> Iterator[Statement]:
-    """Median and mean of the errors of the clocks; of the pattern model the median of each of its traces."""
+    """Median and mean of the errors of the clocks; of the pattern model the largest of each of its traces."""
     errors = np.abs([each.error for each in found])
     yield Statement(
         f"clocks of the bank model, median of {len(errors)} runs", float(np.median(errors)), bars.median
@@ -89,8 +89,8 @@ def summary(found: Sequence[Replay], bars: Bars) -> Iterator[Statement]:
     for trace in PATTERN_TRACES:
         errors = np.abs([each.pattern_error or 0.0 for each in of_traces(found, trace)])
         if errors.size:
-            what = f"clocks of the pattern model, {trace}, median of {len(errors)} runs"
-            yield Statement(what, float(np.median(errors)), PATTERN_BOUND)
+            what = f"clocks of the pattern model, {trace}, largest of {len(errors)} runs"
+            yield Statement(what, float(np.max(errors)), PATTERN_BOUND)
 
 
 def single(each: Replay) -> Iterator[Statement]:

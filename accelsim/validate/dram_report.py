@@ -171,7 +171,7 @@ def picture(found: dict[str, Sequence[Replay]]) -> Figure:
     _dots(below, found, lambda each: each.pattern_error)
     above.set_title("Bank model: clocks against two DRAM simulators", pad=18)
     subtitle(above, "a dot is one memory; above 0 we are slower; the band is 3 %")
-    below.set_title("Pattern model (closed form), the same runs")
+    below.set_title("Pattern model (one pass, no scheduler), the same runs")
     below.set_xticks(range(len(NAMED)), list(NAMED))
     fig.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return fig

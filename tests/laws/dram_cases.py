@@ -63,6 +63,8 @@ def devices(draw: st.DrawFn, policies: tuple[str, ...] = ("open", "closed", "cap
         refresh=draw(st.sampled_from(refreshes(base))),
         refresh_waits=draw(st.booleans()),
         shared=draw(st.sampled_from([1, channels])),
+        act_clocks=draw(st.sampled_from([0, 0, 1, 2, 8])),
+        handover=draw(st.sampled_from([0, 1])),
     )
     made = replace(base, controller=controller)
     return often_refreshed(made) if draw(st.booleans()) else made

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accelsim.dram.device import Device, Geometry
@@ -113,9 +114,10 @@ def test_contiguous_tiles_find_the_rows_that_a_loop_over_bursts_finds(
     addresses = [(start + np.arange(count)) * 64 for start, count, _ in tiles]
     places = decoder(mapping, geometry).decode
     pattern, wanted = Pattern(dev), by_hand(dev, np.concatenate(addresses))
-    total = dict.fromkeys(wanted, 0)
+    total, end = dict.fromkeys(wanted, 0), 0
     for each, (_, _, write) in zip(addresses, tiles, strict=True):
-        served = pattern.serve(each, write)
+        served = pattern.serve(each, write, end)
+        end = served.end
         total = {name: total[name] + served.counts[name] for name in total}
     banks = [len({*zip(*place[:4], strict=True)}) for place in map(places, addresses)]
     rows = [len({*zip(*place[:5], strict=True)}) for place in map(places, addresses)]
@@ -141,7 +143,7 @@ def test_no_stream_is_faster_than_the_peak_and_each_burst_is_counted_once(
     assert seconds >= addresses.size * dev.geometry.access_B / dev.peak_Bps
     found = [served.counts[each] for each in ("hits", "misses", "conflicts")]
     assert sum(found) == addresses.size and min(found) >= 0
-    assert served.counts["act"] == sum(found[1:])
+    assert served.counts["act"] >= sum(found[1:])  # rows may be opened for reads that then wait for a drain
     assert served.elapsed >= dev.timing["CWL" if writes[-1] else "CL"] + dev.burst
 
 
@@ -162,8 +164,7 @@ def test_more_data_never_takes_less_time(name: str, kind: str, count: int, more:
     }
     addresses = places[kind] * dev.geometry.access_B
     short, long = (Pattern(dev).serve(addresses[:size]).end for size in (count, count + more))
-    # a stream of few rows is timed row by row, another one block by block; this may change from one size to the next
-    assert short <= 1.04 * long + dev.timing["tRC"]
+    assert short <= long
 
 
 @given(st.sampled_from(MEMORIES), st.booleans(), st.integers(1000, 20_000), st.floats(0.1, 0.9))
@@ -177,19 +178,39 @@ def test_a_read_stream_in_two_calls_takes_as_long_as_in_one(
     whole = Pattern(dev).serve(addresses).end
     half = Pattern(dev)
     half.serve(addresses[: int(count * cut)])
-    parts = half.serve(addresses[int(count * cut) :]).end
-    # the overlap of the two blocks at the cut, and their rows; short calls are timed row by row, long ones block by
-    # block; in random order also how full the queues are by chance
-    slack = 5 * dev.timing["tRC"] + (0.06 if random else 0.02) * whole
-    assert abs(parts - whole) <= slack
+    assert half.serve(addresses[int(count * cut) :]).end == whole
 
 
-@given(st.sampled_from(MEMORIES), streams, st.integers(0, 10**6))
+@given(st.sampled_from(MEMORIES), streams, st.integers(0, 10**5))
 @settings(max_examples=30, deadline=None)
 def test_a_later_beginning_only_moves_the_first_batch(
-    name: str, given_stream: tuple[Array, Array], at: int
+    name: str, given_stream: tuple[Array, Array], slots: int
 ) -> None:
     dev = memory(name, refresh="none")
+    at = slots * dev.burst
     early, late = Pattern(dev).serve(*given_stream), Pattern(dev).serve(*given_stream, at=at)
-    assert abs((late.end - at) - early.end) <= 2
-    assert (late.counts["act"], late.begin) == (early.counts["act"], at)
+    assert (late.begin, late.end - at, late.counts) == (at, early.end, early.counts)
+
+
+@given(
+    st.sampled_from([*MEMORIES, "gddr5", "hbm3-6400", "lpddr5-6400"]),
+    st.sampled_from(MAPPINGS[:5]),
+    st.sampled_from(["open", "closed", "capped", "timeout"]),
+    st.sampled_from(["all_bank", "staggered", "per_bank", "none"]),
+    st.sampled_from([1, 2, 8, 32]),
+    st.lists(st.tuples(streams, st.integers(0, 3000)), min_size=1, max_size=4),
+)
+@settings(max_examples=60, deadline=None)
+def test_compiled_and_plain_python_give_the_same(
+    name: str, mapping: str, policy: str, refresh: str, window: int, batches: list[tuple[Any, int]]
+) -> None:
+    pytest.importorskip("numba", reason="numba is not installed (extra `fast`)")
+    assume(refresh != "per_bank" or name in ("hbm2-2000", "hbm3-6400", "lpddr5-6400"))
+    dev = memory(name, mapping=mapping, page_policy=policy, refresh=refresh, window=window)
+    models, at = [Pattern(dev, kernel) for kernel in ("numba", "python")], 0
+    for given_stream, pause in batches:
+        one, other = (model.serve(*given_stream, at=at) for model in models)
+        assert (one.end, one.first, one.counts, one.open_clocks) == (
+            other.end, other.first, other.counts, other.open_clocks
+        )  # fmt: skip
+        at = max(at, one.end - 500) + pause

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 
@@ -34,7 +35,7 @@ def test_what_is_printed(cli: Cli) -> None:
                  "32-bit word", "data moved", f"{counts['act']:,} ACT", f"{found.served.elapsed:,} clocks"):  # fmt: skip
         assert word in text, word
     assert "█" in text
-    assert "loop over DRAM commands" in text
+    assert "loop over DRAM bursts" in text
     assert "not verified" not in text
     assert "Warning: the energies of this memory are not verified" in " ".join(
         cli("dram", "hbm3", *LIMIT).stdout.split()
@@ -84,6 +85,46 @@ def test_a_file_and_a_report(cli: Cli, tmp_path: Path) -> None:
     assert str(out / "activity.png") in result.stdout
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["accesses"] == 3
     assert (out / "activity.png").exists() and (out / "bus.svg").exists()
+
+
+def save_two(path: Path) -> Path:
+    arrays = {
+        f"{name}.{field}": values
+        for name, count in (("near", 3), ("far", 5))
+        for field, values in (("address", np.arange(count) * 64), ("write", np.zeros(count, bool)))
+    }
+    np.savez(path, **arrays)
+    return path
+
+
+def test_one_memory_of_a_saved_run(cli: Cli, refused: Refused, tmp_path: Path) -> None:
+    words = ("dram", "ddr4-3200", "--trace", save_two(tmp_path / "two.npz"))
+    for name, count in (("near", 3), ("far", 5)):
+        facts = json.loads(cli(*words, "--memory", name, "--json").stdout)
+        assert (facts["accesses"], facts["trace"]) == (count, f"two.npz, memory {name}")
+    assert json.loads(cli(*words[:3], tmp_path, "--memory", "far", "--json").stdout)["accesses"] == 5
+    (line,) = refused(*words)
+    assert line.endswith("two.npz: has 2 memories: choose one with --memory; expected one of far, near")
+    lines = refused(*words, "--memory", "neer", "--window", "x", "--model", "banc")
+    assert len(lines) == 3
+    assert any(
+        line.endswith("no memory 'neer'; expected one of far, near; did you mean 'near'?") for line in lines
+    )
+
+
+def test_memory_of_a_trace_that_has_none(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "a.trace").write_text("0x0 R\n")
+    (line,) = refused("dram", "ddr4-3200", "--trace", tmp_path / "a.trace", "--memory", "near")
+    assert "has no memory 'near'" in line
+    (line,) = refused("dram", "ddr4-3200", "--memory", "near")
+    assert "--memory near with the trace 'seq_read'" in line
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04 cut"])
+def test_a_trace_that_is_no_archive(refused: Refused, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.npz").write_bytes(content)
+    (line,) = refused("dram", "ddr4-3200", "--trace", tmp_path / "a.npz")
+    assert line.startswith(f"error: {tmp_path / 'a.npz'}: cannot be read: not an npz file")
 
 
 def test_list_has_every_preset(cli: Cli) -> None:
@@ -150,7 +191,7 @@ def test_wrong_words(refused: Refused, words: tuple[str, ...], told: str) -> Non
 
 def test_help_names_options_and_commands(cli: Cli) -> None:
     text = cli("dram", "--help").stdout
-    for word in ("--trace", "--page-policy", "--outstanding", "compare", "lessons", "list"):
+    for word in ("--trace", "--memory", "--page-policy", "--outstanding", "compare", "lessons", "list"):
         assert word in text
     assert "--mapping" in cli("dram", "ddr4-3200", "--help").stdout
 

@@ -1,7 +1,7 @@
 """A second reading of the rules of a DRAM: every command of a log against the tables of its device.
 
-Nothing here comes from the models; a rule is checked as its row in the standard says it. Conflicts on the command bus
-are not checked.
+Nothing here comes from the models; a rule is checked as its row in the standard says it. The command bus is checked
+where the controller states one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from accelsim.dram.device import Command, Device, Level
 from accelsim.dram.mapping import decoder
+from accelsim.dram.standards import STANDARDS
 
 ACT, PRE, RD, WR, REF, REFPB = Command
 Array = np.ndarray[Any, Any]
@@ -37,7 +38,7 @@ def rows(commands: Array) -> list[Row]:
 
 def violations(device: Device, log: list[Row]) -> list[str]:
     """Everything in a log, from reset on, that the device does not allow; [] where nothing is."""
-    checks = (_apart, _windows, _rows_open, _data)
+    checks = (_apart, _windows, _rows_open, _data, _bus)
     return [found for check in checks for found in check(device, log)]
 
 
@@ -77,11 +78,43 @@ def _windows(device: Device, log: list[Row]) -> Iterator[str]:
     acts: dict[int, list[int]] = defaultdict(list)
     for each in log:
         if each.command is ACT:
-            of_rank = acts[each.bank // device.geometry.banks_per_rank]
+            of_rank = acts[_supply(device, each.bank)]
             of_rank.append(each.clock)
             for n, clocks in device.windows:
                 if len(of_rank) > n and of_rank[-1] - of_rank[-1 - n] < clocks:
                     yield f"more than {n} ACT in {clocks} clocks: {each}"
+
+
+def _supply(device: Device, bank: int) -> int:
+    """Where activations are counted together: a rank, or all stack IDs of a pseudo-channel."""
+    scopes = _scopes(device, bank)
+    return scopes[Level.SIBLING if device.latency[Level.SIBLING][ACT][ACT] else Level.RANK]
+
+
+def _bus(device: Device, log: list[Row]) -> Iterator[str]:
+    """One command of a queue in a clock, an ACT in several that end with its own; of a row and a column bus each.
+
+    Not on it: REF, and what closes a row without a request for another (before REF, by auto-precharge, by a timeout).
+    """
+    g, c = device.geometry, device.controller
+    taken: dict[tuple[int, bool, int], Row] = {}
+    following: dict[int, Command] = {}
+    silent = c.page_policy in ("closed", "timeout")
+    for each in reversed(log if c.act_clocks else []):
+        unasked = silent or following.get(each.bank) is not ACT
+        if each.command in (REF, REFPB):
+            past = each.bank + (g.banks_per_rank if each.command is REF else 1)
+            following.update(dict.fromkeys(range(each.bank, past), each.command))
+            continue
+        following[each.bank] = each.command
+        if each.command is PRE and unasked:
+            continue
+        queue = each.bank // (g.ranks * g.banks_per_rank) % (g.channels // c.shared)
+        column = each.command in (RD, WR) and STANDARDS[device.standard].row_bus
+        for clock in range(each.clock - (c.act_clocks if each.command is ACT else 1) + 1, each.clock + 1):
+            if other := taken.get((queue, column, clock)):
+                yield f"{each} and {other} are on one bus in clock {clock}"
+            taken[queue, column, clock] = each
 
 
 def _rows_open(device: Device, log: list[Row]) -> Iterator[str]:

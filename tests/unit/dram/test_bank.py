@@ -196,6 +196,50 @@ def test_channels_that_share_a_queue() -> None:
     assert done(shared) == [READ, FRONT + RCD + 1 + READ]
 
 
+def test_next_request_takes_the_place_of_an_access() -> None:
+    found = go(made(window=1, handover=0), "r0", "r0", "r0")
+    assert arrived(found) == [0, FRONT + RCD, FRONT + RCD + CCD_L]
+    assert arrived(go(made(window=1), "r0", "r0", "r0")) == [0, FRONT + RCD + 1, FRONT + RCD + CCD_L + 1]
+
+
+def test_commands_take_turns_on_the_bus() -> None:
+    """The RD of the first would go with the ACT of the fifth: tRCD = 17 = tFAW + 1."""
+    bursts = [f"r0 g{i}" for i in range(5)]
+    free, taken = (
+        go(replace(made(groups=8, act_clocks=clocks), windows=((4, 17),)), *bursts, injection=8)
+        for clocks in (0, 1)
+    )
+    assert issued(free, Command.ACT) == [1, 5, 9, 13, 18]
+    assert issued(free, Command.RD)[0] == 18
+    assert issued(taken, Command.ACT) == [1, 5, 9, 13, 19]
+    assert issued(taken, Command.RD)[0] == 18
+
+
+def test_an_activation_holds_the_bus() -> None:
+    """Its clock is the last of them. Two channels that share a queue share the bus."""
+    for clocks in (1, 2, 5):
+        found = go(made(channels=2, shared=2, act_clocks=clocks), "r0", "r0 c1", injection=2)
+        assert issued(found, Command.ACT) == [clocks, 2 * clocks]
+    apart = go(made(channels=2, act_clocks=5), "r0", "r0 c1", injection=2)
+    assert issued(apart, Command.ACT) == [5, 5]
+
+
+def test_rows_and_columns_have_buses_of_their_own() -> None:
+    """In HBM an ACT may go with a RD, in DDR it goes a clock later."""
+    for standard, same in (("hbm2", True), ("ddr4", False)):
+        dram = replace(made(channels=2, shared=2, act_clocks=1), standard=standard)
+        model = Bank(dram, injection=2)
+        go(dram, "r0", model=model)
+        found = go(dram, "r0", "r0 c1", model=model, at=100)
+        assert (issued(found, Command.ACT) == issued(found, Command.RD)[:1]) is same
+
+
+def test_what_the_bus_remembers_is_enough() -> None:
+    """Writes that have waited for long behind reads find clocks that nobody holds."""
+    bursts = ["w0 g1", *(f"r{i % 3} g0 b{i % 2}" for i in range(600)), *["w1 g1"] * 9]
+    go(made(window=8, act_clocks=2), *bursts)
+
+
 def test_refresh_waits_for_the_open_row_or_takes_it_away() -> None:
     begin = REFI - 10
     waits = go(made(refresh="all_bank"), "r0", at=begin)

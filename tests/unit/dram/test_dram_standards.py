@@ -112,7 +112,7 @@ def test_ddr3_has_no_groups_and_gddr_a_window_of_32() -> None:
 def test_hbm3_stated_turnaround_and_stack_ids() -> None:
     wait = made("hbm3").latency
     assert wait[RANK][RD][WR] == 20 == wait[SIBLING][RD][WR]
-    assert wait[SIBLING][RD][RD] == wait[SIBLING][WR][WR] == 3
+    assert (wait[SIBLING][RD][RD], wait[SIBLING][WR][WR]) == (3, 2)
     assert wait[RANK][RD][RD] == 2 and wait[GROUP][RD][RD] == 4
     assert wait[SIBLING][WR][RD] == 10 + 2 + 7 and wait[GROUP][WR][RD] == 10 + 2 + 10
     assert (wait[BANK][ACT][RD], wait[BANK][ACT][WR], wait[BANK][ACT][ACT]) == (31, 15, 72)

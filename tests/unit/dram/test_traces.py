@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.dram import trace_files, traces
-from accelsim.dram.trace_files import read_saved, read_trace
+from accelsim.dram.saved_runs import read_saved
+from accelsim.dram.trace_files import read_trace
 from accelsim.dram.traces import NAMED, lcg, made
 from accelsim.errors import ModelError, UsageError
 
@@ -118,7 +119,7 @@ BAD = {
     "-64 R": "'-64' is no address",
     "1_0 R": "'1_0' is no address",
     "9223372036854775808 R": "below 2^63",
-    "64": "has 1 fields",
+    "64": "has 1 field;",
     "64 R 0x10": "'0x10' is no clock",
     "64 R -1": "'-1' is no clock",
     "64 R 1 2": "has 4 fields",
@@ -215,7 +216,7 @@ def test_saved_run_of_one_memory_or_of_several(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="did you mean 'right'"):
         saved.memory("rigth")
     with pytest.raises(ModelError, match="has 2 memories"):
-        saved.only()
+        saved.memory()
 
 
 def test_directory_with_one_archive(tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""What the loop of the pattern model works on: one flat sequence of integers, and the names of its entries.
+
+A list where Python runs the loop, an int64 array where numba does. Rules come first, then the records of channels,
+queues, ranks, bank groups and banks; a record is known by where it begins. All times are clocks. A *direction* is 0 for
+reads and 1 for writes; an entry that says '[2]' has one value for each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from accelsim.dram.device import Command, Device, Level
+from accelsim.dram.standards import STANDARDS
+
+Ints = Any
+"""A list of int, or an int64 array."""
+NEVER, LATER = -(1 << 40), 1 << 60
+FRONT = 1
+"""Clocks from the acceptance of a request to its first command, and from a freed place to its next request."""
+READ, WRITE, GAP = 1, 2, 4
+"""What a slot of a data bus holds; 0 where it is free."""
+
+# Sizes: channels, channels that share a queue, ranks of one, bank groups of a rank, slots of a calendar less one, bits
+# of a row, where the records of the banks begin.
+CHANNELS, SHARED, RANKS, GROUPS, MASK, ROW_BITS, BANKS = range(7)
+# Controller: requests in a window, watermarks of writes, page policy (0: not so), whether single banks are refreshed,
+# clocks between refreshes (0: none) and of one.
+WINDOW, HIGH, LOW, CLOSED, CAP, TIMEOUT, PER_BANK, EVERY, RFC = range(7, 16)
+# A slot of the bus has 2 to the power of SLOT clocks. Then clocks: one burst, PRE to ACT, ACT to ACT of a bank, ACT to
+# PRE, ACT to ACT of a rank and of any rank; in 1/FRACTION, a change of rank and what a burst is longer than a slot.
+SLOT, BURST, RP, RC, RAS, RRD, RRD_ANY, RANK_GAP, EXCESS = range(16, 25)
+# Clocks that an ACT holds the command bus (0: no bus counts), and that a RD or WR does.
+ACT_CLOCKS, CAS_CLOCKS = 25, 26
+# By direction: the next burst of the bank group, ACT to RD or WR, RD or WR to PRE, last burst before a turn to the
+# direction to the first after it. [2]
+STEP, RCD, TO_PRE, TURN = range(27, 35, 2)
+# Activations in a window, its clocks. [2]
+WINDOW_ACTS, WINDOW_CLOCKS = 35, 37
+# The whole: clock of the injection, requests injected in it; then what is counted.
+NOW, INJECTED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(39, 45)
+RULES = 45
+FRACTION = 1024
+
+# Record of a channel: earliest column command of this direction, latest so far, clocks (1/FRACTION) that the bus has
+# lost, rank of the last burst, earliest ACT, where its slots and the records of its ranks begin.
+FROM, LATEST, LOST, LAST_RANK, ANY_ACT, CALENDAR, FIRST_RANK, CHANNEL = range(8)
+# Record of a queue: slots before PASSED are over; requests in it [2]; direction; requests that wait unplaced [2] (reads
+# behind a drain, writes before one); where the next read is noted; clock of its command bus; since when writes are
+# drained; its first channel, and how far apart the others are.
+PASSED, WAITING, DIRECTION, HELD, PLACED, COMMAND, SINCE, ITS_CHANNEL, APART, QUEUE = (
+    0,
+    1,
+    3,
+    4,
+    6,
+    7,
+    8,
+    9,
+    10,
+    11,
+)
+# Behind it, WINDOW times each: held reads, held writes, and the reads that were placed last.
+H_BANK, H_ROW, H_ACCEPTED, HOLD = range(4)
+IT_BANK, IT_ROW, IT_COLUMN, IT_ACT, IT_FOUND, ITEM = range(6)
+# Record of a rank: next refresh, end of the last, earliest ACT, number of activations, where its bank groups (one entry
+# each: earliest column command) begin, clocks of the last activations.
+NEXT_REF, REF_END, RANK_ACT, ACTS, FIRST_GROUP, RING = range(6)
+RING_SIZE = 32
+RANK = RING + RING_SIZE
+# Record of a bank: the visit to its open row (row or -1, earliest column command, bursts, first column command),
+# earliest PRE and ACT, next refresh that it has not seen; where the records of its channel, queue, rank, of the rank
+# whose windows count, and of its bank group are; then the visits before, in a ring whose youngest is at YOUNGEST.
+OPEN_ROW, COLUMN, USES, BEGUN, VISIT = range(5)
+NEXT_PRE, NEXT_ACT, DUE, MY_CHANNEL, MY_QUEUE, MY_RANK, MY_RING, MY_GROUP, YOUNGEST, BEFORE = range(4, 14)
+BANK = BEFORE_END = BEFORE + 4 * VISIT
+
+
+def rules(device: Device) -> list[int]:
+    """The constants of a device, from its tables; room for what changes."""
+    g, c = device.geometry, device.controller
+    sibling, rank, group, bank = (device.latency[level] for level in Level)
+    act, pre, rd, wr = Command.ACT, Command.PRE, Command.RD, Command.WR
+    burst = max(rank[rd][rd], rank[wr][wr], device.burst)
+    slot = burst.bit_length() - 1
+    step = [max(burst, group[kind][kind], bank[kind][kind]) for kind in (rd, wr)]
+    cycle = max(bank[act][act], bank[act][pre] + bank[pre][act])
+    every, rfc = refresh(device)
+    farthest = (c.window * (cycle + step[1] + bank[act][rd]) + 4 * rfc) >> slot
+    windows = [*device.windows, *[(1, 0)] * 2][:2]
+    several = g.ranks > 1
+    gap = round(FRACTION * _rank_gap(device, burst, cycle)) if several else 0
+    known = STANDARDS.get(device.standard)
+    turn = [max(rank[b][a], group[b][a], burst) for b, a in ((wr, rd), (rd, wr))]
+    values = [
+        g.channels, c.shared, g.ranks, g.groups, (1 << (2 * farthest).bit_length()) - 1, g.rows.bit_length() - 1, 0,
+        c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
+        c.cap if c.page_policy == "capped" else 0, c.timeout if c.page_policy == "timeout" else 0,
+        int(c.refresh == "per_bank"), every, rfc,
+        slot, burst, bank[pre][act], cycle, bank[act][pre], max(rank[act][act], 1), sibling[act][act] if several else 0,
+        gap, FRACTION * (burst - (1 << slot)),
+        c.act_clocks, int(c.act_clocks > 0 and not (known and known.row_bus)),
+        *step, bank[act][rd], bank[act][wr], bank[rd][pre], bank[wr][pre], *turn,
+        windows[0][0], windows[1][0], windows[0][1], windows[1][1],
+    ]  # fmt: skip
+    return [*values, *[0] * (RULES - len(values))]
+
+
+def refresh(device: Device) -> tuple[int, int]:
+    """(clocks between two refreshes of a bank, 0 without; clocks that it takes)."""
+    kind, timing = device.controller.refresh, device.timing
+    if kind == "none":
+        return 0, 0
+    if kind != "per_bank":
+        return timing["tREFI"], device.latency[Level.RANK][Command.REF][Command.ACT]
+    banks = device.geometry.banks_per_rank
+    each = timing.get("tREFIpb") or max(1, timing["tREFI"] // banks)
+    return each * banks, device.latency[Level.BANK][Command.REFPB][Command.ACT]
+
+
+def _rank_gap(device: Device, burst: int, cycle: int) -> float:
+    """Clocks that a burst behind one of another rank costs, as the controller often finds one of the same rank.
+
+    It can choose among a third of the banks that are waited for and not busy with a row cycle (bursts come in random
+    order on a full bus); each has even chances to be in the rank.
+    """
+    banks = device.geometry.ranks * device.geometry.banks_per_rank
+    wanted = banks * (1 - math.exp(-device.controller.window / banks))
+    choice = max(1.0, (wanted - cycle / burst) / 3)
+    gap = max(0, device.latency[Level.SIBLING][Command.RD][Command.RD] - burst)
+    return float(gap * 0.5 ** (choice - 1))
+
+
+def fresh(device: Device) -> tuple[list[int], int]:
+    """(the state of an idle device, all banks closed; how many slots all calendars have)."""
+    g = device.geometry
+    m = rules(device)
+    size, queues, window = m[MASK] + 1, g.channels // m[SHARED], m[WINDOW]
+    channels = [len(m) + CHANNEL * k for k in range(g.channels)]
+    queue_size = QUEUE + (2 * HOLD + ITEM) * window
+    first = len(m) + CHANNEL * g.channels
+    ranks = [first + queue_size * queues + RANK * k for k in range(g.channels * g.ranks)]
+    for k in range(g.channels):
+        m += [NEVER, NEVER, 0, -1, NEVER, k * size, ranks[k * g.ranks]]
+    for k in range(queues):
+        head = [0, 0, 0, 0, 0, 0, 0, NEVER, 0, channels[k], CHANNEL * queues]
+        m += head + [NEVER] * (queue_size - QUEUE)
+    due = [m[EVERY] or LATER] * len(ranks)
+    if device.controller.refresh == "staggered":
+        due = [each + m[EVERY] * (k % g.ranks) // g.ranks for k, each in enumerate(due)]
+    groups = len(m) + RANK * len(ranks)
+    for k, each in enumerate(due):
+        m += [each, NEVER, NEVER, RING_SIZE, groups + k * g.groups, *[NEVER] * RING_SIZE]
+    m += [NEVER] * (g.channels * g.ranks * g.groups)
+    m[BANKS] = len(m)
+    for k in range(g.channels * g.ranks * g.banks_per_rank):
+        rank, channel = k // g.banks_per_rank, k // (g.ranks * g.banks_per_rank)
+        mine = (k % g.banks_per_rank + 1) * (m[EVERY] // g.banks_per_rank) if m[PER_BANK] else due[rank]
+        records = [
+            channels[channel],
+            first + channel % queues * queue_size,
+            ranks[rank],
+            ranks[channel * g.ranks] if m[RRD_ANY] else ranks[rank],
+            groups + k // g.banks,
+        ]
+        visits = [-1, NEVER, 0, NEVER] * ((BEFORE_END - BEFORE) // VISIT)
+        m += [-1, NEVER, 0, NEVER, NEVER, NEVER, mine, *records, BEFORE, *visits]
+    return m, size * g.channels
