@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from sys import float_info
 
 from quantiphy import QuantiPhyError, Quantity
 
@@ -20,7 +21,8 @@ class Dimension:
     """What a field of this dimension is called, how a user may spell its unit, and an example.
 
     ``spellings`` maps the unit without prefix to its worth in SI units; ``power`` is 2 for an area, whose
-    prefix is squared; ``binary`` prefers KiB, MiB, GiB where the number is then whole.
+    prefix is squared; ``binary`` prefers KiB, MiB, GiB where the number is then whole; ``least`` and ``most`` bound
+    what a spec may state other than 0: beyond them a time in fs would not fit into 64 bits.
     """
 
     unit: str
@@ -29,6 +31,8 @@ class Dimension:
     spellings: dict[str, int | Fraction]
     power: int = 1
     binary: bool = False
+    least: float = 0.0
+    most: float = float_info.max
 
 
 _BIT = Fraction(1, 8)
@@ -36,14 +40,19 @@ DIMENSIONS: dict[str, Dimension] = {
     row.unit: row
     for row in (
         Dimension(
-            "B", "a number of bytes", "24 MiB", {"B": 1, "byte": 1, "bytes": 1, "bit": _BIT}, binary=True
+            "B",
+            "a number of bytes",
+            "24 MiB",
+            {"B": 1, "byte": 1, "bytes": 1, "bit": _BIT},
+            binary=True,
+            most=2**60,
         ),
-        Dimension("B/s", "a bandwidth", "34 GB/s", {"B/s": 1, "bit/s": _BIT}),
-        Dimension("Hz", "a frequency", "1.41 GHz", {"Hz": 1}),
+        Dimension("B/s", "a bandwidth", "34 GB/s", {"B/s": 1, "bit/s": _BIT}, least=1, most=1e15),
+        Dimension("Hz", "a frequency", "1.41 GHz", {"Hz": 1}, least=1e3, most=1e15),
         Dimension("J", "an energy", "0.9 pJ", {"J": 1}),
         Dimension("J/B", "an energy per byte", "0.9 pJ/B", {"J/B": 1, "J/byte": 1, "J/bit": 8}),
         Dimension("W", "a power", "28 W", {"W": 1}),
-        Dimension("s", "a time", "40 ns", {"s": 1}),
+        Dimension("s", "a time", "40 ns", {"s": 1}, most=1),
         Dimension(
             "op/s",
             "an arithmetic rate (a multiply-add counts as two)",
@@ -58,8 +67,10 @@ DIMENSIONS: dict[str, Dimension] = {
 }
 """Every dimension, by its SI unit."""
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*$")
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?)\s*(\S*)\s*$")
 _PREFIXES = "PTGMkmunpfa"
+MOST_DIGITS = 400
+"""Digits of a number, and powers of ten behind its e, that are too many for any float."""
 
 
 class _Quantity(Quantity):
@@ -85,13 +96,17 @@ def parse_exact(text: str, unit: str) -> Fraction:
     match = _NUMBER.match(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"{text!r} is not a number with a unit; expected {expected(unit)}")
-    number, suffix = match.groups()
+    number, exponent, suffix = match.groups()
     if not suffix:
         raise ValueError(f"{text!r} has no unit; expected {expected(unit)}")
     scale = _scale(suffix, unit)
     if scale is None:
         raise ValueError(f"{text!r} has the wrong unit {suffix!r}; expected {expected(unit)}")
-    return Fraction(Decimal(number.replace("_", ""))) * scale
+    if max(len(number), abs(int(exponent or 0))) < MOST_DIGITS:
+        value = Fraction(Decimal(number.replace("_", ""))) * scale
+        if abs(value) <= float_info.max:
+            return value
+    raise ValueError(f"{text!r} is beyond what a number can be; expected {expected(unit)}")
 
 
 def parse(text: str, unit: str) -> float:

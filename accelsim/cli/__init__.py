@@ -80,7 +80,7 @@ class Commands(click.Group):
             raise click.exceptions.Exit(INTERRUPTED) from None
         except MemoryError:
             click.echo(
-                "error: out of memory; ask for less (a run: --values off, then a smaller --batch)",
+                "error: out of memory; ask for less: a smaller batch, model, trace or network, a run with --values off",
                 err=True,
             )
             raise click.exceptions.Exit(FAILED) from None

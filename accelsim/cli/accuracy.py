@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.common import (
-    check_writable,
+    FILE,
+    check_folder,
     example,
     number_options,
     numbers,
@@ -25,8 +26,6 @@ from accelsim.errors import Problem, UsageError
 if TYPE_CHECKING:
     from accelsim.compiler.state import Options
     from accelsim.explore.accuracy import Accuracy
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command(epilog=example(
@@ -105,12 +104,15 @@ def _arguments(asked: dict[str, Any], out: Path | None, keep: str) -> dict[str, 
     with gather.also():
         if not asked["dtypes"] and not asked["qat"]:
             raise UsageError(Problem("no format", "--dtypes", "at least one, such as int8"))
+    with gather.also():
+        if not asked["on"]:
+            raise UsageError(Problem("no chip", "--on", "at least one (see 'accelsim chips')"))
     if keep:
         with gather.also():
             _check_search(asked, out)
     elif out is not None:
         with gather.also():
-            check_writable(out)
+            check_folder(out)
     gather.done()
     return {**asked, "options": options}
 

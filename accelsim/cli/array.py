@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from accelsim.cli.common import check_file_target, example, show, width
+from accelsim.cli.common import FILE, check_file_target, example, show, width
 from accelsim.errors import Problem, UsageError
 
 MOST_EDGES = 2000
@@ -30,9 +30,9 @@ MOST_EDGES = 2000
 @click.option("--shadow-load", default="column", show_default=True, help="column or diagonal.")
 @click.option("--watch", is_flag=True, help="Print every register at every clock edge (at most 64 PEs).")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.option("--csv", "table", type=click.Path(path_type=Path), help="Shapes: columns array_rows, array_cols, "
+@click.option("--csv", "table", type=FILE, help="Shapes: columns array_rows, array_cols, "
               "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Where the results of --csv go.")
+@click.option("--out", type=FILE, help="Where the results of --csv go.")
 def array(
     sizes: tuple[int, ...], table: Path | None, out: Path | None, watch: bool, as_json: bool, **setup: Any
 ) -> None:

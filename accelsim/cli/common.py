@@ -21,6 +21,29 @@ if TYPE_CHECKING:
     from accelsim.api import Gather
 
 T = TypeVar("T")
+
+
+class Number(click.FloatRange):
+    """A range of numbers, in which NaN is none (every comparison with it is false)."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; click's own error for what is none, or out of the range."""
+        number = super().convert(value, param, ctx)
+        return self.fail("nan is not a number.", param, ctx) if number != number else number
+
+
+class _Named(click.Path):
+    """A path that has a name: an empty text, which would mean the directory one is in, is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            option = param.opts[0] if param else ""
+            raise UsageError(Problem("an empty name", option, "the name of a file or directory"))
+        return super().convert(value, param, ctx)
+
+
+FILE = _Named(path_type=Path)
+"""The type of every option that names a file or directory."""
 NO_TERMINAL = 100
 """Width of tables that go to a file or a pipe, characters."""
 
@@ -104,7 +127,7 @@ NUMBER_OPTIONS = (
     click.option("--emulate", is_flag=True, help="Compute a format that the chip lacks in a wider one that it has."),
     click.option("--calibrate", default="absmax", show_default=True, metavar="METHOD",
                  help="How ranges of codes are chosen: absmax, percentile, mse, entropy, percentile-ort, entropy-ort."),
-    click.option("--percentile", type=click.FloatRange(0, 100, min_open=True), help="Share that 'percentile' keeps."),
+    click.option("--percentile", type=Number(0, 100, min_open=True), help="Share that 'percentile' keeps."),
     click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
                  help="Affine: activations have a zero point."),
     click.option("--per-tensor", is_flag=True, help="One scale for all weights of a layer, not one per channel."),
@@ -131,9 +154,10 @@ def numbers(asked: dict[str, Any], gather: Gather) -> dict[str, Any]:
     return {"layers": layers, "per_channel": not asked.pop("per_tensor")}
 
 
-def check_writable(target: Path) -> None:
-    """UsageError when no file or directory of this name could be made, found out by making one beside it."""
-    folder = target.parent
+def check_writable(target: Path, folder: Path | None = None) -> None:
+    """UsageError when no file or directory of this name could be made, found out by making one in ``folder``, by
+    default that of ``target``."""
+    folder = folder or target.parent
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:
@@ -142,6 +166,14 @@ def check_writable(target: Path) -> None:
     except OSError as error:
         what = f"cannot be written: {folder}: {error.strerror or error}"
         raise UsageError(Problem(what, str(target), "a place where files can be made")) from error
+
+
+def check_folder(out: Path | None) -> None:
+    """UsageError when the directory ``out`` is a file or cannot be written; for before the simulation."""
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise UsageError(Problem("is a file", str(out), "a directory"))
+        check_writable(out, out)
 
 
 def check_report_target(target: Path) -> None:

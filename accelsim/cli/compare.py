@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from accelsim.cli.common import check_file_target, example, show, width
+from accelsim.cli.common import FILE, check_file_target, example, show, width
 from accelsim.errors import Problem, UsageError
 
 PICTURES = (".png", ".svg")
@@ -17,9 +17,7 @@ PICTURES = (".png", ".svg")
     "accelsim compare reports/* --plot comparison.svg",
 ))  # fmt: skip
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option(
-    "--plot", type=click.Path(path_type=Path), help="Also draw latency and energy: a .png or .svg file."
-)
+@click.option("--plot", type=FILE, help="Also draw latency and energy: a .png or .svg file.")
 def compare(runs: tuple[str, ...], plot: Path | None) -> None:
     """Compare each RUN (a directory that 'accelsim run --out' wrote) with the first."""
     from accelsim.report import compare as comparison

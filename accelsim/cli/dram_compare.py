@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import example, paragraphs, progress, show, width
-from accelsim.cli.dram_options import FILE, check_folder, controller_options, preset, print_files, spec_of
+from accelsim.cli.common import FILE, check_folder, example, paragraphs, progress, show, width
+from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:

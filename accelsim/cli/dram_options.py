@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import check_writable
-from accelsim.errors import Problem, UsageError
+from accelsim.cli.common import FILE
 
 if TYPE_CHECKING:
     from accelsim.spec.dram import Dram
 
-FILE = click.Path(path_type=Path)
 CONTROLLER = ("mapping", "page_policy", "cap", "timeout", "window", "refresh")
 """Options that are fields of the controller: ``--page-policy closed`` is ``--set controller.page_policy=closed``."""
 
@@ -54,14 +52,6 @@ def spec_of(name: str, asked: dict[str, Any]) -> Dram:
 
     chosen = [f"controller.{field}={asked[field]}" for field in CONTROLLER if asked[field] is not None]
     return load_dram(name, [*chosen, *asked["overrides"]])
-
-
-def check_folder(out: Path | None) -> None:
-    """UsageError when ``out`` is a file or cannot be written; for before the simulation."""
-    if out is not None:
-        if out.exists() and not out.is_dir():
-            raise UsageError(Problem("is a file", str(out), "a directory"))
-        check_writable(out)
 
 
 def print_files(files: list[Path]) -> None:

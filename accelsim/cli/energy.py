@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import example, show, width
-from accelsim.errors import Problem, UsageError
+from accelsim.cli.common import FILE, check_folder, example, show, width
 
 if TYPE_CHECKING:
     from accelsim.account.energy_figures import Figure
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 DISAGREE = 1.2
 """Factor between sources from which on they are shown as disagreeing."""
 CSV, JSON, PICTURE = "energy.csv", "energy.json", "energy-per-access"
-DIRECTORY = click.Path(path_type=Path, file_okay=False)
 MARKS = {"secondary": "quoted", "memory": "recalled", "guess": "guess"}
 """Status -> what stands beside a figure in the tables of the terminal; nothing beside the others."""
 
@@ -40,9 +37,7 @@ def energy() -> None:
     "--node", type=click.FloatRange(min=1), metavar="NM", help="Only this process node, scaled if need be."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
-@click.option(
-    "--out", type=DIRECTORY, help="Directory for the figures as CSV and JSON, and the picture of them."
-)
+@click.option("--out", type=FILE, help="Directory for the figures as CSV and JSON, and the picture of them.")
 def table(node: float | None, as_json: bool, out: Path | None) -> None:
     """Energy per action: arithmetic by format, registers, SRAM, wires, DRAM, links; by node and by source.
 
@@ -50,6 +45,7 @@ def table(node: float | None, as_json: bool, out: Path | None) -> None:
     """
     from accelsim.account.energy_figures import figures
 
+    check_folder(out)
     found = figures(node)
     if out is not None:
         _write(found, out)
@@ -62,34 +58,22 @@ def table(node: float | None, as_json: bool, out: Path | None) -> None:
 
 
 @energy.command(epilog=example("accelsim energy eyeriss --out reports/eyeriss-alexnet"))
-@click.option(
-    "--out", type=DIRECTORY, required=True, help="Directory for the page, the table and the picture."
-)
+@click.option("--out", type=FILE, required=True, help="Directory for the page, the table and the picture.")
 def eyeriss(out: Path) -> None:
     """AlexNet under the relative energies of Eyeriss (ISCA 2016): which level takes how much, layer by layer."""
     from accelsim.validate.eyeriss_report import write
 
-    _make(out)
+    check_folder(out)
+    out.mkdir(parents=True, exist_ok=True)
     write(out, f"accelsim energy eyeriss --out {out}")
     click.echo(f"Report: {out / 'README.md'}")
-
-
-def _make(out: Path) -> None:
-    """The directory, made if need be; UsageError where it cannot be written to."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        writable = os.access(out, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        raise UsageError(Problem("cannot be written to", str(out), "a directory of your own"))
 
 
 def _write(found: Sequence[Figure], out: Path) -> None:
     from accelsim.report.energy_plots import per_access
     from accelsim.report.style import save
 
-    _make(out)
+    out.mkdir(parents=True, exist_ok=True)
     rows = [figure.as_dict() for figure in found]
     (out / JSON).write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     with (out / CSV).open("w", encoding="utf-8", newline="") as file:

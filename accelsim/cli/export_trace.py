@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import check_file_target, example
+from accelsim.cli.common import FILE, check_file_target, example
 from accelsim.errors import Problem, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 @click.option("--on", "dram", default="", metavar="DRAM",
               help="The DRAM: needed for a named trace, and for commands unless the run's file names it.")  # fmt: skip
 @click.option("--channel", default=0, show_default=True, help="Which channel's commands (drampower).")
-@click.option("--out", type=click.Path(path_type=Path), help="The file to write; stdout without it.")
+@click.option("--out", type=FILE, help="The file to write; stdout without it.")
 def export_trace(source: str, form: str, memory: str, dram: str, channel: int, out: Path | None) -> None:
     """Write a trace for DRAMsim3, Ramulator 2 or DRAMPower.
 
@@ -65,7 +65,8 @@ def export_trace(source: str, form: str, memory: str, dram: str, channel: int, o
 
 def _source(source: str, memory: str, dram: str) -> Source:
     """The trace and the name of its DRAM; ``--on`` wins over what the file says."""
-    from accelsim.dram.trace_files import read_saved, read_trace
+    from accelsim.dram.saved_runs import read_saved
+    from accelsim.dram.trace_files import read_trace
     from accelsim.dram.traces import NAMED, named
 
     path = Path(source)
@@ -73,12 +74,12 @@ def _source(source: str, memory: str, dram: str) -> Source:
         if not dram:
             raise UsageError(Problem(f"{source!r} has no size of bursts by itself", "", "--on DRAM"))
         return Source(named(source, _device(dram)), dram, NAMED[source].outstanding)
-    if path.is_dir() or path.suffix == ".npz":
+    if source and (path.is_dir() or path.suffix == ".npz"):
         saved = read_saved(path)
         name = saved.memory(memory)
         spec = None if dram else saved.spec(name)
         return Source(saved.traces[name], dram or saved.dram(name), None, _made(spec) if spec else None)
-    if not path.exists():
+    if not source or not path.exists():
         expected = "a file, or one of " + ", ".join(NAMED)
         raise UsageError(Problem(f"no trace {source!r}", "", expected, nearest(source, NAMED)))
     return Source(read_trace(path), dram)

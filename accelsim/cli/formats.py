@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import check_file_target, example, show, width
+from accelsim.cli.common import FILE, check_file_target, example, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of stochastic rounding."
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the values around it: a PNG or SVG file.")
+@click.option("--plot", type=FILE, help="Draw the values around it: a PNG or SVG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show_value(
     name: str, value: str, rounding: str, overflow: str | None, seed: int, plot: Path | None, as_json: bool

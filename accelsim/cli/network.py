@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import check_writable, example, progress, show, width
+from accelsim.cli.common import FILE, check_folder, example, progress, show, width
 from accelsim.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _part(name: str, folder: str, model: Any, overrides: tuple[str, ...]) -> Any
     "--size", "sizes", multiple=True, callback=_sizes, help="Size of a transfer: '4 KiB'. Repeatable."
 )
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory for the table and the plot.")
+@click.option("--out", type=FILE, help="Directory for the table and the plot.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def link(
     name: str, sizes: tuple[int, ...], overrides: tuple[str, ...], out: Path | None, as_json: bool
@@ -74,7 +75,7 @@ def link(
     """
     from accelsim.spec.models import Link as Model
 
-    made: Link = _part(name, "links", Model, overrides)
+    made: Link = _checked(out, lambda: _part(name, "links", Model, overrides))
     rows = [_link_row(made, size) for size in sizes or SIZES]
     facts = _link_facts(name, made) | {"transfers": rows}
     if out is not None:
@@ -83,6 +84,19 @@ def link(
         click.echo(json.dumps(facts, indent=2))
         return
     _print_link(name, made, rows)
+
+
+def _checked(out: Path | None, read: Callable[[], Any]) -> Any:
+    """What ``read`` gives; its problems and those of the directory ``out`` at once."""
+    from accelsim.api import Gather
+
+    gather, made = Gather(), []
+    with gather.also():
+        made.append(read())
+    with gather.also():
+        check_folder(out)
+    gather.done()
+    return made[0]
 
 
 def _link_row(made: Link, size: int) -> dict[str, Any]:
@@ -150,7 +164,6 @@ def _save(out: Path, facts: dict[str, Any], plots: dict[str, Any]) -> None:
     from accelsim.report.plot import SUFFIXES
     from accelsim.report.style import save
 
-    check_writable(out / "plot.png")
     out.mkdir(parents=True, exist_ok=True)
     (out / "figures.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     for name, draw in plots.items():
@@ -174,11 +187,15 @@ def _save(out: Path, facts: dict[str, Any], plots: dict[str, Any]) -> None:
     "--packet-flits", type=click.IntRange(1), default=1, show_default=True, help="Flits of a packet."
 )
 @click.option(
-    "--clocks", type=click.IntRange(100), default=2000, show_default=True, help="Clocks of a simulation."
+    "--clocks",
+    type=click.IntRange(100, 10_000_000),
+    default=2000,
+    show_default=True,
+    help="Clocks of a simulation.",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the packets.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory for the figures and the plots.")
+@click.option("--out", type=FILE, help="Directory for the figures and the plots.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def noc(
     name: str, shape: tuple[int, ...], pattern: str, loads: tuple[float, ...], packet_flits: int, clocks: int | None,
@@ -191,7 +208,7 @@ def noc(
     """
     from accelsim.network.noc.sweep import sweep
 
-    made = _noc(name, shape, overrides)
+    made: Noc = _checked(out, lambda: _noc(name, shape, overrides))
     with progress(1) as stage:
         found = sweep(
             made, pattern, packet_flits, loads, clocks, seed, lambda share: stage("simulate", share)
@@ -261,19 +278,27 @@ def _print_noc(facts: dict[str, Any]) -> None:
     size = " x ".join(map(str, facts["shape"]))
     click.echo(
         f"{facts['topology']} {size}: {facts['nodes']} nodes, {facts['links']} links; {facts['traffic']} traffic, "
-        f"packets of {facts['packet_flits']}\n"
+        f"packets of {facts['packet_flits']} flit{'s' * (facts['packet_flits'] > 1)}\n"
         f"empty network {facts['zero_load_clocks']:.2f} clocks ({si(facts['zero_load_s'], 's')}), "
         f"{facts['mean_links']:.2f} links on average, {si(facts['energy_J_per_bit'], 'J')}/bit\n"
         f"bound {facts['bound_flits']:.4g} flits per clock and node ({si(facts['bound_Bps'], 'B/s')} each)"
     )
-    headers = ["load", "latency", "formula", "accepted", "least of a node"]
+    headers = ["load", "packets", "latency", "formula", "accepted", "least of a node"]
     cells = [
-        (f"{row['load']:.4g}", _clocks(row["latency_clocks"]), _clocks(row["estimate_clocks"]),
-         f"{row['accepted_mean']:.3f}", f"{row['accepted_least']:.3f}")
+        (f"{row['load']:.4g}", f"{row['packets']:,}", _clocks(row["latency_clocks"], row["packets"]),
+         _clocks(row["estimate_clocks"]), f"{row['accepted_mean']:.3f}", f"{row['accepted_least']:.3f}")
         for row in facts["points"]
     ]  # fmt: skip
     show(text_table(headers, cells, width()))
+    click.echo("\nload, accepted: flits per clock and node; packets: those whose latency was measured")
+    if not all(row["packets"] for row in facts["points"]):
+        click.echo(
+            "no packet: none was sent while it was measured; more --clocks, or a higher load, would help"
+        )
 
 
-def _clocks(value: float | None) -> str:
-    return "saturated" if value is None else f"{value:.2f} clocks"
+def _clocks(value: float | None, packets: int = 1) -> str:
+    """A latency, or why there is none."""
+    if value is None:
+        return "saturated" if packets else "no packet"
+    return f"{value:.2f} clocks"

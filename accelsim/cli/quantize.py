@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import check_file_target, example, paragraphs, show, width
+from accelsim.cli.common import FILE, check_file_target, example, paragraphs, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ NARROW = (
     "ONNX Runtime 1.31 optimises some models with codes of 4 bits or float8 into wrong ops: there, set the session "
     "option session.disable_quant_qdq to 1."
 )
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command(epilog=example(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from accelsim.cli.common import (
+    FILE,
     check_file_target,
     check_report_target,
     example,
@@ -35,8 +36,6 @@ LAYERS = 64
 
 WORST = 5
 """Tensors beyond the bound that --check names."""
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command(epilog=example(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import check_writable, example, paragraphs, show, width
+from accelsim.cli.common import FILE, check_folder, example, paragraphs, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ PICTURES = ("sram.png", "sram.svg")
     "--cell", default="itrs-lop", show_default=True, help="itrs-lop (low operating power) or itrs-hp."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory for the plot over the capacity.")
+@click.option("--out", type=FILE, help="Directory for the plot over the capacity.")
 @click.pass_context
 def sram(ctx: click.Context, /, capacity: str | None, as_json: bool, out: Path | None, **asked: Any) -> None:
     """Energy, leakage, time and area of an on-chip memory, by a model fitted to CACTI.
@@ -48,12 +48,9 @@ def sram(ctx: click.Context, /, capacity: str | None, as_json: bool, out: Path |
         return
     if capacity is None:
         raise UsageError(Problem("no --capacity", expected="--capacity 1MiB, or the command conflicts"))
-    from accelsim.sram.model import sram as model
-
-    capacity_B = _bytes("--capacity", capacity)
     setup = {"word_bits": asked["word"], "ports": asked["ports"], "banks": asked["banks"],
              "node_nm": asked["node"], "cell": asked["cell"]}  # fmt: skip
-    found = model(capacity_B, **setup)
+    capacity_B, found = _asked(capacity, setup, out)
     points = _points()
     rest = _residuals(points, asked["node"], asked["cell"])
     if out is not None:
@@ -67,6 +64,23 @@ def sram(ctx: click.Context, /, capacity: str | None, as_json: bool, out: Path |
     _print(found, rest)
     if out is not None:
         click.echo(f"plot: {out / PICTURES[0]}")
+
+
+def _asked(capacity: str, setup: dict[str, Any], out: Path | None) -> tuple[int, Sram]:
+    """The bytes and the memory; every problem of the command line at once."""
+    from accelsim.api import Gather
+    from accelsim.sram.model import LIMITS
+    from accelsim.sram.model import sram as model
+
+    gather, capacity_B = Gather(), LIMITS["capacity_B"]  # holds any banks, where what is asked for is wrong
+    with gather.also():
+        capacity_B = _bytes("--capacity", capacity)
+    with gather.also():
+        model(capacity_B, **setup)
+    with gather.also():
+        check_folder(out)
+    gather.done()
+    return capacity_B, model(capacity_B, **setup)
 
 
 def _bytes(option: str, text: str) -> int:
@@ -129,9 +143,6 @@ def _plot(out: Path, asked: dict[str, Any], points: list[Point]) -> None:
     from accelsim.report.sram_plots import Asked, sweep
     from accelsim.report.style import save
 
-    if out.exists() and not out.is_dir():
-        raise UsageError(Problem("is a file", str(out), "a directory"))
-    check_writable(out)
     out.mkdir(parents=True, exist_ok=True)
     drawn = sweep(Asked(**asked), points)
     for name in PICTURES:

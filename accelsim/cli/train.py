@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import check_file_target, example, paragraphs, progress, show, width
+from accelsim.cli.common import FILE, check_file_target, example, paragraphs, progress, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
     from accelsim.explore.training import TrainingResult
     from accelsim.workload.training import QuantConfig
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command(epilog=example(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from accelsim.compiler import edit
 from accelsim.compiler.correction import input_means
@@ -10,6 +10,7 @@ from accelsim.compiler.number_formats import Operands, is_code, memory_format, o
 from accelsim.compiler.requantise import Rewriter
 from accelsim.compiler.scales import Plan, plan, stored_format
 from accelsim.compiler.state import State
+from accelsim.formats.table import FORMATS
 from accelsim.workload.graph import Graph, Node
 
 FP32 = Operands("fp32", "fp32", "fp32", "fp32", "fp32")
@@ -18,6 +19,10 @@ FP32 = Operands("fp32", "fp32", "fp32", "fp32", "fp32")
 
 ROUNDING_SUMS = {"fp16": "fp16-accumulate"}
 """Format of the partial sums -> the dot-product rule that it implies where the spec names none."""
+
+
+SUM_BITS = 32
+"""Bits in which integer sums are computed, whatever the unit keeps them in."""
 
 
 def quantise(state: State) -> None:
@@ -36,6 +41,7 @@ def quantise(state: State) -> None:
         state.notes.append(f"quantise: {state.chip.name} has no matrix unit: nothing becomes {state.dtype}")
     settled = {node.name: operands_of(state, node) for node in nodes}
     operands = {node.name: settled[node.name] for node in nodes if not _is_coded(graph, node)}
+    state.notes.extend(_narrow_sums(state, settled))
     if not operands or graph.states:
         _settle(state, settled)
         return
@@ -92,6 +98,20 @@ def _note(state: State, formats: Plan) -> str:
     method = {"absmax": "max |x|"}.get(options.calibrate, options.calibrate)
     scales = "unknown, because values are off" if options.values == "off" else f"{method} of {data}"
     return f"quantise: {state.dtype}{through}, {options.scheme}, weights {per}; activation scales: {scales}"
+
+
+def _narrow_sums(state: State, operands: Mapping[str, Operands]) -> Iterator[str]:
+    """What to know of each format whose integer sums are narrower than INT32, in which their values are computed."""
+    unit = state.chip.matrix
+    if unit is None or state.options.values == "off":
+        return
+    for mac in sorted({entry.mac for entry in operands.values()}):
+        held = FORMATS.get(unit.formats[mac].accumulate)
+        if held is not None and held.kind == "int" and held.bits < SUM_BITS:
+            yield (
+                f"quantise: the sums of {mac} are {held.name} in the buffers and in the ledger, but their values are "
+                f"computed in int{SUM_BITS}: neither overflow nor rounding to {held.bits} bits is shown"
+            )
 
 
 def _narrow(graph: Graph, formats: Plan) -> None:

@@ -13,8 +13,7 @@ import simpy
 
 from accelsim.compiler.program import Command, Program, Use
 from accelsim.errors import HazardError
-
-NEVER = 1 << 62
+from accelsim.machine.clock import NEVER
 
 
 class Effects(Protocol):

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import simpy
 
 from accelsim.compiler.program import Command, Program
-from accelsim.errors import UsageError
+from accelsim.errors import Problem, UsageError
 from accelsim.machine.accounting import engine_times, ledger, step_spans, step_stalls
 from accelsim.machine.array_time import array_times
-from accelsim.machine.clock import Clock
+from accelsim.machine.clock import FS_PER_S, NEVER, Clock
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context, Progress
 from accelsim.machine.effects import policy
@@ -38,8 +38,8 @@ def simulate(
     ``keep``: return every tensor that existed in a memory, not only the outputs. ``progress`` is told the share of the
     commands that have completed, now and then. ``memory_model``: how off-chip memories are followed, a key of
     ``memory_models.MODELS``; ``record``: keep every burst of those that are followed one by one.
-    Raises HazardError when the program reads what is not there, UsageError for wrong feeds or a memory model that
-    does not fit, LawError when the run contradicts itself.
+    Raises HazardError when the program reads what is not there, UsageError for wrong feeds, a memory model that does
+    not fit or a run longer than ``clock.NEVER``, LawError when the run contradicts itself.
     """
     if values != "off" and feeds is None:
         raise UsageError(f"values {values!r} need the inputs of the model")
@@ -74,11 +74,16 @@ def _simulate(
     context.progress = Progress(len(program.commands), told) if told is not None else None
     attached = memories(env, clock, program, *how)
     _start(context, chip, program, attached.ports)
-    env.run()
+    env.run(until=NEVER)
     run = _gather(context, chip, program, values, effects, feeds)
     _follow(run, attached, how)
     run.check()
     return run
+
+
+def _too_long(program: Program) -> Problem:
+    what = f"{program.graph.name} takes more than {NEVER // FS_PER_S:,} s, the longest time that can be simulated"
+    return Problem(what, program.chip.name, "a smaller model, or a faster clock, memory or link")
 
 
 def _follow(run: Run, attached: Memories, how: _How) -> None:
@@ -128,6 +133,8 @@ def _gather(
     feeds: Mapping[str, Array] | None,
 ) -> Run:
     time_fs = max((piece.end for piece in context.slices), default=0)
+    if time_fs >= NEVER:
+        raise UsageError(_too_long(program))
     arrays = array_times(program, context.folds, _clock_of(chip.matrix, chip))
     slices = sorted(context.slices, key=itemgetter(0))
     return Run(

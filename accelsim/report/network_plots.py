@@ -76,7 +76,7 @@ def load_latency(found: Sweep) -> Figure:
         axes.axhline(found.zero_load, color=GREY, linewidth=1, linestyle=":", label="empty network")
         axes.axvline(found.bound, color=VERMILLION, linewidth=1.5, label="bound: the busiest channel is full")
         for each in found.measured:
-            if not isfinite(each.latency):
+            if each.packets and not isfinite(each.latency):
                 axes.plot([each.load], [top * 1.1], marker="^", color=BLUE, clip_on=False)
                 axes.annotate("does not get through", (each.load, top * 1.1), xytext=(-6, -3),
                               textcoords="offset points", ha="right", va="center", fontsize=8)  # fmt: skip

@@ -47,9 +47,12 @@ def write_run(run: Run, out_dir: str | Path) -> Path:
 
 
 def refuse_foreign(target: Path) -> None:
-    """UsageError when ``target`` is a file, or a directory with something else than a report in it."""
+    """UsageError when ``target`` is a file, a directory with something else than a report in it, or around our own."""
     if target.exists() and not target.is_dir():
         raise UsageError(Problem("is a file", where=str(target), expected="a directory for the report"))
+    if Path.cwd().is_relative_to(target.resolve()):
+        what, expected = "would be replaced while you are in it", "a directory of its own, such as report"
+        raise UsageError(Problem(what, where=str(target), expected=expected))
     if target.is_dir() and any(target.iterdir()) and not is_report(target):
         expected = "a new or empty directory, or one that holds an earlier report"
         raise UsageError(Problem("is not empty and holds no report", where=str(target), expected=expected))

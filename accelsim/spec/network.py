@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
 from typing import Literal
 
 from pydantic import Field, PositiveInt, model_validator
@@ -22,6 +22,8 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "fat-tree": ("arity", "levels"),
 }
 """Topology -> what the numbers of its shape are."""
+MOST_NODES = 1024
+"""Nodes, and columns, rows, arity or levels, of the largest network: routes of all pairs of nodes are in memory."""
 
 
 class Router(Model):
@@ -83,9 +85,18 @@ class Noc(Model):
         if len(self.shape) != len(named):
             wanted = ", ".join(named)
             raise ValueError(f"shape {self.shape} does not fit a {self.topology}; expected [{wanted}]")
+        if max(self.shape) > MOST_NODES or self.nodes > MOST_NODES:
+            raise ValueError(
+                f"a {self.topology} of shape {self.shape} is too large; expected {MOST_NODES:,} nodes or fewer"
+            )
         if self.topology in ("ring", "torus") and self.router.virtual_channels < 2:
             raise ValueError(f"a {self.topology} with 1 virtual channel can deadlock; expected 2 or more")
         return self
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that send and receive."""
+        return self.shape[0] ** self.shape[1] if "levels" in SHAPES[self.topology] else prod(self.shape)
 
     @property
     def link_Bps(self) -> float:

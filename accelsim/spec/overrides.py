@@ -9,6 +9,7 @@ import yaml
 
 from accelsim.errors import Problem, nearest
 from accelsim.spec.marks import PathTo, Tree, dotted, replace
+from accelsim.spec.nodes import compose
 from accelsim.spec.shape import annotation_of, model_of
 
 
@@ -32,7 +33,7 @@ def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
         tree.problems.append(Problem(problem[0], where, "", problem[1]))
         return None
     try:
-        node = yaml.compose(value, Loader=yaml.SafeLoader)
+        node = compose(value, yaml.SafeLoader)
     except yaml.YAMLError as error:
         tree.problems.append(Problem(f"not valid YAML: {getattr(error, 'problem', error)}", where))
         return None

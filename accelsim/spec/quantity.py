@@ -24,6 +24,10 @@ def _validator(unit: str, positive: bool = False, whole: bool = False) -> Callab
         if exact < 0 or (positive and exact == 0):
             bound = "more than zero" if positive else "zero or more"
             raise ValueError(f"{text!r} is out of range; expected {bound}")
+        row = units.dimension(unit)
+        if exact and not row.least <= exact <= row.most:
+            least, most = (units.show(bound, unit, binary=row.binary) for bound in (row.least, row.most))
+            raise ValueError(f"{text!r} is out of range; expected {least} to {most}")
         if exact.denominator == 1:
             return exact.numerator
         if whole:

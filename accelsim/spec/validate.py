@@ -14,6 +14,12 @@ from accelsim.spec.shape import annotation_of, core, model_of
 M = TypeVar("M", bound=BaseModel)
 
 
+SHOWN = {type(None): "an empty value", dict: "a block"}
+"""Type of what was given -> what it is called; others by their Python name, such as a list."""
+BLOCKS = {"model_type": "a block of fields", "dict_type": "a block of names and values"}
+"""Pydantic's error -> what it expected, in the words of YAML."""
+
+
 def validate(tree: Tree, model: type[M]) -> tuple[M, list[Problem], bool]:
     """The model of ``tree``, every problem of its fields, and whether the model is complete.
 
@@ -57,8 +63,9 @@ def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, 
     elif error["type"] == "literal_error":
         what, expected = f"{given!r} is not one of the choices", error["ctx"]["expected"]
     else:
-        shown = repr(given) if isinstance(given, str | None) else f"a {type(given).__name__}"
-        what, expected = f"{shown} is not accepted", error["msg"].removeprefix("Input should be ")
+        shown = repr(given) if isinstance(given, str) else SHOWN.get(type(given), f"a {type(given).__name__}")
+        expected = BLOCKS.get(error["type"], error["msg"].removeprefix("Input should be "))
+        what = f"{shown} is not accepted"
     choices = [choice.strip(" '") for choice in expected.replace(" or ", ",").split(",")]
     near = nearest(str(given), choices) if error["type"] == "literal_error" else ""
     return Problem(about(path, what), str(tree.at(path)), expected, near)

@@ -49,7 +49,7 @@ def find(reference: str, beside: Path | None = None) -> Path | None:
 
 def _file(path: Path) -> Path | None:
     """``path``, or it with a YAML suffix, when that is a file."""
-    candidates = (path, *(path.with_name(path.name + suffix) for suffix in SUFFIXES))
+    candidates = (path, *(Path(f"{path}{suffix}") for suffix in SUFFIXES))
     return next((each for each in candidates if each.suffix in SUFFIXES and each.is_file()), None)
 
 

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.models import Buffer
-from accelsim.sram.patterns import IDLE, Ints, Pattern
+from accelsim.sram.patterns import IDLE, LARGEST_STRIDE_B, Ints, Pattern, size_problems
 
 CHUNK = 1 << 20
-"""Addresses that are looked at together."""
+"""Addresses, or loads of banks, that are looked at together."""
+MOST = 1 << 32
+"""Addresses, or loads of banks, of a whole pattern: about a minute."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,9 @@ class Banking:
     row_words: int = 1
 
     def __post_init__(self) -> None:
-        sizes = {
-            "banks": self.banks,
-            "word_B": self.word_B,
-            "ports": self.ports,
-            "row_words": self.row_words,
-        }
         problems = [
-            Problem(f"{value} is too small", name, "at least 1") for name, value in sizes.items() if value < 1
+            *size_problems(banks=self.banks),
+            *size_problems(LARGEST_STRIDE_B, word_B=self.word_B, ports=self.ports, row_words=self.row_words),
         ]
         if self.interleave not in INTERLEAVES:
             near = nearest(self.interleave, INTERLEAVES)
@@ -104,12 +101,16 @@ class Conflicts:
 def degrees(pattern: Pattern, banking: Banking) -> tuple[Ints, Ints]:
     """Per clock of the array: clocks that it takes, at least 1, and words served. Exact, each clock on its own.
 
-    Raises UsageError when an element is wider than a word or does not divide it.
+    Raises UsageError when an element is wider than a word or does not divide it, or there is too much to count.
     """
     if banking.word_B % pattern.element_B:
         what = f"words of {banking.word_B} B hold no whole number of elements of {pattern.element_B} B"
         raise UsageError(Problem(what, "word_B", f"a multiple of {pattern.element_B} B"))
-    step = max(1, CHUNK // len(pattern.writes))
+    at_once = max(len(pattern.writes), banking.banks)
+    if pattern.clocks * at_once > MOST:
+        what = f"{pattern.clocks:,} clocks of {len(pattern.writes):,} lanes on {banking.banks:,} banks"
+        raise UsageError(Problem(what, "", f"at most {MOST // at_once:,} clocks, or fewer lanes or banks"))
+    step = max(1, CHUNK // at_once)
     parts = [
         _chunk(pattern, banking, np.arange(start, min(start + step, pattern.clocks)))
         for start in range(0, pattern.clocks, step)

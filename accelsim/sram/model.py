@@ -39,6 +39,8 @@ WIRE_J_PER_BIT_M = ((10.0, 115e-12), (40.0, 240e-12))
 """(node in nm, J per bit and m) of a wire: Keckler et al., IEEE Micro 2011, quoted by others."""
 SMALLEST_B, LARGEST_B = 2**10, 2**26
 """Capacities that CACTI was run for."""
+LIMITS = {"capacity_B": 2**40, "word_bits": 2**16, "ports": 64, "banks": 2**20}
+"""Size -> the largest that is extrapolated to; beyond it a figure would mean nothing."""
 WORDS = {"itrs-hp": (32, 256), "itrs-lop": (64, 64)}
 """Cell -> narrowest and widest word, bits, that CACTI was run for."""
 STATUS = ("fitted", "interpolated", "rule of thumb", "extrapolated")
@@ -99,8 +101,8 @@ def sram(
 ) -> Sram:
     """Figures of an SRAM of ``capacity_B`` in all its ``banks``, by the rules of the module.
 
-    Raises UsageError (all problems at once) for sizes below 1, a node outside of 22 to 45 nm, an unknown cell, or banks
-    that hold less than a word each.
+    Raises UsageError (all problems at once) for sizes outside of 1 to ``LIMITS``, a node outside of 22 to 45 nm, an
+    unknown cell, or banks that hold less than a word each.
     """  # fmt: skip
     _check(capacity_B, word_bits, ports, banks, node_nm, cell)
     bank_B = capacity_B / banks
@@ -140,7 +142,11 @@ def wire_s_per_m(node_nm: float, cell: str) -> float:
 def _check(capacity_B: float, word_bits: int, ports: int, banks: int, node_nm: float, cell: str) -> None:
     given = {"capacity_B": capacity_B, "word_bits": word_bits, "ports": ports, "banks": banks}
     problems = [
-        Problem(f"{value:g} is too small", name, "at least 1") for name, value in given.items() if value < 1
+        Problem(
+            f"{value} is too {'large' if value > LIMITS[name] else 'small'}", name, f"1 to {LIMITS[name]:,}"
+        )
+        for name, value in given.items()
+        if not 1 <= value <= LIMITS[name]
     ]
     if not problems and capacity_B * 8 < banks * word_bits:
         what = f"{banks} banks of {capacity_B / banks:g} B do not hold a word of {word_bits} bits each"

@@ -18,6 +18,8 @@ from accelsim.errors import Problem, UsageError, nearest
 
 Ints = NDArray[np.int64]
 IDLE = -1
+LARGEST, LARGEST_STRIDE_B, LARGEST_IMAGE_B = 1 << 24, 1 << 36, 1 << 60
+"""Sizes, bytes from row to row, and bytes of an image, at most: every address is then far below 2^63."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ def im2col(
            element_B=element_B)  # fmt: skip
     if kernel > min(height, width):
         raise UsageError(Problem(f"a kernel of {kernel} exceeds {height} x {width}", "kernel"))
+    if height * width * channels * element_B > LARGEST_IMAGE_B:
+        what = f"an input of {height} x {width} x {channels} elements of {element_B} B"
+        raise UsageError(Problem(what, "", f"at most {LARGEST_IMAGE_B:,} B"))
     out_width, out_height = (width - kernel) // stride + 1, (height - kernel) // stride + 1
     pixels, ports = out_width * out_height, np.arange(rows)
     across, channel = np.divmod(first + ports, channels)
@@ -139,15 +144,23 @@ def strided(lanes: int, stride_B: int, clocks: int = 1, step_B: int = 0, element
     )
 
 
-def _check(**sizes: int) -> None:
-    problems = [
-        Problem(f"{value} is too small", name, "at least 1") for name, value in sizes.items() if value < 1
+def size_problems(most: int = LARGEST, **sizes: int) -> list[Problem]:
+    """A problem for each size that is not 1 to ``most``."""
+    return [
+        Problem(f"{value} is too {'small' if value < 1 else 'large'}", name, f"1 to {most:,}")
+        for name, value in sizes.items()
+        if not 1 <= value <= most
     ]
+
+
+def _check(**sizes: int) -> None:
+    problems = size_problems(**sizes)
     if problems:
         raise UsageError(problems)
 
 
 def _whole(stride_B: int, element_B: int) -> None:
-    if stride_B < 0 or stride_B % element_B:
-        what = f"a stride of {stride_B} B is no whole number of elements of {element_B} B"
-        raise UsageError(Problem(what, "stride_B", f"a multiple of {element_B}"))
+    if not 0 <= stride_B <= LARGEST_STRIDE_B or stride_B % element_B:
+        what = f"a stride of {stride_B} B between rows of elements of {element_B} B"
+        expected = f"a multiple of {element_B}, at most {LARGEST_STRIDE_B:,}"
+        raise UsageError(Problem(what, "stride_B", expected))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.workload.graph import Graph
+from accelsim.workload.limits import LARGEST, check_sizes
 from accelsim.workload.weights import parse_weights, randomise
 from accelsim.workload.zoo import ZOO, Entry
 
@@ -54,8 +55,8 @@ def load_model(
     text, inline = _split_parameters(str(name_or_path))
     seed = parse_weights(weights)
     given = {**inline, **(params or {})}
-    if batch is not None and batch < 1:
-        raise UsageError(Problem(f"batch {batch}", expected="1 or more"))
+    if batch is not None and not 1 <= batch <= LARGEST:
+        raise UsageError(Problem(f"batch {batch}", expected=f"1 to {LARGEST:,}"))
     if text in ZOO:
         return _from_zoo(ZOO[text], batch, shapes or {}, given, seed)
     if given:
@@ -85,7 +86,7 @@ def _existing(text: str) -> Path:
     path = Path(text)
     if path.is_file():
         return path
-    if path.suffix in (".onnx", ".csv") or path.exists():
+    if text and (path.suffix in (".onnx", ".csv") or path.exists()):
         raise ModelError(Problem("no such file" if not path.exists() else "not a file", text))
     close = difflib.get_close_matches(text.casefold(), ZOO, n=3, cutoff=0.4) or list(ZOO)
     raise ModelError(
@@ -115,7 +116,9 @@ def _from_zoo(
         if name not in entry.params
     ]
     problems += [
-        Problem(f"{name}={value}", entry.name, "1 or more") for name, value in given.items() if value < 1
+        Problem(f"{name}={value}", entry.name, f"1 to {LARGEST:,}")
+        for name, value in given.items()
+        if not 1 <= value <= LARGEST
     ]
     if shapes:
         problems.append(
@@ -124,6 +127,7 @@ def _from_zoo(
     if problems:
         raise UsageError(problems)
     graph = entry.build(entry.batch if batch is None else batch, {**entry.params, **given})
+    check_sizes(graph)
     return _seeded(graph, seed)
 
 
@@ -135,10 +139,13 @@ def _from_file(
 
         if shapes:
             raise UsageError(Problem(f"shapes for {', '.join(shapes)}", str(path), "a batch instead"))
-        return _seeded(read_topology(path, 1 if batch is None else batch), seed)
+        graph = read_topology(path, 1 if batch is None else batch)
+        check_sizes(graph)
+        return _seeded(graph, seed)
     from accelsim.workload.onnx_import import import_onnx
 
     graph = import_onnx(path, batch, shapes)
+    check_sizes(graph)
     return graph if seed is None else randomise(graph, seed)
 
 

@@ -87,3 +87,13 @@ def test_show() -> None:
     assert units.spell(0, "W") == "0 W"
     assert units.spell(65536, "B") == "64 KiB"
     assert units.spell(0.9e-12, "J/B") == "900 fJ/B"
+
+
+@pytest.mark.parametrize(
+    "text", ["1e400 B", "-1e400 B", "1e308 kB", "1e999999999 B", "1e-999999999 B", "0e999999999 B", "9" * 500 + " B",
+             "1e99999999999999999999999 B"],
+)  # fmt: skip
+def test_numbers_that_no_float_holds(text: str) -> None:
+    with pytest.raises(ValueError, match="beyond what a number can be; expected a number of bytes"):
+        units.parse(text, "B")
+    assert units.parse("1.7e305 kB", "B") == 1.7e308

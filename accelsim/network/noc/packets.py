@@ -24,9 +24,9 @@ class Traffic:
 class Outcome:
     """What a simulation measured. Loads and throughput in flits per clock and node, latency in clocks.
 
-    ``latency``: mean of the packets created while it was measured, infinite when they did not get through;
-    ``accepted`` [nodes]: flits that arrived per clock by the node that sent them; ``channel_load``: flits per clock of
-    each channel; ``least``, ``most``: extremes of the latency; ``hops``: mean links of a packet.
+    ``latency``: mean of the packets created while it was measured, infinite when they did not get through, NaN when
+    there were none; ``accepted`` [nodes]: flits that arrived per clock by the node that sent them; ``channel_load``:
+    flits per clock of each channel; ``least``, ``most``: extremes of the latency; ``hops``: mean links of a packet.
     """
 
     load: float

@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
+from accelsim.network.noc.latency import zero_load
 from accelsim.network.noc.packets import Outcome, Traffic, draw
 from accelsim.network.noc.routes import Floats, routes
 from accelsim.network.noc.topology import Ints, Network
@@ -25,7 +26,8 @@ from accelsim.spec.network import Router
 _ARRIVE, _LEAVE, _CREDIT, _TRY = range(4)
 _ENDLESS = 1 << 60
 MOST_LATENCY = 1000
-"""Mean clocks in the network from which on a load counts as more than the network can take."""
+"""Clocks in the network from which on a load counts as more than the network can take; twice those of the longest way
+through the empty network, where they are more."""
 
 
 def simulate(
@@ -57,19 +59,15 @@ def replay(
     measured = packets.created >= warm
     run.until(clocks)
     accepted, channel_load = run.accepted(warm, clocks)
-    run.until(clocks + MOST_LATENCY)
-    ended = np.array(run.ended)
-    latency = (ended - packets.created)[measured]
-    through = bool((ended[measured] >= 0).all()) and bool(measured.any())
     crossed = (run.way >= 0).sum(1)
-    mean, least, most = (
-        (float(latency.mean()), float(latency.min()), float(latency.max()))
-        if through
-        else (float("inf"),) * 3
-    )
+    run.until(clocks + max(MOST_LATENCY, 2 * int(zero_load(router, crossed.max(initial=0), packet_flits))))
+    ended = np.array(run.ended, np.int64)
+    latency = (ended - packets.created)[measured]
+    if not len(latency) or (ended[measured] < 0).any():
+        latency = np.array([np.inf if len(latency) else np.nan])
     return Outcome(
-        load, int(measured.sum()), mean, least, most, float(crossed[measured].mean()) if measured.any() else 0.0,
-        accepted, channel_load,
+        load, int(measured.sum()), float(latency.mean()), float(latency.min()), float(latency.max()),
+        float(crossed[measured].mean()) if measured.any() else 0.0, accepted, channel_load,
     )  # fmt: skip
 
 

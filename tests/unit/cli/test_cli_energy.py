@@ -56,7 +56,7 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for words, what in (
         (("table", "--node", 3), "no scaling to 3 nm"),
-        (("table", "--out", tmp_path / "file" / "below"), "cannot be written to"),
+        (("table", "--out", tmp_path / "file" / "below"), "cannot be written: "),
     ):
         with pytest.raises(UsageError, match=what):
             call(*words)

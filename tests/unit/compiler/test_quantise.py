@@ -109,6 +109,16 @@ def test_the_structure_does_not_depend_on_the_values(name: str, chip: str, dtype
     assert structure(exact) == structure(off)
 
 
+def test_sums_that_are_kept_narrower_than_they_are_computed_are_told() -> None:
+    told = {
+        values: [note for note in compiled(load_model("cnn"), "eyeriss-hierarchy", "int16", values=values).notes
+                 if "computed in int32" in note]
+        for values in ("exact", "off")
+    }  # fmt: skip
+    assert len(told["exact"]) == 1 and "sums of int16 are int16" in told["exact"][0]
+    assert told["off"] == []
+
+
 def test_no_value_is_made_when_values_are_off() -> None:
     graph = residual_block()
 

@@ -90,6 +90,37 @@ def test_noc_refusals() -> None:
     assert "load" in str(failure(noc, "mesh", "2", "2", "--load", "2"))
 
 
+def test_a_run_without_packets_is_not_called_saturated(tmp_path: Path) -> None:
+    words = ("mesh-4x4", "--load", "0.000001", "--load", "0.1", "--clocks", "100")
+    text = call(noc, *words, "--out", str(tmp_path)).output
+    assert "saturated" not in text
+    (row,) = [line for line in text.splitlines() if line.startswith("1e-06")]
+    assert row.split()[:4] == ["1e-06", "0", "no", "packet"]
+    assert "none was sent while it was measured" in text
+    points = json.loads((tmp_path / "figures.json").read_text())["points"]
+    assert [(point["packets"] > 0, point["latency_clocks"] is None) for point in points] == [
+        (False, True),
+        (True, False),
+    ]
+
+
+def test_a_picture_without_packets_does_not_say_that_they_do_not_get_through() -> None:
+    from accelsim.network.noc.sweep import sweep
+    from accelsim.spec.parts import load_noc
+
+    found = sweep(load_noc("mesh-4x4"), "uniform", 1, [1e-6, 0.1], clocks=100)
+    assert np.isnan(found.measured[0].latency) and found.measured[0].packets == 0
+    assert [
+        text.get_text() for text in load_latency(found).axes[0].texts if "through" in text.get_text()
+    ] == []
+
+
+def test_long_wires_are_not_saturated() -> None:
+    words = ("mesh", "2", "2", "--set", "router.link=1500", "--load", "0.01", "--clocks", "400", "--json")
+    (point,) = json.loads(call(noc, *words).output)["points"]
+    assert 1500 < point["latency_clocks"] < 3100
+
+
 def test_a_full_network_is_drawn_as_such() -> None:
     from accelsim.network.noc.sweep import sweep
     from accelsim.spec.parts import load_noc

@@ -167,6 +167,20 @@ CASES = [
     (
         GOOD,
         "page_policy: open",
+        "page_policy: open\n  act_clocks: 9",
+        "controller.act_clocks: '9' is not accepted",
+        "",
+    ),
+    (
+        GOOD,
+        "page_policy: open",
+        "page_policy: open\n  handover: 2",
+        "controller.handover: '2' is not accepted",
+        "",
+    ),
+    (
+        GOOD,
+        "page_policy: open",
         "page_policy: open\n  shared: 2",
         "controller.shared: 1 channels are no groups of 2",
         "",

@@ -32,9 +32,16 @@ def test_file_is_right(kind: str, path: Path) -> None:
     assert max(len(line) for line in path.read_text(encoding="utf-8").splitlines()) <= 140
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [(), ("matrix.schedule=sequential",), ("matrix.schedule=scalesim",), ("matrix.dataflow=os",)],
+    ids="".join,
+)
 @pytest.mark.parametrize("name", CHIPS)
-def test_shown_chip_reads_back_the_same(name: str, tmp_path: Path) -> None:
-    chip = load_chip(name)
+def test_shown_chip_reads_back_the_same(name: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
+    if overrides and load_chip(name).matrix is None:
+        return
+    chip = load_chip(name, overrides)
     assert chip.name == name
     copy = tmp_path / "copy.yaml"
     copy.write_text(show(chip), encoding="utf-8")
@@ -134,9 +141,14 @@ def test_edu_mixed_has_the_rates_of_tensor_cores() -> None:
 
 @pytest.mark.parametrize("name", CHIPS)
 def test_sums_are_what_the_energy_counts(name: str) -> None:
-    """A chip accumulates in the format whose addition is part of the energy of its MAC."""
-    unit = load_chip(name).matrix
-    for fmt, mac in unit.formats.items() if unit else ():
+    """A chip accumulates in the format whose addition is part of the energy of its MAC.
+
+    Published costs relative to a whole multiply-accumulate have no addition of their own.
+    """
+    chip = load_chip(name)
+    if chip.matrix is None or chip.energy.node.startswith("relative"):
+        return
+    for fmt, mac in chip.matrix.formats.items():
         assert mac.accumulate == sum_format(fmt)
 
 

@@ -191,6 +191,10 @@ LAWS = [
         "matrix.formats.int8xint16.dot=fp32",
         "matrix.formats.int8xint16.dot: 'fp32' is no rule that adds up products of int8xint16",
     ),
+    (
+        "buffers.weight_fifo.holds=[weights, partial_sums] buffers.accumulators=null",
+        "buffers.weight_fifo.slots: fixed slots for weights and partial_sums together",
+    ),
     ("memories.ddr3.memory.dram.rate=1 GT/s", "memories.ddr3.memory.dram.rate: 1 GT/s contradicts tCK"),
     ("matrix.formats.int8.sparse={n: 4, m: 4}", "matrix.formats.int8.sparse: 4:4 keeps every weight"),
     ("matrix.formats.int8.sparse={n: 5, m: 4}", "matrix.formats.int8.sparse: 5:4 keeps every weight"),
@@ -323,3 +327,111 @@ def test_unknown_chip_gives_the_nearest() -> None:
         load_chip("tpu-v2")
     with pytest.raises(SpecError, match="no spec file"):
         load_chip("nowhere/tpu-v1.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "path"),
+    [
+        ("a: &x [*x]\n", "1:4", "a.0"),
+        ("a: &x {b: *x}\n", "1:4", "a.b"),
+        ("title: t\nmemories: &all\n  far: {near: *all}\n", "2:11", "memories.far.near"),
+        ("&x [*x]\n", "1:1", "0"),
+    ],
+)
+def test_a_block_that_contains_itself(write: Write, text: str, where: str, path: str) -> None:
+    file = write(text)
+    told = [problem for problem in problems(file) if "contains itself" in problem.what]
+    assert [(problem.where, problem.what.split(":")[0]) for problem in told] == [(f"{file}:{where}", path)]
+
+
+def test_a_block_that_contains_itself_by_override_or_beside_a_file() -> None:
+    found = problems(Path("tpu-v1"), ("matrix=&x {a: *x}",))
+    assert any(
+        problem.what.startswith("matrix.a: a block that contains itself") and "override" in problem.where
+        for problem in found
+    )
+
+
+def test_one_block_at_two_places_is_no_circle(write: Write) -> None:
+    text = GOOD.replace("source:", "x: {a: &one {b: c}, d: *one}\nsource:", 1)
+    assert [problem.what for problem in problems(write(text))] == ["x: unknown key"]
+
+
+def test_blocks_without_end(write: Write) -> None:
+    found = problems(write("a: " + "[" * 1500 + "]" * 1500))
+    assert any("more than 30 blocks inside each other" in problem.what for problem in found)
+
+
+@pytest.mark.parametrize("nested", ["[" * 100_000, "- " * 100_000, "? " * 100_000, "{a: " * 100_000])
+def test_blocks_so_deep_that_the_parser_would_crash(write: Write, nested: str) -> None:
+    path = write(f"name: deep\nmatrix: {nested}" if nested[0] in "[{" else nested)
+    (problem,) = problems(path)
+    assert problem.what == "not valid YAML: more than 30 blocks inside each other"
+    assert re.fullmatch(rf"{re.escape(str(path))}:\d+:\d+", problem.where)
+    assert "more than 30 blocks" in problems(Path("tpu-v1"), (f"matrix={nested}",))[0].what
+
+
+def test_aliases_that_multiply(write: Write) -> None:
+    """Nine lines of ten aliases each stand for a thousand million values."""
+    lines = ["a0: &a0 x"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    path = write("\n".join(lines))
+    told = [problem for problem in problems(path) if "aliases" in problem.what]
+    assert [problem.what.split(": ")[1] for problem in told] == [
+        "more than 10,000 values, those counted again that aliases (*) repeat"
+    ]
+    assert told[0].where.startswith(f"{path}:1:5")
+
+
+def test_a_file_too_long_for_a_spec(write: Write) -> None:
+    (problem,) = problems(write("# " + "x" * (1 << 20)))
+    assert "1,048,578 B are too many for a spec" in problem.what
+
+
+def test_fixed_slots_of_a_shared_buffer_have_a_place(write: Write) -> None:
+    old = "    holds:\n    - weights\n    slots: 4\n"
+    assert GOOD.count(old) == 1
+    text = GOOD.replace(old, old.replace("- weights\n", "- weights\n    - partial_sums\n"))
+    path = write(text)
+    found = [problem for problem in problems(path) if "fixed slots" in problem.what]
+    assert [(problem.where, problem.expected) for problem in found] == [
+        (f"{path}:{place(text, '    slots: 4', '4')}", "no slots, or a buffer per role")
+    ]
+
+
+def test_a_key_that_is_no_name(write: Write) -> None:
+    found = problems(write("? [a, b]\n: 1\n"))
+    assert any(problem.what == "a key that is a list or a block" for problem in found)
+
+
+def test_an_empty_file_and_a_list_are_told_in_words_of_yaml(write: Write) -> None:
+    for text, what in (("", "an empty value"), ("- a\n", "a list")):
+        (problem,) = problems(write(text))
+        assert (problem.what, problem.expected) == (f"{what} is not accepted", "a block of fields")
+
+
+def test_a_number_beyond_all_numbers(write: Write) -> None:
+    old = "    capacity: 24 MiB"
+    assert GOOD.count(old) == 1
+    for number in ("1e999999999 B", "1e309 B", "9" * 5000 + " B"):
+        found = problems(write(GOOD.replace(old, f"    capacity: {number}")))
+        assert any("beyond what a number can be" in problem.what for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("clock=1e300 Hz", "1 kHz to 1 PHz"), ("clock=1 Hz", "1 kHz to 1 PHz"),
+        ("memories.ddr3.memory.latency=1e300 s", "0 s to 1 s"),
+        ("memories.ddr3.memory.bandwidth=1e-300 B/s", "1 B/s to 1 PB/s"),
+        ("memories.ddr3.memory.capacity=1e30 B", "0 B to 1 EiB"),
+    ],
+)  # fmt: skip
+def test_quantities_that_no_simulated_time_can_hold(override: str, expected: str) -> None:
+    found = problems(Path("tpu-v1"), (override,))
+    assert [each.expected for each in found if "is out of range" in each.what] == [expected]
+
+
+def test_the_root_directory_is_no_spec() -> None:
+    with pytest.raises(SpecError, match="no spec file '/'"):
+        resolve("/")

@@ -19,6 +19,8 @@ from accelsim.sram.terms import read_points
 from accelsim.validate.golden import golden
 from accelsim.validate.sram import BOUNDS, sram_fit
 
+HUGE = "9" * 400
+
 
 def run(*arguments: str) -> str:
     result = CliRunner(env={"COLUMNS": "100"}).invoke(sram, arguments, catch_exceptions=False)
@@ -102,6 +104,32 @@ def test_every_pattern_is_printed(pattern: str) -> None:
         (["--capacity", "0.5B"], "no whole number"),
         (["--capacity", "1MiB", "--node", "7"], "7 nm"),
         (["--capacity", "1MiB", "--cell", "lop"], "no cell 'lop'"),
+        (["--capacity", "1e400 B"], "beyond what a number can be"),
+        (["--capacity", "1e999999999 B"], "beyond what a number can be"),
+        (["--capacity", "1e30 B"], "too large; expected 1 to 1,099,511,627,776"),
+        (["--capacity", "nan B"], "not a number with a unit"),
+        (["--capacity", "-1 MiB"], "no whole number of bytes"),
+        (["--capacity", "1MiB", "--ports", HUGE], "ports: .* is too large; expected 1 to 64"),
+        (["--capacity", "1MiB", "--word", HUGE], "word_bits: .* is too large"),
+        (["--capacity", "1MiB", "--banks", HUGE], "banks: .* is too large"),
+        (["--capacity", "1MiB", "--banks", "-1"], "banks: -1 is too small"),
+        (["--capacity", "1MiB", "--node", "nan"], "no SRAM model at nan nm"),
+        (["--capacity", "1MiB", "--node", "inf"], "no SRAM model at inf nm"),
+        (["conflicts", "--rows", HUGE], "rows: .* is too large"),
+        (["conflicts", "--length", HUGE], "length: .* is too large"),
+        (["conflicts", "--stride", HUGE], "a stride of .* at most"),
+        (["conflicts", "--element", HUGE], "element_B: .* is too large"),
+        (["conflicts", "--banks", HUGE], "banks: .* is too large"),
+        (["conflicts", "--word-bytes", HUGE], "word_B: .* is too large"),
+        (["conflicts", "--ports", HUGE], "ports: .* is too large"),
+        (["conflicts", "--pattern", "im2col", "--image", HUGE], "height: .* is too large"),
+        (["conflicts", "--pattern", "im2col", "--channels", HUGE], "channels: .* is too large"),
+        (["conflicts", "--pattern", "im2col", "--conv-stride", HUGE], "stride: .* is too large"),
+        (["conflicts", "--pattern", "im2col", "--image", "16777216"], "clocks of 32 lanes.*at most"),
+        (
+            ["conflicts", "--pattern", "im2col", "--image", "16777216", "--channels", "16777216"],
+            "an input of",
+        ),
         (["conflicts", "--rows", "0"], "too small"),
         (["conflicts", "--banks", "0"], "too small"),
         (["conflicts", "--element", "4"], "no whole number of elements"),

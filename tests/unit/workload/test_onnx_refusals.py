@@ -139,7 +139,7 @@ def test_random_weights_on_a_file(tmp_path: Path) -> None:
         ("mpl", {}, ModelError, "mlp"),
         ("mlp?hidden=x", {}, UsageError, "hidden=x"),
         ("mlp?hiden=3", {}, UsageError, "did you mean 'hidden'"),
-        ("mlp", {"params": {"hidden": 0}}, UsageError, "1 or more"),
+        ("mlp", {"params": {"hidden": 0}}, UsageError, "1 to 2,147,483,647"),
         ("mlp", {"shapes": {"x": (1, 2)}}, UsageError, "shapes for x"),
         ("mlp", {"batch": 0}, UsageError, "batch 0"),
         ("resnet50", {"params": {"layers": 3}}, UsageError, "no parameter 'layers'"),

@@ -1,0 +1,32 @@
+"""A run that takes longer than 64 bits of femtoseconds can say is refused; just below, its times are right."""
+
+from __future__ import annotations
+
+import pytest
+
+import accelsim
+from accelsim.errors import UsageError
+from accelsim.machine.clock import NEVER
+
+SLOW = ("clock=1 kHz", "peak={}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "overrides"),
+    [
+        (2_200_000, SLOW),
+        (10_000_000, SLOW),
+        (256, ("memories.host_memory.memory.bandwidth=1 B/s",)),
+        (256, ("memories.ddr3.memory.bandwidth=1 B/s",)),
+    ],
+)
+def test_too_long(rows: int, overrides: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=r"tpu-v1: gemm takes more than 4,611 s.*expected a smaller model"):
+        accelsim.run(f"gemm?M={rows},N=256,K=256", "tpu-v1", values="off", overrides=overrides)
+
+
+def test_nearly_too_long() -> None:
+    run = accelsim.run("gemm?M=2100000,N=256,K=256", "tpu-v1", values="off", overrides=SLOW)
+    assert 0.9 * NEVER < run.time_fs < NEVER
+    (array,) = [entry for entry in run.engines if entry.engine == "matrix"]
+    assert array.busy == sum(stalls.get("active", 0) for stalls in run.step_stalls) == 2_100_000 * 10**12
