@@ -25,6 +25,8 @@ from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import Problem, UsageError
 
 Array = np.ndarray[Any, Any]
+PART = 1 << 14
+"""Bursts that are looked up at a time: their arrays stay in the cache."""
 MODULES = {"numba": "pattern_compiled", "python": "pattern_queues"}
 """Inner loop -> where it is; the first needs numba."""
 COUNTED = {"act": ps.N_ACT, "pre": ps.N_PRE, "misses": ps.N_MISS, "conflicts": ps.N_CONFLICT}
@@ -92,11 +94,13 @@ class Pattern:
         if at > m[ps.NOW]:
             m[ps.NOW], m[ps.INJECTED] = at, 0
         before, began = {name: int(m[entry]) for name, entry in COUNTED.items()}, self._end
-        places = self._locator.places(addresses >> self._locator.span)
-        if self._compiled:
-            self._loop.run(m, self._slots, places, directions)
-        else:
-            self._loop.run(m, self._slots, places.tolist(), directions.tolist())
+        for begin in range(0, addresses.size, PART):
+            part = slice(begin, begin + PART)
+            places, ways = self._locator.places(addresses[part] >> self._locator.span), directions[part]
+            if self._compiled:
+                self._loop.run(m, self._slots, places, ways)
+            else:
+                self._loop.run(m, self._slots, places.tolist(), ways.tolist())
         for queue in self._queues:
             self._loop.finish(m, self._slots, queue)
         self._end = max(self._last_data(), at)

@@ -135,11 +135,13 @@ def activate(m: Ints, b: int, row: int, d: int, accepted: int) -> int:
     n = m[ring + ACTS]
     if accepted > own:
         own = accepted
-    for w in range(2):
-        if m[WINDOW_CLOCKS + w]:
-            x = m[ring + RING + ((n - m[WINDOW_ACTS + w]) & (RING_SIZE - 1))] + m[WINDOW_CLOCKS + w]
-            if x > own:
-                own = x
+    x = m[ring + RING + ((n - m[WINDOW_ACTS]) & (RING_SIZE - 1))] + m[WINDOW_CLOCKS]
+    if x > own:
+        own = x
+    if m[WINDOW_CLOCKS + 1]:
+        x = m[ring + RING + ((n - m[WINDOW_ACTS + 1]) & (RING_SIZE - 1))] + m[WINDOW_CLOCKS + 1]
+        if x > own:
+            own = x
     if m[RRD_ANY]:
         c = m[b + MY_CHANNEL] & INDEX
         own = max(own, m[c + ANY_ACT])
