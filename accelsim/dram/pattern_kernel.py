@@ -65,11 +65,14 @@ def expire(m: Ints, b: int, accepted: int) -> None:
         forget(m, b)
 
 
-def visit_of(m: Ints, b: int, row: int, accepted: int) -> int:
-    """Where the last visit to ``row`` is among those before the open one that are still under way; 0: nowhere."""
-    found, end = 0, accepted
+def visit_of(m: Ints, b: int, row: int, since: int, most: int) -> int:
+    """Where the last visit to ``row`` is among those before the open one that last beyond ``since``; 0: nowhere.
+
+    Visits of ``most`` bursts or more do not count.
+    """
+    found, end = 0, since
     for v in range(b + BEFORE, b + BEFORE_END, VISIT):
-        if m[v] == row and m[v + COLUMN] > end and (m[CAP] == 0 or m[v + USES] < m[CAP]):
+        if m[v] == row and m[v + COLUMN] > end and m[v + USES] < most:
             found, end = v, m[v + COLUMN]
     return found
 
@@ -194,7 +197,7 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     act, v, found = NEVER, 0, 0
     if m[b + OPEN_ROW] != row:
         if m[b + OPEN_ROW] >= 0:
-            v = visit_of(m, b, row, accepted)
+            v = visit_of(m, b, row, accepted, m[CAP])
         if v == 0:
             found = N_MISS if m[b + OPEN_ROW] < 0 else N_CONFLICT
             act = activate(m, b, row, d, accepted)

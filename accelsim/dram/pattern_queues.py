@@ -8,14 +8,14 @@ the queue then. Between two clocks at which the stream is blocked, no request le
 from __future__ import annotations
 
 # isort: off
-from accelsim.dram.pattern_kernel import INDEX, place
+from accelsim.dram.pattern_kernel import INDEX, place, visit_of
 from accelsim.dram.pattern_state import (
-    ACTS, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, CALENDAR, CHANNELS, CLOSED, COLUMN, COMMAND, DIRECTION,
-    FIRST_RANK, FROM, FRONT, HELD, HIGH, HOLD, H_ACCEPTED, H_BANK, H_ROW, INJECTED, ITEM, ITS_CHANNEL,
+    ACTS, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, CALENDAR, CAP, CHANNELS, CLOSED, COLUMN, COMMAND,
+    DIRECTION, FIRST_RANK, FROM, FRONT, HELD, HIGH, HOLD, H_ACCEPTED, H_BANK, H_ROW, INJECTED, ITEM, ITS_CHANNEL,
     IT_ACT, IT_BANK, IT_COLUMN, IT_FOUND, IT_ROW, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RING, NEVER,
     NEXT_ACT, NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPEN_ROW, PASSED, PLACED, QUEUE, RANK, RANKS, RANK_ACT, READ,
-    RING, RING_SIZE, ROW_BITS, RP, SHARED, SINCE, SLOT, TURN, VISIT, WAITING, WINDOW, WINDOW_ACTS, WINDOW_CLOCKS,
-    YOUNGEST, Ints,
+    RING, RING_SIZE, ROW_BITS, RP, SHARED, SINCE, SLOT, TURN, UNLIMITED, USES, VISIT, WAITING, WINDOW, WINDOW_ACTS,
+    WINDOW_CLOCKS, YOUNGEST, Ints,
 )  # fmt: skip
 # isort: on
 
@@ -95,6 +95,10 @@ def pull(m: Ints, slot: Ints, e: int, now: int) -> None:
         s += 1
     slot[calendar + (s & mask)] = 0
     m[e + IT_COLUMN] = NEVER
+    if m[CAP] < UNLIMITED:
+        v = b if m[b + OPEN_ROW] == m[e + IT_ROW] else visit_of(m, b, m[e + IT_ROW], now, UNLIMITED)
+        if v:
+            m[v + USES] -= 1
     m[m[b + MY_GROUP]] = min(m[m[b + MY_GROUP]], now)
     if found:
         m[found] -= 1

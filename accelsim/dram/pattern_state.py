@@ -15,7 +15,7 @@ from accelsim.dram.standards import STANDARDS
 
 Ints = Any
 """A list of int, or an int64 array."""
-NEVER, LATER = -(1 << 40), 1 << 60
+NEVER, LATER, UNLIMITED = -(1 << 40), 1 << 60, 1 << 40
 FRONT = 1
 """Clocks from the acceptance of a request to its first command, and from a freed place to its next request."""
 READ, WRITE, GAP = 1, 2, 4
@@ -95,7 +95,7 @@ def rules(device: Device) -> list[int]:
     values = [
         g.channels, c.shared, g.ranks, g.groups, (1 << (2 * farthest).bit_length()) - 1, g.rows.bit_length() - 1, 0,
         c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
-        c.cap if c.page_policy == "capped" else 0, c.timeout if c.page_policy == "timeout" else 0,
+        c.cap if c.page_policy == "capped" else UNLIMITED, c.timeout if c.page_policy == "timeout" else 0,
         int(c.refresh == "per_bank"), every, rfc,
         slot, burst, bank[pre][act], cycle, bank[act][pre], max(rank[act][act], 1), sibling[act][act] if several else 0,
         gap, FRACTION * (burst - (1 << slot)),

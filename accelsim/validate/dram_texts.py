@@ -12,9 +12,8 @@ Made by `{COMMAND}`, which computes every number again. Do not edit.
 INTRODUCTION = """\
 143 runs of DRAMsim3 (with its shipped files and with aligned ones) and of Ramulator 2.1, each a named trace on one
 configuration, are replayed on our spec of the same configuration (`hwspecs/dram/anchors`) through two models: `bank`
-schedules every burst, `pattern` gives each the first slot of its bus that it can have, without a
-scheduler. Requests are offered in order, as many per clock as there are
-channels; a refused one is offered again.
+schedules every burst, `pattern` gives each the first slot of its bus that it can have, without a scheduler. Requests
+are offered in order, as many per clock as there are channels; a refused one is offered again.
 
 `shipped` configurations are what the simulators come with. In `aligned` ones both have the same geometry, mapping and
 timing, so that what is left between them is how they schedule. The sums leave out variants (other mappings, closed
@@ -47,8 +46,9 @@ LESSONS = """\
   model lets waiting hits go before a precharge; Ramulator 2.1 treats both alike and opens up to twice as many rows.
   DRAMsim3 gives a row up after four accesses when another one waits, but sees no more than the eight commands in the
   queue of the bank: the specs of its configurations say `page_policy: capped` with a cap of 8.
-- HBM2 and HBM3 of Ramulator 2.1: two pseudo-channels share one queue, and one command goes out per clock for both. A
-  random read takes three commands. We share the queue but have no command bus, so random reads come out too fast.
+- HBM1 and HBM2 of Ramulator 2.1: an activation holds the bus for commands of rows for two clocks, and two
+  pseudo-channels share queue and buses, so random reads wait for commands (`act_clocks: 2`, `shared: 2`). HBM3 counts
+  half clocks, which our bus does not have: it is left out there.
 - The latency under load is queueing in queues of different sizes (the two simulators differ up to threefold), and is
   not compared. `chase` is not for the pattern model, which knows nothing of requests that wait for each other.
 
