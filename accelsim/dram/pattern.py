@@ -93,6 +93,8 @@ class Pattern:
         m = self._state
         if at > m[ps.NOW]:
             m[ps.NOW], m[ps.INJECTED] = at, 0
+        written = int(np.count_nonzero(directions))
+        m[ps.MIXED] = int(written > 0)
         before, began = {name: int(m[entry]) for name, entry in COUNTED.items()}, self._end
         for begin in range(0, addresses.size, PART):
             part = slice(begin, begin + PART)
@@ -104,7 +106,6 @@ class Pattern:
         for queue in self._queues:
             self._loop.finish(m, self._slots, queue)
         self._end = max(self._last_data(), at)
-        written = int(np.count_nonzero(directions))
         counts = dict.fromkeys(COUNTS, 0) | {n: int(m[entry]) - before[n] for n, entry in COUNTED.items()}
         counts |= {"wr": written, "rd": addresses.size - written}
         counts["hits"] = addresses.size - counts["misses"] - counts["conflicts"]

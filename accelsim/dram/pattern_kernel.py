@@ -16,7 +16,7 @@ from __future__ import annotations
 from accelsim.dram.pattern_state import (
     ACTS, ACT_CLOCKS, ANY_ACT, BEFORE, BEFORE_END, BEGUN, CALENDAR, CAP, CAS_CLOCKS, CLOSED, COLUMN, COMMAND, DUE,
     EVERY, EXCESS, FIRST_GROUP, FRACTION, FROM, GAP, GROUPS, HOLD, ITEM, IT_ACT, IT_BANK, IT_COLUMN, IT_FOUND,
-    IT_ROW, LAST_RANK, LATEST, LOST, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT,
+    IT_ROW, LAST_RANK, LATEST, LOST, MASK, MIXED, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT,
     NEXT_PRE, NEXT_REF, N_ACT, N_CONFLICT, N_MISS, N_PRE, OPEN_ROW, PASSED, PER_BANK, PLACED, QUEUE, RANK_ACT,
     RANK_GAP, RAS, RC, RCD, READ, REF_END, RFC, RING, RING_SIZE, RP, RRD, RRD_ANY, SLOT, STEP, TIMEOUT, TO_PRE,
     USES, VISIT, WINDOW, WINDOW_ACTS, WINDOW_CLOCKS, WRITE, YOUNGEST, Ints,
@@ -238,7 +238,7 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
         occupy(m, b, t, d, act)
     if t > m[c + LATEST]:
         m[c + LATEST] = t
-    if d == 0:
+    if d == 0 and m[MIXED]:
         keep(m, q, b, row, t, act, found)
     return t
 

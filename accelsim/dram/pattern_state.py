@@ -37,9 +37,9 @@ ACT_CLOCKS, CAS_CLOCKS = 25, 26
 STEP, RCD, TO_PRE, TURN = range(27, 35, 2)
 # Activations in a window, its clocks. [2]
 WINDOW_ACTS, WINDOW_CLOCKS = 35, 37
-# The whole: clock of the injection, requests injected in it; then what is counted.
-NOW, INJECTED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(39, 45)
-RULES = 45
+# The whole: clock of the injection, requests injected in it, whether the batch has writes; then what is counted.
+NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(39, 46)
+RULES = 46
 FRACTION = 1024
 
 # Record of a channel: earliest column command of this direction, latest so far, clocks (1/FRACTION) that the bus has
