@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from accelsim.dram.bank_state import BUS_CLOCKS, Ints
 
+BUSES = True
+"""Whether there may be command buses; compiled once with and once without, which saves the question."""
+
 
 def free(ring: Ints, bus: int, clock: int, clocks: int) -> int:
     """The first clock from ``clock`` on with which ``clocks`` free ones end; not before what the ring remembers."""
@@ -35,3 +38,7 @@ def take_stretch(ring: Ints, bus: int, clock: int, step: int, n: int) -> None:
         x = clock - j * step
         ring[bus + (x & (BUS_CLOCKS - 1))] = x
     ring[bus + BUS_CLOCKS] = clock
+
+
+LOOP = (free, take, take_stretch)
+"""Every function of the bus, callees first."""

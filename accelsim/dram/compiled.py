@@ -10,20 +10,19 @@ from zlib import crc32
 import numba
 
 
-def compiled(
-    halves: Sequence[ModuleType], around: dict[str, Any], **options: Any
-) -> dict[str, Callable[..., Any]]:
+def compiled(parts: Sequence[ModuleType], around: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     """Name -> compiled function, of each function in the LOOP of each module, callees first.
 
     ``around``: further names that they see. The machine code is kept beside the sources, under a name that holds the
     constants, which are part of it; numba itself would notice a change of the function's own file only.
     """
-    names = {name: value for half in halves for name, value in vars(half).items() if name.isupper()} | around
+    names = {name: value for part in parts for name, value in vars(part).items() if name.isupper()} | around
     constants = sorted((name, value) for name, value in names.items() if isinstance(value, int))
     mark = f"{crc32(repr(constants).encode()):08x}"
-    loop = [each for half in halves for each in half.LOOP]
+    loop = [each for part in parts for each in part.LOOP]
     for each in loop:
         here = FunctionType(each.__code__, names, each.__name__)
         here.__qualname__ = f"{each.__name__}_{mark}"
-        names[each.__name__] = numba.njit(cache=True, **options)(here)
+        # a third of the time would go into calls; no divisor is ever 0, so none is looked at
+        names[each.__name__] = numba.njit(cache=True, forceinline=True, error_model="numpy")(here)
     return {each.__name__: names[each.__name__] for each in loop}
