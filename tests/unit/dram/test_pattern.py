@@ -29,6 +29,7 @@ def golden() -> list[Any]:
 
 @pytest.mark.parametrize("row", golden())
 def test_clocks_are_within_five_percent_of_the_golden_runs(row: Golden) -> None:
+    pytest.importorskip("numba", reason="numba is not installed (extra `fast`): this would take minutes")
     dev = device_of(row.simulator, row.config)
     trace = made(row.trace, row.access_B, row.row_lsb)
     served = Pattern(dev).serve(trace.addresses, trace.writes)
