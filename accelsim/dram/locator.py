@@ -1,4 +1,4 @@
-"""From the addresses of bursts to their banks and rows, by tables: for millions of them."""
+"""From the addresses of bursts to their banks and rows, by tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accelsim.dram.device import Geometry
 from accelsim.dram.mapping import Decoder
 
 Array = np.ndarray[Any, Any]
-_TABLE_BITS = 10
+TABLE_BITS = 10
 """Address bits that one table translates."""
 
 
@@ -18,8 +18,8 @@ class Locator:
     """Address -> place: flat bank << ``row_bits`` | row, and the address bits that decide it.
 
     The flat bank is ((channel * ranks + rank) * groups + group) * banks + bank. Mappings only move and XOR bits, so the
-    place of an address is the XOR of the places of its bits, looked up ten bits at a time. The lowest ``span`` bits
-    change only the column: bursts that share the rest share the row.
+    place of an address is the XOR of the places of its bits, looked up ten bits at a time: ``tables``, int64, one of
+    2^10 entries behind the other. The lowest ``span`` bits change only the column and are left out.
     """
 
     def __init__(self, decoder: Decoder, geometry: Geometry) -> None:
@@ -27,20 +27,11 @@ class Locator:
         bits = np.arange(decoder.address_bits, dtype=np.int64)
         each = self._places(decoder, geometry, np.int64(1) << bits)
         self.span = int(np.argmax(np.r_[each, 1] != 0))
-        self._tables = [
-            self._places(decoder, geometry, np.arange(1 << _TABLE_BITS, dtype=np.int64) << low)
-            for low in range(self.span, decoder.address_bits, _TABLE_BITS)
-        ]
+        entries = np.arange(1 << TABLE_BITS, dtype=np.int64)
+        lows = range(self.span, max(decoder.address_bits, self.span + 1), TABLE_BITS)
+        self.tables = np.concatenate([self._places(decoder, geometry, entries << low) for low in lows])
 
     def _places(self, decoder: Decoder, geometry: Geometry, addresses: Array) -> Array:
         place = decoder.decode(addresses)
         bank = (place.channel.astype(np.int64) * geometry.ranks + place.rank) * geometry.groups + place.group
         return ((bank * geometry.banks + place.bank) << self.row_bits) | place.row
-
-    def places(self, lines: Array) -> Array:
-        """Places of addresses, given as ``address >> span``."""
-        mask = (1 << _TABLE_BITS) - 1
-        place = self._tables[0].take(lines & mask, mode="clip")  # faster, as nothing is out of range
-        for number, table in enumerate(self._tables[1:], 1):
-            place ^= table.take((lines >> (number * _TABLE_BITS)) & mask, mode="clip")
-        return np.asarray(place)

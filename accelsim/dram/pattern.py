@@ -25,8 +25,6 @@ from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import Problem, UsageError
 
 Array = np.ndarray[Any, Any]
-PART = 1 << 14
-"""Bursts that are looked up at a time: their arrays stay in the cache."""
 MODULES = {"numba": "pattern_compiled", "python": "pattern_queues"}
 """Inner loop -> where it is; the first needs numba."""
 COUNTED = {"act": ps.N_ACT, "pre": ps.N_PRE, "misses": ps.N_MISS, "conflicts": ps.N_CONFLICT}
@@ -64,10 +62,12 @@ class Pattern:
         self.device = device
         kind = kernel or engine()
         self._loop = import_module(f"accelsim.dram.{MODULES[kind]}")
-        self._locator = Locator(decoder(device.controller.mapping, geometry), geometry)
+        locator = Locator(decoder(device.controller.mapping, geometry), geometry)
         self._refresh = Refresh(device)
         state, slots = ps.fresh(device)
         self._compiled = kind == "numba"
+        state[ps.SPAN] = locator.span
+        self._tables: Any = locator.tables if self._compiled else locator.tables.tolist()
         self._state: Any = np.array(state, np.int64) if self._compiled else state
         self._slots: Any = np.zeros(slots, np.uint8) if self._compiled else bytearray(slots)
         self._queues = sorted(
@@ -86,7 +86,7 @@ class Pattern:
 
         Raises UsageError for shapes that differ or negative addresses.
         """
-        addresses = np.asarray(addresses, np.int64)
+        addresses = np.ascontiguousarray(addresses, np.int64)
         directions = _directions(addresses, writes)
         if addresses.size == 0:
             return Served(at, at, dict.fromkeys(COUNTS, 0), 0, 0, first=at)
@@ -96,13 +96,10 @@ class Pattern:
         written = int(np.count_nonzero(directions))
         m[ps.MIXED] = int(written > 0)
         before, began = {name: int(m[entry]) for name, entry in COUNTED.items()}, self._end
-        for begin in range(0, addresses.size, PART):
-            part = slice(begin, begin + PART)
-            places, ways = self._locator.places(addresses[part] >> self._locator.span), directions[part]
-            if self._compiled:
-                self._loop.run(m, self._slots, places, ways)
-            else:
-                self._loop.run(m, self._slots, places.tolist(), ways.tolist())
+        if self._compiled:
+            self._loop.run(m, self._slots, self._tables, addresses, directions)
+        else:
+            self._loop.run(m, self._slots, self._tables, addresses.tolist(), directions.tolist())
         for queue in self._queues:
             self._loop.finish(m, self._slots, queue)
         self._end = max(self._last_data(), at)

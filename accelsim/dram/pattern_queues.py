@@ -8,16 +8,19 @@ the queue then. Between two clocks at which the stream is blocked, no request le
 from __future__ import annotations
 
 # isort: off
+from accelsim.dram.locator import TABLE_BITS
 from accelsim.dram.pattern_kernel import INDEX, place, visit_of
 from accelsim.dram.pattern_state import (
     ACTS, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, CALENDAR, CAP, CHANNELS, CLOSED, COLUMN, COMMAND,
     DIRECTION, FIRST_RANK, FROM, FRONT, HELD, HIGH, HOLD, H_ACCEPTED, H_BANK, H_ROW, INJECTED, ITEM, ITS_CHANNEL,
     IT_ACT, IT_BANK, IT_COLUMN, IT_FOUND, IT_ROW, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RING, NEVER,
     NEXT_ACT, NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPEN_ROW, PASSED, PLACED, QUEUE, RANK, RANKS, RANK_ACT, READ,
-    RING, RING_SIZE, ROW_BITS, RP, SHARED, SINCE, SLOT, TURN, UNLIMITED, USES, VISIT, WAITING, WINDOW, WINDOW_ACTS,
-    WINDOW_CLOCKS, YOUNGEST, Ints,
+    RING, RING_SIZE, ROW_BITS, RP, SHARED, SINCE, SLOT, SPAN, TURN, UNLIMITED, USES, VISIT, WAITING, WINDOW,
+    WINDOW_ACTS, WINDOW_CLOCKS, YOUNGEST, Ints,
 )  # fmt: skip
 # isort: on
+
+TABLE = 1 << TABLE_BITS
 
 
 def hold(m: Ints, q: int, d: int, b: int, row: int, accepted: int) -> None:
@@ -180,13 +183,24 @@ def resume(m: Ints, slot: Ints, q: int, clock: int) -> None:
     place_held(m, slot, q, 0, clock, 0)
 
 
-def run(m: Ints, slot: Ints, places: Ints, writes: Ints) -> None:
-    """Serve all bursts: ``places`` is flat bank << row bits | row of each, ``writes`` its direction."""
+def place_of(tables: Ints, line: int) -> int:
+    """Flat bank << row bits | row of an address without its ``Locator.span`` lowest bits; see there for ``tables``."""
+    place, table = 0, 0
+    while table < len(tables):
+        place ^= tables[(table + (line & (TABLE - 1))) & INDEX]
+        line >>= TABLE_BITS
+        table += TABLE
+    return place
+
+
+def run(m: Ints, slot: Ints, tables: Ints, addresses: Ints, writes: Ints) -> None:
+    """Serve all bursts, in order: ``addresses`` one byte of each, ``writes`` its direction."""
     now, injected, channels, window, shift = m[NOW], m[INJECTED], m[CHANNELS], m[WINDOW], m[SLOT]
-    bits, banks, over = m[ROW_BITS], m[BANKS], now >> shift
+    bits, span, banks, over = m[ROW_BITS], m[SPAN], m[BANKS], now >> shift
     mask = (1 << bits) - 1
-    for i in range(len(places)):
-        b, row, d = (banks + BANK * (places[i] >> bits)) & INDEX, places[i] & mask, writes[i] & 1
+    for i in range(len(addresses)):
+        at = place_of(tables, addresses[i] >> span)
+        b, row, d = (banks + BANK * (at >> bits)) & INDEX, at & mask, writes[i] & 1
         if injected == channels:
             now += 1
             injected = 0
@@ -225,6 +239,6 @@ def finish(m: Ints, slot: Ints, q: int) -> None:
 
 
 LOOP = (
-    hold, place_held, latest, turn, undo, rewind, pull, take_back, leave, drain, resume, run, finish,
+    hold, place_held, latest, turn, undo, rewind, pull, take_back, leave, drain, resume, place_of, run, finish,
 )  # fmt: skip
 """Every function of this half, callees first."""
