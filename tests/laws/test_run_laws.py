@@ -84,7 +84,7 @@ def test_parts_equal_the_total(case: Case) -> None:
         assert min(entry.busy, entry.idle, *entry.stalled.values(), 0) == 0
 
 
-@settings(QUICK, max_examples=120)
+@QUICK
 @given(cases())
 def test_no_buffer_ever_holds_more_than_its_capacity(case: Case) -> None:
     """At every instant of a run, whichever roles share a buffer, and whatever was pinned."""

@@ -17,12 +17,6 @@ CNN = ("run", "cnn", "--on", "tpu-v1", "--values", "off")
 FOLLOWED = [name for name, level in MODELS.items() if level.dram is not None]
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small network: nothing to gain from compiling the loop."""
-    monkeypatch.setenv("ACCELSIM_KERNEL", "python")
-
-
 def test_the_default_says_nothing_of_memory_models(cli: Cli) -> None:
     result = cli(*CNN)
     assert "memory model" not in result.stdout and "row hits" not in result.stdout
@@ -45,6 +39,7 @@ def test_followed_memories_have_a_table_and_sentences_that_fit(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("ACCELSIM_KERNEL", "python")
     result = cli(*CNN, "--memory-model", name)
     assert result.exit_code == 0 and result.stderr == ""
     assert max(map(len, result.stdout.splitlines())) <= columns
