@@ -38,13 +38,11 @@ class Refresh:
     """
 
     def __init__(self, device: Device) -> None:
-        timing, controller = device.timing, device.controller
         each, clocks = ps.refresh(device)
         self.share = clocks / each if each else 0.0
         self.command, self.period = "ref", each or math.inf
-        if controller.refresh == "per_bank":
-            banks = device.geometry.banks_per_rank
-            self.command, self.period = "refpb", timing.get("tREFIpb") or max(1, timing["tREFI"] // banks)
+        if device.controller.refresh == "per_bank":  # one bank after the other
+            self.command, self.period = "refpb", each // device.geometry.banks_per_rank
 
     def until(self, clock: int) -> int:
         """Commands of a rank up to ``clock``."""

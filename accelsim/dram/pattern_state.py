@@ -27,19 +27,19 @@ CHANNELS, SHARED, RANKS, GROUPS, MASK, ROW_BITS, SPAN, BANKS = range(8)
 # Controller: requests in a window, watermarks of writes, page policy (0: not so), whether single banks are refreshed,
 # clocks between refreshes (0: none) and of one.
 WINDOW, HIGH, LOW, CLOSED, CAP, TIMEOUT, PER_BANK, EVERY, RFC = range(8, 17)
-# A slot of the bus has 2 to the power of SLOT clocks. Then clocks: one burst, PRE to ACT, ACT to ACT of a bank, ACT to
+# A slot of the bus has 2 to the power of SLOT clocks. Then clocks: PRE to ACT, ACT to ACT of a bank, ACT to
 # PRE, ACT to ACT of a rank and of any rank; in 1/FRACTION, a change of rank and what a burst is longer than a slot.
-SLOT, BURST, RP, RC, RAS, RRD, RRD_ANY, RANK_GAP, EXCESS = range(17, 26)
+SLOT, RP, RC, RAS, RRD, RRD_ANY, RANK_GAP, EXCESS = range(17, 25)
 # Clocks that an ACT holds the command bus (0: no bus counts), and that a RD or WR does.
-ACT_CLOCKS, CAS_CLOCKS = 26, 27
+ACT_CLOCKS, CAS_CLOCKS = 25, 26
 # By direction: the next burst of the bank group, ACT to RD or WR, RD or WR to PRE, last burst before a turn to the
 # direction to the first after it. [2]
-STEP, RCD, TO_PRE, TURN = range(28, 36, 2)
+STEP, RCD, TO_PRE, TURN = range(27, 35, 2)
 # Activations in a window, its clocks. [2]
-WINDOW_ACTS, WINDOW_CLOCKS = 36, 38
+WINDOW_ACTS, WINDOW_CLOCKS = 35, 37
 # The whole: clock of the injection, requests injected in it, whether the batch has writes; then what is counted.
-NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(40, 47)
-RULES = 47
+NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(39, 46)
+RULES = 46
 FRACTION = 1024
 
 # Record of a channel: earliest column command of this direction, latest so far, clocks (1/FRACTION) that the bus has
@@ -97,7 +97,7 @@ def rules(device: Device) -> list[int]:
         c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
         c.cap if c.page_policy == "capped" else UNLIMITED, c.timeout if c.page_policy == "timeout" else 0,
         int(c.refresh == "per_bank"), every, rfc,
-        slot, burst, bank[pre][act], cycle, bank[act][pre], max(rank[act][act], 1), sibling[act][act] if several else 0,
+        slot, bank[pre][act], cycle, bank[act][pre], max(rank[act][act], 1), sibling[act][act] if several else 0,
         gap, FRACTION * (burst - (1 << slot)),
         c.act_clocks, int(c.act_clocks > 0 and not (known and known.row_bus)),
         *step, bank[act][rd], bank[act][wr], bank[rd][pre], bank[wr][pre], *turn,
