@@ -1,7 +1,7 @@
-# make demo | test | check | bench. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
+# make demo | test | check | bench | fuzz. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint bench clean
+.PHONY: help demo test check lint bench fuzz clean
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
@@ -20,6 +20,7 @@ help:
 	@echo 'make test    the tests'
 	@echo 'make check   formatter, linter, type checker, then the tests with their coverage'
 	@echo 'make bench   how fast the simulator itself is'
+	@echo 'make fuzz    many mutated and random inputs, none of which may end in a traceback; takes an hour'
 
 demo: .venv/.installed
 	@echo 'accelsim $(RUN)'
@@ -38,6 +39,9 @@ check: lint
 
 bench: .venv/.installed-dev
 	$(ONE_THREAD) $(BIN)/pytest tests/bench -o addopts=-q -o python_files='bench_*.py test_*.py'
+
+fuzz: .venv/.installed-dev
+	$(ONE_THREAD) $(BIN)/python -m tests.fuzz all
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage

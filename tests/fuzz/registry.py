@@ -1,0 +1,40 @@
+"""The fuzzers. One row each; the small draw of the tests and ``make fuzz`` find them here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Fuzzer:
+    """``module`` of this package has ``case(seed: int) -> None``, which succeeds or raises an ``AccelsimError``.
+
+    ``few`` and ``many``: how many seeds the tests and ``make fuzz`` draw. A case may take ``limit_s`` seconds and
+    ``limit_B`` bytes of address space (of the whole process, about 1 GiB of which are there before the first case).
+    """
+
+    module: str
+    about: str
+    few: int
+    many: int
+    limit_s: int = 20
+    limit_B: int = 4 * GIB
+
+    def case(self) -> Callable[[int], None]:
+        """The function of a seed."""
+        function: Callable[[int], None] = import_module(f".{self.module}", __package__).case
+        return function
+
+
+FUZZERS: dict[str, Fuzzer] = {
+    "models": Fuzzer("models", "mutated ONNX models, through import, compilation and simulation", 0, 10_000),
+    "nodes": Fuzzer("nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000),
+    "bad_cases": Fuzzer(
+        "bad_cases", "cases of known fate, for the test of the harness", 0, 0, limit_s=1, limit_B=GIB
+    ),
+}
+"""Name -> fuzzer."""
