@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import dot_plain
-from accelsim.formats.dot_block import Array, Block, aligned_product
+from accelsim.formats.dot_block import NO_FLOOR, Array, Block, aligned_product
 from accelsim.formats.table import Format, get
 
 KHATTAK = "Khattak, Mikaitis, arXiv:2512.07004"
@@ -28,16 +28,16 @@ FLOATS, WHOLE = "float", "integer"
 class DotRule:
     """One rule of accumulation.
 
-    ``kernel`` multiplies by it, or ``blocks`` are its parameters per input format. ``takes`` says which formats a
-    kernel works on: 'float' or 'integer'. ``native`` is the output format without further rounding; ``assumption``
-    says what about the rule is not known of hardware, '' where nothing is open.
+    ``kernel`` multiplies by it, or ``blocks`` are its parameters: input format -> output format -> block. ``takes``
+    says which formats a kernel works on: 'float' or 'integer'. ``native`` is the output format without further
+    rounding; ``assumption`` says what about the rule is not known of hardware, '' where nothing is open.
     """
 
     name: str
     title: str
     source: str
     kernel: Callable[[Any, Any, Any], Array] | None = None
-    blocks: Mapping[str, Block] = field(default_factory=dict)
+    blocks: Mapping[str, Mapping[str, Block]] = field(default_factory=dict)
     takes: str = FLOATS
     native: str = "fp32"
     assumption: str = ""
@@ -49,43 +49,66 @@ class DotRule:
         except UsageError:
             return False
         if self.blocks:
-            return self.block(formats) is not None
+            return bool(self._by_output(formats))
         return all(_kind(row) == self.takes for row in formats)
 
-    def block(self, formats: tuple[Format, Format]) -> Block | None:
-        """Parameters for operands of these formats; None where the unit does not multiply them (alike)."""
-        left, right = (self.blocks.get(row.name) for row in formats)
-        return left if left == right else None
+    def block(self, formats: tuple[Format, Format], out: str) -> Block | None:
+        """Parameters for operands of these formats; None where the unit does not multiply them (alike) to ``out``."""
+        return self._by_output(formats).get(out)
+
+    def _by_output(self, formats: tuple[Format, Format]) -> Mapping[str, Block]:
+        left, right = (self.blocks.get(row.name, {}) for row in formats)
+        return left if left == right else {}
 
     def outputs(self, fmt: str) -> tuple[str, ...]:
         """Output formats of the rule for this input format (or pair). Raises UsageError for an unknown format."""
         if self.native == "int32":
             return ("int32",)
-        block = self.block(operands(fmt)) if self.blocks else None
-        return block.outputs if block else ("fp32", "fp16")
+        return tuple(self._by_output(operands(fmt))) or ("fp32", "fp16")
 
 
 def _gpu(
     name: str,
     title: str,
-    wide: Block,
+    wide: Mapping[str, Block],
     narrow: Block | None = None,
-    fp8: Block | None = None,
+    fp8: Mapping[str, Block] | None = None,
     assumption: str = "",
 ) -> DotRule:
     """A Tensor Core rule: ``wide`` for fp16 and (with ``narrow`` for tf32) bf16, ``fp8`` for both FP8 formats."""
-    only_fp32 = Block(wide.size, wide.fraction, floor_fp32=wide.floor_fp32)
-    blocks = {"fp16": wide} | ({"bf16": only_fp32, "tf32": narrow} if narrow else {})
-    blocks |= {"fp8_e4m3fn": fp8, "fp8_e5m2": fp8} if fp8 else {}
+    blocks = {"fp16": wide}
+    if narrow:
+        blocks |= {"bf16": {"fp32": wide["fp32"]}, "tf32": {"fp32": narrow}}
+    if fp8:
+        blocks |= {"fp8_e4m3fn": fp8, "fp8_e5m2": fp8}
     return DotRule(name, title, f"{FASI}; {KHATTAK}", blocks=blocks, assumption=assumption)
 
 
-BOTH = ("fp32", "fp16")
+def _to_half(row: DotRule) -> DotRule:
+    """The same unit with fp16 accumulators: results of fp16, for the formats for which it has them."""
+    blocks = {fmt: {"fp16": by["fp16"]} for fmt, by in row.blocks.items() if "fp16" in by}
+    found = [MMA_SYNC] if any(by["fp16"].turns > 1 for by in blocks.values()) else []
+    found += [OTHERS] if OTHERS in row.assumption else []
+    return replace(
+        row, name=f"{row.name}-fp16", title=f"{row.title}, results of fp16", blocks=blocks, native="fp16",
+        assumption="; ".join(found),
+    )  # fmt: skip
+
+
+def _wide(size: int, fraction: int, floor: int = NO_FLOOR, half_floor: int = NO_FLOOR) -> dict[str, Block]:
+    """Blocks that give FP32 and FP16; the floor is that of the output."""
+    return {"fp32": Block(size, fraction, floor), "fp16": Block(size, fraction, half_floor)}
+
+
+OTHERS = "the others are those of H100"
+MMA_SYNC = "fp8: found on mma.sync, one block of 32 products at a time"
 HOPPER = (
-    Block(16, 25, floor_fp32=-133, floor_fp16=-21, outputs=BOTH),
-    Block(8, 25, floor_fp32=-133),
-    Block(32, 13, result=13, floor_fp32=-133),
+    _wide(16, 25, -133, -21),
+    Block(8, 25, -133),
+    {"fp32": Block(32, 13, -133, result=13), "fp16": Block(32, 25, -21, apart=True, turns=2)},
 )
+"""fp16 and bf16; tf32; fp8, whose FP16 result is formed in two turns of the fp16 rule, c added behind them."""
+B200_FP8 = {"fp32": Block(32, 25, -133, apart=True), "fp16": HOPPER[2]["fp16"]}
 _ROWS = (
     DotRule("fp32", "FP32 accumulators, summed in the order of the host's linear algebra library",
             "NumPy matmul", dot_plain.blas, assumption="the order of additions is the host's"),
@@ -105,22 +128,22 @@ _ROWS = (
     DotRule("bf16x6", "FP32 operands as three BF16 parts each, six passes, FP32 accumulators",
             "PyTorch/XLA documentation, precision tutorial (precision 'highest')", dot_plain.bf16_6,
             assumption="the order of additions is the host's, that of the passes ours"),
-    _gpu("tensor-core-v100", "Tensor Core of V100", Block(4, 23, floor_fp16=-19, outputs=BOTH)),
-    _gpu("tensor-core-a100", "Tensor Core of A100",
-         Block(8, 24, floor_fp32=-132, floor_fp16=-20, outputs=BOTH), Block(4, 24, floor_fp32=-132)),
-    _gpu("tensor-core-ada", "Tensor Core of Ada",
-         Block(8, 24, floor_fp32=-132, floor_fp16=-20, outputs=BOTH), Block(4, 24, floor_fp32=-132),
-         Block(16, 13, result=13, floor_fp32=-132, floor_fp16=-20, outputs=BOTH)),
+)  # fmt: skip
+_GPUS = (
+    _gpu("tensor-core-v100", "Tensor Core of V100", _wide(4, 23, half_floor=-19)),
+    _gpu("tensor-core-a100", "Tensor Core of A100", _wide(8, 24, -132, -20), Block(4, 24, -132)),
+    _gpu("tensor-core-ada", "Tensor Core of Ada", _wide(8, 24, -132, -20), Block(4, 24, -132),
+         {"fp32": Block(16, 13, -132, result=13), "fp16": Block(16, 13, -20, result=13)}),
     _gpu("tensor-core-h100", "Tensor Core of H100", *HOPPER,
          assumption="tf32: 8 per block is published, vectors of 4 were compared; fp8: compared with c = 0"),
     _gpu("tensor-core-h200", "Tensor Core of H200", *HOPPER,
-         assumption="compared for fp8 with c = 0; the others are those of H100"),
-    _gpu("tensor-core-b200", "Tensor Core of B200", *HOPPER[:2],
-         Block(32, 25, floor_fp32=-133, apart=True),
-         assumption="tf32: 8 per block is published, vectors of 4 were compared"),
+         assumption=f"compared for fp8 with c = 0; {OTHERS}"),
+    _gpu("tensor-core-b200", "Tensor Core of B200 (fp8 to fp32: blocks assumed)", *HOPPER[:2], B200_FP8,
+         assumption="tf32: 8 per block is published, vectors of 4 were compared; fp8 to fp32: one block of 32 is an"
+         " assumption: two interleaved blocks of 16 fit all measured results too, and give others on wide ranges"),
 )  # fmt: skip
 
-RULES: dict[str, DotRule] = {row.name: row for row in _ROWS}
+RULES: dict[str, DotRule] = {row.name: row for row in (*_ROWS, *_GPUS, *map(_to_half, _GPUS))}
 """Every rule of accumulation."""
 
 
@@ -170,7 +193,7 @@ def product(
     left, right = np.asarray(a, container), np.asarray(b, container)
     start = np.broadcast_to(np.asarray(0 if c is None else c, container), _shape(left, right))
     if row.kernel is None:
-        block = row.block(formats)
+        block = row.block(formats, wanted)
         assert block is not None  # accepted above
         return _aligned(left, right, start, block, wanted, (formats[0].min_normal, formats[1].min_normal))
     with np.errstate(invalid="ignore", over="ignore"):

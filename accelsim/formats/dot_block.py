@@ -12,7 +12,7 @@ All of it is exact in float64: a product has at most 22 bits, a truncated term a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ EXPONENT_BITS = np.int64(0x7FF << MANTISSA)
 TOP = 2.0**128
 """First power of two beyond FP32; the exponent that infinity and NaN count with."""
 LEAST_NORMAL = -126
+FLOATS = {"fp32": np.float32, "fp16": np.float16}
+"""Output format -> its NumPy type."""
 NO_FLOOR = -300
 """Below every exponent that a product of two float operands can have."""
 
@@ -39,21 +41,27 @@ class Block:
 
     ``size`` products are added at once, with ``fraction`` bits behind the largest exponent; an FP32 result keeps
     ``result`` fraction bits (truncated; an FP16 result is rounded to nearest even). ``floor`` is the least exponent
-    that terms are aligned to, per output format. With ``apart`` c stays out of the block and is added behind it in
-    FP32, rounded to nearest even. ``outputs`` are the formats of results that GPUs were compared with.
+    that terms are aligned to. With ``apart`` c stays out of the block and is added behind it in the output format,
+    rounded to nearest even. With ``turns`` a block is added in so many turns: pair k // 2 of its products belongs to
+    turn k // 2 mod ``turns``, and a turn begins with the result of the one before.
     """
 
     size: int
     fraction: int
+    floor: int = NO_FLOOR
     result: int = 23
-    floor_fp32: int = NO_FLOOR
-    floor_fp16: int = NO_FLOOR
     apart: bool = False
-    outputs: tuple[str, ...] = ("fp32",)
+    turns: int = 1
 
-    def floor(self, out: str) -> float:
-        """The smallest power of two that terms are aligned to."""
-        return 2.0 ** (self.floor_fp16 if out == "fp16" else self.floor_fp32)
+    def parts(self, K: int) -> Iterator[tuple[slice | NDArray[np.intp], ...]]:
+        """For each block of ``K`` products the indices of each of its turns."""
+        for first in range(0, K, self.size):
+            if self.turns == 1:
+                yield (slice(first, first + self.size),)
+                continue
+            k = np.arange(first, min(first + self.size, K))
+            turn = (k - first) // 2 % self.turns
+            yield tuple(k[turn == each] for each in range(self.turns))
 
 
 @dataclass(frozen=True)
@@ -76,9 +84,8 @@ def aligned_product(
     with np.errstate(invalid="ignore", over="ignore"):
         for batch, rows, columns in _tiles(*c.shape):
             tile = _Tile(block, out, c[batch, rows, columns].astype(np.float64))
-            for first in range(0, a.shape[2], block.size):
-                chosen = slice(first, first + block.size)
-                tile.add(_part(left, (batch, rows, chosen)), _part(right, (batch, chosen, columns)))
+            for turns in block.parts(a.shape[2]):
+                tile.add([_chosen(left, right, (batch, rows, columns), k) for k in turns])
             result[batch, rows, columns] = tile.c
     return result
 
@@ -88,28 +95,38 @@ class _Tile:
 
     def __init__(self, block: Block, out: str, c: F64) -> None:
         self.block, self.out, self.c = block, out, c
-        self.floor = block.floor(out)
+        self.floor = 2.0**block.floor
+        self.sum = self.c
         self.total, self.term, self.power = np.empty_like(c), np.empty_like(c), np.empty_like(c)
 
-    def add(self, a: Factors, b: Factors) -> None:
-        """One block: a [B, M, k] times b [B, k, N] on top of c."""
-        apart, unit = self.block.apart, 2.0**-self.block.fraction
+    def add(self, turns: Iterable[tuple[Factors, Factors]]) -> None:
+        """One block on top of c, turn by turn: a [B, M, k] times b [B, k, N]."""
+        self.sum = np.zeros_like(self.c) if self.block.apart else self.c
+        for a, b in turns:
+            self.sum = self._turn(a, b)
+        if self.block.apart:
+            kind = FLOATS[self.out]
+            self.sum = (self.c.astype(kind) + self.sum.astype(kind)).astype(np.float64)
+        self.c = self.sum
+
+    def _turn(self, a: Factors, b: Factors) -> F64:
+        """``sum`` and the products, added and rounded."""
+        unit = 2.0**-self.block.fraction
         self._largest(a.powers, b.powers)
         quantum = np.multiply(self.power, unit, out=self.power)
         scale = 1 / quantum
-        self.total[...] = 0.0 if apart else np.trunc(self.c * scale) + 0.0  # the sum of zeros is +0
+        self.total[...] = np.trunc(self.sum * scale) + 0.0  # the sum of zeros is +0
         for k in range(a.values.shape[2]):
             np.multiply(a.values[:, :, k, None], b.values[:, None, k, :], out=self.term)
             np.multiply(self.term, scale, out=self.term)
             np.trunc(self.term, out=self.term)
             np.add(self.total, self.term, out=self.total)
         value = np.multiply(self.total, quantum, out=self.total)
-        rounded = self._rounded(value, float(quantum.min()), float(quantum.max()))
-        self.c = (self.c + rounded).astype(np.float32).astype(np.float64) if apart else rounded
+        return self._rounded(value, float(quantum.min()), float(quantum.max()))
 
     def _largest(self, a: F64, b: F64) -> None:
-        """``power``: 2 to the largest exponent of the products and of c."""
-        self.power[...] = self.floor if self.block.apart else np.maximum(_powers(self.c), self.floor)
+        """``power``: 2 to the largest exponent of the products and of what they are added to."""
+        self.power[...] = np.maximum(_powers(self.sum), self.floor)
         for k in range(a.shape[2]):
             np.multiply(a[:, :, k, None], b[:, None, k, :], out=self.term)
             np.maximum(self.power, self.term, out=self.power)
@@ -135,8 +152,13 @@ def _factors(values: Array, least: float) -> Factors:
     return Factors(wide, _powers(wide, least))
 
 
-def _part(factors: Factors, where: tuple[slice, slice, slice]) -> Factors:
-    return Factors(factors.values[where], factors.powers[where])
+def _chosen(
+    a: Factors, b: Factors, tile: tuple[slice, slice, slice], k: slice | NDArray[np.intp]
+) -> tuple[Factors, Factors]:
+    """The factors of the products ``k`` of a tile."""
+    batch, rows, columns = tile
+    left, right = (batch, rows, k), (batch, k, columns)
+    return Factors(a.values[left], a.powers[left]), Factors(b.values[right], b.powers[right])
 
 
 def _powers(values: F64, least: float = 2.0**LEAST_NORMAL) -> F64:

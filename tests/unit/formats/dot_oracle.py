@@ -15,8 +15,8 @@ from accelsim.formats.table import Format
 F32 = NDArray[np.float32]
 
 
-def block_of(name: str, fmt: str) -> Block:
-    found = RULES[name].block(operands(fmt))
+def block_of(name: str, fmt: str, out: str) -> Block:
+    found = RULES[name].block(operands(fmt), out)
     assert found is not None
     return found
 
@@ -55,9 +55,9 @@ def to_output(value: Fraction, out: str, kept: int) -> float:
     return math.copysign(math.inf, value) if abs(rounded) >= 65536 else math.copysign(rounded, value)
 
 
-def oracle_block(a: list[float], b: list[float], c: float, name: str, fmt: str, out: str) -> float:
-    """One block: non-finite as IEEE, else exact in fractions. Knows only the parameters of the rule."""
-    block, (first, second) = block_of(name, fmt), operands(fmt)
+def turn(a: list[float], b: list[float], c: float, name: str, fmt: str, out: str) -> float:
+    """Products on top of c: non-finite as IEEE, else exact in fractions. Knows only the parameters of the rule."""
+    block, (first, second) = block_of(name, fmt, out), operands(fmt)
     terms = [x * y for x, y in zip(a, b, strict=True)] + [c]
     if not all(map(math.isfinite, terms)):
         return sum(terms)
@@ -67,22 +67,43 @@ def oracle_block(a: list[float], b: list[float], c: float, name: str, fmt: str, 
         for x, y in zip(left, right, strict=True)
         if x and y
     ]
-    if c and not block.apart:
+    if c:
         addends.append((Fraction(c), exponent(Fraction(c), -126)))
-    largest = max([e for _, e in addends] + [block.floor_fp16 if out == "fp16" else block.floor_fp32])
+    largest = max([e for _, e in addends] + [block.floor])
     total = sum((cut(value, Fraction(2) ** (largest - block.fraction)) for value, _ in addends), Fraction(0))
-    result = to_output(total, out, block.result)
-    if not block.apart:
-        return result
-    with np.errstate(over="ignore"):
-        return float(np.float32(result) + np.float32(c))
+    return to_output(total, out, block.result)
+
+
+def rounded_sum(left: float, right: float, out: str) -> float:
+    """The exact sum of two numbers of the output format, rounded once to nearest even; non-finite as IEEE."""
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return left + right
+    value = Fraction(left) + Fraction(right)
+    if value == 0:
+        return left + right  # exact, with the sign of zero that IEEE gives
+    fraction, least, top = (10, -14, Fraction(65536)) if out == "fp16" else (23, -126, Fraction(2) ** 128)
+    quantum = Fraction(2) ** (exponent(value, least) - fraction)
+    total = round(value / quantum) * quantum
+    return math.copysign(math.inf, value) if abs(total) >= top else float(total)
+
+
+def oracle_block(a: list[float], b: list[float], c: float, name: str, fmt: str, out: str) -> float:
+    """One block, turn by turn; what stays apart is rounded to the output and added behind it."""
+    block = block_of(name, fmt, out)
+    total = 0.0 if block.apart else c
+    for each in range(block.turns):
+        mine = [k for k in range(len(a)) if k // 2 % block.turns == each]
+        total = turn([a[k] for k in mine], [b[k] for k in mine], total, name, fmt, out)
+    return rounded_sum(total, c, out) if block.apart else total
 
 
 def oracle(a: F32, b: F32, c: float, name: str, fmt: str, out: str) -> float:
     """A dot product, block by block."""
-    size = block_of(name, fmt).size
-    for first in range(0, len(a), size):
-        part = slice(first, first + size)
+    block = block_of(name, fmt, out)
+    if c and out == "fp16" and block.apart and math.isfinite(c):
+        c = to_output(Fraction(c), out, 10)
+    for first in range(0, len(a), block.size):
+        part = slice(first, first + block.size)
         c = oracle_block(a[part].tolist(), b[part].tolist(), c, name, fmt, out)
     return c
 
