@@ -8,6 +8,7 @@ import numpy as np
 
 from accelsim.compiler import edit
 from accelsim.compiler.affine import Affine, Vector, affine_of, bake
+from accelsim.compiler.sides import channel_axis
 from accelsim.compiler.state import State
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 
@@ -46,14 +47,10 @@ def _weighted(graph: Graph, node: Node) -> bool:
     return all(graph.tensors[name].is_constant for name in node.inputs[1:] if name)
 
 
-def channel_axis(graph: Graph, node: Node) -> int:
-    """Axis of the output channels in the result of a matrix op: 1 for a Conv, the last one for a product."""
-    return 1 if node.op == "Conv" else len(graph.tensors[node.outputs[0]].shape) - 1
-
-
 def _fold_into(graph: Graph, consumers: dict[str, list[Node]], node: Node) -> int:
     """Fold everything foldable behind ``node``; returns how many nodes went."""
     axis, count, bias = channel_axis(graph, node), 0, None
+    assert axis is not None  # weights are a matrix
     while True:
         tail = bias or node
         follower = edit.only_consumer(graph, consumers, tail.outputs[0])

@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from accelsim.compiler import edit
-from accelsim.compiler.fold import channel_axis
 from accelsim.compiler.place import gemm_view
+from accelsim.compiler.sides import channel_axis
 from accelsim.compiler.state import State
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
@@ -56,6 +56,7 @@ def _split_bias(graph: Graph, node: Node) -> list[Node]:
     if not bias:
         return []
     out, axis = graph.tensors[node.outputs[0]], channel_axis(graph, node)
+    assert axis is not None  # a Conv or a Gemm has channels
     total = edit.add_tensor(graph, f"{out.name}.sum", out.shape, out.dtype)
     node.outputs = [total]
     if graph.tensors[bias].is_constant:
@@ -126,7 +127,8 @@ def _along_channels(graph: Graph, node: Node, part: Node) -> bool:
         return True
     values = [part.attrs[name] for name in PARAMETERS if name in part.attrs]
     single = all(np.size(value) == 1 for value in values)
-    return single or (part.attrs.get("axis") == channel_axis(graph, node) and not part.attrs.get("block"))
+    axis = channel_axis(graph, node)
+    return single or (axis is not None and part.attrs.get("axis") == axis and not part.attrs.get("block"))
 
 
 def _behind_vector(state: State, node: Node, follower: Node) -> bool:

@@ -11,9 +11,9 @@ import numpy as np
 from accelsim.compiler import edit
 from accelsim.compiler.coded_weights import CodedWeights
 from accelsim.compiler.correction import mean_shift
-from accelsim.compiler.fold import channel_axis
 from accelsim.compiler.number_formats import Operands, is_integer, memory_format
 from accelsim.compiler.scales import Codes, Plan, bias_codes, keeps_scale
+from accelsim.compiler.sides import channel_axis
 from accelsim.compiler.state import State
 from accelsim.formats import integer
 from accelsim.workload.graph import Array, Node, Quant

@@ -14,8 +14,7 @@ def side_inputs(graph: Graph, node: Node) -> list[str]:
 def parameters(graph: Graph, node: Node) -> list[str]:
     """Constants with at most one value per channel (bias, scales), which the vector unit keeps in registers."""
     biases = {part.inputs[1] for part in node.epilogue if part.op == "Bias"}
-    result = graph.tensors[node.outputs[0]].shape
-    axis = 1 if node.op == "Conv" else len(result) - 1
+    result, axis = graph.tensors[node.outputs[0]].shape, channel_axis(graph, node)
     return [
         name
         for name in _epilogue_reads(node)
@@ -24,7 +23,19 @@ def parameters(graph: Graph, node: Node) -> list[str]:
     ]
 
 
-def per_channel(shape: tuple[int, ...], result: tuple[int, ...], axis: int) -> bool:
+def channel_axis(graph: Graph, node: Node) -> int | None:
+    """Axis of the output channels in the result of a matrix op: 1 for a Conv, the last one for a product.
+
+    None for a matrix times a vector: its one column is no axis of the result, whose last axis are the rows.
+    """
+    if node.op == "Conv":
+        return 1
+    if len(graph.tensors[node.inputs[1]].shape) < 2:
+        return None
+    return len(graph.tensors[node.outputs[0]].shape) - 1
+
+
+def per_channel(shape: tuple[int, ...], result: tuple[int, ...], axis: int | None) -> bool:
     """Whether a tensor of ``shape`` that broadcasts to ``result`` holds at most one value per channel."""
     aligned = (1,) * (len(result) - len(shape)) + tuple(shape)
     return all(extent == 1 for position, extent in enumerate(aligned) if position != axis)
