@@ -116,9 +116,9 @@ def _print(outcomes: Sequence[Check], details: bool, as_json: bool) -> None:
     from accelsim.report.table import text_table
 
     if outcomes:
-        headers = ["check", "rows", "equal", "verdict", "median error", "90th percentile", "largest"]
+        headers = ["check", "rows", "agree", "bound", "verdict", "median error", "90th percentile", "largest"]
         rows = [
-            (each.name, f"{each.rows:,}", f"{each.equal:,}", verdict(each),
+            (each.name, f"{each.rows:,}", f"{each.equal:,}", each.bound, verdict(each),
              *(_error(value) if each.errors.size else "-" for value in (each.median, each.p90, each.max)))
             for each in outcomes
         ]  # fmt: skip
@@ -138,6 +138,7 @@ def _error(value: float) -> str:
 def _facts(outcome: Check) -> dict[str, Any]:
     return {
         "name": outcome.name, "what": outcome.what, "rows": outcome.rows, "equal": outcome.equal,
+        "bound": outcome.bound, "unclaimed": outcome.unclaimed,
         "passes": outcome.equal == outcome.rows, "median_error": outcome.median, "p90_error": outcome.p90,
         "largest_error": outcome.max, "details": outcome.details,
     }  # fmt: skip

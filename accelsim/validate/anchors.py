@@ -13,7 +13,7 @@ from accelsim.compiler.state import Options
 from accelsim.machine.run import Run, Slice
 from accelsim.machine.simulate import simulate
 from accelsim.spec.models import Chip
-from accelsim.validate.base import Check
+from accelsim.validate.base import Check, within
 from accelsim.validate.golden import golden
 from accelsim.workload.graph import Graph
 
@@ -21,46 +21,64 @@ FS_PER_S = 10**15
 
 
 class Anchor(NamedTuple):
-    """One figure. ``error`` is relative, or a difference of shares (1 point = 0.01); ``bound`` is its limit."""
+    """One figure. ``error`` is relative, or a difference of shares (1 point = 0.01); ``bound`` is its limit.
+
+    A ``bound`` of None says that the figures are compared and nothing is claimed.
+    """
 
     what: str
     published: float
     simulated: float
     error: float
-    bound: float
+    bound: float | None
     unit: str = ""
 
     @property
     def holds(self) -> bool:
-        """Whether the two agree within the bound (which is part of the claim)."""
-        return abs(self.error) <= self.bound
+        """Whether the two agree within the bound (which is part of the claim); True where nothing is claimed."""
+        return self.bound is None or abs(self.error) <= self.bound
 
     def __str__(self) -> str:
         values = f"published {self.published:g}{self.unit}, simulated {self.simulated:.5g}{self.unit}"
+        return f"{self.what}: {values}, error {_size(self.error, self.unit, sign=True)} ({self._verdict()})"
+
+    def _verdict(self) -> str:
+        if self.bound is None:
+            return "compared, nothing is claimed"
         bound = "exactly" if self.bound == 0 else f"within {_size(self.bound, self.unit)}"
-        verdict = "holds" if self.holds else "DOES NOT HOLD"
-        return f"{self.what}: {values}, error {_size(self.error, self.unit, sign=True)} ({verdict} {bound})"
+        return f"{'holds' if self.holds else 'DOES NOT HOLD'} {bound}"
 
 
 def _size(error: float, unit: str, sign: bool = False) -> str:
     return f"{100 * error:{'+' if sign else ''}.3g} {'points' if unit == '%' else '%'}"
 
 
-def relative(what: str, published: float, simulated: float, bound: float, unit: str = "") -> Anchor:
+def relative(what: str, published: float, simulated: float, bound: float | None, unit: str = "") -> Anchor:
     """A figure whose error is simulated / published - 1."""
     return Anchor(what, published, simulated, simulated / published - 1, bound, unit)
 
 
-def points(what: str, published: float, simulated: float, bound: float) -> Anchor:
+def points(what: str, published: float, simulated: float, bound: float | None) -> Anchor:
     """A percentage whose error is the difference in points; ``bound`` in points too."""
-    return Anchor(what, published, simulated, (simulated - published) / 100, bound / 100, "%")
+    limit = None if bound is None else bound / 100
+    return Anchor(what, published, simulated, (simulated - published) / 100, limit, "%")
 
 
 def outcome(name: str, what: str, anchors: Sequence[Anchor], remarks: Sequence[str]) -> Check:
-    """The check: a row per anchor, ``equal`` those that hold; the details are the anchors, then ``remarks``."""
-    errors = np.array([anchor.error for anchor in anchors])
-    held = sum(anchor.holds for anchor in anchors)
-    return Check(name, what, len(anchors), held, errors, [*map(str, anchors), *remarks])
+    """The check: a row per anchor that claims something, ``equal`` those that hold; errors of claimed rows alone.
+
+    The details are all anchors, then ``remarks``.
+    """
+    claimed = [anchor for anchor in anchors if anchor.bound is not None]
+    errors = np.array([anchor.error for anchor in claimed])
+    held = sum(anchor.holds for anchor in claimed)
+    details, bounds = [*map(str, anchors), *remarks], [_limit(anchor) for anchor in claimed]
+    return Check(name, what, len(claimed), held, errors, details, within(bounds), len(anchors) - len(claimed))
+
+
+def _limit(anchor: Anchor) -> float:
+    assert anchor.bound is not None
+    return anchor.bound
 
 
 def published(name: str) -> dict[str, Any]:
@@ -70,10 +88,12 @@ def published(name: str) -> dict[str, Any]:
 
 
 def run_shapes(
-    graph: Graph, chip: Chip, dtype: str = "", pinned: Mapping[str, Mapping[str, Any]] | None = None
-) -> Run:
+    graph: Graph, chip: Chip, dtype: str = "", pinned: Mapping[str, Mapping[str, Any]] | None = None,
+    edges: str = "host",
+) -> Run:  # fmt: skip
     """Compile for ``chip`` and simulate without values (cycles and energy do not depend on them)."""
-    return simulate(compile(graph, chip, Options(dtype=dtype, values="off", pinned=pinned or {})))
+    options = Options(dtype=dtype, values="off", pinned=pinned or {}, edges=edges)
+    return simulate(compile(graph, chip, options))
 
 
 def slices_of(run: Run, kind: str, step: int | None = None) -> list[Slice]:

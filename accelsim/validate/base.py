@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,8 @@ class Check:
     """Outcome of a check: ``equal`` of ``rows`` comparisons agree exactly.
 
     ``errors`` are relative errors, one per comparison that has one (empty where only equality counts),
-    ``details`` lines for people: the first rows that differ, and what was compared.
+    ``details`` lines for people: the first rows that differ, and what was compared. ``bound``: what a row must keep
+    to count as equal, in words. ``unclaimed``: rows of the details that are compared without a claim.
     """
 
     name: str
@@ -23,6 +24,8 @@ class Check:
     equal: int
     errors: NDArray[np.float64]
     details: list[str] = field(default_factory=list)
+    bound: str = "exact"
+    unclaimed: int = 0
 
     @property
     def median(self) -> float:
@@ -41,6 +44,20 @@ class Check:
 
     def _quantile(self, share: float) -> float:
         return float(np.quantile(np.abs(self.errors), share)) if self.errors.size else 0.0
+
+
+def within(bounds: Sequence[float]) -> str:
+    """Bounds of rows, as shares, in words: 'exact', 'within 5 %', 'within 0.1-40 %' where rows have their own."""
+    limits = sorted({bound for bound in bounds if bound})
+    if not limits:
+        return "exact"
+    texts = [f"{100 * limit:.3g}" if limit >= _AS_PERCENT else f"{limit:.0e}" for limit in limits]
+    span = texts[0] if len(texts) == 1 else f"{texts[0]}-{texts[-1]}"
+    return f"within {span}" + (" %" if limits[-1] >= _AS_PERCENT else "")
+
+
+_AS_PERCENT = 1e-4
+"""Bounds from here on are written in percent, smaller ones as powers of ten."""
 
 
 CHECKS: dict[str, Callable[..., Check]] = {}

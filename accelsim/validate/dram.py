@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.dram.bank import engine
 from accelsim.dram.energy import energy
 from accelsim.dram.served import COUNTS, Served
-from accelsim.validate.base import Check, check
+from accelsim.validate.base import Check, check, within
 from accelsim.validate.dram_replay import (
     DRAMSIM3,
     RAMULATOR2,
@@ -125,7 +125,8 @@ def _against(name: str, simulator: str) -> Check:
     what = f"runs of {TITLES[simulator]}, replayed on the bank and the pattern model"
     few = [] if engine() == "numba" else [WITHOUT_NUMBA]
     details = [*few, *map(str, sums), *(str(claim) for claim in singles if not claim.holds)]
-    return Check(name, what, len(sums) + len(singles), held, errors, details)
+    bound = within([claim.bound for claim in (*sums, *singles) if claim.unit != "clocks"])
+    return Check(name, what, len(sums) + len(singles), held, errors, details, bound)
 
 
 @check("dram-ramulator2")
@@ -147,7 +148,9 @@ def energies() -> Check:
     errors = np.array([claim.error for claim in claims])
     what = "energy of commands and standby that DRAMsim3 charges for its own counts"
     broken = [str(claim) for claim in claims if not claim.holds]
-    return Check("dram-energy", what, len(claims), len(claims) - len(broken), errors, broken)
+    return Check(
+        "dram-energy", what, len(claims), len(claims) - len(broken), errors, broken, within([ENERGY_BOUND])
+    )
 
 
 def energy_statements(row: Golden) -> Iterator[Statement]:

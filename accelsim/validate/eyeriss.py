@@ -23,7 +23,7 @@ from accelsim.report.text import percent
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 from accelsim.validate.anchors import Anchor, published, relative
-from accelsim.validate.base import Check, check
+from accelsim.validate.base import Check, check, within
 from accelsim.workload.load import load_model
 
 CHIP, MODEL, FORMAT = "eyeriss-hierarchy", "alexnet", "int16"
@@ -188,7 +188,15 @@ def eyeriss_hierarchy() -> Check:
     errors = np.array([anchor.error for anchor in exact])
     told = [shares_in_words(), bound_in_words(), *remarks(facts)]
     what = "where the energy of AlexNet goes under the relative costs of Eyeriss, ISCA 2016, Table IV"
-    return Check("eyeriss-hierarchy", what, len(exact) + len(said), held, errors, [*lines, *told])
+    return Check(
+        "eyeriss-hierarchy",
+        what,
+        len(exact) + len(said),
+        held,
+        errors,
+        [*lines, *told],
+        within([each.bound or 0 for each in exact]),
+    )
 
 
 def dram_share(found: Sequence[Split], kind: str = "FC") -> float:

@@ -120,7 +120,8 @@ def summed(found: Sequence[Outcome]) -> Check:
     errors = np.array([max(each.exact, each.fast) for each in found])
     rows, within = sum(each.tensors for each in found), sum(each.within for each in found)
     what = "every tensor of simulated networks: int8 equal to integer arithmetic, fp32 within 1e-4 of ONNX Runtime"
-    return Check("light-models", what, rows, within, errors, [line(each) for each in found])
+    return Check("light-models", what, rows, within, errors, [line(each) for each in found],
+                 "int8 exact, fp32 within 1e-04")  # fmt: skip
 
 
 def line(each: Outcome) -> str:

@@ -18,7 +18,7 @@ from accelsim.network.noc.simulate import simulate
 from accelsim.network.noc.topology import Network, named
 from accelsim.network.noc.traffic import named as pattern
 from accelsim.spec.network import Router
-from accelsim.validate.base import Check, check
+from accelsim.validate.base import Check, check, within
 from accelsim.validate.golden import golden
 
 FILE = "noc/booksim2.csv"
@@ -61,7 +61,8 @@ def noc_zero_load() -> Check:
         equal += not wrong
         details += [f"{label(row)}: {', '.join(wrong)}"] if wrong else []
     what = "latency of empty networks within 0.05 clocks of BookSim 2, least latency and bounds exactly"
-    return Check("noc-zero-load", what, len(errors), equal, np.array(errors), details)
+    bound = f"within {CLOSE_CLOCKS} clocks"
+    return Check("noc-zero-load", what, len(errors), equal, np.array(errors), details, bound)
 
 
 def zero_load_differences(row: Row) -> list[str]:
@@ -93,7 +94,7 @@ def noc_load() -> Check:
         equal += abs(error) <= LOAD_TOLERANCE
         details.append(f"{label(row)}: simulation {error:+.1%}, formula {formula:+.1%}")
     what = f"mean latency at a load of {LOAD} within {LOAD_TOLERANCE:.0%} of BookSim 2"
-    return Check("noc-load", what, len(errors), equal, np.array(errors), details)
+    return Check("noc-load", what, len(errors), equal, np.array(errors), details, within([LOAD_TOLERANCE]))
 
 
 def load_errors(row: Row) -> tuple[float, float]:

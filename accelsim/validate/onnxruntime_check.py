@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.errors import UsageError
-from accelsim.validate.base import Check, check
+from accelsim.validate.base import Check, check, within
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.load import load_model
@@ -66,6 +66,7 @@ def onnxruntime(models: Sequence[str] = tuple(LIGHT), seed: int = 0) -> Check:
             :5
         ]
         rows += found
-    within = sum(row.relative <= TOLERANCE for row in rows)
+    held = sum(row.relative <= TOLERANCE for row in rows)
     what = f"every tensor of {len(models)} models against {by}, relative error at most {TOLERANCE:g}"
-    return Check("onnxruntime", what, len(rows), within, np.array([row.relative for row in rows]), details)
+    errors = np.array([row.relative for row in rows])
+    return Check("onnxruntime", what, len(rows), held, errors, details, within([TOLERANCE]))

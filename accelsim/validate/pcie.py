@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.network.pcie import rates
 from accelsim.spec.protocol import Pcie
-from accelsim.validate.base import Check, check
+from accelsim.validate.base import Check, check, within
 from accelsim.validate.golden import golden
 
 FILE = "noc/pcie_model.csv"
@@ -35,7 +35,7 @@ def pcie() -> Check:
                 f"{row['generation']} {row['lanes']}, {row['transfer_B']} B: {worst} {found[worst]:+.1e}"
             )
     what = f"raw, packet and payload rates of PCIe within {TOLERANCE:g}; the error of a row is its largest"
-    return Check("pcie", what, rows, equal, np.array(errors), details)
+    return Check("pcie", what, rows, equal, np.array(errors), details, within([TOLERANCE]))
 
 
 def golden_rows() -> Iterator[dict[str, str]]:

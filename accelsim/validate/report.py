@@ -68,8 +68,10 @@ def _head(title: str) -> str:
 
 def accuracy_page(checks: Sequence[Check]) -> str:
     """The page over all checks: one table, what each number means, every compared figure, what is not validated."""
-    headers = ["check", "rows", "equal or within its bound", "median error", "90th percentile", "largest"]
-    rows = [[f"`{each.name}`", f"{each.rows:,}", f"{each.equal:,}", *_errors(each)] for each in checks]
+    headers = ["check", "rows", "agree", "bound", "median error", "90th percentile", "largest"]
+    rows = [
+        [f"`{each.name}`", f"{each.rows:,}", f"{each.equal:,}", each.bound, *_errors(each)] for each in checks
+    ]
     parts = [_head("Accuracy"), markdown(headers, rows), "\n", INTRODUCTION]
     for each in checks:
         parts.append(f"\n## {each.name}: {each.what}\n\n{MEANING.get(each.name, '')}\n\n")

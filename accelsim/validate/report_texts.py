@@ -96,7 +96,8 @@ MEANING = {
 
 INTRODUCTION = (
     "Errors are relative (of percentages: in points / 100), without their sign; a dash where only "
-    "equality counts. `accelsim validate NAME --details` runs one check.\n"
+    "equality counts. Rows that are compared without a claim stand in the lists below, not in the table. "
+    "`accelsim validate NAME --details` runs one check.\n"
 )
 
 NOT_VALIDATED = (

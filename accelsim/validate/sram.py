@@ -6,7 +6,7 @@ import numpy as np
 
 from accelsim.sram.residuals import Residual, residuals
 from accelsim.sram.terms import read_points
-from accelsim.validate.base import Check, check
+from accelsim.validate.base import Check, check, within
 from accelsim.validate.golden import golden
 
 BOUNDS = {
@@ -26,6 +26,7 @@ def sram_fit() -> Check:
         equal=sum(holds(each) for each in found),
         errors=np.concatenate([each.errors for each in found]),
         details=[describe(each) for each in found],
+        bound=f"median {within([*BOUNDS.values()])}",
     )
 
 

@@ -12,29 +12,22 @@ import pytest
 
 from accelsim.account.latency import layers, summary
 from accelsim.report.words import sentences
-from accelsim.validate import tpu_v1
+from accelsim.validate import tpu_v1, tpu_v1_table3
 from accelsim.validate.anchors import published
+from accelsim.workload.load import load_model
 
 TABLE3 = {
-    "MLP0": {
-        "array_active": 12.7,
-        "useful_macs_pct_of_peak": 12.5,
-        "unused_macs": 0.3,
-        "weight_stall": 53.9,
-        "weight_shift": 15.9,
-        "non_matrix": 17.5,
-        "TOPS": 12.3,
-    },
-    "MLP1": {
-        "array_active": 10.6,
-        "useful_macs_pct_of_peak": 9.4,
-        "unused_macs": 1.2,
-        "weight_stall": 44.2,
-        "weight_shift": 13.4,
-        "non_matrix": 31.9,
-        "TOPS": 9.7,
-    },
-}
+    "MLP0": {"array_active": 12.7, "useful_macs_pct_of_peak": 12.5, "unused_macs": 0.3, "weight_stall": 53.9,
+             "weight_shift": 15.9, "non_matrix": 17.5, "TOPS": 12.3},
+    "MLP1": {"array_active": 10.6, "useful_macs_pct_of_peak": 9.4, "unused_macs": 1.2, "weight_stall": 44.2,
+             "weight_shift": 13.4, "non_matrix": 31.9, "TOPS": 9.7},
+    "LSTM0": {"array_active": 8.2, "useful_macs_pct_of_peak": 8.2, "unused_macs": 0, "weight_stall": 58.1,
+              "weight_shift": 15.8, "non_matrix": 17.9, "TOPS": 3.7},
+    "LSTM1": {"array_active": 10.5, "useful_macs_pct_of_peak": 6.3, "unused_macs": 4.2, "weight_stall": 62.1,
+              "weight_shift": 17.1, "non_matrix": 10.3, "TOPS": 2.8},
+    "CNN0": {"array_active": 78.2, "useful_macs_pct_of_peak": 78.2, "unused_macs": 0, "weight_stall": 0,
+             "weight_shift": 0, "non_matrix": 21.8, "TOPS": 86.0},
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +76,7 @@ def test_tiles_of_a_600_by_600_matrix(facts: dict[str, Any]) -> None:
 
 def test_mlp0_is_bound_by_weight_fetch() -> None:
     """Table 1 and section 4: all five layers, in the table and in the words of the report."""
-    run = tpu_v1.mlp0_run()
+    run = tpu_v1_table3.paper_run("MLP0")
     rows, totals = layers(run), summary(run)
     products = [row for row in rows if row.gemm is not None]
     assert [row.bound_key for row in products] == ["weight_fetch"] * 5
@@ -95,31 +88,67 @@ def test_mlp0_is_bound_by_weight_fetch() -> None:
 
 def test_mlp0_splits_its_matrix_cycles_as_table_3_does() -> None:
     """Active 15.4, exposed shift 19.3, weight stall 65.3 % of the three together: within 2 points."""
-    split = summary(tpu_v1.mlp0_run())["array_percent"]
+    split = summary(tpu_v1_table3.paper_run("MLP0"))["array_percent"]
     assert split == {name: pytest.approx(value, abs=2) for name, value in zip(
         ("active", "shift", "stall"), (15.4, 19.3, 65.3), strict=True)}  # fmt: skip
     assert sum(split.values()) == pytest.approx(100)
 
 
-@pytest.mark.parametrize(("name", "anchors"), [("MLP0", tpu_v1.mlp0), ("MLP1", tpu_v1.mlp1)])
-def test_columns_of_table_3(facts: dict[str, Any], name: str, anchors: Any) -> None:
+@pytest.mark.parametrize("name", tpu_v1_table3.NETWORKS)
+@pytest.mark.parametrize("edges", tpu_v1_table3.EDGES)
+def test_columns_of_table_3(facts: dict[str, Any], name: str, edges: str) -> None:
     """Every line that the simulation has a figure for is compared, and within its stated bound."""
-    found = {anchor.what: anchor for anchor in anchors(facts)}
-    for line, text in tpu_v1.LINES.items():
-        assert found[f"{name}: {text}, of all cycles"].published == TABLE3[name][line]
-    assert found[f"{name}: achieved rate"].published == TABLE3[name]["TOPS"]
+    found = {anchor.what: anchor for anchor in tpu_v1_table3.column(facts, name, edges)}
+    title = f"{name}, {tpu_v1_table3.EDGES[edges]}"
+    for line, text in tpu_v1_table3.LINES.items():
+        assert found[f"{title}: {text}, of all cycles"].published == TABLE3[name][line]
+    assert found[f"{title}: achieved rate"].published == TABLE3[name]["TOPS"]
     assert [anchor for anchor in found.values() if not anchor.holds] == []
+
+
+@pytest.mark.parametrize("name", ["MLP0", "MLP1", "CNN0"])
+def test_what_is_claimed_is_claimed(facts: dict[str, Any], name: str) -> None:
+    anchors = [row for edges in tpu_v1_table3.EDGES for row in tpu_v1_table3.column(facts, name, edges)]
+    assert any(row.bound is not None for row in anchors)
+
+
+@pytest.mark.parametrize(("name", "weights", "layers"), [
+    ("MLP0", 20e6, 5), ("MLP1", 5e6, 4), ("LSTM0", 52e6, 24), ("LSTM1", 34e6, 37), ("CNN0", 8e6, 16),
+])  # fmt: skip
+def test_rebuilt_networks_have_the_layers_and_weights_of_table_1(
+    facts: dict[str, Any], name: str, weights: float, layers: int
+) -> None:
+    graph = load_model(name.lower())
+    matrices = [tensor for tensor in graph.constants() if len(tensor.shape) > 1]
+    published = facts["table1"][name]
+    assert (published["weights_M"] * 1e6, published["FC"] + published["conv"]) == (weights, layers)
+    assert len(matrices) == layers
+    assert sum(tensor.elements for tensor in matrices) == pytest.approx(weights, rel=0.02)
+    assert graph.tensors[graph.inputs[0]].shape[0] == published["batch"]
+
+
+def test_cnn0_without_conversions_keeps_the_array_as_busy_as_the_paper(facts: dict[str, Any]) -> None:
+    shares = tpu_v1_table3.shares(tpu_v1_table3.paper_run("CNN0", "outside"))
+    assert shares["array_active"] == pytest.approx(facts["table3"]["array_active"]["CNN0"], abs=1)
+
+
+@pytest.mark.parametrize("name", ["LSTM0", "LSTM1"])
+def test_active_cycles_of_the_lstms_are_a_third_to_a_half_too_low(facts: dict[str, Any], name: str) -> None:
+    """As the remark says; when this fails the simulation has come nearer and the remark must say so."""
+    active = tpu_v1_table3.shares(tpu_v1_table3.paper_run(name, "outside"))["array_active"]
+    assert 0.5 <= active / facts["table3"]["array_active"][name] <= 0.7
 
 
 def test_peak_rate_and_a_layer_that_approaches_it() -> None:
     """92 TOPS (table 2): 2 x 65,536 x 700 MHz; a layer that is bound by compute comes within 1 %."""
-    assert summary(tpu_v1.mlp0_run())["peak_TOPS"] == pytest.approx(92, rel=0.003)
+    assert summary(tpu_v1_table3.paper_run("MLP0"))["peak_TOPS"] == pytest.approx(92, rel=0.003)
     assert 0.99 * 91.7504 < 2e-12 * tpu_v1.steady_rate(2048).macs_per_s <= 91.7504
 
 
 def test_whole_check_passes_and_says_what_it_leaves_out() -> None:
     check = tpu_v1.tpu_v1()
     assert (check.rows, check.equal) == (len(check.errors), check.rows)
+    assert check.unclaimed and check.bound == "within 0.1-40 %"
     text = "\n".join(check.details)
     for name in ("LSTM0", "LSTM1", "CNN0", "CNN1", "Table 5", "MLP1 is rebuilt"):
         assert name in text

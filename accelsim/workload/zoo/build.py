@@ -89,9 +89,9 @@ class Builder:
         }
         return self.op("Conv", inputs, name, **window, group=group, a_zero_point=0, b_zero_point=0)
 
-    def max_pool(self, x: str, size: int, name: str) -> str:
-        """Max pooling over size x size, stride size."""
-        return self.op("MaxPool", [x], name, kernel_shape=[size] * 2, strides=[size] * 2, pads=[0] * 4,
+    def max_pool(self, x: str, size: int, name: str, stride: int = 0, pad: int = 0) -> str:
+        """Max pooling over size x size; the stride is the size where none is given."""
+        return self.op("MaxPool", [x], name, kernel_shape=[size] * 2, strides=[stride or size] * 2, pads=[pad] * 4,
                        dilations=[1, 1], ceil_mode=0)  # fmt: skip
 
     def batch_norm(self, x: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Networks without attention: gemm, mlp, mlp0, cnn, mobilenet, lstm."""
+"""Networks without attention: gemm, mlp, cnn, mobilenet, lstm."""
 
 from __future__ import annotations
 
@@ -22,15 +22,6 @@ def mlp(batch: int, params: Params) -> Graph:
     for index in range(1, params["layers"]):
         x = b.dense(x, params["hidden"], f"fc{index}", relu=True)
     return b.finish(b.dense(x, params["classes"], f"fc{params['layers']}"))
-
-
-def mlp0(batch: int, params: Params) -> Graph:
-    """MLP0 of the TPU v1 paper: five fully connected layers with ReLU, 20 million weights."""
-    b = Builder("mlp0")
-    x = b.input("x", (batch, params["hidden"]))
-    for index in range(1, params["layers"] + 1):
-        x = b.dense(x, params["hidden"], f"fc{index}", relu=True)
-    return b.finish(x)
 
 
 def cnn(batch: int, params: Params) -> Graph:
@@ -125,10 +116,6 @@ register(Entry("gemm", "builder", "one matrix product, M x N x K", gemm, {"M": 2
 register(
     Entry("mlp", "builder", "fully connected layers with ReLU", mlp,
           {"inputs": 784, "hidden": 512, "layers": 3, "classes": 10})
-)  # fmt: skip
-register(
-    Entry("mlp0", "builder", "MLP0 of the TPU v1 paper: five 2000 x 2000 layers with ReLU", mlp0,
-          {"hidden": 2000, "layers": 5}, batch=200)
 )  # fmt: skip
 register(
     Entry("cnn", "builder", "tiny convolutional network for teaching", cnn,

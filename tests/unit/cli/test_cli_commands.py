@@ -188,7 +188,8 @@ def test_validate_prints_the_figures_of_each_check(cli: Cli) -> None:
     assert header.split() == [
         "check",
         "rows",
-        "equal",
+        "agree",
+        "bound",
         "verdict",
         "median",
         "error",
@@ -196,7 +197,7 @@ def test_validate_prints_the_figures_of_each_check(cli: Cli) -> None:
         "percentile",
         "largest",
     ]
-    assert row.split() == ["good", "3", "3", "passes", "1.0%", "1.8%", "2.0%"]
+    assert row.split() == ["good", "3", "3", "exact", "passes", "1.0%", "1.8%", "2.0%"]
     assert "all three" in cli("validate", "good", "--details").stdout
 
 
@@ -229,7 +230,7 @@ def test_validate_runs_rows_of_the_small_machine_from_a_file(cli: Cli, tmp_path:
     result = cli("validate", "rtl-machine", "--csv", rows, "--out", out)
     assert result.exit_code == 0
     assert out.read_text() == rows.read_text()
-    assert result.stdout.splitlines()[2].split()[:4] == ["rtl-machine", "5", "5", "passes"]
+    assert result.stdout.splitlines()[2].split()[:5] == ["rtl-machine", "5", "5", "exact", "passes"]
     rows.write_text("\n".join([lines[0], lines[1].replace(",57,", ",58,", 1)]) + "\n")
     result = cli("validate", "rtl-machine", "--csv", rows, "--out", out)
     assert result.exit_code == 1

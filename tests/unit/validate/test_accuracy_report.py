@@ -47,7 +47,7 @@ def test_committed_page_has_every_check_and_none_that_fails() -> None:
 def test_accuracy_page_shows_rows_errors_and_details() -> None:
     errors = np.array([0.0, -0.02, 0.01])
     page = report.accuracy_page([Check("scalesim", "some rows", 1234, 1200, errors, ["row 7 differs"])])
-    assert "| `scalesim` | 1,234 | 1,200 | 1.0% | 1.8% | 2.0% |" in page
+    assert "| `scalesim` | 1,234 | 1,200 | exact | 1.0% | 1.8% | 2.0% |" in page
     assert "- row 7 differs" in page
     assert report.MEANING["scalesim"] in page
     assert "not validated" in page
@@ -57,7 +57,7 @@ def test_accuracy_page_shows_rows_errors_and_details() -> None:
 
 def test_check_without_errors_has_dashes() -> None:
     page = report.accuracy_page([Check("systolic", "equal or not", 5, 5, np.zeros(0))])
-    assert "| `systolic` | 5 | 5 | - | - | - |" in page
+    assert "| `systolic` | 5 | 5 | exact | - | - | - |" in page
 
 
 def test_energy_spread_reprices_one_ledger() -> None:
