@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
+from math import prod
 from typing import NamedTuple, cast
 
 from accelsim.compiler.program import Command, Program, Region, Tile, Transfer
@@ -97,12 +98,23 @@ class AddressMap:
         tiles = self._tiled.get((command.op, self._root(regions[0])))
         if command.effect.what == "load_b" and tiles is not None and tile is not None:
             return (Runs(base + tiles.offsets[b_key(tile)], work.nbytes),)
+        if command.effect.what == "append":
+            return self._appended(command, base)
         make = NESTS.get(command.effect.what)
         if make is None or tile is None:
             return (Runs(base + work.offset_B, work.nbytes),)
         step, graph = self._program.steps[command.op], self._program.graph
         tensor = graph.tensors[command.effect.tensor or command.effect.operands[0][0]]
         return _in_bytes(tensor, make(cast(Gemm, step.gemm), step.node, tensor, tile), base, work.nbytes)
+
+    def _appended(self, command: Command, base: int) -> tuple[Runs, ...]:
+        """Rows of a state: a piece in each of the blocks that the axes before that of the rows make."""
+        tensors, node = self._program.graph.tensors, self._program.steps[command.op].node
+        whole, new, axis = tensors[command.effect.tensor], tensors[node.inputs[1]], node.attrs["axis"]
+        row = prod(whole.shape[axis + 1 :])
+        pieces = nest(node.attrs["at"] * row, new.shape[axis] * row,
+                      ((whole.shape[axis] * row, prod(whole.shape[:axis])),))  # fmt: skip
+        return _in_bytes(whole, [pieces], base, new.nbytes)
 
     def _is_constant(self, region: int) -> bool:
         preset = self._program.presets.get(region)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from accelsim.compiler import caches
 from accelsim.compiler.actions import transfer_actions
 from accelsim.compiler.builder import Builder
 from accelsim.compiler.memory import Ring, Space
 from accelsim.compiler.program import Action, Effect, Transfer
-from accelsim.compiler.roles import Roles
+from accelsim.compiler.roles import HOST, Roles
 from accelsim.errors import Infeasible, Problem, SpecError
 from accelsim.workload.graph import Graph, Tensor
 
@@ -64,14 +65,27 @@ class Layout:
         if tensor not in self.places:
             entry = self.graph.tensors[tensor]
             home = self.roles.weights_home if entry.is_constant else self.input_home(entry)
-            region = self.off_chip(home, tensor, entry.nbytes)
+            region = self.off_chip(home, tensor, self.room_B(entry))
             self.presets[region] = (tensor, self.core)
             self.places[tensor] = Place(home=region)
         return self.places[tensor]
 
     def input_home(self, tensor: Tensor) -> str:
-        """Graph inputs arrive at the host; states stay where the weights are."""
-        return self.roles.weights_home if tensor.name in self.graph.states else self.roles.host_home
+        """Graph inputs arrive at the host; states stay where they are used, see ``state_home``."""
+        return self.state_home(tensor.name) if tensor.name in self.graph.states else self.roles.host_home
+
+    def state_home(self, state: str) -> str:
+        """Memory of a state: where the weights are; that of the host for a cache that only the host reads."""
+        appended = self.graph.states[state]
+        if self.graph.trains:
+            return self.roles.weights_home
+        readers = [node.engine for node in caches.readers_behind_views(self.graph, appended)]
+        return self.roles.host_home if readers and set(readers) == {HOST} else self.roles.weights_home
+
+    def room_B(self, tensor: Tensor) -> int:
+        """Bytes to reserve for a tensor: of a state that grows in place, those that it will have."""
+        later = self.graph.tensors[self.graph.states.get(tensor.name, tensor.name)]
+        return max(tensor.nbytes, later.nbytes)
 
     def off_chip(self, memory: str, tensor: str, size_B: int) -> int:
         """A new region for a tensor in an off-chip memory."""
@@ -152,13 +166,20 @@ class Layout:
             self._moved(memory, buffer, tensor, size_B, True),
         )  # fmt: skip
 
+    def source(self, op: int, tensor: str) -> int:
+        """A region from which a tensor can be stored: on the chip, or in the buffer of the DMA engines."""
+        place = self.place(tensor)
+        if place.chip is not None:
+            return place.chip
+        return self._fetch(op, tensor, place.home, self.graph.tensors[tensor].nbytes)
+
     def store_whole(self, op: int, tensor: str, memory: str) -> int:
         """Make sure that a tensor is in an off-chip memory; returns its region there."""
         place = self.place(tensor)
         if place.home is not None and self.builder.regions[place.home].memory == memory:
             return place.home
         size = self.graph.tensors[tensor].nbytes
-        source = place.chip if place.chip is not None else self._fetch(op, tensor, place.home, size)
+        source = self.source(op, tensor)
         target = self.off_chip(memory, tensor, size)
         self.store(
             op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.compiler import edit
+from accelsim.compiler import caches, edit
 from accelsim.compiler.affine import Affine, affine_of, bake
 from accelsim.compiler.state import State
 from accelsim.workload.graph import Array, Graph, Node, Tensor
@@ -29,13 +29,16 @@ def legalise(state: State) -> None:
     4. Gemm gets alpha = beta = 1, no transposes, and a bias of shape [N]; what does not fit becomes nodes
     around it.
     5. Mul and Add by per-channel constants behind a BatchNormalization go into it.
-    6. Nodes that no output needs go.
+    6. New rows behind a state, whose next value that is, are an Append in place; a transposition of what an Append
+    wrote, for a product alone, goes into the product.
+    7. Nodes that no output needs go.
     """
     graph = state.graph = state.graph.copy()
     edit.sort(graph)
     renamed = _drop_renames(graph)
     evaluated = _evaluate_constants(graph)
     _chain_variadic(graph)
+    appended, turned = caches.appends(graph), caches.turn_in_place(graph)
     _plain_gemms(graph)
     merged = _merge_into_batch_norm(graph)
     edit.sort(graph)
@@ -45,6 +48,8 @@ def legalise(state: State) -> None:
         "evaluated because their inputs are constant": evaluated,
         "merged into a batch normalisation": merged,
         "removed because no output needs them": dead,
+        "made appends to a state, in place": appended,
+        "left to the product, which reads a state transposed": turned,
     }
     state.notes += [f"legalise: {n} node{'s' * (n > 1)} {what}" for what, n in counts.items() if n]
 

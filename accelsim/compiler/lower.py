@@ -7,7 +7,7 @@ from collections import Counter
 from accelsim.compiler.builder import Builder
 from accelsim.compiler.layout import Layout
 from accelsim.compiler.lower_matrix import MatrixStep
-from accelsim.compiler.lower_simple import lower_host, lower_vector
+from accelsim.compiler.lower_simple import lower_append, lower_host, lower_vector
 from accelsim.compiler.place import gemm_view
 from accelsim.compiler.program import Program, Step
 from accelsim.compiler.roles import Roles
@@ -63,6 +63,8 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step) -> None:
         MatrixStep(layout, index, node, gemm, choice.mapping, node.format or state.dtype).lower()
     elif step.engine == "vector":
         lower_vector(layout, index, node)
+    elif step.engine == "dma":
+        lower_append(layout, index, node)
     else:
         lower_host(layout, index, node)
 
@@ -117,11 +119,11 @@ def _free(layout: Layout, tensor: str) -> None:
 def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     results: dict[str, list[int]] = {name: [] for name in state.graph.outputs}
     presets: dict[int, tuple[str, int]] = {}
-    kept = set(state.graph.states.values())
+    kept = {new: past for past, new in state.graph.states.items()}
     for layout in layouts:
         layout.builder.core, roles = layout.core, layout.roles
         for name, regions in results.items():
-            home = roles.weights_home if name in kept else roles.host_home
+            home = layout.state_home(kept[name]) if name in kept else roles.host_home
             regions.append(layout.store_whole(len(steps) - 1, name, home))
         presets |= layout.presets
     builder = layouts[0].builder

@@ -26,13 +26,15 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
     """Operands to the memory of the host, the node, its results there. Raises ModelError on a chip without a host."""
     roles, graph = layout.roles, layout.graph
     home = roles.host_home
-    sources = [(name, layout.store_whole(op, name, home)) for name in _activations(layout, node)]
+    if node.attrs.get(OUTSIDE) and (state := _state_of(layout, node)):
+        home = layout.state_home(state)
+    sources = [(name, _at_home(layout, op, node, name, home)) for name in _activations(layout, node)]
     outs = graph.outs(node)
     read_B = sum(tensor.nbytes for tensor in graph.ins(node))
     write_B = sum(tensor.nbytes for tensor in outs)
     targets = []
     for tensor in outs:
-        region = layout.off_chip(home, tensor.name, tensor.nbytes)
+        region = layout.off_chip(home, tensor.name, layout.room_B(tensor))
         layout.places[tensor.name] = Place(home=region)
         targets.append((region, "whole"))
     work = node_work(graph, node)
@@ -48,6 +50,46 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
         duration = Duration(host_fs(roles.chip.host, graph, node, read_B + write_B))
     layout.builder.emit("Host", HOST, op, node.name, duration, effect, [(r, "src") for _, r in sources], targets,
                         [action for action in actions if action.count])  # fmt: skip
+
+
+def _state_of(layout: Layout, node: Node) -> str:
+    """The state that a conversion before or after the run brings into its codes or back, '' for another one."""
+    states = layout.graph.states
+    late = [state for state, new in states.items() if new == node.inputs[0]]
+    return node.outputs[0] if node.outputs[0] in states else late[0] if late else ""
+
+
+def _at_home(layout: Layout, op: int, node: Node, tensor: str, home: str) -> int:
+    """Where a node of the host reads a tensor. Before and after the run a state is where it is, and nothing moves."""
+    place = layout.place(tensor)
+    if node.attrs.get(OUTSIDE) and place.home is not None and _state_of(layout, node):
+        return place.home
+    return layout.store_whole(op, tensor, home)
+
+
+def lower_append(layout: Layout, op: int, node: Node) -> None:
+    """New rows go into the memory of their state, behind those that are there, and nothing else moves.
+
+    On a chip whose state lies in the memory of a plain host the host copies them.
+    """
+    graph, builder = layout.graph, layout.builder
+    (past, name), out = node.inputs, node.writes[0]
+    home, new = layout.place(past).home, graph.tensors[name]
+    assert home is not None
+    memory = builder.regions[home].memory
+    if memory in layout.roles.chip.memories:
+        source = layout.source(op, name)
+        effect = Effect("append", operands=((name, source),), tensor=out, last=True)
+        layout.store(op, source, home, out, new.nbytes, effect)
+    else:
+        source = layout.store_whole(op, name, memory)
+        effect = Effect("append", operands=((name, source),), tensor=out, last=True)
+        fs = host_fs(layout.roles.chip.host, graph, node, 2 * new.nbytes)
+        actions = [Action(f"{HOST}.memory", way, out, new.nbytes) for way in ("read", "write")]
+        builder.emit(
+            "Host", HOST, op, node.name, Duration(fs), effect, [(source, "src")], [(home, "whole")], actions
+        )
+    layout.places[out] = Place(home=home)
 
 
 def lower_vector(layout: Layout, op: int, node: Node) -> None:

@@ -214,7 +214,7 @@ def request_of(options: Options, dtype: str, node: Node) -> str:
 def stated_format(graph: Graph, node: Node) -> str:
     """MAC format that follows from operands which are quantised or narrow already; '' where it is to be chosen."""
     a, b = (graph.tensors[name].dtype for name in node.inputs[:2])
-    narrow = graph.states and "fp32" not in (a, b)
+    narrow = graph.trains and "fp32" not in (a, b)
     if not narrow and not (is_code(a) and is_code(b)):
         return ""
     return a if a == b else f"{b}x{a}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from accelsim.compiler import edit
+from accelsim.compiler import caches, edit
 from accelsim.compiler.number_formats import check_formats, multiplies
 from accelsim.compiler.state import State
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -14,7 +14,7 @@ from accelsim.workload.ops.base import Gemm, Op
 
 
 def place(state: State) -> None:
-    """Set ``engine`` and ``note`` of every node: 'alias', 'matrix', 'vector', else 'host'.
+    """Set ``engine`` and ``note`` of every node: 'alias', 'matrix', 'vector', 'dma' (appends to a state), else 'host'.
 
     Raises UsageError, all problems at once, when the chip cannot compute in a format that was asked for.
     """
@@ -37,6 +37,8 @@ def _engine(state: State, node: Node) -> tuple[str, str]:
         return "host", f"{node.op}: only the host knows this op"
     if op.kind == "alias":
         return "alias", ""
+    if caches.in_place(graph, node):
+        return "dma", ""
     if op.kind == "matrix" and chip.matrix is not None:
         why = _not_on_matrix(state, node, op)
         return ("host", f"{node.op}: {why}") if why else ("matrix", "")

@@ -124,8 +124,9 @@ class Effect(NamedTuple):
     """What a command does to contents, as data; the value policies interpret it.
 
     ``what``: 'copy' (a whole tensor), 'load_a', 'load_b', 'load_side' (a tile of an operand), 'product', 'epilogue'
-    (accumulators -> result tile; also on their way out of the chip), 'store' (result tile out), 'node' (a whole
-    node at once), 'none' (nothing that the values depend on). ``last``: the node's outputs are complete.
+    (accumulators -> result tile; also on their way out of the chip), 'store' (result tile out), 'append' (rows into a
+    state), 'node' (a whole node at once), 'none' (nothing that the values depend on). ``last``: the node's outputs are
+    complete.
     ``operands``: (tensor, region) pairs that the command reads. ``tensor``: what is written.
     """
 

@@ -42,7 +42,7 @@ def quantise(state: State) -> None:
     settled = {node.name: operands_of(state, node) for node in nodes}
     operands = {node.name: settled[node.name] for node in nodes if not _is_coded(graph, node)}
     state.notes.extend(_narrow_sums(state, settled))
-    if not operands or graph.states:
+    if not operands or graph.trains:
         _settle(state, settled)
         return
     formats = plan(state, operands)  # executes the graph of real numbers, so before any format is written

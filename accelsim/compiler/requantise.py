@@ -24,6 +24,7 @@ class Rewriter:
 
     Matrix nodes on codes: integers give int32 sums, ``Bias`` in int32 with scale xs * ws; then either ``Requantize``
     and ops on codes (when only those that keep their scale follow), or ``Dequantize``, the ops in fp32, ``Quantize``.
+    A state stays in codes from run to run: what the user gives and gets of it are numbers, converted outside the run.
     Narrow floats give fp32 sums, and always take the second way. A residual that an epilogue reads gets a
     ``Dequantize`` of its own in the epilogue, just before its reader. Other nodes, matrix nodes on real numbers among
     them: unchanged on codes when they keep the scale, else ``Dequantize`` in front and ``Quantize`` behind. Inputs and
@@ -42,8 +43,12 @@ class Rewriter:
 
     def run(self) -> None:
         """Rewrite the whole graph."""
+        kept = dict(self.graph.states)
         ends = [self._leave(name) for name in self.graph.outputs if name in self.codes]
         starts = [self._enter(name) for name in self.graph.inputs if name in self.codes]
+        twins = {node.outputs[0]: node.inputs[0] for node in ends}
+        twins |= {node.inputs[0]: node.outputs[0] for node in starts}
+        self.graph.states = {twins.get(past, past): twins.get(new, new) for past, new in kept.items()}
         for name, codes in self.codes.items():
             self._set(name, codes)
         for node in self.graph.nodes:
@@ -59,7 +64,7 @@ class Rewriter:
         """Host node that quantises a graph input; its readers now read codes."""
         codes = self._twin(name)
         edit.rewire(self.graph, name, codes)
-        attrs = {**to_codes(self.codes[codes]), **self._edge()}
+        attrs = {**to_codes(self.codes[codes]), **self._edge(name in self.graph.states)}
         return Node(f"{name}.quantize", "Quantize", [name], [codes], attrs, [], "host")
 
     def _leave(self, name: str) -> Node:
@@ -68,12 +73,12 @@ class Rewriter:
         for node in self.graph.nodes:
             edit.rename_output(node, name, codes)
         edit.rewire(self.graph, name, codes)
-        attrs = {**to_real(self.codes[codes]), **self._edge()}
+        attrs = {**to_real(self.codes[codes]), **self._edge(name in self.graph.states.values())}
         return Node(f"{name}.dequantize", "Dequantize", [codes], [name], attrs, [], "host")
 
-    def _edge(self) -> dict[str, Any]:
+    def _edge(self, state: bool) -> dict[str, Any]:
         """Attribute of conversions that are not part of the run."""
-        return {"outside": True} if self.state.options.edges == "outside" else {}
+        return {"outside": True} if state or self.state.options.edges == "outside" else {}
 
     def _twin(self, name: str) -> str:
         held = self.codes.pop(name)

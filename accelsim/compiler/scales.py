@@ -28,7 +28,7 @@ from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import base
 
 KEEPING = frozenset({
-    "MaxPool", "GlobalMaxPool", "Relu", "Clip", "Concat", "Split", "Slice", "Gather", "Transpose", "Pad",
+    "MaxPool", "GlobalMaxPool", "Relu", "Clip", "Concat", "Append", "Split", "Slice", "Gather", "Transpose", "Pad",
     "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Resize",
 })  # fmt: skip
 """Ops that return some of their inputs, or a bound: they work on codes as they are, with one scale."""
@@ -232,7 +232,7 @@ def _groups(graph: Graph, operands: Mapping[str, Operands]) -> list[_Group]:
         if all(keeps_scale(graph, part, "int1" if binary else "int8") for part in edit.parts(node)):
             _join(groups, names)
         for name in names:
-            groups[name].on_chip |= node.engine in ("matrix", "vector")
+            groups[name].on_chip |= node.engine in ("matrix", "vector", "dma")
         if node.name in operands:
             read = [name for name in node.inputs[:2] if name in groups]
             for name in read:

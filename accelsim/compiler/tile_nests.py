@@ -68,7 +68,7 @@ def b_nests(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
         start = (tile.g0 * gemm.N + n[0]) * gemm.K + k[0]
         dims = ((gemm.N * gemm.K, tile.g1 - tile.g0), (gemm.K, n[1] - n[0]))
         return [nest(start, k[1] - k[0], dims)]
-    if node.attrs.get("transB") and not gemm.batch:
+    if node.attrs.get("transB"):
         return _matrix(gemm, tensor, tile, (gemm.N, gemm.K), n, k)
     return _matrix(gemm, tensor, tile, (gemm.K, gemm.N), k, n)
 

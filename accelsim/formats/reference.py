@@ -163,7 +163,7 @@ def _window(attrs: dict[str, Any], offset: tuple[int, ...], out: tuple[int, ...]
 
 def _matmul(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
     a, b = _centred(node, values)
-    return _wrap(np.matmul(a, b))
+    return _wrap(np.matmul(a, np.swapaxes(b, -1, -2) if node.attrs.get("transB") else b))
 
 
 def _gemm(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
@@ -286,6 +286,15 @@ def _concat(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Arra
     return np.concatenate(values, axis=node.attrs["axis"])
 
 
+def _append(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    past, new = values
+    whole = np.zeros(shape, past.dtype)
+    whole[tuple(slice(extent) for extent in past.shape)] = past
+    axis, at = node.attrs["axis"], node.attrs["at"]
+    whole[(slice(None),) * axis + (slice(at, at + new.shape[axis]),)] = new
+    return whole
+
+
 def _transpose(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
     return np.transpose(values[0], node.attrs["perm"])
 
@@ -300,7 +309,7 @@ RULES: dict[str, Rule] = {
     "Relu": _relu, "Clip": _clip, "MaxPool": _max_pool, "GlobalMaxPool": _global_max,
     "Add": _add, "Sub": _pairwise(np.subtract), "Mul": _pairwise(np.multiply),
     "Min": _pairwise(np.minimum), "Max": _pairwise(np.maximum),
-    "Concat": _concat, "Transpose": _transpose, "Split": _reshape,
+    "Concat": _concat, "Append": _append, "Transpose": _transpose, "Split": _reshape,
     "Reshape": _reshape, "Flatten": _reshape, "Squeeze": _reshape, "Unsqueeze": _reshape,
     "Identity": _reshape, "Dropout": _reshape,
 }  # fmt: skip

@@ -42,7 +42,7 @@ class Exact:
         self._do: dict[str, Callable[[Command], None]] = {
             "copy": self._copy, "load_a": self._load_a, "load_b": self._load_b, "load_side": self._load_side,
             "product": self._product, "epilogue": self._epilogue, "store": self._store, "node": self._node,
-            "none": lambda command: None,
+            "append": self._append, "none": lambda command: None,
         }  # fmt: skip
 
     def read(self, command: Command, use: Use) -> None:
@@ -237,6 +237,16 @@ class Exact:
         for use, name, result in zip(command.writes, step.node.writes, results, strict=True):
             self._held[use.region] = result
             self._remember(command, name, result)
+
+    def _append(self, command: Command) -> None:
+        """The state with new rows, where it lies: nobody else may read what it was."""
+        step, region = self._program.steps[command.op], command.writes[0].region
+        past, new = step.node.inputs
+        shape = self._program.graph.tensors[past].shape
+        values = {past: self._at(region).reshape(shape), new: self._tensor(command)}
+        (result,) = run_node(step.node, self._program.graph, values)
+        self._held[region] = result
+        self._remember(command, step.node.writes[0], result)
 
     def _remember(self, command: Command, name: str, value: Array) -> None:
         if self._keep:

@@ -42,7 +42,7 @@ class Fast:
 
     def complete(self, command: Command) -> None:
         """Run the node with its last command."""
-        if command.effect.last and command.effect.what in ("node", "epilogue"):
+        if command.effect.last and command.effect.what in ("node", "epilogue", "append"):
             node = self._program.steps[command.op].node
             values = self._cores[command.core]
             if self._gating and node.engine == "matrix":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,31 @@ def _gemm(node: Node, writer: Writer) -> None:
 
 
 def _matmul(node: Node, writer: Writer) -> None:
+    if node.attrs.get("transB"):
+        rank = len(writer.graph.tensors[node.inputs[1]].shape)
+        turned = writer.step(node, "turned")
+        writer.emit("Transpose", [node.inputs[1]], [turned], perm=[*range(rank - 2), rank - 1, rank - 2])
+        attrs = {name: value for name, value in node.attrs.items() if name != "transB"}
+        node = replace(node, inputs=[node.inputs[0], turned, *node.inputs[2:]], attrs=attrs)
     if writer.is_integer(node):
         return export_quantised.matmul(node, writer)
     return plain(node, writer)
+
+
+def _append(node: Node, writer: Writer) -> None:
+    """What is before the new rows, the new rows, what is behind them."""
+    (past, new), axis, at = node.inputs, node.attrs["axis"], node.attrs["at"]
+    held, end = writer.graph.tensors[past].shape[axis], at + writer.graph.tensors[new].shape[axis]
+    parts = []
+    for role, (first, last) in {"before": (0, at), "behind": (end, held)}.items():
+        if first < last:
+            cut = [writer.number(node, f"{role}.{what}", [value])
+                   for what, value in (("starts", first), ("ends", last), ("axes", axis))]  # fmt: skip
+            parts.append((role, writer.step(node, role)))
+            writer.emit("Slice", [past, *cut], [parts[-1][1]])
+    named = dict(parts)
+    order = [named.get("before"), new, named.get("behind")]
+    writer.emit("Concat", [name for name in order if name], node.outputs, axis=axis)
 
 
 def _silu(node: Node, writer: Writer) -> None:
@@ -176,6 +199,7 @@ EXPORTS: dict[str, Callable[[Node, Writer], None]] = {
     **{op: _as_inputs("shape") for op in ("Reshape", "Expand")},
     **{op: _as_inputs("axis") for op in ("CumSum", "CumProd")},
     "Tile": _as_inputs("repeats"),
+    "Append": _append,
     "Trilu": _as_inputs("k"),
     "TopK": _top,
     "OneHot": _one_hot,

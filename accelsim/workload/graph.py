@@ -108,7 +108,8 @@ class Node:
     ``inputs`` and ``outputs`` are the op's own; '' is an absent optional input. ``epilogue`` holds nodes fused
     behind this one: they run on its result, element by element, before anything is written. What the whole fused
     node touches is ``reads`` and ``writes``; everything in between never exists in a memory.
-    ``engine`` is set by the compiler: 'matrix', 'vector', 'host' or 'alias' (no work: another view of its input).
+    ``engine`` is set by the compiler: 'matrix', 'vector', 'dma' (an append to a state in its memory), 'host' or
+    'alias' (no work: another view of its input).
     ``note`` says why the compiler decided so. ``format`` is the operand format in which a matrix unit computes it.
     """
 
@@ -144,7 +145,8 @@ class Graph:
     """Nodes in topological order, tensors by name, names of inputs and outputs.
 
     ``states`` maps an input to the output that is its next value: a tensor that stays in the memory of the chip
-    from one run to the next (weights and optimiser states of a training step), and never crosses to the host.
+    from one run to the next (weights and optimiser states of a training step, keys and values of earlier tokens), and
+    never crosses to the host. ``trains``: it is a training step, whose tensors have settled formats.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Graph:
     opset: int = 0
     values_from: str = "model"
     states: dict[str, str] = field(default_factory=dict)
+    trains: bool = False
 
     def constants(self) -> Iterator[Tensor]:
         """All weights and other constants."""

@@ -81,10 +81,13 @@ def _im2col(conv: Conv, value: Array, group: int) -> Array:
 
 
 def _one_of_batch(gemm: Gemm, value: Array, group: int, shape: Shape, transposed: int) -> Array:
+    stored = shape[::-1] if transposed else shape
     if not gemm.batch:
-        return value.T if transposed else value.reshape(shape)
+        whole = value.reshape(stored)
+        return whole.T if transposed else whole
     position = np.unravel_index(group, gemm.batch)
     axes = value.shape[: max(value.ndim - 2, 0)]
     mine = position[len(position) - len(axes) :] if axes else ()
     index = tuple(0 if extent == 1 else int(at) for at, extent in zip(mine, axes, strict=True))
-    return np.asarray(value[index]).reshape(shape)
+    mine_only = np.asarray(value[index]).reshape(stored)
+    return mine_only.T if transposed else mine_only

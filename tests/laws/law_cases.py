@@ -188,6 +188,23 @@ def matrix_graphs(draw: Draw, most: int = 4) -> Graph:
 
 
 @st.composite
+def cached_graphs(draw: Draw) -> Graph:
+    """Attention over rows of earlier runs, one or more times: states to which new rows are appended."""
+    g = RandomGraph(draw(st.integers(0, 99)))
+    batch, rows, depth = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 12))
+    x = g.input("x", (batch, rows, depth))
+    caches: list[str] = []
+    for layer in range(draw(st.integers(1, 2))):
+        k, v = (g.project(x, depth, f"l{layer}.{part}") for part in "kv")
+        past = (batch, draw(st.integers(1, 9)), depth)
+        k = g.appended(f"l{layer}.k", past, k, 1)
+        v = g.appended(f"l{layer}.v", past, v, 1) if draw(st.booleans()) else k
+        caches += [k, v]
+        x = g.matmul(g.softmax(g.matmul(x, g.transpose(k), f"l{layer}.scores")), v, f"l{layer}.mixed")
+    return g.finish(x, *dict.fromkeys(caches))
+
+
+@st.composite
 def lone_products(draw: Draw, convolutions: bool = True) -> Graph:
     """One product with weights and what can be fused behind it, in float: a program of one step."""
     g = RandomGraph(draw(st.integers(0, 99)))
@@ -362,9 +379,10 @@ def products(graph: Graph) -> list[str]:
 
 
 @st.composite
-def cases(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None, pinned: bool = True) -> Case:
+def cases(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None, pinned: bool = True,
+          models: Callable[[], st.SearchStrategy[Graph]] = graphs) -> Case:  # fmt: skip
     """A compiled random graph on a random chip, with random mappings where they fit."""
-    chip, graph = draw(chips(bases, tight)), draw(graphs())
+    chip, graph = draw(chips(bases, tight)), draw(models())
     dtype = draw(st.sampled_from(formats(chip)))
     mapping = {name: draw(pins()) for name in products(graph)} if pinned and draw(st.booleans()) else {}
     return fitted(graph, chip, dtype, mapping)

@@ -17,13 +17,14 @@ def matmul(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     One matrix B for a whole batch: the batch is folded into rows first, so that dB is one product.
     """
     a, b = ctx.inputs(node)
-    rows, columns = _stack(a, 0), _stack(b, 1)
+    turned = bool(node.attrs.get("transB"))
+    rows, columns = _stack(a, 0), b.swap() if turned else _stack(b, 1)
     batch = only(grads).shape[: only(grads).rank - (a.rank > 1) - (b.rank > 1)]
     g = only(grads).reshape((*batch, rows.shape[-2], columns.shape[-1]))
     da = g.matmul(columns.swap()).unbroadcast(rows.shape)
     left, right = (_folded(rows), _folded(g)) if columns.rank == 2 else (rows, g)
     db = left.swap().matmul(right).unbroadcast(columns.shape)
-    return [da.reshape(a.shape), db.reshape(b.shape)]
+    return [da.reshape(a.shape), (db.swap() if turned else db).reshape(b.shape)]
 
 
 def _stack(x: Value, axis: int) -> Value:

@@ -36,6 +36,7 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("MaxPoolGrad", "FakeQuantizeGrad"), _SECOND),
     "GridSample": "it has no rule",
+    "Append": "it writes into a state, which keeps no earlier values",
     "BitCast": "it reads the bits of a number as another one",
 }
 """Ops on whose way a gradient is refused, with the reason: silently giving zero would hide a mistake."""

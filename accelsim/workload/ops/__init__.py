@@ -18,7 +18,8 @@ op                     inputs                        attrs and meaning
 =====================  ============================  =========================================================
 Conv                   X[N,C,*S], W[Co,C/g,*k], [B]  kernel_shape, strides, pads, dilations, group (1-D, 2-D;
                                                      3-D has no matrix view), a_zero_point=0, b_zero_point=0
-MatMul                 A, B                          numpy.matmul rules; a_zero_point=0, b_zero_point=0
+MatMul                 A, B                          numpy.matmul rules; transB=0: the last two axes of B are swapped;
+                                                     a_zero_point=0, b_zero_point=0
 Gemm                   A, B, [C]                     alpha, beta, transA, transB, a_zero_point=0,
                                                      b_zero_point=0
 Relu Sigmoid Tanh Erf  X                             -; likewise Exp Log Sqrt Neg Abs Reciprocal HardSwish
@@ -63,6 +64,9 @@ ArgMax ArgMin          X                             axis, keepdims, select_last
 TopK                   X                             axis, k, largest; two outputs: values in order, indices int64
 CumSum CumProd         X                             axis, exclusive, reverse
 Concat                 A, B, ...                     axis
+Append                 past, new                     axis, at: past with new written to it from row at of the axis on,
+                                                     longer where new ends beyond it; in place where past is a
+                                                     state of the graph and the result its next value
 Split                  X                             axis, split: sizes, one per output
 Slice                  X                             starts, ends, axes, steps (same lengths; ONNX clamping)
 Gather                 X, indices                    axis

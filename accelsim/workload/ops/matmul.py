@@ -24,10 +24,17 @@ def _matrices(a: Shape, b: Shape) -> tuple[Shape, Shape]:
     return (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
 
 
+def _shapes(node: Node, x: Tensor, w: Tensor) -> tuple[Shape, Shape]:
+    """Shapes of both operands as they are multiplied."""
+    a, b = _matrices(x.shape, w.shape)
+    return a, ((*b[:-2], b[-1], b[-2]) if node.attrs.get("transB") else b)
+
+
 def _matmul_infer(node: Node, ins: Ins) -> Infers:
     x, w = tensor(node, ins, 0), tensor(node, ins, 1)
     require(len(x.shape) > 0 and len(w.shape) > 0, node, "a scalar operand", "at least one axis")
-    a, b = _matrices(x.shape, w.shape)
+    require(not node.attrs.get("transB") or len(w.shape) > 1, node, "a vector cannot be transposed")
+    a, b = _shapes(node, x, w)
     require(a[-1] == b[-2], node, f"inner sizes {a[-1]} and {b[-2]} of {x.shape} and {w.shape} differ")
     batch = broadcast(node, [a[:-2], b[:-2]])
     rows = (a[-2],) if len(x.shape) > 1 else ()
@@ -37,6 +44,7 @@ def _matmul_infer(node: Node, ins: Ins) -> Infers:
 
 def _matmul(node: Node, values: Values) -> list[Array]:
     a, b = _operands(node, values)
+    b = np.swapaxes(b, -1, -2) if node.attrs.get("transB") else b
     if not is_integer(a):
         return [np.asarray(_float_matmul(a, b))]
     left, right = _matrices(a.shape, b.shape)
@@ -57,7 +65,7 @@ def _matmul_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 
 def _matmul_gemm(node: Node, ins: Ins, outs: list[Tensor]) -> Gemm:
     x, w = tensor(node, ins, 0), tensor(node, ins, 1)
-    a, b = _matrices(x.shape, w.shape)
+    a, b = _shapes(node, x, w)
     if prod(b[:-2]) == 1:  # the same B for the whole batch: fold the batch into M
         return Gemm(1, prod(a[:-1]), b[-1], a[-1], x.name, w.name)
     batch = np.broadcast_shapes(a[:-2], b[:-2])

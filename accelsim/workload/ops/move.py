@@ -58,6 +58,25 @@ def _concat(node: Node, values: Values) -> list[Array]:
 _register("Concat", _concat_infer, _concat)
 
 
+def _append_infer(node: Node, ins: Ins) -> Infers:
+    past, new = tensor(node, ins, 0), tensor(node, ins, 1)
+    axis, at = node.attrs["axis"], node.attrs["at"]
+    _concat_infer(node, ins)  # what cannot be joined cannot be appended either
+    held = past.shape[axis]
+    require(0 <= at <= held, node, f"rows from {at} on", f"a place from 0 to {held}, the rows that are there")
+    return [((*past.shape[:axis], max(held, at + new.shape[axis]), *past.shape[axis + 1 :]), past.dtype)]
+
+
+def _append(node: Node, values: Values) -> list[Array]:
+    past, new, axis, at = array(values, 0), array(values, 1), node.attrs["axis"], node.attrs["at"]
+    before, behind = np.split(past, [at], axis)
+    rest = np.split(behind, [min(new.shape[axis], behind.shape[axis])], axis)[1]
+    return [np.concatenate([before, new, rest], axis)]
+
+
+_register("Append", _append_infer, _append)
+
+
 def _split_infer(node: Node, ins: Ins) -> Infers:
     x, axis, sizes = tensor(node, ins, 0), node.attrs["axis"], node.attrs["split"]
     require(sum(sizes) == x.shape[axis], node, f"split {list(sizes)} of {x.shape[axis]}")

@@ -90,6 +90,7 @@ def training_graph(
     for name in (mean, scores, *([FOUND] if is_scaled else [])):
         e.graph.outputs.append(name)
     e.graph.outputs += e.graph.states.values()
+    e.graph.trains = True
     return TrainingGraph(
         e.graph, graph, tuple(weights), scores, FOUND if is_scaled else "", policy, start, forward.wrapped
     )

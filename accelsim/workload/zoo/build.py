@@ -106,6 +106,13 @@ class Builder:
         parts = [self.weight(f"{name}.scale", size), self.weight(f"{name}.bias", size)]
         return self.op("LayerNormalization", [x, *parts], name, axis=len(self.shape(x)) - 1, epsilon=1e-5)
 
+    def appended(self, name: str, past: Sequence[int], new: str, axis: int) -> str:
+        """A state ``name``_past of shape ``past`` with rows ``new`` behind it along ``axis``: its next value."""
+        state = self.input(f"{name}_past", past)
+        whole = self.op("Concat", [state, new], f"{name}_cache", axis=axis)
+        self.graph.states[state] = whole
+        return whole
+
     def finish(self, *outputs: str) -> Graph:
         """The graph with these outputs."""
         self.graph.outputs.extend(outputs)

@@ -70,8 +70,7 @@ def gpt_decode(batch: int, params: Params) -> Graph:
     for layer in range(params["layers"]):
         name = f"l{layer}"
         q, k, v = _project_qkv(b, x, params, name)
-        k = b.op("Concat", [b.input(f"{name}.k_past", past), k], f"{name}.k_cache", axis=2)
-        v = b.op("Concat", [b.input(f"{name}.v_past", past), v], f"{name}.v_cache", axis=2)
+        k, v = (b.appended(f"{name}.{part}", past, rows, axis=2) for part, rows in (("k", k), ("v", v)))
         cache += [k, v]
         x = _decoder_block(b, x, (q, k, v), params, name)
     return b.finish(x, *cache)

@@ -296,6 +296,6 @@ CASES = [
 ]
 WITHOUT_ONNX = {
     *INDEX_WITHOUT_ONNX,
-    "Silu", "Requantize", "RequantizeShift", "Bias", "FakeQuantize", "FakeQuantizeGrad", "MaxPoolGrad", "GatherGrad",
+    "Append", "Silu", "Requantize", "RequantizeShift", "Bias", "FakeQuantize", "FakeQuantizeGrad", "MaxPoolGrad", "GatherGrad",
 }  # fmt: skip
 """Proven in tests of their own: ONNX has no such op (Silu: not before opset 24)."""
