@@ -28,7 +28,9 @@ from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip, EnergyTable
 from accelsim.spec.parts import energy_override, with_table
 from accelsim.workload.graph import Array, Graph
+from accelsim.workload.limits import Limits, limited
 from accelsim.workload.load import load_model
+from accelsim.workload.value_memory import check_values
 
 Arrays = Mapping[str, Array]
 Progress = Callable[[str, float], None]
@@ -65,6 +67,8 @@ class Request:
     edges: str = "host"
     energy: str | Path | EnergyTable | None = None
     memory_model: str = DEFAULT
+    limit_commands: int | None = None
+    limit_bytes: int | None = None
 
 
 NUMBERS = (
@@ -87,6 +91,7 @@ class Job:
     feeds: dict[str, Array] | None
     values: str
     memory_model: str = DEFAULT
+    limits: Limits = Limits()
 
 
 class Gather:
@@ -140,6 +145,8 @@ def run(
     edges: str = "host",
     energy: str | Path | EnergyTable | None = None,
     memory_model: str = DEFAULT,
+    limit_commands: int | None = None,
+    limit_bytes: int | None = None,
     keep: bool = False,
 ) -> Run:
     """Compile ``model`` for the chip ``on`` and simulate it.
@@ -163,12 +170,15 @@ def run(
     ``energy``: another energy table than the chip's, a name ('horowitz-45nm'), a YAML file or a table.
     ``memory_model``: off-chip memories take no time ('ideal'), latency and a rate ('bandwidth'), or are followed
     burst by burst, by bounds ('pattern') or command by command ('bank'); the last two need a ``dram`` of each memory.
-    ``keep``: return every tensor too. Raises SpecError, ModelError, UsageError, Infeasible; independent ones together.
+    ``limit_commands``, ``limit_bytes``: the most that the run may build, commands and bytes of this machine's memory
+    (None: those of ``workload.limits``); estimates are checked before anything is built.
+    ``keep``: return every tensor too. Raises SpecError, ModelError, UsageError, Infeasible, TooLarge; independent ones
+    together.
     """
     request = Request(
         model, on, dtype, values, batch, weights, inputs, calibration, seed, shapes or {}, params or {}, overrides,
         array_timing, dataflow, mapping, layers or {}, emulate, calibrate, percentile, scheme, per_channel,
-        bias_correction, scales or {}, sparsity, edges, energy, memory_model,
+        bias_correction, scales or {}, sparsity, edges, energy, memory_model, limit_commands, limit_bytes,
     )  # fmt: skip
     return execute(prepare(request), keep)
 
@@ -184,7 +194,8 @@ def execute(
     ``record``: keep every burst of the memories that are followed one by one, as ``Run.accesses``.
     """
     progress("compile", 0.0)
-    program = compile(job.graph, job.chip, job.options)
+    with limited(job.limits.commands, job.limits.memory_B):
+        program = compile(job.graph, job.chip, job.options)
     progress("simulate", 0.0)
     return simulate(
         program,
@@ -203,6 +214,11 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
     ``gather`` may already hold problems of the caller's own checks.
     """
     gather = gather or Gather()
+    with limited(request.limit_commands, request.limit_bytes) as allowed:
+        return _prepared(request, gather, allowed)
+
+
+def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     chip, graph, options = _chip(request, gather), None, Options()
     with gather.also():
         graph = _graph(request)
@@ -218,7 +234,7 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
         options = _options(request, calibration, cores, gather)
     gather.done()
     assert chip is not None and graph is not None
-    return Job(graph, chip, options, feeds, request.values, request.memory_model)
+    return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed)
 
 
 def _chip(request: Request, gather: Gather) -> Chip | None:
@@ -284,6 +300,7 @@ def _feeds(
     if graph is None or request.values == "off":
         return None, None
     if given is None:
+        check_values(graph, cores)
         return _drawn(graph, request.seed, cores), calibration
     problems = list(_feed_problems(graph, given, "inputs", cores))
     if problems:

@@ -67,6 +67,22 @@ class Infeasible(AccelsimError):
         self.args = (op, buffer, needed_B, available_B, tile, why)
 
 
+class TooLarge(AccelsimError):
+    """A run would build more than a limit allows; found out before it is built.
+
+    ``what`` asks for it (a layer, a model, a file), ``resource`` is 'commands' or 'bytes' (of this machine's memory),
+    ``needed`` the estimate and ``limit`` what is allowed.
+    """
+
+    def __init__(self, what: str, resource: str, needed: int, limit: int, text: str, advice: str) -> None:
+        self.what, self.resource, self.needed, self.limit = what, resource, needed, limit
+        self.text, self.advice = text, advice
+        shown = f"{limit:,}" if resource == "commands" else memory_text(limit)
+        expected = f"{advice}; or --limit-{resource} above the limit of {shown}"
+        super().__init__(Problem(text, expected=expected))
+        self.args = (what, resource, needed, limit, text, advice)
+
+
 class HazardError(AccelsimError):
     """A command read a buffer region that was not written, or was recycled: the schedule is wrong."""
 
@@ -74,6 +90,15 @@ class HazardError(AccelsimError):
         self.command, self.region, self.writer = command, region, writer
         super().__init__(Problem(f"{command} reads {region}, whose last writer is {writer}"))
         self.args = (command, region, writer)
+
+
+def memory_text(size_B: int) -> str:
+    """Bytes with three digits and a binary prefix, as people say it: '4.66 GiB'."""
+    size, units = float(size_B), ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    index = 0
+    while size >= 1024 and index < len(units) - 1:
+        size, index = size / 1024, index + 1
+    return f"{size:,.0f} {units[index]}" if index == 0 or size >= 1000 else f"{size:.3g} {units[index]}"
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -26,6 +26,7 @@ from accelsim.workload.datasets import Dataset, load_dataset
 from accelsim.workload.export_integer import FORMS, export_quantised
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.load import load_model
+from accelsim.workload.value_memory import check_values
 from accelsim.workload.onnx_export import export_onnx
 
 CHIP = "edu-4x4"
@@ -120,6 +121,7 @@ def quantize(
         bias_correction=bias_correction, calibration=_feeds(graph, given), seed=seed,
     )  # fmt: skip
     _refuse_codes(graph)
+    check_values(graph)
     real, state = _compiled(graph, options)
     layers, outputs = _errors(real, state.graph, options)
     proto = export_quantised(state.graph, form)

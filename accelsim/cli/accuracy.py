@@ -13,6 +13,7 @@ from accelsim.cli.common import (
     FILE,
     check_folder,
     example,
+    limit_options,
     number_options,
     numbers,
     paragraphs,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
               help="Steps of each training: of a listed model, and of --qat.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the trainings.")
 @number_options
+@limit_options
 @click.option("--keep", default="", metavar="FORMAT",
               help="Find the layers that must stay in this wider format to meet --budget.")  # fmt: skip
 @click.option("--budget", type=click.FloatRange(0), default=0.5, show_default=True,

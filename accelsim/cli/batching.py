@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example, progress, show, whole, whole_list, width
+from accelsim.cli.common import (
+    FILE,
+    check_file_target,
+    example,
+    limit_options,
+    progress,
+    show,
+    whole,
+    whole_list,
+    width,
+)
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +51,7 @@ def _batches(context: click.Context, option: click.Parameter, text: str) -> tupl
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
 )
+@limit_options
 @click.option("--plot", type=FILE, help="Where the picture goes: FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def batching(

@@ -121,6 +121,44 @@ def extents(text: str) -> tuple[int, ...] | None:
     return None if None in sizes else tuple(size for size in sizes if size is not None)
 
 
+def _limit_commands(ctx: click.Context, param: click.Parameter, value: int | None) -> None:
+    if value is not None:
+        from accelsim.workload.limits import limited
+
+        ctx.with_resource(limited(commands=value))
+
+
+def _limit_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is None:
+        return
+    from accelsim.units import expected, parse
+    from accelsim.workload.limits import limited
+
+    try:
+        size_B = parse(value, "B")
+    except ValueError as error:
+        raise UsageError(Problem(f"--limit-bytes {value!r}", expected=expected("B"))) from error
+    if size_B < 1:
+        raise UsageError(Problem(f"--limit-bytes {value!r}", expected="1 B or more"))
+    ctx.with_resource(limited(memory_B=int(size_B)))
+
+
+LIMIT_OPTIONS = (
+    click.option("--limit-commands", type=click.IntRange(1), metavar="N", expose_value=False, callback=_limit_commands,
+                 help="Refuse, before building it, a program of more commands; default: 4,000,000."),
+    click.option("--limit-bytes", metavar="SIZE", expose_value=False, callback=_limit_bytes,
+                 help="Refuse what would take more of this machine's memory, such as '32 GiB'; default: 16 GiB."),
+)  # fmt: skip
+"""Limits of what is built, for every command that reads, compiles or runs a model."""
+
+
+def limit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``LIMIT_OPTIONS`` to a command: they hold while it runs."""
+    for option in reversed(LIMIT_OPTIONS):
+        command = option(command)
+    return command
+
+
 NUMBER_OPTIONS = (
     click.option("--layer-dtype", "layer_dtypes", multiple=True, metavar="LAYER=FORMAT",
                  help="Operand format of one layer. Repeatable."),

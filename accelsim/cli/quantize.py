@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example, paragraphs, show, width
+from accelsim.cli.common import FILE, check_file_target, example, limit_options, paragraphs, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ NARROW = (
               help="Values of the weights.")  # fmt: skip
 @click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn data.")
+@limit_options
 def quantize(
     model: str,
     out: Path,

@@ -15,6 +15,7 @@ from accelsim.cli.common import (
     check_report_target,
     example,
     extents,
+    limit_options,
     number_options,
     numbers,
     pairs,
@@ -79,6 +80,7 @@ WORST = 5
     "--energy", metavar="TABLE", help="Another energy table than the chip's: a name or a YAML file."
 )
 @number_options
+@limit_options
 @click.option(
     "--array-timing",
     default="",

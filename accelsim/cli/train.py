@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example, paragraphs, progress, show, width
+from accelsim.cli.common import (
+    FILE,
+    check_file_target,
+    example,
+    limit_options,
+    paragraphs,
+    progress,
+    show,
+    width,
+)
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +57,7 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
 )
+@limit_options
 @click.option("--out", type=FILE, help="Write the learnt model to this ONNX file.")
 @click.option("--plot", type=FILE, help="Draw the loss to this file (PNG or SVG).")
 @click.option(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from accelsim.compiler.layout import Layout, Place
 from accelsim.compiler.lower_matrix import PIECE
 from accelsim.compiler.program import Action, Cycles, Effect
+from accelsim.compiler.step_size import check_chunks
 from accelsim.compiler.timing import node_work, vector_clocks
 from accelsim.workload.graph import Node, Tensor
 
@@ -26,9 +27,11 @@ class ChunkedStep:
     rings: dict[str, list[int]] = field(default_factory=dict)
 
     def lower(self, chunks: int) -> None:
-        """Emit the loads, vector commands and stores of all chunks."""
+        """Emit the loads, vector commands and stores of all chunks. Raises TooLarge before, where they are too many."""
         layout, outs = self.layout, self.layout.graph.outs(self.node)
         streamed = [name for name in self.names if layout.place(name).chip is None]
+        before, each = len(layout.builder.commands), len(streamed) + 1 + len(outs)
+        check_chunks(self.node.name, chunks, each, before)
         self.rings = {name: self._ring(name, chunks) for name in [*streamed, *(out.name for out in outs)]}
         sources = {name: self._source(name) for name in self.names}
         home = layout.roles.activations_home

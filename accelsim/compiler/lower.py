@@ -16,16 +16,19 @@ from accelsim.compiler.state import State
 from accelsim.compiler.timing import node_work
 from accelsim.errors import Infeasible
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.limits import check_commands
 from accelsim.workload.ops.base import Gemm
 
 
 def lower(state: State) -> Program:
     """Commands for a placed graph, on ``options.cores`` cores. Raises Infeasible when something does not fit,
-    ModelError without a host.
+    TooLarge for more commands than the limits allow, ModelError without a host.
 
     The cores run the same steps side by side; their commands alternate step by step, so that the host, which they
     share, serves them in turn.
     """
+    steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
+    check_commands(f"{state.graph.name} on {state.options.cores} cores", state.options.cores * steps_each)
     cores = [
         Roles(state.chip, f"core{i}." if state.options.cores > 1 else "") for i in range(state.options.cores)
     ]

@@ -14,6 +14,7 @@ from accelsim.compiler.mapping import Mapping
 from accelsim.compiler.memory import Ring
 from accelsim.compiler.program import Effect, Tile
 from accelsim.compiler.sides import parameters, side_inputs
+from accelsim.compiler.step_size import Streams, check_matrix
 from accelsim.compiler.tile_costs import TileCosts
 from accelsim.compiler.tiles import (
     Exec,
@@ -65,6 +66,7 @@ class MatrixStep:
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles do not fit."""
         self._prepare()
+        self._check_size()
         a_held: Held | None = None
         b_held: Held | None = None
         sums: dict[tuple[int, int, int], int] = {}
@@ -79,6 +81,17 @@ class MatrixStep:
             if step.last:
                 self._finish(tile, sums.pop(slot))
         self._complete()
+
+    def _check_size(self) -> None:
+        """TooLarge before the first tile is written, when all of them are more commands than the limits allow."""
+        stored = self.layout.places[self.out.name].chip is None
+        streamed = sum(not self._on_chip(region) for region in self.sides.values())
+        epilogue = self.layout.roles.matrix.epilogue
+        writes = 1 + (epilogue and stored)
+        streams = Streams(
+            not self._on_chip(self.a_region), not self._on_chip(self.b_region), streamed * epilogue, writes
+        )
+        check_matrix(self.node.name, self.gemm, self.mapping, streams, len(self.layout.builder.commands))
 
     def _held(self, held: Held | None, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> Held:
         """The tile that is there already, or the one that is loaded now."""

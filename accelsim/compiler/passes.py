@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from accelsim.compiler.fold import fold_batch_norm
@@ -14,11 +16,13 @@ from accelsim.compiler.program import Program
 from accelsim.compiler.quantise import quantise
 from accelsim.compiler.sparsify import sparsify
 from accelsim.compiler.state import Options, Pass, State, check_choices
+from accelsim.compiler.timing import node_work
 from accelsim.compiler.verify import verify
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
+from accelsim.workload.value_memory import check_values
 
 PASSES: tuple[Pass, ...] = (
     Pass(
@@ -38,13 +42,21 @@ PASSES: tuple[Pass, ...] = (
 """Passes over the graph. Behind them: ``lower`` (tile, map and write the commands, step by step) and ``verify``."""
 
 
+MUCH_WORK = 10**11
+"""Multiply-accumulates from which on calibrating takes so long (a minute or more) that the program is written without
+values first: what does not fit, or is beyond a limit, is then told at once."""
+
+
 def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program:
     """Compile a graph for a chip.
 
     Raises UsageError for a format or dataflow that the chip does not have, Infeasible for a layer that does not fit
-    (as data), ModelError for what neither the chip nor its host can do.
+    (as data), TooLarge beyond the limits of ``workload.limits``, ModelError for what neither the chip nor its host can do.
     """
-    state = _transformed(graph, chip, options or Options())
+    options = options or Options()
+    if options.values != "off" and sum(node_work(graph, node).macs for node in graph.nodes) > MUCH_WORK:
+        compile(graph, chip, replace(options, values="off"))
+    state = _transformed(graph, chip, options)
     with no_collection():
         program = lower(state)
         verify(program)
@@ -61,6 +73,8 @@ def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
     state = State(graph, chip, options, options.dtype or preferred_format(chip))
     _check_names(state)
     check_choices(options)
+    if options.values != "off":
+        check_values(graph, options.cores)
     for entry in PASSES:
         entry.run(state)
     return state

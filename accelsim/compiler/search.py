@@ -34,6 +34,10 @@ estimate 2.8 % earlier, a run 0.1 % slower, and 28.3 % of weight shift where Tab
 """
 
 
+MOST_ROW_TILES = 1 << 20
+"""Tiles along M that the search considers at the most: what a convolution reads is counted tile by tile."""
+
+
 class Choice(NamedTuple):
     """The best mapping, its estimate (clocks of the array), what binds it, and how many were scored."""
 
@@ -186,6 +190,10 @@ class _Search:
 
     def _infeasible(self) -> Infeasible:
         """The least that is missing; the pinned fields where it is them that rule everything out."""
+        smallest = self._image_rows(self._gemm.conv is not None)
+        if -(-self._gemm.M // smallest) > MOST_ROW_TILES and "tm" not in self._pinned:
+            why = f"no tiling of {MOST_ROW_TILES:,} tiles or fewer along M fits the buffers"
+            return Infeasible(self._node.name, self._roles.activations, 0, 0, f"M {self._gemm.M:,}", why)
         for needs in (self._misfits, self._too_large):
             if needs:
                 return min(needs, key=lambda need: need.missing_B).error(self._node.name, self._pinned)
@@ -306,7 +314,7 @@ def _grids(roles: Any, gemm: Gemm, row: int, pinned: Fields[str, Any]) -> tuple[
     unit = roles.matrix
     axes = [
         _pin(pinned, "tg", {1}, gemm.groups),
-        _pin(pinned, "tm", _sizes(gemm.M, row), gemm.M),
+        _pin(pinned, "tm", _row_sizes(gemm.M, row), gemm.M),
         _pin(pinned, "tn", _sizes(gemm.N, unit.cols), gemm.N),
         _pin(pinned, "tk", _sizes(gemm.K, unit.rows), gemm.K),
     ]
@@ -321,6 +329,11 @@ def _grids(roles: Any, gemm: Gemm, row: int, pinned: Fields[str, Any]) -> tuple[
 
 def _pin(pinned: Fields[str, Any], name: str, sizes: set[int], extent: int) -> list[int]:
     return [min(int(pinned[name]), extent)] if name in pinned else sorted(sizes)
+
+
+def _row_sizes(extent: int, unit: int) -> set[int]:
+    """Sizes along M; not those of more tiles than ``MOST_ROW_TILES``."""
+    return {size for size in _sizes(extent, unit) if -(-extent // size) <= MOST_ROW_TILES}
 
 
 def _sizes(extent: int, unit: int) -> set[int]:

@@ -1,10 +1,15 @@
-"""How large a model may be: what the compiler counts in arrays fits into 64 bits."""
+"""How large a model and a run may be: what the compiler counts in arrays fits into 64 bits, and what a run builds fits
+into limits that are stated, may be moved, and are checked before anything is built.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError, Problem, TooLarge, UsageError, memory_text
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import find
 
@@ -12,6 +17,11 @@ LARGEST = 2**31 - 1
 """The largest batch, parameter of a model, dimension of a tensor and size of a window."""
 MOST_ELEMENTS, MOST_MACS = 2**48, 2**56
 """Elements of the largest tensor, and multiply-accumulates of the largest layer."""
+MOST_COMMANDS, MOST_B = 4_000_000, 16 * 2**30
+"""Commands of one program, and bytes of this machine's memory for them and for values, unless the user says otherwise."""
+COMMAND_B = 2_500
+"""Memory of one command of a program and of what a run records about it, bytes: 2,160 to 2,520 are measured for programs
+of 20,000 to 170,000 commands."""
 WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
 
@@ -44,3 +54,60 @@ def _of_node(graph: Graph, node: Node) -> Iterator[Problem]:
         sizes = f"{gemm.groups} x {gemm.M} x {gemm.N} x {gemm.K}"
         what = f"{sizes} multiply-accumulates (groups x M x N x K)"
         yield Problem(what, node.name, f"{MOST_MACS:,} at the most")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may build: ``commands`` of its program, and bytes of this machine's memory."""
+
+    commands: int = MOST_COMMANDS
+    memory_B: int = MOST_B
+
+
+DEFAULT = Limits()
+_LIMITS: ContextVar[Limits] = ContextVar("limits", default=DEFAULT)
+
+
+def limits() -> Limits:
+    """The limits that hold now."""
+    return _LIMITS.get()
+
+
+@contextmanager
+def limited(commands: int | None = None, memory_B: int | None = None) -> Iterator[Limits]:
+    """Within the block these limits hold instead (None: as before). Raises UsageError for limits below 1."""
+    wanted = {"commands": commands, "memory_B": memory_B}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    problems = [Problem(f"limit of {value}", name, "1 or more") for name, value in given.items() if value < 1]
+    if problems:
+        raise UsageError(problems)
+    token = _LIMITS.set(replace(_LIMITS.get(), **given))
+    try:
+        yield _LIMITS.get()
+    finally:
+        _LIMITS.reset(token)
+
+
+def check_commands(what: str, needed: int, before: int = 0, advice: str = "") -> None:
+    """TooLarge unless a program of ``before`` commands may grow by ``needed`` more, which ``what`` takes.
+
+    ``advice``: what would take fewer.
+    """
+    allowed, total = limits(), before + needed
+    behind = f", behind {before:,} before it" if before else ""
+    text = f"{what} takes {needed:,} commands{behind}"
+    wanted = advice or "a smaller model, or a chip with a larger array and larger buffers"
+    if total > allowed.commands:
+        raise TooLarge(what, "commands", total, allowed.commands, text, wanted)
+    check_memory(what, total * COMMAND_B, f"{text}, about {memory_text(total * COMMAND_B)} of memory", wanted)
+
+
+def check_memory(what: str, needed_B: int, text: str = "", advice: str = "") -> None:
+    """TooLarge when ``needed_B`` bytes of this machine's memory are more than the limit; for before they are taken.
+
+    ``what``: the model, layer or file that asks for them; ``text``: a sentence about it; ``advice``: what takes less.
+    """
+    allowed_B = limits().memory_B
+    if needed_B > allowed_B:
+        told = text or f"{what} takes about {memory_text(needed_B)} of memory"
+        raise TooLarge(what, "bytes", needed_B, allowed_B, told, advice or "a smaller model")
