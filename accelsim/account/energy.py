@@ -2,8 +2,8 @@
 
 Choices: the chip's idle power (``power.idle``) and the static power of each attached memory are drawn during
 the whole run; the host's idle power only while it works for this run, since it serves others in between. The
-static share of an operator is what it adds to the latency (``spans.added_fs``). A memory whose commands were followed
-is charged by command, and its standby belongs to no operator (``account.dram``).
+static share of an operator is what it adds to the latency (``critical_path.added_fs``). A memory whose commands
+were followed is charged by command, and its standby belongs to no operator (``account.dram``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from math import fsum, log
 from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
+from accelsim.account.critical_path import added_fs
 from accelsim.account.spans import (
     HOST_MEMORY,
     MAC_ACTION,
     NOT_DONE,
     OUTSIDE,
     SKIPPED,
-    added_fs,
     is_off_chip,
     unit_of,
 )

@@ -8,13 +8,15 @@ from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import Any
 
-from accelsim.account import bounds, energy, provenance
+from accelsim.account import critical_path, energy, provenance
+from accelsim.account.array_share import array_seconds, array_split
+from accelsim.account.critical_path import HIDDEN, Times
 from accelsim.account.spans import (
     OUTSIDE,
-    added_fs,
     ideal_seconds,
     is_off_chip,
     macs_by_format,
+    own_fs,
     peak_mac_rate,
 )
 from accelsim.machine.run import Run
@@ -28,10 +30,12 @@ FS_PER_S = 10**15
 class Layer:
     """One step of the program. Times in fs.
 
-    ``start_fs``..``end_fs``: from its first command to its last; steps overlap. ``added_fs``: what it adds to
-    the latency; these add up to it. ``cycles``: its span in cycles of the chip clock. ``utilisation``: MACs /
-    (peak rate of their format x span), None without matrix work. ``reasons``: what the span was spent on, fs;
-    ``bound`` the largest in words. ``traffic_B``: off-chip memory -> (bytes read, bytes written).
+    ``start_fs``..``end_fs``: from its first command to its last; steps overlap. ``added_fs``: what it adds to the
+    latency, its time on the critical path; these add up to it. ``cycles``: the same in cycles of the chip clock.
+    ``path``: what that time went to, largest first; ``bound`` its largest part in words, ``bound_key`` one of
+    ``critical_path.KEYS`` or ``HIDDEN``. ``own_fs``: the longest of the time that it adds and the time that one
+    engine or memory worked for it, hidden behind other layers or not. ``utilisation``: MACs / (peak rate of their
+    format x own time), None without matrix work. ``traffic_B``: off-chip memory -> (bytes read, bytes written).
     ``energy_J`` by category adds up to its energy.
     """
 
@@ -46,11 +50,10 @@ class Layer:
     start_fs: int
     end_fs: int
     added_fs: int
+    own_fs: int
     cycles: int
     utilisation: float | None
-    bound_key: str
-    bound: str
-    reasons: dict[str, int]
+    path: Times
     traffic_B: dict[str, tuple[int, int]]
     energy_by_category_J: dict[str, float] = field(default_factory=dict)
     note: str = ""
@@ -59,6 +62,21 @@ class Layer:
     def span_fs(self) -> int:
         """Time from its first command to the end of its last, fs."""
         return self.end_fs - self.start_fs
+
+    @property
+    def bound_key(self) -> str:
+        """What most of the time that it adds goes to, a key of ``critical_path.KEYS``; 'hidden' when it adds none."""
+        return next((blame.key for blame in self.path), HIDDEN)
+
+    @property
+    def bound(self) -> str:
+        """The same in words, with the name of the memory or link."""
+        return next((blame.text for blame in self.path), HIDDEN)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """The time that it adds by the keys of ``critical_path.KEYS``, fs."""
+        return critical_path.by_key(self.path)
 
     @property
     def dram_B(self) -> int:
@@ -73,7 +91,7 @@ class Layer:
 
 def layers(run: Run) -> list[Layer]:
     """One entry per step of the program, in its order. Raises UnpricedAction (see ``energy``)."""
-    added, reasons, formats = added_fs(run), bounds.step_reasons(run), macs_by_format(run)
+    paths, works, formats = critical_path.by_step(run), own_fs(run), macs_by_format(run)
     traffic = traffic_by_step(run)
     joules: dict[int, dict[str, float]] = {}
     split = energy.by_op_and_category(run.chip, energy.energy_table(run))
@@ -82,25 +100,25 @@ def layers(run: Run) -> list[Layer]:
     rows = []
     for index, step in enumerate(run.program.steps):
         start, end = run.step_spans[index]
-        bound = bounds.largest(reasons[index])
+        added = sum(paths[index].values())
+        own = max(added, works[index])
         rows.append(
             Layer(
                 index=index, name=step.name, label=step.label, engine=step.engine, out_shape=step.out_shape,
                 gemm=step.gemm, macs=step.macs, ops=step.ops,
-                start_fs=start, end_fs=end, added_fs=added[index],
-                cycles=round(Fraction(run.chip.clock) * (end - start) / FS_PER_S),
-                utilisation=_utilisation(run, formats.get(index, {}), end - start),
-                bound_key=bound, bound=bounds.describe(run.chip, bound), reasons=reasons[index],
+                start_fs=start, end_fs=end, added_fs=added, own_fs=own,
+                cycles=round(Fraction(run.chip.clock) * added / FS_PER_S),
+                utilisation=_utilisation(run, formats.get(index, {}), own), path=paths[index],
                 traffic_B=traffic.get(index, {}), energy_by_category_J=joules.get(index, {}), note=step.note,
             )
         )  # fmt: skip
     return rows
 
 
-def _utilisation(run: Run, formats: dict[str, int], span_fs: int) -> float | None:
-    if not formats or not span_fs:
+def _utilisation(run: Run, formats: dict[str, int], own: int) -> float | None:
+    if not formats or not own:
         return None
-    return ideal_seconds(run.chip, formats) * FS_PER_S / span_fs
+    return min(1.0, ideal_seconds(run.chip, formats) * FS_PER_S / own)  # times are whole fs, rounded down
 
 
 def traffic_by_step(run: Run) -> dict[int, dict[str, tuple[int, int]]]:
@@ -181,9 +199,9 @@ def summary(run: Run) -> dict[str, Any]:
         "energy_per_inference_J": total_J / batch,
         "power_average_W": total_J / seconds if seconds else None,
         **_rates(run),
-        "array_percent": bounds.array_split(run.step_stalls),
-        "array_s": bounds.array_seconds(run.step_stalls),
-        "latency_by_bound_s": {key: fs / FS_PER_S for key, fs in bounds.time_by_reason(run).items()},
+        "array_percent": array_split(run.step_stalls),
+        "array_s": array_seconds(run.step_stalls),
+        "critical_path_s": {blame.text: fs / FS_PER_S for blame, fs in critical_path.by_blame(run).items()},
         "traffic": traffic_by_memory(run),
         "dram": {name: stats.as_dict() for name, stats in run.dram.items()},
         "energy_by_component_J": energy.by_component(rows),

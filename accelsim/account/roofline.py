@@ -74,4 +74,4 @@ def _roofline(run: Run, memory: str, peak: float, rows: list[Layer]) -> Roofline
 def _point(layer: Layer, memory: str) -> Point:
     nbytes = sum(layer.traffic_B.get(memory, (0, 0)))
     ops = OPS_PER_MAC * layer.macs
-    return Point(layer.index, layer.name, ops / nbytes if nbytes else inf, ops * FS_PER_S / layer.span_fs)
+    return Point(layer.index, layer.name, ops / nbytes if nbytes else inf, ops * FS_PER_S / layer.own_fs)

@@ -1,10 +1,11 @@
-"""Whose time is it: the latency split over the steps, and the peak rates to compare with."""
+"""What the work of a step asks for: engine and port times, peak rates, bytes per second to compare with."""
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
 
+from accelsim.compiler.program import Transfer
 from accelsim.machine.run import Run
 from accelsim.spec.models import Attachment, Chip
 
@@ -32,22 +33,22 @@ def is_off_chip(chip: Chip, component: str, action: str) -> bool:
     return (component in chip.memories or component == HOST_MEMORY) and action in ("read", "write")
 
 
-def fronts_fs(run: Run) -> list[int]:
-    """Per step: when all that completes before it has ended (in order of completion), fs."""
-    fronts = [0] * len(run.step_spans)
-    front = 0
-    for step in sorted(range(len(run.step_spans)), key=lambda index: (run.step_spans[index][1], index)):
-        fronts[step] = front
-        front = max(front, run.step_spans[step][1])
-    return fronts
+def own_fs(run: Run) -> list[int]:
+    """Per step, fs: the longest time that one array, another engine or one memory worked for it, hidden or not.
 
-
-def added_fs(run: Run) -> list[int]:
-    """What each step adds to the latency, fs: from its front (see ``fronts_fs``) to its own end.
-
-    Steps overlap, so their spans add up to more than the run; these add up to the end of the last one.
+    An array works while rows stream, a memory while data move. Never longer than from its first command to its last.
     """
-    return [end - front for (_, end), front in zip(run.step_spans, fronts_fs(run), strict=True)]
+    streamed, commands = stream_ends_fs(run), run.program.commands
+    busy: dict[tuple[int, str], int] = {}
+    for piece in run.slices:
+        work = commands[piece.command].work
+        key = (piece.op, work.memory if isinstance(work, Transfer) else piece.engine)
+        busy[key] = busy.get(key, 0) + streamed.get(piece.command, piece.end) - piece.data
+    longest = [0] * len(run.program.steps)
+    for (step, _), fs in busy.items():
+        if 0 <= step < len(longest):
+            longest[step] = max(longest[step], fs)
+    return [min(fs, end - start) for fs, (start, end) in zip(longest, run.step_spans, strict=True)]
 
 
 def stream_ends_fs(run: Run) -> dict[int, int]:

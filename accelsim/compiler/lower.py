@@ -123,11 +123,14 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     results: dict[str, list[int]] = {name: [] for name in state.graph.outputs}
     presets: dict[int, tuple[str, int]] = {}
     kept = {new: past for past, new in state.graph.states.items()}
+    makers = {name: index for index, step in enumerate(steps) for name in step.node.writes}
+    root = _Uses(state.graph).root
     for layout in layouts:
         layout.builder.core, roles = layout.core, layout.roles
         for name, regions in results.items():
             home = layout.state_home(kept[name]) if name in kept else roles.host_home
-            regions.append(layout.store_whole(len(steps) - 1, name, home))
+            made_by = makers.get(root(name), len(steps) - 1)  # it is charged for the store of what it made
+            regions.append(layout.store_whole(made_by, name, home))
         presets |= layout.presets
     builder = layouts[0].builder
     return Program(

@@ -100,17 +100,18 @@ class Addressed:
         data, end = first * device.clock_fs, batch.end * device.clock_fs
         return Served(at_fs, *self._through_link(asked, at_fs, data, end))
 
-    def _through_link(self, asked: Asked, at_fs: int, data: int, end: int) -> tuple[int, int]:
-        """First and last data behind the link; one direction of it moves one transfer at a time."""
+    def _through_link(self, asked: Asked, at_fs: int, data: int, end: int) -> tuple[int, int, bool]:
+        """First and last data behind the link, and whether it set the end; a direction moves one transfer at a time."""
         link = self._link
         if link is None:
-            return data, end
+            return data, end, False
         way = asked.write and link.duplex == "full"
         begin = max(at_fs if asked.write else data, self._link_free[way])
-        end = max(end, begin + lane(link, asked.write).occupancy_fs(asked.nbytes))
+        through = begin + lane(link, asked.write).occupancy_fs(asked.nbytes)
+        by_link, end = through > end, max(end, through)
         self._link_free[way] = end
         latency = int(link.latency * FS_PER_S)
-        return begin + latency, end + latency
+        return begin + latency, end + latency, by_link
 
     def _add(self, batch: Batch, op: int, asked: Asked) -> None:
         self._counts.update(batch.counts)

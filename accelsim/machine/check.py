@@ -226,6 +226,17 @@ def bytes_hold_one_thing_at_a_time(run: Run) -> Iterator[str]:
                 yield f"{command.label} moves {command.work.nbytes} B into {region.size_B} B of {region.name}"
 
 
+def the_critical_path_covers_the_run(run: Run) -> Iterator[str]:
+    """From 0 to the end without gap or overlap; that each start follows from its cause is checked on the way."""
+    at = 0
+    for segment in run.critical_path:
+        if segment.start != at or segment.end <= segment.start:
+            yield f"{segment} after {at} fs"
+        at = segment.end
+    if at != run.time_fs:
+        yield f"it ends at {at} of {run.time_fs} fs"
+
+
 LAWS: tuple[Law, ...] = (
     every_command_runs_once,
     engine_times_add_up,
@@ -238,5 +249,5 @@ LAWS: tuple[Law, ...] = (
 )
 """Laws that cost little, asserted on every run; a new one is a function and a line here."""
 
-THOROUGH: tuple[Law, ...] = (*LAWS, bytes_hold_one_thing_at_a_time)
+THOROUGH: tuple[Law, ...] = (*LAWS, bytes_hold_one_thing_at_a_time, the_critical_path_covers_the_run)
 """All laws: those above, and what takes longer than the simulation of a large program may."""

@@ -59,6 +59,7 @@ class Context:
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
     progress: Progress | None = None
     folds: list[FoldRecord] = field(default_factory=list)
+    by_link: set[int] = field(default_factory=set)
 
     def at(self, t_fs: int, action: Callable[[], None]) -> None:
         """Run ``action`` at a time that has not passed."""

@@ -44,6 +44,8 @@ def transfers(
         log.wait(clock.at(edge - 1), served.accepted, "port")
         log.busy.append((served.accepted, served.end))
         issued = clock.edge(served.accepted)
+        if served.by_link:
+            context.by_link.add(command.id)
         context.contents.begin(command, served.accepted)
         context.complete(command, served.accepted, served.data, served.end, served.data)
 

@@ -54,6 +54,14 @@ class Handoff(Generic[T]):
         return self._values.popleft()
 
 
+def timing_of(unit: MatrixUnit, work: Folds) -> FoldTiming[int]:
+    """When the folds of a command follow each other on its array."""
+    return fold_timing(
+        unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load,
+        work.rows * work.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * work.cycles_per_row,
+    )  # fmt: skip
+
+
 class MatrixEngine:
     """One systolic array; ``dataflow`` and ``schedule`` may differ from the spec's when the user asked for it."""
 
@@ -79,11 +87,7 @@ class MatrixEngine:
     def _timing(self, work: Folds) -> FoldTiming[int]:
         key = (work.rows, work.cycles_per_row)
         if key not in self._timings:
-            unit = self._unit
-            self._timings[key] = fold_timing(
-                unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load,
-                work.rows * work.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * work.cycles_per_row,
-            )  # fmt: skip
+            self._timings[key] = timing_of(self._unit, work)
         return self._timings[key]
 
     def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, Any, int]:

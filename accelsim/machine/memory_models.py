@@ -42,12 +42,16 @@ class Lane:
     pipelined: bool
     ways: tuple[link.Lane, link.Lane] | None = None
 
-    def occupancy_fs(self, nbytes: int, write: bool) -> int:
-        """How long a transfer keeps the port: whole beats, or their packets on the link where that is slower."""
+    def occupancy_fs(self, nbytes: int, write: bool) -> tuple[int, bool]:
+        """How long a transfer keeps the port: whole beats, or their packets on the link where that is slower.
+
+        The second figure says whether it is.
+        """
         memory_fs = transfer_fs(nbytes, self.beat_B, self.bandwidth_Bps)
         if self.ways is None:
-            return memory_fs
-        return max(memory_fs, self.ways[write].occupancy_fs(-(-nbytes // self.beat_B) * self.beat_B))
+            return memory_fs, False
+        link_fs = self.ways[write].occupancy_fs(-(-nbytes // self.beat_B) * self.beat_B)
+        return max(memory_fs, link_fs), link_fs > memory_fs
 
 
 class Bandwidth:
@@ -64,8 +68,9 @@ class Bandwidth:
             start = max(at_fs + lane.latency_fs, self._free_fs)
         else:
             start = max(at_fs, self._free_fs) + lane.latency_fs
-        self._free_fs = start + lane.occupancy_fs(asked.nbytes, asked.write)
-        return Served(at_fs, start, self._free_fs)
+        occupied_fs, by_link = lane.occupancy_fs(asked.nbytes, asked.write)
+        self._free_fs = start + occupied_fs
+        return Served(at_fs, start, self._free_fs, by_link)
 
 
 def lane_of(attached: Attachment) -> Lane:

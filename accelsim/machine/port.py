@@ -27,11 +27,15 @@ def late(env: simpy.Environment, t_fs: int, decide: Callable[[], None]) -> None:
 
 
 class Served(NamedTuple):
-    """Times of one request, fs: acceptance, the edge before the first data beat, the last data beat."""
+    """Times of one request, fs: acceptance, the edge before the first data beat, the last data beat.
+
+    ``by_link``: the link before the memory, not the memory itself, set the pace of the data.
+    """
 
     accepted: int
     data: int
     end: int
+    by_link: bool = False
 
 
 class Asked(NamedTuple):

@@ -28,6 +28,50 @@ class Slice(NamedTuple):
     end: int
 
 
+class Segment(NamedTuple):
+    """A piece of the critical path, times in fs: ``command`` kept the run waiting in ``kind`` of way (``PATH_KINDS``).
+
+    ``resource``: what it was busy with or waited for, by its name: an engine's kind, a memory, a link, a buffer.
+    ``edges``: of a piece in which a MatMul streams, the clock edges at which rows streamed, the stationary operand
+    was shifted in, and neither. ``why``: what the start of the piece had to wait for (``PATH_LINKS``).
+    """
+
+    start: int
+    end: int
+    command: int
+    kind: str
+    resource: str
+    edges: tuple[int, int, int] = (0, 0, 0)
+    why: str = ""
+
+
+PATH_KINDS: dict[str, str] = {
+    "stream": "a MatMul streams its rows",
+    "weight_shift": "the stationary operand is shifted in, and no row streams",
+    "fill_drain": "the array fills or drains",
+    "vector": "the vector unit works",
+    "host": "the host works",
+    "transfer": "data move, as fast as the memory or the link before it allows",
+    "latency": "a request is under way, no data yet",
+    "requests": "a DMA engine issues one request per clock, a port accepts one per clock",
+    "buffer_port": "no port of a buffer is free",
+    "hand_over": "a token passes on, and the next clock edge comes; also the first edge of the run",
+}
+"""Kinds of pieces of the critical path."""
+
+PATH_LINKS: dict[str, str] = {
+    "start": "nothing: the start of the run",
+    "queue": "the command before it on the same engine",
+    "port": "the transfer before it through the same port",
+    "w": "its stationary operand",
+    "a": "its streamed operand",
+    "full": "what it reads",
+    "acc": "a free accumulator slot",
+    "empty": "a free place in a buffer",
+}
+"""What a command on the critical path had to wait for: the reason why the piece before is on the path too."""
+
+
 class Row(NamedTuple):
     """One ledger row: ``count`` times ``action`` of ``component`` for ``op`` (index of the step) and ``tensor``.
 
@@ -103,6 +147,9 @@ class Run:
         default_factory=dict
     )  # per step, where the unit gates multiplications by zero and values are known: those without a zero operand
     folds: list[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
+    by_link: set[int] = field(
+        default_factory=set
+    )  # transfers whose data the link held up, not the memory behind it
     memory_model: str = "bandwidth"  # a key of ``memory_models.MODELS``
     dram: dict[str, DramStats] = field(default_factory=dict)  # per memory, where its commands were followed
     accesses: dict[str, Accesses] = field(
@@ -113,6 +160,13 @@ class Run:
     def occupancy(self) -> dict[str, list[tuple[int, int]]]:
         """Per buffer, (time fs, bytes in use) at each change."""
         return occupancy(self)
+
+    @cached_property
+    def critical_path(self) -> list[Segment]:
+        """What the run waited for from its start to its end, see ``critical_path``."""
+        from accelsim.machine.critical_path import critical_path
+
+        return critical_path(self)
 
     @property
     def seconds(self) -> float:

@@ -142,4 +142,5 @@ def _gather(
         engines=engine_times(context.logs, arrays, program, time_fs), step_spans=step_spans(slices, len(program.steps)),
         step_stalls=step_stalls(arrays, len(program.steps)), outputs=effects.outputs(),
         tensors=effects.kept(), folds=context.folds, feeds=dict(feeds or {}), nonzero_macs=effects.nonzero_macs,
+        by_link=context.by_link,
     )  # fmt: skip

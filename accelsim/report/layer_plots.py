@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account import bounds
+from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
 from accelsim.account.energy import CATEGORIES, price_list
 from accelsim.account.latency import Layer, layers, main_format
 from accelsim.account.spans import memory_of
@@ -115,13 +115,25 @@ def _finish(fig: Figure, axes: Axes, rows: Sequence[Layer], title: str, note: st
         fig.legend(handles, labels, loc="outside lower center", ncols=4)
 
 
+def key_labels(run: Run) -> dict[str, str]:
+    """Keys of ``KEYS`` -> text for a legend, with the names of the resources: 'moving weights (ddr3)'."""
+    named: dict[str, dict[str, None]] = {}
+    for blame in by_blame(run):
+        named.setdefault(blame.key, {})[blame.resource] = None
+    several = (*OPERANDS, "latency", "requests", "buffer_port")
+    return {
+        key: f"{text} ({', '.join(named[key])})" if key in several and key in named else text
+        for key, text in KEYS.items()
+    }
+
+
 def latency(run: Run) -> Figure:
-    """What each layer adds to the latency, split by what the time was spent on."""
+    """What each layer adds to the latency, its time on the critical path, split by what it went to."""
     rows = layers(run)
-    parts = [bounds.split(layer.added_fs, layer.reasons) for layer in rows]
-    keys = [key for key in bounds.REASONS if any(part.get(key) for part in parts)]
+    parts = [layer.reasons for layer in rows]
+    keys = [key for key in KEYS if any(part.get(key) for part in parts)]
     series = {key: [part.get(key, 0) * FS for part in parts] for key in keys}
-    labels = {key: bounds.describe(run.chip, key) for key in keys}
+    labels = key_labels(run)
     fig, axes, unit = _stacked(rows, series, REASON_LOOKS, labels, "s")
     note = _largest(rows, [layer.added_fs * FS for layer in rows], "s")
     title = f"Latency per layer: together {si(run.seconds, 's')}"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from math import isfinite, log
 from typing import TYPE_CHECKING, NamedTuple
 
-from accelsim.account.bounds import describe
+from accelsim.account.critical_path import HIDDEN, KEYS, parts
 from accelsim.account.latency import Layer, layers
 from accelsim.account.roofline import Point, Roofline, rooflines
-from accelsim.account.spans import fronts_fs, stream_ends_fs
+from accelsim.account.spans import stream_ends_fs
 from accelsim.machine.run import Run, Slice
 from accelsim.report.style import (
     ENGINE_LOOKS,
@@ -71,7 +71,7 @@ def roofline(run: Run) -> Figure:
         _points(axes, roof, rows, run)
     panels[0].set_ylabel("achieved (TOPS; one MAC is two operations)")
     for key in dict.fromkeys(rows[p.layer].bound_key for roof in roofs for p in roof.points):
-        label = f"bound by {describe(run.chip, key)}"
+        label = "adds no time" if key == HIDDEN else f"bound by {KEYS[key]}"
         panels[0].plot([], [], "o", color=REASON_LOOKS[key].color, label=label)
     fig.suptitle("Roofline: how fast each layer ran, and how fast it could", x=0.01, ha="left", weight="bold")
     fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
@@ -171,14 +171,26 @@ def timeline(run: Run) -> Figure:
 
 
 def _layer_row(axes: Axes, run: Run, scale: float) -> None:
-    """The top row: what each layer adds to the run, with its number where there is room."""
-    fronts = fronts_fs(run)
-    for step, ((_, end), front) in enumerate(zip(run.step_spans, fronts, strict=True)):
-        width, number = (end - front) * scale, str(step + 1)
+    """The top row: which layer the run was waiting for, with its number where there is room."""
+    for step, start, end in _waited_for(run):
+        width, number = (end - start) * scale, str(step + 1)
         color = "#d9d9d9" if step % 2 else "#f0f0f0"
-        axes.broken_barh([(front * scale, width)], (-0.36, 0.72), facecolor=color, linewidth=0)
-        if run.time_fs and (end - front) / run.time_fs > 0.004 + 0.006 * len(number):
-            axes.text(front * scale + width / 2, 0, number, ha="center", va="center", fontsize=7)
+        axes.broken_barh([(start * scale, width)], (-0.36, 0.72), facecolor=color, linewidth=0)
+        if run.time_fs and (end - start) / run.time_fs > 0.004 + 0.006 * len(number):
+            axes.text(start * scale + width / 2, 0, number, ha="center", va="center", fontsize=7)
+
+
+def _waited_for(run: Run) -> list[tuple[int, int, int]]:
+    """(step, start, end) of the critical path, fs: neighbouring pieces of one layer together."""
+    found: list[tuple[int, int, int]] = []
+    at = 0
+    for part in parts(run):
+        if found and found[-1][0] == part.step:
+            found[-1] = (part.step, found[-1][1], at + part.fs)
+        else:
+            found.append((part.step, at, at + part.fs))
+        at += part.fs
+    return [entry for entry in found if entry[0] >= 0]
 
 
 def occupancy(run: Run) -> Figure:

@@ -18,13 +18,17 @@ from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentenc
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS, energy_rows, layer_cells, layer_names, summary_rows
 from accelsim.report.text import percent, seconds, si
-from accelsim.report.words import levers, sentences
+from accelsim.report.words import sentences
 
 HOW_TO_READ = (
-    ("time", "span of a layer, from its first command to its last; layers overlap, so these do not add up"),
-    ("of run", "what the layer adds to the latency; adds up to 100%"),
-    ("bound by", "what most of the layer's time was spent on"),
-    ("util.", "multiply-accumulates over what the matrix unit could have done in the layer's span"),
+    ("time", "what the layer adds to the latency: its time on the critical path; adds up to the latency"),
+    ("of run", "the same as a share of the latency; adds up to 100%"),
+    ("bound by", "what most of that time goes to; 'hidden' for a layer that adds none"),
+    (
+        "util.",
+        "multiply-accumulates over what the matrix unit could have done in the layer's own time: what it adds, or "
+        "the time that the array or a memory works for it where that is longer because other layers hide it",
+    ),
     ("DRAM", "bytes to and from all off-chip memories"),
     (
         "energy",
@@ -42,7 +46,6 @@ def html(run: Run, layers: Sequence[Layer], summary: dict[str, Any], pictures: d
         *(f"<p class=lead>{escape(sentence)}</p>" for sentence in sentences(run, layers, summary)),
         _section("Summary", _table(("", ""), summary_rows(summary), numbers=())),
         _section("Energy", _table(("category", "energy", "share"), energy_rows(summary), numbers=(1, 2))),
-        _section("What would help", _levers(run, summary)),
         *([_section("DRAM", _dram(run))] if run.dram else []),
         *(_figure(name, pictures[name]) for name in PLOTS if name in pictures),
         _section("Layers", _layers(layers) + _how_to_read()),
@@ -85,12 +88,6 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], numbers: Seque
 
 def _list(entries: Iterable[str]) -> str:
     return "<ul>\n" + "\n".join(f"<li>{escape(entry)}</li>" for entry in entries) + "\n</ul>"
-
-
-def _levers(run: Run, summary: dict[str, Any]) -> str:
-    rows = [(what, f"at most {percent(saving)}") for what, saving in levers(run, summary) if saving > 0.0005]
-    note = "<p>Amdahl's law for each, all else unchanged; the next bottleneck may take over part of it.</p>"
-    return _table(("change", "shortens the run by"), rows, numbers=(1,)) + note
 
 
 def _dram(run: Run) -> str:

@@ -39,8 +39,8 @@ PLOTS: dict[str, Plot] = {
         Plot(
             "latency",
             "Latency per layer",
-            "A bar is what the layer adds to the run: from the end of everything before it to its own end. "
-            "Bars add up to the latency; colours say what the time was spent on.",
+            "A bar is what the layer adds to the run: its time on the critical path. Bars add up to the latency; "
+            "colours say what the run was waiting for. What happens meanwhile, such as a prefetch, is in no bar.",
             layer_plots.latency,
         ),
         Plot(

@@ -51,17 +51,21 @@ CATEGORY_LOOKS: dict[str, Look] = {
 REASON_LOOKS: dict[str, Look] = {
     "compute": Look(BLUE),
     "padding": Look("#9ecae1"),
-    "array": Look("#003f63", "////"),
+    "fill_drain": Look("#003f63", "////"),
     "weight_shift": Look(SKY, "////"),
-    "weight_fetch": Look(VERMILLION, "\\\\\\\\"),
-    "activation_traffic": Look(ORANGE, "||||"),
-    "accumulators": Look(GREEN, "----"),
+    "weights": Look(VERMILLION, "\\\\\\\\"),
+    "activations": Look(ORANGE, "||||"),
+    "results": Look("#8c510a", "----"),
+    "states": Look(GREEN, "----"),
+    "latency": Look("#e7298a", "xxxx"),
+    "requests": Look("#bdb76b", "++++"),
     "buffer_port": Look("#7a5195", "++++"),
     "vector": Look(PURPLE, "...."),
     "host": Look(YELLOW, "xxxx"),
-    "waiting": Look("#cfcfcf"),
+    "hand_over": Look("#cfcfcf"),
+    "hidden": Look("#eeeeee"),
 }
-"""Reason (``account.bounds.REASONS``) -> look."""
+"""What time goes to (``account.critical_path.KEYS``, and ``HIDDEN``) -> look."""
 
 ENGINE_LOOKS: dict[str, Look] = {
     "matrix": Look(BLUE),

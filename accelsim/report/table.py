@@ -46,7 +46,7 @@ LAYER_COLUMNS = (
     Column("DRAM", 3),
     Column("energy", 0),
 )
-"""Columns of the per-layer table. 'time' is the span of the layer, 'of run' what it adds to the latency."""
+"""Columns of the per-layer table. 'time' is what the layer adds to the latency: its time on the critical path."""
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], list[int]]:
@@ -129,7 +129,7 @@ def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
         shape_text(layer.out_shape),
         si(layer.macs) if layer.macs else "–",
         f"{layer.cycles:,}",
-        seconds(layer.span_fs),
+        seconds(layer.added_fs),
         percent(layer.added_fs / total_fs if total_fs else 0.0),
         layer.bound,
         percent(layer.utilisation),
@@ -144,7 +144,7 @@ def layer_names(layers: Sequence[Layer]) -> list[str]:
 
 
 def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = None) -> Table:
-    """The per-layer table with a total. ``time`` overlaps between layers; ``of run`` adds up to 100 %.
+    """The per-layer table with a total; ``time`` adds up to the latency, ``of run`` to 100 %.
 
     ``most``: only that many rows, of the layers that add most to the latency; the total is still that of all.
     """

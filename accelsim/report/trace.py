@@ -12,18 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from accelsim.account.critical_path import blamed
 from accelsim.account.spans import stream_ends_fs
 from accelsim.compiler.program import Transfer
-from accelsim.machine.run import Run, Slice
+from accelsim.machine.run import PATH_LINKS, Run, Slice
 
 FS_PER_US = 1e9
-PID_ENGINES, PID_COUNTERS = 1, 2
+PID_ENGINES, PID_COUNTERS, PID_PATH = 1, 2, 3
 Event = dict[str, Any]
 
 
 def events(run: Run) -> list[Event]:
-    """All events: a row per engine (more where its transfers overlap), counters of ports and buffers."""
-    return [*_engine_rows(run), *_bandwidth(run), *_occupancy(run)]
+    """All events: the critical path, a row per engine (more where transfers overlap), counters of ports and buffers."""
+    return [*_critical_path(run), *_engine_rows(run), *_bandwidth(run), *_occupancy(run)]
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -61,6 +62,30 @@ def _engine_rows(run: Run) -> Iterator[Event]:
             yield _meta(PID_ENGINES, tid, "thread_sort_index", sort_index=tid)
             for piece, end in pieces:
                 yield _slice(run, piece, end, tid)
+
+
+def _critical_path(run: Run) -> Iterator[Event]:
+    """One row that is never empty: what the run waited for, whose command that was, and why it began when it did."""
+    yield _meta(PID_PATH, 0, "process_name", name="critical path")
+    yield _meta(PID_PATH, 0, "process_sort_index", sort_index=0)
+    yield _meta(PID_PATH, 1, "thread_name", name="what the run waited for")
+    steps = run.program.steps
+    for piece in run.critical_path:
+        command = run.program.commands[piece.command]
+        shares = sorted(blamed(run, piece), key=lambda share: -share[1])
+        args: dict[str, Any] = {
+            "layer": steps[command.op].name if 0 <= command.op < len(steps) else "",
+            "command": piece.command,
+            "engine": command.engine,
+        }
+        if len(shares) > 1:
+            args |= {f"{blame.text}_us": fs / FS_PER_US for blame, fs in shares if fs}
+        if piece.why:
+            args["began_after"] = PATH_LINKS[piece.why]
+        yield {
+            "ph": "X", "pid": PID_PATH, "tid": 1, "name": shares[0][0].text, "cat": "critical path",
+            "ts": piece.start / FS_PER_US, "dur": (piece.end - piece.start) / FS_PER_US, "args": args,
+        }  # fmt: skip
 
 
 def _lanes(pieces: list[tuple[Slice, int]], clip: bool) -> list[list[tuple[Slice, int]]]:

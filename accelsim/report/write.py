@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from accelsim.account.bounds import REASONS
+from accelsim.account.critical_path import KEYS
 from accelsim.account.energy import CATEGORIES, energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_memory
 from accelsim.errors import Problem, UsageError
@@ -117,8 +117,8 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
         "output_shape",
         *(f"gemm_{size}" for size in ("groups", "M", "N", "K")),
     ]
-    header += ["macs", "ops", "start_fs", "end_fs", "added_fs", "cycles", "utilisation", "bound_by"]
-    header += [f"{key}_fs" for key in REASONS]
+    header += ["macs", "ops", "start_fs", "end_fs", "added_fs", "own_fs", "cycles", "utilisation", "bound_by"]
+    header += [f"{key}_fs" for key in KEYS]
     header += [f"{name}_{way}_B" for name in memories for way in ("read", "write")]
     header += [f"energy_{category.replace(' ', '_')}_J" for category in CATEGORIES] + ["energy_J", "note"]
     records = []
@@ -127,9 +127,9 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
         sizes = [gemm.groups, gemm.M, gemm.N, gemm.K] if gemm else [""] * 4
         use = "" if layer.utilisation is None else layer.utilisation
         record = [layer.index + 1, layer.name, layer.label, layer.engine, shape_text(layer.out_shape), *sizes,
-                  layer.macs, layer.ops, layer.start_fs, layer.end_fs, layer.added_fs, layer.cycles, use,
+                  layer.macs, layer.ops, layer.start_fs, layer.end_fs, layer.added_fs, layer.own_fs, layer.cycles, use,
                   layer.bound_key]  # fmt: skip
-        record += [layer.reasons.get(key, 0) for key in REASONS]
+        record += [layer.reasons.get(key, 0) for key in KEYS]
         record += [count for name in memories for count in layer.traffic_B.get(name, (0, 0))]
         record += [layer.energy_by_category_J.get(category, 0.0) for category in CATEGORIES]
         records.append([*record, layer.energy_J, layer.note])

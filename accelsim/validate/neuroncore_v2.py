@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from accelsim.account.bounds import array_seconds
+from accelsim.account.array_share import array_seconds
 from accelsim.account.latency import summary
 from accelsim.machine.clock import Clock
 from accelsim.machine.run import Run

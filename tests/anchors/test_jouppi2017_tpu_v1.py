@@ -79,11 +79,10 @@ def test_mlp0_is_bound_by_weight_fetch() -> None:
     run = tpu_v1_table3.paper_run("MLP0")
     rows, totals = layers(run), summary(run)
     products = [row for row in rows if row.gemm is not None]
-    assert [row.bound_key for row in products] == ["weight_fetch"] * 5
-    assert all(row.bound == "weight fetch (ddr3)" for row in products)
+    assert [row.bound_key for row in products] == ["weights"] * 5
+    assert all(row.bound == "ddr3 (weights)" for row in products)
     text = " ".join(sentences(run, rows, totals))
-    assert "of it goes to weight fetch (ddr3)" in text
-    assert "Doubling the bandwidth to the weights" in text
+    assert "of it goes to moving weights (ddr3)" in text
 
 
 def test_mlp0_splits_its_matrix_cycles_as_table_3_does() -> None:

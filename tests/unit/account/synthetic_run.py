@@ -6,7 +6,9 @@ fourth one followed by a vector step; the last step falls back to the host. The 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 from accelsim.compiler.program import (
@@ -17,10 +19,12 @@ from accelsim.compiler.program import (
     Effect,
     Folds,
     Program,
+    Region,
     Step,
     Transfer,
+    Use,
 )
-from accelsim.machine.run import Busy, Row, Run, Slice
+from accelsim.machine.run import Busy, Row, Run, Segment, Slice
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import Gemm
@@ -97,6 +101,7 @@ class Builder:
     def __init__(self) -> None:
         self.commands: list[Command] = []
         self.slices: list[Slice] = []
+        self.regions: list[Region] = []
         self.ledger: dict[tuple[str, str, int, str], int] = defaultdict(int)
         self.free: dict[str, int] = defaultdict(int)
         self.spans: dict[int, tuple[int, int]] = {}
@@ -132,7 +137,11 @@ class Builder:
         if memory == "host_memory":
             self.count("host_memory.link", "transfer", op, tensor, nbytes)
         work = Transfer(memory, nbytes, write)
-        return self.add("Store" if write else "Load", engine, op, work, ready, nbytes * NS // rate, tensor)
+        end = self.add("Store" if write else "Load", engine, op, work, ready, nbytes * NS // rate, tensor)
+        self.regions.append(Region(len(self.regions), memory, tensor, -1, nbytes))
+        moved = (Use(len(self.regions) - 1, 1, "whole"),)
+        self.commands[-1].reads, self.commands[-1].writes = ((), moved) if write else (moved, ())
+        return end
 
     def count(self, component: str, action: str, op: int, tensor: str, count: int) -> None:
         """One ledger entry."""
@@ -241,7 +250,7 @@ def _finish(chip: Chip, build: Builder, steps: list[Step], tensors: dict[str, Te
         engines.append(Busy(name, busy, {"data": time_fs - busy - idle}, idle))
     graph = Graph("synthetic-net", [Node("n", "MatMul", ["x"], [output])], tensors, ["x"], [output])
     program = Program(
-        graph=graph, chip=chip, dtype="int8", commands=build.commands, regions=[], steps=steps, presets={}, results={},
+        graph=graph, chip=chip, dtype="int8", commands=build.commands, regions=build.regions, steps=steps, presets={}, results={},
         engines=kinds, notes=["Softmax runs on the host"],
     )  # fmt: skip
     run = Run(
@@ -255,6 +264,36 @@ def _finish(chip: Chip, build: Builder, steps: list[Step], tensors: dict[str, Te
         step_spans=[build.spans[op] for op in range(len(steps))],
         step_stalls=[dict(build.stalls[op]) if op in build.stalls else {} for op in range(len(steps))],
     )
-    # the synthetic program has no regions, so the cached property is set by hand
+    # nobody simulated this program, so what follows from a simulation is set by hand
     run.__dict__["occupancy"] = {name: sorted(points) for name, points in build.occupancy.items()}
+    run.__dict__["critical_path"] = _critical_path(run)
     return run
+
+
+def altered(run: Run, **changes: Any) -> Run:
+    """A copy with other fields, which keeps what was set by hand."""
+    copy = replace(run, **changes)
+    copy.__dict__.update({name: run.__dict__[name] for name in ("occupancy", "critical_path")})
+    return copy
+
+
+def _critical_path(run: Run) -> list[Segment]:
+    """Back from the last command, always to the one that ended last before; before a tile its weights are shifted."""
+    names = {"weight_memory": "ddr3", "host_memory": "pcie3"}
+    by_end = sorted(run.slices, key=lambda piece: (piece.end, piece.command))
+    path: list[Segment] = []
+    piece: Slice | None = by_end[-1]
+    while piece is not None:
+        work = run.program.commands[piece.command].work
+        kind = {"matrix": "stream", "vector": "vector", "host": "host"}.get(piece.engine, "transfer")
+        name = names[work.memory] if isinstance(work, Transfer) else piece.engine
+        edges = (work.n * work.rows, 0, 0) if isinstance(work, Folds) else (0, 0, 0)
+        path.append(Segment(piece.start, piece.end, piece.command, kind, name, edges, "full"))
+        index = bisect_right(by_end, piece.start, key=lambda piece: piece.end)
+        before = by_end[index - 1] if index else None
+        gap = (before.end if before else 0, piece.start)
+        if gap[1] > gap[0]:
+            kind = "weight_shift" if piece.engine == "matrix" else "hand_over"
+            path.append(Segment(*gap, piece.command, kind, piece.engine))
+        piece = before
+    return path[::-1]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isclose
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic_run import CHIP, make_chip, make_run
+from synthetic_run import CHIP, altered, make_chip, make_run
 
 from accelsim.account import energy
 from accelsim.machine.run import Row
@@ -49,7 +48,7 @@ def test_static_energy_is_power_times_time_to_the_femtosecond() -> None:
 
 def test_time_after_the_last_step_is_charged_to_no_step() -> None:
     run = make_run()
-    longer = replace(run, time_fs=run.time_fs + 10**9)
+    longer = altered(run, time_fs=run.time_fs + 10**9)
     outside = [row for row in energy.energy_table(longer) if row.op == energy.OUTSIDE]
     assert {(row.action, row.count) for row in outside} == {
         ("idle.chip", 10**9),
@@ -81,8 +80,8 @@ def test_macs_cost_what_the_spec_says_and_padding_nothing() -> None:
 
 def test_cores_share_the_prices_of_the_unit() -> None:
     run = make_run()
-    one = replace(run, ledger=[Row("matrix", "mac.int8", 0, "w", 7)])
-    two = replace(run, ledger=[Row("core1.matrix", "mac.int8", 0, "w", 7)])
+    one = altered(run, ledger=[Row("matrix", "mac.int8", 0, "w", 7)])
+    two = altered(run, ledger=[Row("core1.matrix", "mac.int8", 0, "w", 7)])
     a, b = (energy.energy_table(r)[0] for r in (one, two))
     assert a.energy_J == b.energy_J > 0
     assert energy.category(run.chip, b) == "MAC"
@@ -100,7 +99,7 @@ def test_cores_share_the_prices_of_the_unit() -> None:
 def test_nothing_is_silently_free(row: Row) -> None:
     run = make_run()
     with pytest.raises(energy.UnpricedAction, match=f"{row.action}.*{row.component}"):
-        energy.energy_table(replace(run, ledger=[*run.ledger, row]))
+        energy.energy_table(altered(run, ledger=[*run.ledger, row]))
 
 
 def test_every_category_is_one_of_the_list() -> None:

@@ -6,14 +6,14 @@ import csv
 import gzip
 import json
 from collections import Counter
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_run import make_run
+from synthetic_run import altered, make_run
 
 from accelsim.account.energy import energy_table, total_J
 from accelsim.errors import UsageError
@@ -96,11 +96,12 @@ def test_a_failure_half_way_leaves_the_old_report(tmp_path: Path, monkeypatch: p
 
 def rows_of(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Name of the row -> its slices; fails where two of them overlap."""
-    names = {event["tid"]: event["args"]["name"] for event in found if event["name"] == "thread_name"}
+    track = itemgetter("pid", "tid")
+    names = {track(event): event["args"]["name"] for event in found if event["name"] == "thread_name"}
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names.values()}
     for event in found:
         if event["ph"] == "X":
-            rows[names[event["tid"]]].append(event)
+            rows[names[track(event)]].append(event)
     for events in rows.values():
         for first, second in pairwise(events):
             assert first["ts"] + first["dur"] <= second["ts"] + 1e-9
@@ -109,6 +110,10 @@ def rows_of(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 def test_the_trace_has_a_named_row_per_engine_and_no_overlap() -> None:
     rows = rows_of(trace.events(RUN))
+    path = rows.pop("what the run waited for")
+    assert path[0]["ts"] == 0 and sum(event["dur"] for event in path) == pytest.approx(RUN.time_fs * 1e-9)
+    assert all(a["ts"] + a["dur"] == pytest.approx(b["ts"]) for a, b in pairwise(path))
+    assert path[-1]["name"] == "host" and path[-1]["args"]["layer"] == "/head/Softmax"
     assert list(rows) == list(RUN.program.engines)
     assert sum(map(len, rows.values())) == len(RUN.slices)
     last = max(event["ts"] + event["dur"] for events in rows.values() for event in events)
@@ -118,7 +123,8 @@ def test_the_trace_has_a_named_row_per_engine_and_no_overlap() -> None:
 def test_overlapping_transfers_get_further_rows_and_overlapping_matmuls_are_cut() -> None:
     longer = {"dma_w", "matrix"}
     slices = [p._replace(end=p.end + 10**9) if p.engine in longer else p for p in RUN.slices]
-    rows = rows_of(trace.events(replace(RUN, slices=slices)))
+    rows = rows_of(trace.events(altered(RUN, slices=slices)))
+    del rows["what the run waited for"]
     assert rows["dma_w +1"]
     assert not [name for name in rows if name.startswith("matrix +")]
     assert sum(map(len, rows.values())) == len(RUN.slices)

@@ -102,12 +102,3 @@ def test_words_quote_the_summary() -> None:
     assert text.si(SUMMARY["latency_s"], "s") in told[0]
     assert text.percent(SUMMARY["utilisation"]) in told[0]
     assert text.si(SUMMARY["energy_J"], "J") in told[2]
-    assert "at most" in told[-1]
-
-
-def test_the_best_lever_is_half_of_what_takes_most_time() -> None:
-    best, saving = words.levers(RUN, SUMMARY)[0]
-    key, spent = next(iter(SUMMARY["latency_by_bound_s"].items()))
-    assert saving == pytest.approx(spent / SUMMARY["latency_s"] / 2)
-    assert best.startswith(words.REASONS[key].lever)
-    assert sum(saved for _, saved in words.levers(RUN, SUMMARY)) == pytest.approx(0.5)

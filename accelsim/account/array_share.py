@@ -1,0 +1,28 @@
+"""How the time of the arrays splits: streaming, shifting weights in, waiting, as papers on accelerators count it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def array_seconds(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
+    """What the arrays did and why they waited: key of ``Run.step_stalls`` -> s, all steps together."""
+    totals: dict[str, int] = {}
+    for reasons in stalls:
+        for key, fs in reasons.items():
+            totals[key] = totals.get(key, 0) + fs
+    return {key: fs * 1e-15 for key, fs in totals.items()}
+
+
+def array_split(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
+    """Percent of 'active', 'shift' (weights go in) and 'stall' (waiting for weights), of the three together.
+
+    The first three lines of Table 3 of Jouppi et al., "In-Datacenter Performance Analysis of a Tensor
+    Processing Unit", ISCA 2017; what else an array waits for is its fourth line, non-matrix cycles, and not
+    in here. Empty when no matrix work was done.
+    """
+    seconds = array_seconds(stalls)
+    keys = {"active": "active", "shift": "shift", "stall": "weights"}
+    parts = {name: seconds.get(key, 0.0) for name, key in keys.items()}
+    whole = sum(parts.values())
+    return {name: 100.0 * part / whole for name, part in parts.items()} if whole else {}

@@ -1,0 +1,175 @@
+"""The critical path: whose time it is, against cases in which shares of spans named the wrong one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+import accelsim
+from accelsim.account import critical_path
+from accelsim.account.critical_path import OUTSIDE, Blame, by_blame, by_key, by_step
+from accelsim.account.latency import Layer, layers, summary
+from accelsim.account.roofline import rooflines
+from accelsim.machine.check import LawError
+from accelsim.machine.run import Run
+
+
+def simulated(model: str, on: str, *overrides: str, **options: object) -> Run:
+    return accelsim.run(model, on, values="off", overrides=overrides, **options)  # type: ignore[arg-type]
+
+
+def share(run: Run, **wanted: str) -> float:
+    """Of the run, what goes to blames with these fields."""
+    found = (
+        fs
+        for blame, fs in by_blame(run).items()
+        if all(getattr(blame, name) == value for name, value in wanted.items())
+    )
+    return sum(found) / run.time_fs
+
+
+def layer(run: Run, name: str) -> Layer:
+    return next(row for row in layers(run) if row.name == name)
+
+
+@pytest.mark.parametrize("memory_model", ["ideal", "bandwidth", "pattern", "bank"])
+def test_every_memory_model_has_a_path_whose_parts_add_up(memory_model: str) -> None:
+    run = simulated("cnn", "edu-4x4", memory_model=memory_model)
+    path = run.critical_path
+    assert path[0].start == 0 and path[-1].end == run.time_fs
+    assert all(before.end == after.start for before, after in pairwise(path))
+    assert sum(by_blame(run).values()) == run.time_fs
+    assert sum(sum(times.values()) for times in by_step(run).values()) == run.time_fs
+    assert sum(row.added_fs for row in layers(run)) == run.time_fs
+    assert sum(summary(run)["critical_path_s"].values()) == pytest.approx(run.seconds, rel=1e-12)
+    assert (share(run, kind="transfer") > 0) == (memory_model != "ideal")
+
+
+def test_a_layer_that_one_unit_works_for_is_bound_by_it() -> None:
+    """Dense block: the vector unit scales 56 x 56 images while the weights of layers ahead are prefetched.
+
+    Layer 12 of DenseNet-121 adds 8.96 us, in all of which the vector unit works.
+    """
+    row = layers(simulated("densenet121", "tpu-v1"))[11]
+    assert row.engine == "vector"
+    assert row.added_fs == 8_960_000_000
+    assert row.path == {Blame("vector", "vector"): row.added_fs}
+    assert row.bound == "vector unit"
+
+
+def test_time_on_a_link_is_blamed_on_the_link_and_not_on_the_memory_next_to_the_chip() -> None:
+    """A sum of large inputs: they come over PCIe, and HBM does nothing."""
+    run = simulated("gemm?M=2048,N=64,K=2048", "neuroncore-v2", dtype="bf16")
+    first = next(iter(by_blame(run)))
+    assert first == Blame("transfer", "pcie", "activations")
+    assert share(run, resource="pcie") > 0.5
+    assert layers(run)[0].bound == "pcie (activations)"
+    assert next(iter(summary(run)["critical_path_s"])) == "pcie (activations)"
+    assert share(run, resource="hbm") < 0.1
+
+
+def test_a_product_of_two_activations_is_never_bound_by_weights() -> None:
+    """Attention scores of a transformer: the 4 B of constants that the layer reads cost no time."""
+    run = simulated("bert?layers=1", "neuroncore-v2")
+    for row in layers(run):
+        if row.gemm is not None and not run.program.graph.tensors[row.gemm.b].is_constant:
+            assert "weights" not in row.bound
+            assert row.reasons.get("weights", 0) < 0.01 * max(row.added_fs, 1)
+
+
+DECODE = ("matrix.rows=32", "matrix.cols=32", "matrix.dataflow=os")
+
+
+def test_what_lies_on_the_memory_roof_is_bound_by_memory() -> None:
+    """Decode on an output-stationary array of 32 x 32: one row of each tile does something, and DRAM sets the pace."""
+    run = simulated("gpt-decode?layers=1,hidden=256,heads=4", "systolic-generic", *DECODE)
+    (roof, *_) = rooflines(run)
+    on_the_roof = [
+        point
+        for point in roof.points
+        if point.achieved_ops_per_s > 0.8 * roof.roof(point.intensity_ops_per_B)
+        and point.intensity_ops_per_B < 0.5 * roof.knee_ops_per_B
+    ]
+    assert on_the_roof
+    rows = layers(run)
+    assert all("dram" in rows[point.layer].bound for point in on_the_roof if rows[point.layer].added_fs)
+
+
+def test_a_store_at_the_end_belongs_to_the_layer_that_made_the_data() -> None:
+    """Equal layers of a decoder cost the same; the caches that leave at the end are not the last layer's."""
+    run = simulated("gpt-decode?layers=4,hidden=256,heads=4", "neuroncore-v2", edges="outside")
+    commands, steps = run.program.commands, run.program.steps
+    makers = {name: index for index, step in enumerate(steps) for name in step.node.writes}
+    stored = {
+        run.program.regions[use.region].name: command.op
+        for command in commands
+        if command.kind == "Store"
+        for use in command.writes
+    }
+    outputs = [name for name in run.program.graph.outputs if name in stored and name in makers]
+    assert outputs
+    assert all(stored[name] == makers[name] for name in outputs)
+
+
+def test_what_a_prefetch_hides_is_not_blamed() -> None:
+    """Of compute-bound layers the weights arrive while others compute: they are on no path."""
+    run = simulated("mlp", "edu-4x4")
+    read_fs = sum(
+        piece.end - piece.data
+        for piece in run.slices
+        if piece.label.startswith("load") and "weight" in piece.label
+    )
+    assert share(run, operand="weights") * run.time_fs < 0.2 * read_fs
+
+
+def test_latency_and_bandwidth_are_told_apart() -> None:
+    near = simulated("mlp", "edu-4x4", "memories.dram.memory.latency=0 ns")
+    far = simulated("mlp", "edu-4x4", "memories.dram.memory.latency=50 us")
+    assert share(near, kind="latency") == 0
+    assert share(far, kind="latency") > 0.05
+    assert Blame("latency", "dram") in by_blame(far)
+
+
+def test_one_port_makes_units_wait_for_it() -> None:
+    run = simulated("cnn", "edu-4x4", "buffers.act_sram.ports=1")
+    assert share(run, kind="buffer_port", resource="act_sram") > 0
+
+
+def test_unused_pes_are_told_apart_by_the_multiplications_of_each_command() -> None:
+    wide = simulated("gemm?M=64,N=4,K=4", "edu-4x4", "matrix.rows=8", "matrix.cols=8", edges="outside")
+    times = by_key(by_blame(wide))
+    assert times["padding"] == pytest.approx(3 * times["compute"], rel=1e-6)
+
+
+def test_a_time_that_its_cause_does_not_explain_is_an_error() -> None:
+    run = simulated("mlp", "edu-4x4")
+    late = [
+        piece._replace(start=piece.start + 10**9) if piece.engine == "vector" else piece
+        for piece in run.slices
+    ]
+    with pytest.raises(LawError, match="which no cause explains"):
+        _ = replace(run, slices=late).critical_path
+
+
+def test_a_hidden_layer_says_so() -> None:
+    run = simulated("gpt-decode", "neuroncore-v2")
+    hidden = [row for row in layers(run) if not row.added_fs]
+    assert hidden
+    assert {(row.bound, row.bound_key) for row in hidden} == {("hidden", "hidden")}
+
+
+def test_time_that_no_step_causes_has_its_own_place() -> None:
+    assert OUTSIDE not in by_step(simulated("mlp", "edu-4x4"))
+
+
+def test_texts_name_resource_and_operand() -> None:
+    assert Blame("transfer", "ddr3", "weights").text == "ddr3 (weights)"
+    assert Blame("latency", "pcie").text == "pcie latency"
+    assert Blame("padding", "matrix").text == "unused PEs"
+    assert set(critical_path.KEYS) >= {
+        Blame(kind, "x", operand).key
+        for kind in critical_path.KINDS
+        for operand in (critical_path.OPERANDS if kind == "transfer" else ("",))
+    }
