@@ -19,7 +19,7 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.sparsify import prune
 from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
-from accelsim.machine.batch import whole_batch
+from accelsim.machine.batch import batch_shape, whole_batch
 from accelsim.machine.effects import POLICIES
 from accelsim.machine.memory_models import DEFAULT, check_model
 from accelsim.machine.run import Run
@@ -231,7 +231,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     with gather.also():
         cores = chip.cores if chip is not None else 1
         feeds, calibration = _feeds(request, graph, cores)
-        options = _options(request, calibration, cores, gather)
+        options = _options(request, calibration, gather)
     gather.done()
     assert chip is not None and graph is not None
     return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed)
@@ -279,14 +279,14 @@ def _check_names(request: Request) -> None:
     gather.done()
 
 
-def _options(request: Request, calibration: Arrays | None, cores: int, gather: Gather) -> Options:
+def _options(request: Request, calibration: Arrays | None, gather: Gather) -> Options:
     pinned: Mapping[str, Mapping[str, Any]] = {}
     with gather.also():
         given = request.mapping
         pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
     return Options(
         dtype=request.dtype, dataflow=request.dataflow, schedule=request.array_timing, calibration=calibration,
-        seed=request.seed + 1, values=request.values, pinned=pinned, cores=cores,
+        seed=request.seed + 1, values=request.values, pinned=pinned,
         **{name: getattr(request, name) for name in NUMBERS},
     )  # fmt: skip
 
@@ -342,8 +342,7 @@ def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int) -> Itera
                 f"the model has no input {name!r}", where, f"one of {names}", nearest(name, graph.inputs)
             )
     for name in graph.inputs:
-        shape = list(graph.tensors[name].shape)
-        shape[:1] = [extent * cores for extent in shape[:1]]
+        shape = list(batch_shape(graph.tensors[name].shape, cores))
         if name not in given:
             yield Problem(f"input {name!r} is missing", where, f"an array of shape {shape}")
         elif list(given[name].shape) != shape:

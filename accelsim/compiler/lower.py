@@ -21,17 +21,16 @@ from accelsim.workload.ops.base import Gemm
 
 
 def lower(state: State) -> Program:
-    """Commands for a placed graph, on ``options.cores`` cores. Raises Infeasible when something does not fit,
+    """Commands for a placed graph, on all cores of the chip. Raises Infeasible when something does not fit,
     TooLarge for more commands than the limits allow, ModelError without a host.
 
     The cores run the same steps side by side; their commands alternate step by step, so that the host, which they
     share, serves them in turn.
     """
+    count = state.chip.cores
     steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
-    check_commands(f"{state.graph.name} on {state.options.cores} cores", state.options.cores * steps_each)
-    cores = [
-        Roles(state.chip, f"core{i}." if state.options.cores > 1 else "") for i in range(state.options.cores)
-    ]
+    check_commands(f"{state.graph.name} on {count} cores", count * steps_each)
+    cores = [Roles(state.chip, f"core{i}." if count > 1 else "") for i in range(count)]
     builder = Builder({engine: kind for roles in cores for engine, kind in roles.engines().items()})
     layouts = [Layout(state.graph, roles, builder, core) for core, roles in enumerate(cores)]
     uses = [_Uses(state.graph) for _ in layouts]

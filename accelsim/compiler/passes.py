@@ -86,7 +86,9 @@ def preferred_format(chip: Chip) -> str:
 
 
 def configured(chip: Chip, options: Options) -> Chip:
-    """The chip with the dataflow and schedule that the user asked for."""
+    """The chip with the dataflow, the schedule and the number of cores that the user asked for."""
+    if options.cores is not None and options.cores != chip.cores:
+        chip = chip.model_copy(update={"cores": options.cores})
     wanted = {
         name: value
         for name, value in (("dataflow", options.dataflow), ("schedule", options.schedule))

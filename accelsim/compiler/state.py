@@ -27,9 +27,9 @@ class Options:
     ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fuse``: whether nodes may be fused.
     ``calibration``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
     format; None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the
-    calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores run the graph
-    side by side, each on its own part of the batch. ``pinned``: node name -> mapping fields that the search
-    must keep.
+    calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores of the chip run the
+    graph side by side, each on its own part of the batch (None: all of them). ``pinned``: node name -> mapping
+    fields that the search must keep.
 
     ``layers``: node name -> operand format of that layer. ``emulate``: a format that the unit lacks is computed in
     the narrowest of its formats that holds it. ``calibrate``: how a range becomes a scale (a key of
@@ -47,7 +47,7 @@ class Options:
     calibration: Mapping[str, Array] | None = None
     seed: int = 0
     values: str = "exact"
-    cores: int = 1
+    cores: int | None = None
     pinned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     layers: Mapping[str, str] = field(default_factory=dict)
     emulate: bool = False

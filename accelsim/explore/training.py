@@ -221,14 +221,15 @@ def simulate_step(
     """One training step on a chip: its time and ledger. ``dtype``: format of the MACs ('': that of the precision).
 
     With ``feeds`` (every input of the graph, ``step.start`` among them) the machine computes it too, tile by tile; the
-    time is the same. Raises UsageError for a format that the chip does not have, Infeasible, ModelError.
+    time is the same. A chip of several cores trains on one of them: cores that exchange gradients are not modelled.
+    Raises UsageError for a format that the chip does not have, Infeasible, ModelError.
     """
     from accelsim.compiler.passes import compile
     from accelsim.compiler.state import Options
     from accelsim.machine.simulate import simulate
 
     values = "off" if feeds is None else "exact"
-    options = Options(dtype=dtype or step.precision.compute, values=values)
+    options = Options(dtype=dtype or step.precision.compute, values=values, cores=1)
     given = None if feeds is None else dict(feeds)
     return simulate(compile(step.graph, chip, options), given, values)
 

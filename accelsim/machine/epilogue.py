@@ -1,13 +1,15 @@
 """The epilogue of a matrix node on one tile of its sums: the same kernels as on whole tensors, on slices.
 
 A tile of sums is [groups, m, n]. For the kernels it takes the layout of the result tensor: that of a convolution
-[images, channels, p, q] when the tile holds whole images and [1, channels, 1, positions] when it does not (then every
-function is element-wise); that of any other product stays [groups, m, n] with the channels last.
+[images, channels, *spatial] when the tile holds whole images and [1, channels, 1.., positions] when it does not (then
+every function is element-wise), with as many spatial axes as the result has; that of any other product stays
+[groups, m, n] with the channels last.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,26 +37,24 @@ class TileShape:
     whole: int  # channels of the result tensor
 
     @classmethod
-    def of(cls, gemm: Gemm, tile: Tile) -> TileShape:
-        """Shape of a tile of this product."""
+    def of(cls, gemm: Gemm, tile: Tile, result: tuple[int, ...]) -> TileShape:
+        """Shape of a tile of this product, whose sums as a tensor have the shape ``result``."""
         groups, m, n = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
         if gemm.conv is None:
             return cls(groups, m, n, (groups, m, n), 2, tile.n0, n, gemm.N)
-        p, q = gemm.conv.out
-        whole = tile.m0 % (p * q) == 0 and m % (p * q) == 0
-        spatial = (m // (p * q), groups * n, p, q) if whole else (1, groups * n, 1, m)
-        return cls(groups, m, n, spatial, 1, tile.g0 * gemm.N + tile.n0, groups * n, gemm.groups * gemm.N)
+        spatial = result[2:]
+        size = prod(spatial)
+        whole = tile.m0 % size == 0 and m % size == 0
+        layout = (m // size, groups * n, *spatial) if whole else (1, groups * n, *[1] * (len(spatial) - 1), m)
+        return cls(groups, m, n, layout, 1, tile.g0 * gemm.N + tile.n0, groups * n, gemm.groups * gemm.N)
 
     def spread(self, tile: Array) -> Array:
         """[groups, m, n] -> layout of the kernels."""
         if self.axis == 2:
             return tile
-        images, channels, p, q = self.layout
-        return (
-            tile.reshape(self.groups, images, p * q, self.n)
-            .transpose(1, 0, 3, 2)
-            .reshape(images, channels, p, q)
-        )
+        images = self.layout[0]
+        by_image = tile.reshape(self.groups, images, prod(self.layout[2:]), self.n).transpose(1, 0, 3, 2)
+        return by_image.reshape(self.layout)
 
     def gather(self, result: Array) -> Array:
         """Layout of the kernels -> [groups, m, n] (m is smaller behind a pooling)."""

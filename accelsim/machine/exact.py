@@ -57,7 +57,7 @@ class Exact:
             value = (
                 tensor.value()
                 if tensor.is_constant
-                else part_of_batch(self._feeds[name], core, self._program.cores)
+                else part_of_batch(self._feeds[name], core, self._program.cores, tensor.shape)
             )
             self._held[region] = contain(value, tensor.dtype)
         return self._held.get(region, _NOTHING)
@@ -203,7 +203,8 @@ class Exact:
             else self._operand(command, index)
             for index, (name, _) in enumerate(command.effect.operands)
         }
-        result = run_epilogue(step.node, self._program.graph, TileShape.of(gemm, tile), acc, sides)
+        sums = self._program.graph.tensors[step.node.outputs[0]].shape
+        result = run_epilogue(step.node, self._program.graph, TileShape.of(gemm, tile, sums), acc, sides)
         self._deposit(command, result)
 
     def _deposit(self, command: Command, piece: Array) -> None:

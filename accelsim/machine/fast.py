@@ -21,18 +21,17 @@ class Fast:
         self._gating = program.chip.matrix is not None and program.chip.matrix.zero_gating
         self.nonzero_macs: dict[int, int] = {}
         self._cores = [
-            _Values(
-                program.graph,
-                {
-                    name: contain(
-                        part_of_batch(feeds[name], core, program.cores), program.graph.tensors[name].dtype
-                    )
-                    for name in program.graph.inputs
-                },
-                keep,
-            )
-            for core in range(program.cores)
+            _Values(program.graph, self._feeds(feeds, core), keep) for core in range(program.cores)
         ]
+
+    def _feeds(self, feeds: dict[str, Array], core: int) -> dict[str, Array]:
+        """Inputs of one core, in the formats of their tensors."""
+        graph, cores = self._program.graph, self._program.cores
+        tensors = [graph.tensors[name] for name in graph.inputs]
+        return {
+            tensor.name: contain(part_of_batch(feeds[tensor.name], core, cores, tensor.shape), tensor.dtype)
+            for tensor in tensors
+        }
 
     def read(self, command: Command, use: Use) -> None:
         """Operands are taken by name when the node completes."""

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 import simpy
 
 from accelsim.compiler.program import Command, Program
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.accounting import engine_times, ledger, step_spans, step_stalls
 from accelsim.machine.array_time import array_times
+from accelsim.machine.batch import batch_shape
 from accelsim.machine.clock import FS_PER_S, NEVER, Clock
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context, Progress
@@ -43,9 +45,28 @@ def simulate(
     """
     if values != "off" and feeds is None:
         raise UsageError(f"values {values!r} need the inputs of the model")
+    if values != "off":
+        _check_feeds(program, feeds or {})
     check_model(memory_model, program.chip)
     with no_collection():
         return _simulate(program, feeds, values, keep, progress, _How(memory_model, record))
+
+
+def _check_feeds(program: Program, feeds: Mapping[str, Array]) -> None:
+    """UsageError, all problems at once, for inputs that are missing or do not have the shape of the whole batch."""
+    problems = []
+    for name in program.graph.inputs:
+        wanted = batch_shape(program.graph.tensors[name].shape, program.cores)
+        if name not in feeds:
+            problems.append(
+                Problem(f"input {name!r} is missing", "feeds", f"an array of shape {list(wanted)}")
+            )
+        elif np.shape(feeds[name]) != wanted:
+            cores = f", the batches of {program.cores} cores" if program.cores > 1 else ""
+            what = f"input {name!r} has shape {list(np.shape(feeds[name]))}"
+            problems.append(Problem(what, "feeds", f"{list(wanted)}{cores}"))
+    if problems:
+        raise UsageError(problems)
 
 
 class _How(NamedTuple):

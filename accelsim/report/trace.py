@@ -94,7 +94,7 @@ def _lanes(pieces: list[tuple[Slice, int]], clip: bool) -> list[list[tuple[Slice
     On an array a command may drain while the next one streams: its slice is cut there. Transfers that overlap
     (two ports, or requests in flight) go to further lanes.
     """
-    if clip:
+    if clip and pieces:
         limits = [*(piece.data for piece, _ in pieces[1:]), None]
         return [
             [

@@ -107,14 +107,18 @@ def check_run(run: Run, model: Graph) -> Verdict:
 def _by_core(run: Run) -> list[Run]:
     """The run as each core saw it: its part of inputs, tensors and outputs."""
 
+    tensors, cores = run.program.graph.tensors, run.program.cores
+
     def part(values: Mapping[str, Array], core: int) -> dict[str, Array]:
-        return {name: part_of_batch(value, core, run.program.cores) for name, value in values.items()}
+        return {
+            name: part_of_batch(value, core, cores, tensors[name].shape) for name, value in values.items()
+        }
 
     return [
         replace(
             run, feeds=part(run.feeds, core), tensors=part(run.tensors, core), outputs=part(run.outputs, core)
         )
-        for core in range(run.program.cores)
+        for core in range(cores)
     ]
 
 

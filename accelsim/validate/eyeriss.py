@@ -71,9 +71,7 @@ class Split(NamedTuple):
 def alexnet_run(batch: int = BATCH) -> Run:
     """AlexNet without values; inputs and results are converted outside of the run, so the host does nothing."""
     graph = load_model(MODEL, batch=batch)
-    return simulate(
-        compile(graph, load_chip(CHIP), Options(dtype=FORMAT, values="off", edges="outside", cores=1))
-    )
+    return simulate(compile(graph, load_chip(CHIP), Options(dtype=FORMAT, values="off", edges="outside")))
 
 
 def splits(run: Run) -> list[Split]:

@@ -16,9 +16,11 @@ import pytest
 from synthetic_run import altered, make_run
 
 from accelsim.account.energy import energy_table, total_J
+from accelsim.api import run
 from accelsim.errors import UsageError
 from accelsim.report import compare, page, table, trace, write
 from accelsim.report.plot import PLOTS
+from accelsim.workload.zoo.build import Builder
 
 RUN = make_run(layers=5)
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -240,3 +242,16 @@ def test_missing_summaries_are_all_named(tmp_path: Path) -> None:
     assert [Path(problem.where).name for problem in caught.value.problems] == ["empty", "missing"]
     with pytest.raises(UsageError, match="nothing to compare"):
         compare.compare([])
+
+
+@pytest.mark.parametrize("op", ["Relu", "Flatten"])
+def test_a_run_without_work_for_the_matrix_unit_has_a_report(op: str, tmp_path: Path) -> None:
+    """Its row of the timeline is empty."""
+    builder = Builder("plain")
+    attrs = {"axis": 1} if op == "Flatten" else {}
+    graph = builder.finish(builder.op(op, [builder.input("x", (2, 3))], "y", **attrs))
+    folder = write.write_run(run(graph, "edu-4x4", dtype="fp32", values="off"), tmp_path / "report")
+    events = json.loads(gzip.decompress((folder / "timeline.json.gz").read_bytes()))["traceEvents"]
+    rows = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert "matrix" in rows.values()
+    assert not [event for event in events if event["ph"] == "X" and rows.get(event["tid"]) == "matrix"]
