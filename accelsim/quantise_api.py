@@ -26,8 +26,8 @@ from accelsim.workload.datasets import Dataset, load_dataset
 from accelsim.workload.export_integer import FORMS, export_quantised
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.load import load_model
-from accelsim.workload.value_memory import check_values
 from accelsim.workload.onnx_export import export_onnx
+from accelsim.workload.value_memory import check_values
 
 CHIP = "edu-4x4"
 """A chip whose vector unit has most functions, so that no layer is left in floats for the chip's sake."""

@@ -18,10 +18,10 @@ LARGEST = 2**31 - 1
 MOST_ELEMENTS, MOST_MACS = 2**48, 2**56
 """Elements of the largest tensor, and multiply-accumulates of the largest layer."""
 MOST_COMMANDS, MOST_B = 4_000_000, 16 * 2**30
-"""Commands of one program, and bytes of this machine's memory for them and for values, unless the user says otherwise."""
+"""Commands of one program, and bytes of memory for them and for values, unless the user says otherwise."""
 COMMAND_B = 2_500
-"""Memory of one command of a program and of what a run records about it, bytes: 2,160 to 2,520 are measured for programs
-of 20,000 to 170,000 commands."""
+"""Memory of one command of a program and of what a run records about it, bytes: 2,160 to 2,520 are measured for
+programs of 20,000 to 170,000 commands."""
 WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
 
