@@ -91,7 +91,7 @@ class Job:
     feeds: dict[str, Array] | None
     values: str
     memory_model: str = DEFAULT
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 class Gather:

@@ -51,7 +51,8 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
     """Compile a graph for a chip.
 
     Raises UsageError for a format or dataflow that the chip does not have, Infeasible for a layer that does not fit
-    (as data), TooLarge beyond the limits of ``workload.limits``, ModelError for what neither the chip nor its host can do.
+    (as data), TooLarge beyond the limits of ``workload.limits``, ModelError for what neither the chip nor its host can
+    do.
     """
     options = options or Options()
     if options.values != "off" and sum(node_work(graph, node).macs for node in graph.nodes) > MUCH_WORK:
