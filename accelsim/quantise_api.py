@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,6 +16,7 @@ from accelsim.compiler.number_formats import canonical, is_code, is_integer, pai
 from accelsim.compiler.passes import PASSES
 from accelsim.compiler.state import SCHEMES, Options, State
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
+from accelsim.files import as_bytes, write_file
 from accelsim.formats import calibrate as ranges
 from accelsim.formats import integer
 from accelsim.spec.load import load_chip
@@ -77,15 +77,7 @@ class Quantised:
 
     def save(self, path: str | Path) -> None:
         """Write the ONNX file: whole, or not at all. Raises UsageError where no file can be written."""
-        target = Path(path)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            part.write_bytes(self.model.SerializeToString())
-            part.replace(target)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            what = f"cannot be written: {error.strerror or error}"
-            raise UsageError(Problem(what, str(path), "a file in a directory that exists")) from error
+        write_file(path, as_bytes(self.model.SerializeToString()))
 
 
 def quantize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,8 @@ from numpy.typing import NDArray
 from accelsim.array.counts import COUNTS, counts
 from accelsim.array.timing import DATAFLOWS, SCHEDULES, SHADOW_LOADS, cycles, folds, spatial
 from accelsim.errors import ModelError, Problem, nearest
+from accelsim.files import table as csv_file
+from accelsim.files import write_file
 
 NAMES: dict[str, Iterable[str]] = {"dataflow": DATAFLOWS, "schedule": SCHEDULES, "shadow_load": SHADOW_LOADS}
 """Input columns that hold a name -> valid names."""
@@ -169,34 +169,9 @@ def _check_header(header: list[str], where: str, has_rows: bool) -> None:
 
 
 def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows with one set of columns as CSV: beside the target first, then renamed, so never half a file.
-
-    Floats get six decimals. Raises ModelError where the file cannot be written.
-    """
-    target = Path(path)
+    """Write rows with one set of columns as CSV. Floats get six decimals. UsageError where it cannot be written."""
     header = list(rows[0]) if rows else [*NAMES, *SIZES, *RESULTS]
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise ModelError(Problem(f"cannot be written: {error}", str(target))) from error
-    beside = Path(name)
-    try:
-        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows([_cell(row[column]) for column in header] for row in rows)
-        beside.chmod(0o666 & ~_umask())
-        beside.replace(target)
-    except OSError as error:
-        raise ModelError(Problem(f"cannot be written: {error}", str(target))) from error
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    write_file(path, csv_file(header, ([_cell(row[column]) for column in header] for row in rows)))
 
 
 def _cell(value: Any) -> Any:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 import click
 
+from accelsim import files
 from accelsim.errors import AccelsimError
 
 COMMANDS = {
@@ -36,6 +43,33 @@ COMMANDS = {
 
 BAD_INPUT, INTERRUPTED, FAILED = 2, 130, 1
 """Exit codes: the user's input is wrong; Ctrl-C; a check that was asked for does not hold, or no memory left."""
+
+ENDING = ("SIGTERM", "SIGHUP")
+"""Signals that end a command as Ctrl-C does, with what was half made removed; the exit code is 128 + number."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Why stdout may take no more."""
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Within it, the signals of ``ENDING`` raise KeyboardInterrupt with their number, unless others handle them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    taken = [number for name in ENDING if (number := getattr(signal, name, None)) is not None
+             and signal.getsignal(number) == signal.SIG_DFL]  # fmt: skip
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
+
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Commands(click.Group):
@@ -69,15 +103,23 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; errors become one line each on stderr and an exit code."""
+        files.forget()
         try:
-            return super().invoke(ctx)
+            with ended_by_signals():
+                return super().invoke(ctx)
         except AccelsimError as error:
             for problem in error.problems:
                 click.echo(f"error: {problem}", err=True)
             raise click.exceptions.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            click.echo("interrupted; nothing was written", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt as stop:
+            found = ", ".join(map(str, files.written())) or "nothing"
+            click.echo(f"{'terminated' if stop.args else 'interrupted'}; {found} was written", err=True)
+            raise click.exceptions.Exit(128 + stop.args[0] if stop.args else INTERRUPTED) from None
+        except OSError as error:
+            if error.filename is not None or error.errno not in FULL:
+                raise
+            click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+            raise click.exceptions.Exit(FAILED) from None
         except MemoryError:
             click.echo(
                 "error: out of memory; ask for less: a smaller batch, model, trace or network, a run with --values off",
@@ -104,5 +146,6 @@ def _version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
 def main() -> None:
     """Simulate AI accelerators: values, seconds, joules and where they go.
 
-    Exit code 0: done; 1: a check that was asked for does not hold; 2: the input is wrong; 130: interrupted.
+    Exit code 0: done; 1: a check that was asked for does not hold; 2: the input is wrong; 130: interrupted;
+    143: ended by SIGTERM.
     """

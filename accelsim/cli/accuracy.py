@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.common import (
-    FILE,
+    OUT,
     check_folder,
     example,
     limit_options,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
               help="Find the layers that must stay in this wider format to meet --budget.")  # fmt: skip
 @click.option("--budget", type=click.FloatRange(0), default=0.5, show_default=True,
               help="Points of accuracy that --keep may lose.")  # fmt: skip
-@click.option("--out", type=FILE, help="Directory for the page, the CSV file and the plot.")
+@click.option("--out", type=OUT, help="Directory for the page, the CSV file and the plot.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the figures as JSON, and nothing else, on stdout."
 )

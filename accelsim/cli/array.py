@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example, show, width
+from accelsim.cli.common import FILE, OUT, check_file_target, example, show, width
 from accelsim.errors import Problem, UsageError
 
 MOST_EDGES = 2000
@@ -32,7 +32,7 @@ MOST_EDGES = 2000
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option("--csv", "table", type=FILE, help="Shapes: columns array_rows, array_cols, "
               "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.")  # fmt: skip
-@click.option("--out", type=FILE, help="Where the results of --csv go.")
+@click.option("--out", type=OUT, help="Where the results of --csv go.")
 def array(
     sizes: tuple[int, ...], table: Path | None, out: Path | None, watch: bool, as_json: bool, **setup: Any
 ) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.common import (
-    FILE,
+    OUT,
+    PICTURES,
     check_file_target,
     example,
     limit_options,
@@ -52,7 +53,7 @@ def _batches(context: click.Context, option: click.Parameter, text: str) -> tupl
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
 )
 @limit_options
-@click.option("--plot", type=FILE, help="Where the picture goes: FILE.png or FILE.svg.")
+@click.option("--plot", type=OUT, help="Where the picture goes: FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def batching(
     model: str, chip: str, batches: tuple[int, ...], dtype: str, overrides: tuple[str, ...], plot: Path | None,
@@ -65,9 +66,7 @@ def batching(
     from accelsim.explore import batching as explore
 
     if plot is not None:
-        if plot.suffix not in (".png", ".svg"):
-            raise UsageError(Problem(f"--plot {plot}", expected="FILE.png or FILE.svg"))
-        check_file_target(plot)
+        check_file_target(plot, PICTURES)
     with progress(1) as stage:
         found = explore.batching(
             model, chip, batches, lambda share: stage("simulate", share), dtype=dtype, overrides=overrides

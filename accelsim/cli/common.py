@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from accelsim import files
+from accelsim.cli.inputs import refuse_inputs
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -42,8 +43,14 @@ class _Named(click.Path):
         return super().convert(value, param, ctx)
 
 
-FILE = _Named(path_type=Path)
-"""The type of every option that names a file or directory."""
+class Output(_Named):
+    """A path that is written."""
+
+
+FILE, OUT = _Named(path_type=Path), Output(path_type=Path)
+"""The types of options that name a file or directory to read, and one to write."""
+PICTURES = (".png", ".svg")
+"""Endings of pictures."""
 NO_TERMINAL = 100
 """Width of tables that go to a file or a pipe, characters."""
 
@@ -192,45 +199,35 @@ def numbers(asked: dict[str, Any], gather: Gather) -> dict[str, Any]:
     return {"layers": layers, "per_channel": not asked.pop("per_tensor")}
 
 
-def check_writable(target: Path, folder: Path | None = None) -> None:
-    """UsageError when no file or directory of this name could be made, found out by making one in ``folder``, by
-    default that of ``target``."""
-    folder = folder or target.parent
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    try:
-        with tempfile.TemporaryDirectory(prefix=".accelsim-", dir=folder):
-            pass
-    except OSError as error:
-        what = f"cannot be written: {folder}: {error.strerror or error}"
-        raise UsageError(Problem(what, str(target), "a place where files can be made")) from error
-
-
-def check_folder(out: Path | None) -> None:
-    """UsageError when the directory ``out`` is a file or cannot be written; for before the simulation."""
+def check_folder(out: Path | None, names: Iterable[str] = ()) -> None:
+    """UsageError when files called ``names`` cannot go into the directory ``out``; for before the simulation."""
     if out is not None:
-        if out.exists() and not out.is_dir():
-            raise UsageError(Problem("is a file", str(out), "a directory"))
-        check_writable(out, out)
+        files.check_folder(out, names)
+        for name in names:
+            refuse_inputs(out / name, name, Output)
 
 
 def check_report_target(target: Path) -> None:
     """UsageError when ``write_run`` would refuse the directory; for before the simulation."""
-    from accelsim.report.write import refuse_foreign
+    from accelsim.report.write import file_names, refuse_foreign
 
     refuse_foreign(target)
-    check_writable(target)
+    check_folder(target, file_names())
 
 
-def check_file_target(target: Path) -> None:
-    """UsageError when ``target`` is a directory, lies in none, or cannot be written."""
-    if target.is_dir():
-        raise UsageError(Problem("is a directory", str(target), "a file"))
-    if not target.parent.is_dir():
-        raise UsageError(
-            Problem("its directory does not exist", str(target), "a file in a directory that exists")
-        )
-    check_writable(target)
+def check_file_target(target: Path, suffixes: Sequence[str] = ()) -> None:
+    """UsageError when ``target`` cannot be written, is an input of the command, or has none of the ``suffixes``."""
+    problems = []
+    if suffixes and target.suffix not in suffixes:
+        expected = f"a file that ends in {' or '.join(suffixes)}"
+        problems.append(Problem(f"ends in {target.suffix!r}", str(target), expected))
+    try:
+        files.check_file(target)
+        refuse_inputs(target, "the output", Output)
+    except UsageError as error:
+        problems += error.problems
+    if problems:
+        raise UsageError(problems)
 
 
 def example(*lines: str) -> str:

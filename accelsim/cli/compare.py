@@ -6,10 +6,7 @@ from pathlib import Path
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example, show, width
-from accelsim.errors import Problem, UsageError
-
-PICTURES = (".png", ".svg")
+from accelsim.cli.common import OUT, PICTURES, check_file_target, example, show, width
 
 
 @click.command(epilog=example(
@@ -17,17 +14,13 @@ PICTURES = (".png", ".svg")
     "accelsim compare reports/* --plot comparison.svg",
 ))  # fmt: skip
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--plot", type=FILE, help="Also draw latency and energy: a .png or .svg file.")
+@click.option("--plot", type=OUT, help="Also draw latency and energy: a .png or .svg file.")
 def compare(runs: tuple[str, ...], plot: Path | None) -> None:
     """Compare each RUN (a directory that 'accelsim run --out' wrote) with the first."""
     from accelsim.report import compare as comparison
 
     if plot is not None:
-        if plot.suffix not in PICTURES:
-            raise UsageError(
-                Problem(f"--plot {plot}", expected=f"a name that ends in {' or '.join(PICTURES)}")
-            )
-        check_file_target(plot)
+        check_file_target(plot, PICTURES)
     show(comparison.compare(runs, width()))
     if plot is not None:
         from accelsim.report.style import save

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, check_folder, example, paragraphs, progress, show, width
+from accelsim.cli.common import OUT, check_folder, example, paragraphs, progress, show, width
 from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
 from accelsim.errors import Problem, UsageError
 
@@ -93,7 +93,7 @@ def _print_compare(rows: list[Row]) -> None:
 @click.command(epilog=example("accelsim dram lessons --out reports/dram-lessons"))
 @click.option(
     "--out",
-    type=FILE,
+    type=OUT,
     default=LESSONS_FOLDER,
     show_default=True,
     help="Directory for summary.md and a picture for each lesson.",

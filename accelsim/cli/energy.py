@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import FILE, check_folder, example, show, width
+from accelsim.cli.common import OUT, check_folder, example, show, width
 
 if TYPE_CHECKING:
     from accelsim.account.energy_figures import Figure
@@ -37,7 +36,7 @@ def energy() -> None:
     "--node", type=click.FloatRange(min=1), metavar="NM", help="Only this process node, scaled if need be."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
-@click.option("--out", type=FILE, help="Directory for the figures as CSV and JSON, and the picture of them.")
+@click.option("--out", type=OUT, help="Directory for the figures as CSV and JSON, and the picture of them.")
 def table(node: float | None, as_json: bool, out: Path | None) -> None:
     """Energy per action: arithmetic by format, registers, SRAM, wires, DRAM, links; by node and by source.
 
@@ -58,30 +57,26 @@ def table(node: float | None, as_json: bool, out: Path | None) -> None:
 
 
 @energy.command(epilog=example("accelsim energy eyeriss --out reports/eyeriss-alexnet"))
-@click.option("--out", type=FILE, required=True, help="Directory for the page, the table and the picture.")
+@click.option("--out", type=OUT, required=True, help="Directory for the page, the table and the picture.")
 def eyeriss(out: Path) -> None:
     """AlexNet under the relative energies of Eyeriss (ISCA 2016): which level takes how much, layer by layer."""
     from accelsim.validate.eyeriss_report import write
 
     check_folder(out)
-    out.mkdir(parents=True, exist_ok=True)
     write(out, f"accelsim energy eyeriss --out {out}")
     click.echo(f"Report: {out / 'README.md'}")
 
 
 def _write(found: Sequence[Figure], out: Path) -> None:
+    from accelsim.files import records, text, write_folder
     from accelsim.report.energy_plots import per_access
-    from accelsim.report.style import save
+    from accelsim.report.style import picture
 
-    out.mkdir(parents=True, exist_ok=True)
     rows = [figure.as_dict() for figure in found]
-    (out / JSON).write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    with (out / CSV).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    for suffix in (".png", ".svg"):
-        save(per_access(found), out / f"{PICTURE}{suffix}")
+    drawn = per_access(found)
+    pictures = {f"{PICTURE}{suffix}": picture(drawn, suffix) for suffix in (".png", ".svg")}
+    facts = text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    write_folder(out, {JSON: facts, CSV: records(rows), **pictures})
 
 
 def _print(found: Sequence[Figure]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example
+from accelsim.cli.common import OUT, check_file_target, example
 from accelsim.errors import Problem, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 @click.option("--on", "dram", default="", metavar="DRAM",
               help="The DRAM: needed for a named trace, and for commands unless the run's file names it.")  # fmt: skip
 @click.option("--channel", default=0, show_default=True, help="Which channel's commands (drampower).")
-@click.option("--out", type=FILE, help="The file to write; stdout without it.")
+@click.option("--out", type=OUT, help="The file to write; stdout without it.")
 def export_trace(source: str, form: str, memory: str, dram: str, channel: int, out: Path | None) -> None:
     """Write a trace for DRAMsim3, Ramulator 2 or DRAMPower.
 
@@ -49,7 +49,8 @@ def export_trace(source: str, form: str, memory: str, dram: str, channel: int, o
     or a named trace such as seq_read. DRAMsim3 and Ramulator 2 get the addresses; DRAMPower gets the commands that
     the bank-level model issues for them.
     """
-    from accelsim.dram.export import format_named, write_text
+    from accelsim.dram.export import format_named
+    from accelsim.files import text, write_file
 
     chosen = format_named(form)
     if out is not None:
@@ -59,7 +60,7 @@ def export_trace(source: str, form: str, memory: str, dram: str, channel: int, o
         for chunk in chunks:
             click.echo(chunk, nl=False)
         return
-    write_text(out, chunks)
+    write_file(out, text(chunks))
     click.echo(f"{out}", err=True)
 
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example, show, width
+from accelsim.cli.common import OUT, PICTURES, check_file_target, example, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
     from accelsim.formats.describe import Description
     from accelsim.formats.table import Format
-
-PICTURES = (".png", ".svg")
 
 
 @click.group(
@@ -131,7 +129,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of stochastic rounding."
 )
-@click.option("--plot", type=FILE, help="Draw the values around it: a PNG or SVG file.")
+@click.option("--plot", type=OUT, help="Draw the values around it: a PNG or SVG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show_value(
     name: str, value: str, rounding: str, overflow: str | None, seed: int, plot: Path | None, as_json: bool
@@ -142,19 +140,18 @@ def show_value(
     from accelsim.formats.describe import describe
 
     if plot is not None:
-        if plot.suffix not in PICTURES:
-            raise UsageError(Problem(f"no picture {plot.suffix!r}", str(plot), " or ".join(PICTURES)))
-        check_file_target(plot)
+        check_file_target(plot, PICTURES)
     what = describe(_number(value), name, rounding, overflow, seed)
-    if as_json:
-        click.echo(json.dumps({key: _plain(each) for key, each in asdict(what).items()}, indent=1))
-    else:
-        _tell(what)
     if plot is not None:
         from accelsim.report.format_plot import draw
         from accelsim.report.style import save
 
         save(draw(what), plot)
+    if as_json:
+        click.echo(json.dumps({key: _plain(each) for key, each in asdict(what).items()}, indent=1))
+    else:
+        _tell(what)
+    if plot is not None:
         click.echo(f"picture: {plot}", err=as_json)
 
 

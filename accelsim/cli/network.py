@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, check_folder, example, progress, show, width
+from accelsim.cli.common import OUT, check_folder, example, progress, show, width
 from accelsim.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _part(name: str, folder: str, model: Any, overrides: tuple[str, ...]) -> Any
     "--size", "sizes", multiple=True, callback=_sizes, help="Size of a transfer: '4 KiB'. Repeatable."
 )
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
-@click.option("--out", type=FILE, help="Directory for the table and the plot.")
+@click.option("--out", type=OUT, help="Directory for the table and the plot.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def link(
     name: str, sizes: tuple[int, ...], overrides: tuple[str, ...], out: Path | None, as_json: bool
@@ -161,15 +161,11 @@ def _link_plot(name: str, made: Link) -> Any:
 
 def _save(out: Path, facts: dict[str, Any], plots: dict[str, Any]) -> None:
     """The figures as JSON and each plot as PNG and SVG in ``out``."""
-    from accelsim.report.plot import SUFFIXES
-    from accelsim.report.style import save
+    from accelsim.files import text, write_folder
+    from accelsim.report.dram_files import pictures
 
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "figures.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    for name, draw in plots.items():
-        drawn = draw()
-        for suffix in SUFFIXES:
-            save(drawn, out / f"{name}.{suffix}")
+    drawn = pictures({name: draw() for name, draw in plots.items()})
+    write_folder(out, {"figures.json": text(json.dumps(facts, indent=2) + "\n"), **drawn})
 
 
 @click.command(epilog=example(
@@ -195,7 +191,7 @@ def _save(out: Path, facts: dict[str, Any], plots: dict[str, Any]) -> None:
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the packets.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
-@click.option("--out", type=FILE, help="Directory for the figures and the plots.")
+@click.option("--out", type=OUT, help="Directory for the figures and the plots.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def noc(
     name: str, shape: tuple[int, ...], pattern: str, loads: tuple[float, ...], packet_flits: int, clocks: int | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example, limit_options, paragraphs, show, width
+from accelsim.cli.common import OUT, check_file_target, example, limit_options, paragraphs, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ NARROW = (
     "accelsim quantize my-model.onnx --data samples.npz --scheme affine --format qoperator --out q.onnx",
 ))  # fmt: skip
 @click.argument("model")
-@click.option("--out", type=FILE, required=True, help="The ONNX file to write.")
+@click.option("--out", type=OUT, required=True, help="The ONNX file to write.")
 @click.option("--dtype", default="int8", show_default=True,
               help="Format of the codes: int8, int4, int16, fp8; or weights x activations: int4xint8.")  # fmt: skip
 @click.option("--calibrate", default="absmax", show_default=True, metavar="absmax|percentile|mse|entropy",

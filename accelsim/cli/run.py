@@ -11,6 +11,7 @@ import click
 
 from accelsim.cli.common import (
     FILE,
+    OUT,
     check_file_target,
     check_report_target,
     example,
@@ -92,9 +93,9 @@ WORST = 5
               help="Off-chip memories: no time; latency and a rate; the addresses of each tile against bounds of its "
               "buses and banks; every DRAM command.")  # fmt: skip
 @click.option("--mapping", type=FILE, help="Mappings to keep, as --save-mapping writes them.")
-@click.option("--save-mapping", type=FILE, help="Write the mapping of every layer to this file.")
+@click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
-    "--save-trace", type=FILE, help="Write every DRAM access to this .npz file (models pattern and bank)."
+    "--save-trace", type=OUT, help="Write every DRAM access to this .npz file (models pattern and bank)."
 )
 @click.option(
     "--check",
@@ -102,7 +103,7 @@ WORST = 5
     help="Compare every tensor with a reference execution; exit code 1 if one is off.",
 )
 @click.option(
-    "--out", type=FILE, help="Directory for the report: tables, ledger, timeline, plots, one HTML page."
+    "--out", type=OUT, help="Directory for the report: tables, ledger, timeline, plots, one HTML page."
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, check_folder, example, paragraphs, show, width
+from accelsim.cli.common import OUT, check_folder, example, paragraphs, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ PICTURES = ("sram.png", "sram.svg")
     "--cell", default="itrs-lop", show_default=True, help="itrs-lop (low operating power) or itrs-hp."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.option("--out", type=FILE, help="Directory for the plot over the capacity.")
+@click.option("--out", type=OUT, help="Directory for the plot over the capacity.")
 @click.pass_context
 def sram(ctx: click.Context, /, capacity: str | None, as_json: bool, out: Path | None, **asked: Any) -> None:
     """Energy, leakage, time and area of an on-chip memory, by a model fitted to CACTI.
@@ -140,13 +140,12 @@ def _print(found: Sram, rest: list[Residual]) -> None:
 
 
 def _plot(out: Path, asked: dict[str, Any], points: list[Point]) -> None:
+    from accelsim.files import write_folder
     from accelsim.report.sram_plots import Asked, sweep
-    from accelsim.report.style import save
+    from accelsim.report.style import picture
 
-    out.mkdir(parents=True, exist_ok=True)
     drawn = sweep(Asked(**asked), points)
-    for name in PICTURES:
-        save(drawn, out / name)
+    write_folder(out, {name: picture(drawn, Path(name).suffix) for name in PICTURES})
 
 
 PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {

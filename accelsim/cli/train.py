@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.common import (
-    FILE,
+    OUT,
+    PICTURES,
     check_file_target,
     example,
     limit_options,
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
 )
 @limit_options
-@click.option("--out", type=FILE, help="Write the learnt model to this ONNX file.")
-@click.option("--plot", type=FILE, help="Draw the loss to this file (PNG or SVG).")
+@click.option("--out", type=OUT, help="Write the learnt model to this ONNX file.")
+@click.option("--plot", type=OUT, help="Draw the loss to this file (PNG or SVG).")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
 )
@@ -141,13 +142,10 @@ def _check_targets(out: Path | None, plot: Path | None) -> None:
     from accelsim.api import Gather
 
     gather = Gather()
-    for target in (out, plot):
+    for target, suffixes in ((out, ()), (plot, PICTURES)):
         if target is not None:
             with gather.also():
-                check_file_target(target)
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        with gather.also():
-            raise UsageError(Problem(f"--plot {plot}", "", "a file that ends in .png or .svg"))
+                check_file_target(target, suffixes)
     gather.done()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, check_file_target, example, progress, show, width
+from accelsim.cli.common import FILE, OUT, check_file_target, example, progress, show, width
 from accelsim.errors import Problem, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SMALL = 5e-4
 ))  # fmt: skip
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--csv", "table", type=FILE, help="Rows for rtl-machine, as in its golden file.")
-@click.option("--out", type=FILE, help="Where the results of --csv go.")
+@click.option("--out", type=OUT, help="Where the results of --csv go.")
 @click.option("--details", is_flag=True, help="What was compared, and the first rows that differ.")
 @click.option("--list", "only_list", is_flag=True, help="List the checks without running them.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")

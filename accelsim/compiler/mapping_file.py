@@ -12,6 +12,7 @@ import yaml
 from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.program import Program
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.files import text, write_file
 from accelsim.spec.nodes import compose
 
 TYPES: dict[str, type[str] | type[bool] | type[int]] = {"order": str} | {
@@ -44,13 +45,8 @@ def mapping_text(program: Program) -> str:
 
 
 def save_mappings(program: Program, path: Path) -> None:
-    """Write the mappings of a program (beside, then renamed). Raises UsageError when that is not possible."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(mapping_text(program))
-        part.replace(path)
-    except OSError as error:
-        raise UsageError(Problem(f"cannot write the mapping: {error.strerror}", str(path))) from None
+    """Write the mappings of a program. Raises UsageError when that is not possible."""
+    write_file(path, text(mapping_text(program)))
 
 
 def load_mappings(path: Path) -> dict[str, dict[str, Any]]:

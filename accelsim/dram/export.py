@@ -7,10 +7,7 @@ DRAMPower 5 and later (tukl-msd/DRAMPower, src/cli), and the command traces of D
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,32 +190,3 @@ def _of_channel(served: Served, device: Device, form: Commands, channel: int) ->
     order = np.argsort(mine[:, 0], kind="stable")
     ordered: NDArray[np.int64] = mine[order]
     return ordered
-
-
-def write_text(path: str | Path, chunks: Iterable[str]) -> None:
-    """Write text piece by piece: beside the target first, then renamed, so there never is half a file.
-
-    UsageError when it cannot be written; whatever ``chunks`` raises leaves no file behind either.
-    """
-    target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise _unwritable(target, error) from error
-    beside = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            for chunk in chunks:
-                file.write(chunk)
-        umask = os.umask(0)
-        os.umask(umask)
-        beside.chmod(0o666 & ~umask)
-        beside.replace(target)
-    except OSError as error:
-        raise _unwritable(target, error) from error
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _unwritable(target: Path, error: OSError) -> UsageError:
-    return UsageError(Problem(f"cannot be written: {error.strerror or error}", str(target)))

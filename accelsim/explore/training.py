@@ -12,6 +12,7 @@ import numpy as np
 
 from accelsim.errors import Problem, UsageError
 from accelsim.explore.training_inputs import Setup, fitted, labelled, prepare
+from accelsim.files import as_bytes, write_file
 from accelsim.formats.loss_scale import LossScaler
 from accelsim.workload.datasets import Dataset, batches, one_hot
 from accelsim.workload.graph import Array, Graph
@@ -280,10 +281,4 @@ def save_model(result: TrainingResult, path: str | Path) -> Path:
     """Write the model with its learnt weights as an ONNX file; returns the path. Raises ModelError, UsageError."""
     from accelsim.workload.onnx_export import export_onnx
 
-    target = Path(path)
-    try:
-        target.write_bytes(export_onnx(result.graph).SerializeToString())
-    except OSError as error:
-        what = f"cannot be written: {error.strerror or error}"
-        raise UsageError(Problem(what, str(target), "a file in a directory that exists")) from error
-    return target
+    return write_file(path, as_bytes(export_onnx(result.graph).SerializeToString()))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
+from accelsim.files import write_file
 from accelsim.machine.run import Run
 from accelsim.spec.dram import Dram
 from accelsim.spec.load_dram import list_drams, load_dram
@@ -34,17 +33,8 @@ def save_accesses(run: Run, path: str | Path) -> Path:
     if not run.accesses:
         expected = "a run with memory model 'pattern' or 'bank' that was told to record them"
         raise UsageError(Problem("the run kept no bursts", str(path), expected))
-    target = Path(path)
     arrays = _arrays(run)
-    try:
-        handle, name = tempfile.mkstemp(suffix=".npz", prefix=f".{target.stem}-", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except OSError as error:
-        raise UsageError(Problem(f"cannot be written: {error.strerror or error}", str(target))) from error
-    return target
+    return write_file(path, lambda file: np.savez_compressed(file, **arrays))
 
 
 def _preset(dram: Dram | None) -> str:

@@ -9,7 +9,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.errors import Problem, UsageError
+from accelsim.files import text, write_folder
 from accelsim.report.style import (
     BLUE,
     GREEN,
@@ -19,6 +19,7 @@ from accelsim.report.style import (
     VERMILLION,
     figure,
     log_axis,
+    picture,
     prefixed,
     styled,
     subtitle,
@@ -125,30 +126,14 @@ def comma_separated(result: Accuracy) -> str:
 
 def write_accuracy(result: Accuracy, folder: Path, command: str = "") -> list[Path]:
     """Write page, figures and picture into ``folder``, each file whole; UsageError where that is not possible."""
-    makers: dict[str, Callable[[Path], object]] = {
-        "accuracy.md": lambda path: path.write_text(markdown(result, command), encoding="utf-8"),
-        "accuracy.csv": lambda path: path.write_text(comma_separated(result), encoding="utf-8"),
-        "accuracy.png": lambda path: draw(result, path),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, make in makers.items():
-            part = folder / f".part.{name}"
-            make(part)
-            part.replace(folder / name)
-    except OSError as error:
-        what = f"cannot be written: {error.strerror or error}"
-        raise UsageError(Problem(what, str(folder), "a directory where files can be made")) from error
-    return [folder / name for name in FILES]
+    makers = (text(markdown(result, command)), text(comma_separated(result)), picture(draw(result), ".png"))
+    return write_folder(folder, dict(zip(FILES, makers, strict=True)))
 
 
-def draw(result: Accuracy, path: Path) -> None:
-    """Draw the plot to a PNG or SVG file."""
-    from accelsim.report.style import save
-
+def draw(result: Accuracy) -> Figure:
+    """The figure in our own style."""
     with styled():
-        drawn = accuracy_figure(result)
-    save(drawn, path)
+        return accuracy_figure(result)
 
 
 def accuracy_figure(result: Accuracy) -> Figure:

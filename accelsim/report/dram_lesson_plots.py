@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accelsim.explore.dram_lessons import LESSONS, Lesson, Point, value
-from accelsim.report.dram_files import write_files
+from accelsim.files import text, write_folder
 from accelsim.report.style import (
     BLUE,
     GREEN,
@@ -19,7 +19,7 @@ from accelsim.report.style import (
     Look,
     figure,
     log_axis,
-    save,
+    picture,
     styled,
     subtitle,
 )
@@ -154,10 +154,5 @@ def _table(lesson: Lesson, points: Sequence[Point]) -> str:
 def write_lessons(found: dict[str, list[Point]], folder: Path, command: str) -> list[Path]:
     """summary.md and a PNG of each lesson (points by lesson); UsageError when that is not possible."""
 
-    def picture(key: str) -> Callable[[Path], object]:
-        return lambda path: save(draw(LESSONS[key], found[key]), path)
-
-    def text(path: Path) -> object:
-        return path.write_text(page(found, command), encoding="utf-8")
-
-    return write_files(folder, {"summary.md": text, **{f"{key}.png": picture(key) for key in found}})
+    pictures = {f"{key}.png": picture(draw(LESSONS[key], points), ".png") for key, points in found.items()}
+    return write_folder(folder, {"summary.md": text(page(found, command)), **pictures})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
 from accelsim.report import layer_plots, machine_plots
-from accelsim.report.style import save, styled
+from accelsim.report.style import picture, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,13 +89,13 @@ def draw(name: str, run: Run) -> Figure:
     return PLOTS[name](run)
 
 
-def save_all(run: Run, folder: Path) -> list[Path]:
-    """Write every plot as PNG and SVG into ``folder`` (which exists); the same run gives the same bytes."""
-    paths = []
+def all_bytes(run: Run) -> dict[str, bytes]:
+    """Every plot as PNG and SVG, 'latency.png' and so on; the same run gives the same bytes."""
+    found = {}
     for name in PLOTS:
         drawn = draw(name, run)
         for suffix in SUFFIXES:
-            path = folder / f"{name}.{suffix}"
-            save(drawn, path)
-            paths.append(path)
-    return paths
+            file = BytesIO()
+            picture(drawn, f".{suffix}")(file)
+            found[f"{name}.{suffix}"] = file.getvalue()
+    return found

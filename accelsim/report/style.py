@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import RLock
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from accelsim.files import Make, write_file
 from accelsim.units import parse, show
 
 if TYPE_CHECKING:
@@ -100,12 +102,16 @@ STYLE: dict[str, Any] = {
 }
 
 
+DRAWING = RLock()
+"""Held while something is drawn: matplotlib's defaults are one for all threads."""
+
+
 @contextmanager
 def styled() -> Iterator[None]:
-    """Within it, matplotlib's defaults are ours, whatever the user's own settings are."""
+    """Within it, matplotlib's defaults are ours, whatever the user's own settings are; one thread at a time."""
     from matplotlib import rc_context, rcdefaults
 
-    with rc_context():
+    with DRAWING, rc_context():
         rcdefaults()
         with rc_context(STYLE):  # type: ignore[arg-type]  # the stubs list every key as a literal
             yield
@@ -124,11 +130,20 @@ def figure(height_in: float, rows: int = 1, cols: int = 1, **shared: Any) -> tup
 
 def save(drawn: Figure, path: Path) -> None:
     """Write the figure as PNG or SVG (by the suffix of ``path``): the same bytes for the same figure."""
-    with styled():
-        if path.suffix == ".svg":
-            drawn.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-        else:
-            drawn.savefig(path, format="png", metadata={"Software": None})
+    write_file(path, picture(drawn, path.suffix))
+
+
+def picture(drawn: Figure, suffix: str) -> Make:
+    """Makes a PNG, or where ``suffix`` is '.svg' an SVG."""
+
+    def make(file: IO[bytes]) -> None:
+        with styled():
+            if suffix == ".svg":
+                drawn.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+            else:
+                drawn.savefig(file, format="png", metadata={"Software": None})
+
+    return make
 
 
 def prefixed(values: Iterable[float], unit: str) -> tuple[float, str]:

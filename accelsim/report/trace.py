@@ -9,8 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from accelsim.account.critical_path import blamed
 from accelsim.account.spans import stream_ends_fs
@@ -36,10 +35,10 @@ def document(run: Run) -> dict[str, Any]:
     }
 
 
-def write(run: Run, path: Path) -> None:
+def write(run: Run, file: IO[bytes]) -> None:
     """Write the gzipped file; the same run gives the same bytes (no name, no time in the gzip header)."""
     text = json.dumps(document(run), separators=(",", ":")).encode()
-    with path.open("wb") as file, gzip.GzipFile("", "wb", mtime=0, fileobj=file) as packed:
+    with gzip.GzipFile("", "wb", mtime=0, fileobj=file) as packed:
         packed.write(text)
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,51 +10,46 @@ from accelsim.account.critical_path import KEYS
 from accelsim.account.energy import CATEGORIES, energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_memory
 from accelsim.errors import Problem, UsageError
+from accelsim.files import Make, as_bytes, check_folder, recover, text, write_folder
+from accelsim.files import table as csv_table
 from accelsim.machine.run import Run
 from accelsim.report import page, plot, trace
 
 SUMMARY = "summary.json"
-FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", "report.html", "plots")
-"""What a report directory holds."""
+FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", "report.html")
+"""What a report directory holds, beside plots."""
 FS = 1e-15
 
 
 def write_run(run: Run, out_dir: str | Path) -> Path:
     """Write the whole report of ``run`` into ``out_dir``, return its path; same run, same bytes.
 
-    The files are made in a directory beside it, which then takes its place: there never is half a report. The
-    files of an earlier report are replaced, others in the same directory stay. UsageError when ``out_dir`` is
-    a file, holds something that is no report, or cannot be written.
+    The files are made first, then they take their places: there never is half a report. The files of an earlier report
+    are replaced, all others in the directory stay. UsageError when ``out_dir`` is a file, holds something that
+    is no report, or cannot be written.
     """
     target = Path(out_dir)
     refuse_foreign(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:
-            made = Path(name) / "report"
-            made.mkdir()
-            _write_files(run, made)
-            _replace(target, made, Path(name) / "before")
-    except OSError as error:
-        problem = Problem(f"cannot write the report: {error.strerror or error}", where=str(target))
-        raise UsageError(problem) from error
+    write_folder(target, _makers(run))
     return target
 
 
 def refuse_foreign(target: Path) -> None:
-    """UsageError when ``target`` is a file, a directory with something else than a report in it, or around our own."""
-    if target.exists() and not target.is_dir():
-        raise UsageError(Problem("is a file", where=str(target), expected="a directory for the report"))
-    if Path.cwd().is_relative_to(target.resolve()):
-        what, expected = "would be replaced while you are in it", "a directory of its own, such as report"
-        raise UsageError(Problem(what, where=str(target), expected=expected))
+    """UsageError when no report can be written into ``target``, or something is in it that is no report."""
+    check_folder(target, file_names())
     if target.is_dir() and any(target.iterdir()) and not is_report(target):
         expected = "a new or empty directory, or one that holds an earlier report"
         raise UsageError(Problem("is not empty and holds no report", where=str(target), expected=expected))
 
 
+def file_names() -> list[str]:
+    """Every file of a report, as a path in its directory."""
+    return [*FILES, *(f"plots/{name}.{suffix}" for name in plot.PLOTS for suffix in plot.SUFFIXES)]
+
+
 def is_report(folder: Path) -> bool:
-    """Whether the directory was written by ``write_run``."""
+    """Whether the directory was written by ``write_run``; a report that a kill left half in place is completed."""
+    recover(folder)
     try:
         found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -67,43 +57,21 @@ def is_report(folder: Path) -> bool:
     return isinstance(found, dict) and found.get("tool") == "accelsim"
 
 
-def _replace(target: Path, made: Path, before: Path) -> None:
-    """Put ``made`` in the place of ``target``; what else lay there is carried over."""
-    if not target.exists():
-        made.rename(target)
-        return
-    for foreign in sorted(target.iterdir()):
-        if foreign.name not in FILES:
-            copy = shutil.copytree if foreign.is_dir() else shutil.copy2
-            copy(foreign, made / foreign.name)
-    os.chmod(made, target.stat().st_mode & 0o7777)  # noqa: PTH101
-    target.rename(before)
-    try:
-        made.rename(target)
-    except OSError:
-        before.rename(target)
-        raise
-
-
-def _write_files(run: Run, folder: Path) -> None:
+def _makers(run: Run) -> dict[str, Make]:
+    """The files of the report, in the order of ``file_names``."""
     rows, facts = layers(run), summary(run)
-    text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
-    _write_csv(folder / "layers.csv", *layer_records(run))
-    _write_csv(folder / "ledger.csv", *ledger_records(run))
-    trace.write(run, folder / "timeline.json.gz")
-    plots = folder / "plots"
-    plots.mkdir()
-    plot.save_all(run, plots)
-    pictures = {name: (plots / f"{name}.svg").read_text(encoding="utf-8") for name in plot.PLOTS}
-    (folder / "report.html").write_text(page.html(run, rows, facts, pictures), encoding="utf-8")
-
-
-def _write_csv(path: Path, header: Sequence[str], records: Iterable[Sequence[Any]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(records)
+    plots = plot.all_bytes(run)
+    pictures = {name: plots[f"{name}.svg"].decode() for name in plot.PLOTS}
+    makers = (
+        text(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
+        csv_table(*layer_records(run)),
+        csv_table(*ledger_records(run)),
+        lambda file: trace.write(run, file),
+        text(page.html(run, rows, facts, pictures)),
+    )
+    return dict(zip(FILES, makers, strict=True)) | {
+        f"plots/{name}": as_bytes(content) for name, content in plots.items()
+    }
 
 
 def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:

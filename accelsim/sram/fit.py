@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.files import text as as_text
+from accelsim.files import write_file
 from accelsim.sram.terms import QUANTITIES, Point, design
 
 COEFFICIENTS = Path(__file__).with_name("coefficients.yaml")
@@ -135,7 +137,7 @@ def main(arguments: Sequence[str]) -> None:
     from accelsim.sram.terms import read_points
 
     (table,) = arguments
-    COEFFICIENTS.write_text(text(fit(read_points(Path(table))), SOURCE), encoding="utf-8")
+    write_file(COEFFICIENTS, as_text(text(fit(read_points(Path(table))), SOURCE)))
 
 
 if __name__ == "__main__":

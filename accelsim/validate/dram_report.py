@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accelsim.dram.traces import NAMED
-from accelsim.report.style import BLUE, FAINT, INK, VERMILLION, figure, save, styled, subtitle
+from accelsim.files import text, write_folder
+from accelsim.report.style import BLUE, FAINT, INK, VERMILLION, figure, styled, subtitle
+from accelsim.report.style import picture as as_picture
 from accelsim.validate.dram import BARS, Statement, energies, statements
 from accelsim.validate.dram_replay import (
     COMPARED,
@@ -46,11 +48,10 @@ SIMULATORS = (RAMULATOR2, DRAMSIM3)
 def main(arguments: Sequence[str]) -> int:
     """Write both files into the named folder, else into ``reports``; the exit code is 1 when a claim does not hold."""
     folder = Path(arguments[0] if arguments else "reports")
-    folder.mkdir(parents=True, exist_ok=True)
     claims = {simulator: statements(simulator) for simulator in SIMULATORS}
     with styled():
-        save(picture({simulator: replays(simulator) for simulator in SIMULATORS}), folder / PLOT)
-    (folder / "dram.md").write_text(page(claims), encoding="utf-8")
+        drawn = picture({simulator: replays(simulator) for simulator in SIMULATORS})
+    write_folder(folder, {PLOT: as_picture(drawn, Path(PLOT).suffix), "dram.md": text(page(claims))})
     return int(any(not each.holds for found in claims.values() for each in found))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.report.style import CATEGORY_LOOKS, INK, figure, save, styled, subtitle
+from accelsim.files import table, text, write_folder
+from accelsim.report.style import CATEGORY_LOOKS, INK, figure, picture, styled, subtitle
 from accelsim.report.text import percent
 from accelsim.validate.anchors import published
 from accelsim.validate.eyeriss import (
@@ -93,18 +93,20 @@ def _shares(axes: Axes, shares: dict[int, float]) -> None:
 
 def write(folder: Path, command: str) -> list[str]:
     """Write the report into ``folder``; returns the names of its files. ``command`` is what made it."""
-    folder.mkdir(parents=True, exist_ok=True)
     found = splits(alexnet_run())
-    save(draw(found, fc_shares()), folder / PICTURE)
-    with (folder / TABLE).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["layer", "macs", *(f"{level}_energy" for level in LEVELS), "dram_words"])
-        writer.writerows(
-            [split.name, split.macs, *(split.energy[level] for level in LEVELS), split.dram_words]
-            for split in found
-        )
-    (folder / PAGE).write_text(page(found, command), encoding="utf-8")
-    return [PAGE, TABLE, PICTURE]
+    header = ["layer", "macs", *(f"{level}_energy" for level in LEVELS), "dram_words"]
+    rows = [
+        [split.name, split.macs, *(split.energy[level] for level in LEVELS), split.dram_words]
+        for split in found
+    ]
+    drawn = draw(found, fc_shares())
+    files = {
+        PAGE: text(page(found, command)),
+        TABLE: table(header, rows),
+        PICTURE: picture(drawn, Path(PICTURE).suffix),
+    }
+    write_folder(folder, files)
+    return list(files)
 
 
 def page(found: Sequence[Split], command: str) -> str:

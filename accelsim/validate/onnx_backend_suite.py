@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError
+from accelsim.files import text, write_folder
 from accelsim.validate.base import Check, check
 from accelsim.validate.onnx_backend_page import SETS, VERDICTS, Result, page
 
@@ -169,9 +170,8 @@ def summed(found: Sequence[Result]) -> Check:
 def main(arguments: Sequence[str]) -> int:
     """Write onnx-backend.md into the named folder, else into ``reports``; the exit code is 1 when a case fails."""
     folder = Path(arguments[0] if arguments else "reports")
-    folder.mkdir(parents=True, exist_ok=True)
     found = results()
-    (folder / "onnx-backend.md").write_text(page(found), encoding="utf-8")
+    write_folder(folder, {"onnx-backend.md": text(page(found))})
     return int(any(each.verdict == "failed" for each in found))
 
 

@@ -14,6 +14,7 @@ from pkgutil import iter_modules
 
 from accelsim import validate
 from accelsim.account.energy import energy_table, total_J
+from accelsim.files import text, write_folder
 from accelsim.machine.run import Run
 from accelsim.report.text import percent, si
 from accelsim.spec.load import load_chip
@@ -32,11 +33,10 @@ SPREAD_MODEL, SPREAD_CHIP = "resnet50", "systolic-generic"
 def main(arguments: Sequence[str]) -> int:
     """Write both reports into the named folder, else into ``reports``; the exit code is 1 when a check fails."""
     folder = Path(arguments[0] if arguments else "reports")
-    folder.mkdir(parents=True, exist_ok=True)
     found = outcomes(each=_say)
     checks = [summed(found) if name == "light-models" else _run(name) for name in check_names()]
-    (folder / "light-models.md").write_text(light_models_page(found), encoding="utf-8")
-    (folder / "accuracy.md").write_text(accuracy_page(checks), encoding="utf-8")
+    pages = {"light-models.md": light_models_page(found), "accuracy.md": accuracy_page(checks)}
+    write_folder(folder, {name: text(content) for name, content in pages.items()})
     return int(any(each.equal < each.rows for each in checks))
 
 

@@ -10,7 +10,7 @@ import pytest
 from accelsim.array.counts import COUNTS, counts
 from accelsim.array.sweep import RESULTS, one, read_rows, table, write_rows
 from accelsim.array.timing import cycles
-from accelsim.errors import ModelError
+from accelsim.errors import ModelError, UsageError
 
 HEADER = "name,dataflow,schedule,array_rows,array_cols,gemm_M,gemm_N,gemm_K\n"
 
@@ -108,7 +108,7 @@ def test_files_that_cannot_be_opened(tmp_path):
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ModelError, match="cannot be read"):
         read_rows(tmp_path / "bytes.csv")
-    with pytest.raises(ModelError, match="cannot be written"):
+    with pytest.raises(UsageError, match="its directory does not exist"):
         write_rows(tmp_path / "no" / "folder.csv", [row()])
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import Result
 
 from accelsim.cli import COMMANDS
-from accelsim.cli.common import FILE
+from accelsim.cli.common import FILE, OUT
 from accelsim.cli.dram import replay_on
 
 Refused = Callable[..., list[str]]
@@ -33,7 +34,7 @@ def test_no_option_takes_an_empty_name_of_a_file() -> None:
         option for command in commands() for option in command.params if isinstance(option.type, click.Path)
     ]
     assert len(options) > 20
-    assert [option.name for option in options if option.type is not FILE] == []
+    assert [option.name for option in options if option.type not in (FILE, OUT)] == []
 
 
 FOLDERS = [
@@ -92,15 +93,18 @@ def test_a_bad_directory_is_told_with_what_else_is_wrong(refused: Refused, tmp_p
         assert "is a file" in lines[-1]
 
 
-@pytest.mark.parametrize("out", [".", ".."])
-def test_a_report_does_not_replace_the_directory_one_is_in(
-    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+def test_a_report_goes_into_the_directory_one_is_in_and_not_around_it(
+    cli: Callable[..., Result], refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "around" / "here").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "around" / "here")
-    (line,) = refused("run", "cnn", "--on", "edu-4x4", "--values", "off", "--out", out)
-    assert "a directory of its own" in line or "holds no report" in line
-    assert list((tmp_path / "around" / "here").iterdir()) == []
+    here = tmp_path / "around" / "here"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    (line,) = refused("run", "cnn", "--on", "edu-4x4", "--values", "off", "--out", "..")
+    assert "holds no report" in line
+    assert list(here.iterdir()) == []
+    assert cli("run", "gemm?M=1,N=1,K=1", "--on", "edu-4x4", "--values", "off", "--out", ".").exit_code == 0
+    assert (here / "summary.json").is_file()
+    assert here.samefile(".")
 
 
 def test_an_empty_model_is_named_as_such(refused: Refused) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,13 @@ from click.testing import CliRunner, Result
 from accelsim.cli import export_trace as module
 from accelsim.dram import export
 from accelsim.dram.device import Command, Controller, Device, Geometry
-from accelsim.dram.export import FORMATS, Accesses, Commands, access_text, command_text, write_text
+from accelsim.dram.export import FORMATS, Accesses, Commands, access_text, command_text
 from accelsim.dram.mapping import decoder
 from accelsim.dram.served import COUNTS, Served
 from accelsim.dram.trace_files import read_trace
 from accelsim.dram.traces import NAMED, Trace, made
 from accelsim.errors import AccelsimError, UsageError
+from accelsim.files import text, write_file
 
 TRACE = Trace(np.array([0x40, 0xABC0, 0]), np.array([False, True, False]), np.array([7, 2, 7]))
 
@@ -66,7 +66,7 @@ def test_ramulator2_has_two_words_and_no_clock() -> None:
 def test_what_is_written_is_what_is_read(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "CHUNK", 1000)
     trace = made("rand_mix", 64)
-    write_text(tmp_path / "a.trace", access_text(trace, accesses(name)))
+    write_file(tmp_path / "a.trace", text(access_text(trace, accesses(name))))
     again = read_trace(tmp_path / "a.trace")
     np.testing.assert_array_equal(again.addresses, trace.addresses)
     np.testing.assert_array_equal(again.writes, trace.writes)
@@ -123,27 +123,6 @@ def test_batch_without_commands_is_refused() -> None:
 def test_unknown_format_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'dramsim3'"):
         export.format_named("dramsim")
-
-
-def test_nothing_is_left_when_the_text_fails_half_way(tmp_path: Path) -> None:
-    def broken() -> Iterator[str]:
-        yield "first\n"
-        raise UsageError("no more")
-
-    target = tmp_path / "a.trace"
-    target.write_text("before", encoding="utf-8")
-    with pytest.raises(UsageError, match="no more"):
-        write_text(target, broken())
-    assert [path.name for path in tmp_path.iterdir()] == ["a.trace"]
-    assert target.read_text(encoding="utf-8") == "before"
-
-
-def test_file_has_the_usual_mode_and_a_bad_place_is_an_error(tmp_path: Path) -> None:
-    write_text(tmp_path / "a", ["x"])
-    (tmp_path / "b").touch()
-    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_text(tmp_path / "none" / "a", ["x"])
 
 
 def run(*args: object) -> Result:

@@ -27,6 +27,7 @@ from accelsim.report.accuracy_report import (
     sentences,
     write_accuracy,
 )
+from accelsim.report.style import save
 from accelsim.report.table import render
 
 ROW = Row("edu-mixed", "int8", PTQ, "int8", 0.9917, 21e-6, 20e-6, 834e-6, 833e-6, 4190.0)
@@ -113,7 +114,7 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
         assert sorted(path.name for path in folder.iterdir()) == sorted(FILES), "no half-written file stays"
     for name in FILES:
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
-    draw(made(), tmp_path / "plot.svg")
+    save(draw(made()), tmp_path / "plot.svg")
     assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml")
     assert b"dc:date" not in (tmp_path / "plot.svg").read_bytes()
 

@@ -16,7 +16,7 @@ from accelsim.explore.dram_replay import Replay, replay
 from accelsim.explore.dram_waits import REASONS
 from accelsim.report import dram_plots, dram_words
 from accelsim.report.dram_activity import LOOKS, WORDS, activity, blocks, default_clocks
-from accelsim.report.dram_files import write_compare, write_files, write_replay
+from accelsim.report.dram_files import write_compare, write_replay
 from accelsim.spec.load_dram import load_dram
 
 
@@ -140,12 +140,3 @@ def test_reports_are_the_same_each_time(tiles: Replay, tmp_path: Path) -> None:
     for name in ("activity", "bus", "latency"):
         assert np.std(imread(tmp_path / "one" / f"{name}.png")) > 0.05
     assert {path.name for path in tmp_path.iterdir()} == {"one"}
-
-
-def test_nothing_is_half_written(tmp_path: Path) -> None:
-    def broken(path: Path) -> None:
-        raise OSError("disk full")
-
-    with pytest.raises(UsageError, match="disk full"):
-        write_files(tmp_path / "out", {"a.txt": lambda path: path.write_text("a"), "b.txt": broken})
-    assert list(tmp_path.iterdir()) == []

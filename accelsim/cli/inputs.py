@@ -1,0 +1,128 @@
+"""No output may take the place of an input: what a command line reads, as far as it names it or the named files do."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accelsim.errors import Problem, UsageError
+
+READ_IN_FOLDERS = ("summary.json", "*.npz")
+"""What commands read of a directory that they are given."""
+
+REFERENCE = re.compile(r"[\w./+-]+")
+"""What may be the name of another file in a spec file."""
+
+MOST_SPEC_B = 2**20
+"""Spec files are smaller."""
+
+
+def refuse_inputs(target: Path, option: str, outputs: type[click.Path]) -> None:
+    """UsageError when the existing file ``target`` is one that the current command reads, or will write twice.
+
+    ``option`` is what the target is told as, ``outputs`` the type of parameters that name no inputs.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return
+    if _twice(target, context, outputs):
+        raise UsageError(Problem("is named by two options", str(target), "a file for each"))
+    found = _same(target, _inputs(context, outputs)) if target.exists() else None
+    if found is not None:
+        shown = "" if str(found) == str(target) else f" ({found})"
+        raise UsageError(Problem(f"{option} is an input of this command{shown}", str(target), "another file"))
+
+
+def _twice(target: Path, context: click.Context, outputs: type[click.Path]) -> bool:
+    places = [
+        os.path.realpath(context.params[param.name])
+        for param in context.command.params
+        if isinstance(param.type, outputs) and context.params.get(param.name or "") is not None
+    ]
+    regular = target.is_file() or not target.exists()
+    return regular and places.count(os.path.realpath(target)) > 1
+
+
+def _same(target: Path, inputs: Iterator[Path]) -> Path | None:
+    """The input that ``target`` is."""
+    for path in inputs:
+        with suppress(OSError, ValueError):
+            if path.is_file() and path.samefile(target):
+                return path
+    return None
+
+
+def _inputs(context: click.Context, outputs: type[click.Path]) -> Iterator[Path]:
+    """Files that the parameters name, those that are read of named directories, and those that such files name."""
+    seen: set[Path] = set()
+    for param in context.command.params:
+        if not isinstance(param.type, outputs):
+            for path in _named(context.params.get(param.name or "")):
+                yield from _with_references(path, seen)
+    if context.info_name:  # 'accelsim dram FILE' is a command of that name
+        yield from _with_references(Path(context.info_name), seen)
+    from accelsim.spec import where
+
+    for root in where.roots():
+        yield from root.rglob("*.yaml")
+
+
+def _named(value: Any) -> Iterator[Path]:
+    """What may be paths in the value of a parameter: the text, the parts of a list, what follows '='."""
+    if isinstance(value, tuple | list):
+        for each in value:
+            yield from _named(each)
+    elif isinstance(value, str | Path) and str(value):
+        text = str(value)
+        yield from (
+            Path(part) for part in dict.fromkeys([text, *text.split(","), text.partition("=")[2]]) if part
+        )
+
+
+def _with_references(path: Path, seen: set[Path]) -> Iterator[Path]:
+    """A file, and what it names in turn."""
+    with suppress(OSError, ValueError):
+        if path.is_dir():
+            for pattern in READ_IN_FOLDERS:
+                yield from sorted(path.glob(pattern))
+        elif path.is_file() and path not in seen:
+            seen.add(path)
+            yield path
+            for other in _references(path):
+                yield from _with_references(other, seen)
+
+
+def _references(path: Path) -> Iterator[Path]:
+    from accelsim.spec import where
+
+    if path.suffix in where.SUFFIXES and path.stat().st_size <= MOST_SPEC_B:
+        words = set(REFERENCE.findall(path.read_text(encoding="utf-8", errors="replace")))
+        for word in sorted(words):
+            found = where.find(word, path.parent)
+            if found is not None:
+                yield found
+    elif path.suffix == ".onnx":
+        yield from _external_data(path)
+
+
+def _external_data(path: Path) -> Iterator[Path]:
+    """Files beside a model that hold its tensors. Nothing for what is no model: reading it will tell."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from onnx.external_data_helper import _get_all_tensors, uses_external_data
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, OSError, ValueError):
+        return
+    for tensor in _get_all_tensors(model):
+        if uses_external_data(tensor):
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    yield path.parent / entry.value

@@ -1,0 +1,59 @@
+"""What a file is made of: functions that write its content to a binary file that is open."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+Make = Callable[[IO[bytes]], object]
+"""Writes the content of one file to a binary file that is open."""
+
+
+def as_bytes(content: bytes) -> Make:
+    """Makes a file of these bytes."""
+    return lambda file: file.write(content)
+
+
+def text(content: str | Iterable[str]) -> Make:
+    """Makes a file of UTF-8 text, in one piece or in many; line ends stay as they are."""
+    chunks = (content,) if isinstance(content, str) else content
+
+    def make(file: IO[bytes]) -> None:
+        for chunk in chunks:
+            file.write(chunk.encode("utf-8", "surrogateescape"))
+
+    return make
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Make:
+    """Makes a CSV file: a line of column names, then the rows."""
+
+    def make(file: IO[bytes]) -> None:
+        stream = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="")
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+        stream.flush()
+        stream.detach()
+
+    return make
+
+
+def records(rows: Sequence[Mapping[str, Any]]) -> Make:
+    """Makes a CSV file of records: columns in the order of first appearance; None and what is missing are empty."""
+    header = list(dict.fromkeys(name for row in rows for name in row))
+    return table(header, ([row.get(name) for name in header] for row in rows))
+
+
+def copied(path: Path) -> Make:
+    """Makes a file like the one at ``path``."""
+
+    def make(file: IO[bytes]) -> None:
+        with path.open("rb") as made:
+            shutil.copyfileobj(made, file)
+
+    return make

@@ -1,0 +1,105 @@
+"""Whether a file or directory can be written, found out before anything runs."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from accelsim.errors import Problem, UsageError
+from accelsim.files.places import closed, recover
+from accelsim.files.staging import staged_file
+from accelsim.files.streams import is_stream
+
+KINDS = {
+    stat.S_IFREG: "a file", stat.S_IFDIR: "a directory", stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device", stat.S_IFIFO: "a pipe",
+}  # fmt: skip
+"""Type bits of a mode -> what it is."""
+
+FILE, FOLDER = "a file in a directory that exists", "a directory where files can be made"
+
+
+def check_file(target: Path) -> None:
+    """UsageError when ``target`` could not be written as a file. It is not touched."""
+    kind = _kind(target)
+    if is_stream(target):
+        return
+    if kind not in (None, stat.S_IFREG):
+        raise UsageError(Problem(f"is {_word(kind)}", str(target), "a file"))
+    real = followed(target)
+    if not real.parent.is_dir():
+        raise UsageError(Problem("its directory does not exist", str(target), FILE))
+    if kind is not None and not os.access(real, os.W_OK):
+        raise UsageError(Problem("cannot be written: Permission denied", str(target), "a file of your own"))
+    if kind is None or not closed(real.parent):
+        _check_place(target, (real if target.is_symlink() else target).parent)
+
+
+def check_folder(target: Path, names: Iterable[str] = ()) -> None:
+    """UsageError when files called ``names`` could not be written into the directory ``target``, which may be new.
+
+    What a killed process had complete for it is finished first.
+    """
+    kind = _kind(target)
+    if kind not in (None, stat.S_IFDIR):
+        raise UsageError(Problem(f"is {_word(kind)}", str(target), "a directory"))
+    real = followed(target)
+    if kind is not None:
+        recover(real)
+        problems = dict.fromkeys(problem for name in names for problem in _obstacles(target, name))
+        if problems:
+            raise UsageError(problems)
+    _check_place(target, real if target.is_symlink() else target)
+
+
+def followed(path: Path) -> Path:
+    """Where links lead; a link to nothing leads to the file that would be made."""
+    return Path(os.path.realpath(path))
+
+
+def unwritable(target: Path, error: Exception, expected: str = FILE) -> UsageError:
+    """The error of a target that the system refuses."""
+    why = getattr(error, "strerror", None) or str(error)
+    return UsageError(Problem(f"cannot be written: {why}", str(target), expected))
+
+
+def _kind(path: Path) -> int | None:
+    """The type bits of what ``path`` leads to, None where there is nothing. UsageError when no file has such a name."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise unwritable(path, error) from error
+
+
+def _word(kind: int | None) -> str:
+    return "a link to nothing" if kind is None else KINDS.get(kind, "no file")
+
+
+def _obstacles(folder: Path, name: str) -> Iterator[Problem]:
+    """What stands where a file, or the directory that it is in, is to go."""
+    *parents, _ = Path(name).parents
+    for above in (folder / parent for parent in reversed(parents)):
+        kind = _kind(above)
+        if os.path.lexists(above) and kind != stat.S_IFDIR:
+            yield Problem(f"is {_word(kind)}", str(above), "a directory, or nothing")
+            return
+    place = folder / name
+    kind = _kind(place)
+    if os.path.lexists(place) and kind != stat.S_IFREG:
+        yield Problem(f"is {_word(kind)}", str(place), "a file, or nothing")
+
+
+def _check_place(target: Path, folder: Path) -> None:
+    """UsageError when nothing can be made in ``folder``, or in what lies above it where it does not exist."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with staged_file(folder):
+            pass
+    except OSError as error:
+        what = f"cannot be written: {folder}: {error.strerror or error}"
+        raise UsageError(Problem(what, str(target), "a place where files can be made")) from error
