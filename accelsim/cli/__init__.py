@@ -41,35 +41,44 @@ COMMANDS = {
 }
 """Command -> module that holds it under its own name, and what it does."""
 
-BAD_INPUT, INTERRUPTED, FAILED = 2, 130, 1
-"""Exit codes: the user's input is wrong; Ctrl-C; a check that was asked for does not hold, or no memory left."""
+BAD_INPUT, FAILED = 2, 1
+"""Exit codes: the user's input is wrong; a check that was asked for does not hold, or no memory left."""
 
-ENDING = ("SIGTERM", "SIGHUP")
-"""Signals that end a command as Ctrl-C does, with what was half made removed; the exit code is 128 + number."""
+ENDING = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated"}
+"""Signals that end a command, with what was half made removed, and what is said; the exit code is 128 + number."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Why stdout may take no more."""
 
 
+class Stopped(BaseException):
+    """A signal ended the command. Not KeyboardInterrupt: after one that passed through ``exec`` (many libraries use it)
+    the interpreter ignores the exit code."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within it, the signals of ``ENDING`` raise KeyboardInterrupt with their number, unless others handle them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    taken = [number for name in ENDING if (number := getattr(signal, name, None)) is not None
-             and signal.getsignal(number) == signal.SIG_DFL]  # fmt: skip
+    """Within it, the signals of ``ENDING`` raise ``Stopped``, unless others handle them."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in ENDING
+                    if hasattr(signal, name)}  # fmt: skip
+        usual = (signal.SIG_DFL, signal.default_int_handler)
+        before = {number: handler for number, handler in handlers.items() if handler in usual}
 
-    def end(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt(number)
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number)
 
-    for number in taken:
-        signal.signal(number, end)
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Commands(click.Group):
@@ -111,10 +120,11 @@ class Commands(click.Group):
             for problem in error.problems:
                 click.echo(f"error: {problem}", err=True)
             raise click.exceptions.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt as stop:
+        except Stopped as stop:
             found = ", ".join(map(str, files.written())) or "nothing"
-            click.echo(f"{'terminated' if stop.args else 'interrupted'}; {found} was written", err=True)
-            raise click.exceptions.Exit(128 + stop.args[0] if stop.args else INTERRUPTED) from None
+            word = ENDING[signal.Signals(stop.number).name]
+            click.echo(f"{word}; {found} was written", err=True)
+            raise click.exceptions.Exit(128 + stop.number) from None
         except OSError as error:
             if error.filename is not None or error.errno not in FULL:
                 raise
