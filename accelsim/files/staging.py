@@ -71,9 +71,12 @@ def staged_folder(folder: Path) -> Iterator[Path]:
     """A locked new directory in ``folder``, gone afterwards unless complete files are left in it."""
     while True:
         stage = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder))
-        handle = os.open(stage, os.O_RDONLY)
+        try:
+            handle = os.open(stage, os.O_RDONLY)
+        except FileNotFoundError:  # another process swept it before it had its lock
+            continue
         lock(handle)
-        if stage.is_dir():  # else another process swept it before it had its lock
+        if stage.is_dir():
             break
         os.close(handle)
     try:
