@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from accelsim.account import dram
 from accelsim.account.critical_path import added_fs
 from accelsim.account.spans import (
-    HOST_MEMORY,
+    HOST_OWN_MEMORY,
     MAC_ACTION,
     NOT_DONE,
     OUTSIDE,
@@ -69,7 +69,7 @@ def sram_J_per_B(points: list[SramPoint], capacity_B: float, write: bool = False
 def price_list(chip: Chip) -> dict[tuple[str, str], float]:
     """(component, action) -> joules per count, for everything that can happen on this chip.
 
-    A link is called '<memory>.link', the memory of the host processor 'host.memory'. The names of several
+    A link is called '<memory>.link', the memory of the host processor 'host.own_memory'. The names of several
     cores (see ``spans.unit_of``) share one entry.
     """
     prices: dict[tuple[str, str], float] = {}
@@ -92,8 +92,8 @@ def _host_prices(chip: Chip) -> dict[tuple[str, str], float]:
     return {
         ("host", "op"): float(chip.host.energy_per_op),
         ("host", "busy"): 0.0,  # charged as static power
-        (HOST_MEMORY, "read"): float(chip.host.memory.read_energy),
-        (HOST_MEMORY, "write"): float(chip.host.memory.write_energy),
+        (HOST_OWN_MEMORY, "read"): float(chip.host.memory.read_energy),
+        (HOST_OWN_MEMORY, "write"): float(chip.host.memory.write_energy),
     }
 
 

@@ -10,7 +10,7 @@ from math import fsum
 from typing import NamedTuple
 
 from accelsim.account.energy import STATIC, EnergyRow, energy_table, price_list
-from accelsim.account.spans import HOST_MEMORY, MAC_ACTION, unit_of
+from accelsim.account.spans import HOST_OWN_MEMORY, MAC_ACTION, unit_of
 from accelsim.machine.run import Run
 from accelsim.spec.models import Chip, EnergyStatus, EnergyTable, Memory
 from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
@@ -105,7 +105,7 @@ def _outside(chip: Chip) -> dict[str, Status | None]:
             stated[f"{name}.link"] = attached.link.energy_status
     if chip.host is not None:
         stated["host"] = chip.host.energy_status
-        stated[HOST_MEMORY] = chip.host.memory.energy_status
+        stated[HOST_OWN_MEMORY] = chip.host.memory.energy_status
     return stated
 
 
@@ -145,7 +145,7 @@ def _in_words(chip: Chip, component: str, action: str) -> str:
         return "on-chip SRAM"
     if unit in chip.memories:
         return chip.memories[unit].memory.kind
-    return {"host": "the host", HOST_MEMORY: "memory of the host"}.get(
+    return {"host": "the host", HOST_OWN_MEMORY: "memory of the host"}.get(
         unit, f"the link to {unit.removesuffix('.link')}"
     )
 

@@ -14,7 +14,7 @@ PADDING = "mac.padding"
 SKIPPED = "mac.skipped"
 NOT_DONE = frozenset({PADDING, SKIPPED})
 """Multiplications that no PE carried out: it had none to do, or its operand was pruned away."""
-HOST_MEMORY = "host.memory"
+HOST_OWN_MEMORY = "host.own_memory"
 """Ledger component of the host processor's own memory."""
 OUTSIDE = -1
 """Index of the step that stands for "no step": time and energy that no operator caused."""
@@ -30,7 +30,7 @@ def unit_of(component: str) -> str:
 
 def is_off_chip(chip: Chip, component: str, action: str) -> bool:
     """Whether a ledger row is traffic of an off-chip memory (attached, or the host processor's own)."""
-    return (component in chip.memories or component == HOST_MEMORY) and action in ("read", "write")
+    return (component in chip.memories or component == HOST_OWN_MEMORY) and action in ("read", "write")
 
 
 def own_fs(run: Run) -> list[int]:

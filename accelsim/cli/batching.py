@@ -42,7 +42,7 @@ def _batches(context: click.Context, option: click.Parameter, text: str) -> tupl
 
 @click.command(epilog=example(
     "accelsim batching cnn --on tpu-v1 --batches 1,2,4,8,16,32,64",
-    "accelsim batching resnet50 --on tpu-v1 --set memories.host_memory.link=links/pcie-gen5-x16 --plot batching.png",
+    "accelsim batching resnet50 --on tpu-v1 --set memories.pcie_memory.link=links/pcie-gen5-x16 --plot batching.png",
 ))  # fmt: skip
 @click.argument("model")
 @click.option("--on", "chip", required=True, metavar="CHIP", help="A chip whose host is behind a link.")

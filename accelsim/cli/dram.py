@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = example(
     "accelsim dram ddr4-3200 --trace tile3 --mapping rorabachcobg",
     "accelsim dram hbm2-2000 --trace rand_read --set organisation.channels=4 --out reports/hbm2-random",
-    "accelsim dram ddr4-3200 --trace run.npz --memory host_memory",
+    "accelsim dram ddr4-3200 --trace run.npz --memory pcie_memory",
     "accelsim dram compare ddr3-1600 ddr4-3200 hbm2-2000",
     "accelsim dram list",
 )

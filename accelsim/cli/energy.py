@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DISAGREE = 1.2
 """Factor between sources from which on they are shown as disagreeing."""
 CSV, JSON, PICTURE = "energy.csv", "energy.json", "energy-per-access"
-MARKS = {"secondary": "quoted", "memory": "recalled", "guess": "guess"}
+MARKS = {"secondary": "quoted", "recalled": "recalled", "guess": "guess"}
 """Status -> what stands beside a figure in the tables of the terminal; nothing beside the others."""
 
 
@@ -100,8 +100,8 @@ def _print(found: Sequence[Figure]) -> None:
         for row in spread(found) if row.factor >= DISAGREE
     ]  # fmt: skip
     show(text_table(["", "factor", "lowest", "highest"], cells, width()))
-    words = ", ".join(f"{mark} = {status}" for status, mark in MARKS.items() if mark != status)
-    click.echo(f"\nBeside a figure: {words}, guess; no word: verified, measured or derived from such.")
+    words = ", ".join(mark if mark == status else f"{mark} = {status}" for status, mark in MARKS.items())
+    click.echo(f"\nBeside a figure: {words}; no word: verified, measured or derived from such.")
 
 
 MOST_COLUMNS = 4

@@ -12,7 +12,7 @@ import numpy as np
 
 from accelsim.account.energy import EnergyRow, energy_table, static_power_W, total_J
 from accelsim.account.latency import batch_size
-from accelsim.account.spans import HOST_MEMORY
+from accelsim.account.spans import HOST_OWN_MEMORY
 from accelsim.api import Gather
 from accelsim.compiler.number_formats import canonical, pair, resolve
 from accelsim.compiler.passes import compile
@@ -297,7 +297,7 @@ def _row(program: Program, dtype: str, method: str, share: float) -> Row:
 
 def _host_J(chip: Chip, rows: Sequence[EnergyRow], host_s: float) -> float:
     """What the host uses, and what the rest draws while it waits for the host."""
-    own = [row for row in rows if row.component in ("host", HOST_MEMORY) or row.action == "idle.host"]
+    own = [row for row in rows if row.component in ("host", HOST_OWN_MEMORY) or row.action == "idle.host"]
     return total_J(own) + host_s * sum(static_power_W(chip).values())
 
 

@@ -94,7 +94,7 @@ def batching(
     links = linked(chip)
     if not links:
         what = f"no memory of {chip.name} lies behind a link"
-        raise UsageError(Problem(what, expected="a chip whose host_memory has one, such as tpu-v1"))
+        raise UsageError(Problem(what, expected="a chip whose pcie_memory has one, such as tpu-v1"))
     points = []
     for index, batch in enumerate(sorted(set(batches))):
         told(index / len(set(batches)))

@@ -256,9 +256,9 @@ _ROWS = (
            FNUZ),
     _float("fp8_e5m2fnuz", 5, 2, "fnuz", "8-bit float with one NaN and unsigned zero", "AMD MI300, Graphcore",
            FNUZ),
-    _float("fp8_e4m3", 4, 3, "ieee", "8-bit float with infinities", "one choice of cFP8 (from memory)",
+    _float("fp8_e4m3", 4, 3, "ieee", "8-bit float with infinities", "one choice of cFP8 (recalled)",
            "ml_dtypes float8_e4m3"),
-    _float("fp8_e3m4", 3, 4, "ieee", "8-bit float, most precision", "one choice of cFP8 (from memory)",
+    _float("fp8_e3m4", 3, 4, "ieee", "8-bit float, most precision", "one choice of cFP8 (recalled)",
            "ml_dtypes float8_e3m4"),
     _float("fp6_e2m3fn", 2, 3, "finite", "6-bit float, more precision", "elements of MX blocks", MX),
     _float("fp6_e3m2fn", 3, 2, "finite", "6-bit float, more range", "elements of MX blocks", MX),
@@ -296,7 +296,7 @@ ALIASES: dict[str, str] = {
     **{f"float{name[2:]}": name for name in FORMATS if re.match(r"fp\d_", name)},
 }  # fmt: skip
 """Other names; those of ml_dtypes and PyTorch among them. That Trainium's cFP8 is a choice of these three
-formats, with infinities, is from memory."""
+formats, with infinities, is recalled."""
 
 
 @lru_cache(maxsize=1024)

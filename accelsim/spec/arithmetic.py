@@ -60,7 +60,7 @@ JOUPPI_7NM = Stated(
         "bf16": 0.11, "fp16": 0.16, "fp32": 0.38,
     },
 )  # fmt: skip
-"""Jouppi et al., ISCA 2021, Table 2, pJ at 7 nm, from memory; int16 lies geometrically between int8 and int32."""
+"""Jouppi et al., ISCA 2021, Table 2, pJ at 7 nm, recalled; int16 lies geometrically between int8 and int32."""
 
 
 def add_energy(name: str, stated: Stated) -> float:

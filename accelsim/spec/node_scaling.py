@@ -39,7 +39,7 @@ JOUPPI_SRAM_pJ: dict[int, dict[int, tuple[float, float]]] = {
     2**15: {45: (20, 20), 7: (8.5, 8.5)},
     2**20: {45: (100, 100), 7: (14, 14)},
 }
-"""The same, pJ, of Jouppi et al., ISCA 2021, Table 2, from memory; writes are taken to cost as much as reads."""
+"""The same, pJ, of Jouppi et al., ISCA 2021, Table 2, recalled; writes are taken to cost as much as reads."""
 
 AREA: dict[int, float] = {
     130: 6.4, 90: 2.8, 65: 1.5, 45: 1.0, 32: 0.46, 20: 0.21, 16: 0.19, 14: 0.17, 10: 0.1, 7: 0.059,
@@ -112,7 +112,7 @@ LOGIC: dict[str, Rule] = {
         _polynomials,
     ),
     "jouppi": Rule(
-        7, 45, "memory",
+        7, 45, "recalled",
         "the 45 nm and 7 nm columns of Jouppi et al., ISCA 2021, Table 2, operation by operation", _columns,
     ),
 }  # fmt: skip
@@ -123,7 +123,7 @@ SRAM: dict[str, Rule] = {
         22, 45, "measured", "CACTI at 45, 32 and 22 nm, low operating power cells", _sram(CACTI_nJ)
     ),
     "jouppi": Rule(
-        7, 45, "memory", "the SRAM rows of Jouppi et al., ISCA 2021, Table 2", _sram(JOUPPI_SRAM_pJ)
+        7, 45, "recalled", "the SRAM rows of Jouppi et al., ISCA 2021, Table 2", _sram(JOUPPI_SRAM_pJ)
     ),
     "as-logic": Rule(
         7, 130, "guess", "as logic, by Stillmaker and Baas (2017): wrong by up to 8 at 7 nm", _polynomials

@@ -15,7 +15,7 @@ from accelsim.errors import nearest
 if TYPE_CHECKING:
     from accelsim.spec.models import EnergyTable
 
-Status = Literal["measured", "verified", "verified-in-tool", "derived", "secondary", "memory", "guess"]
+Status = Literal["measured", "verified", "verified-in-tool", "derived", "secondary", "recalled", "guess"]
 """Where a value is known from, the best first (see ``MEANING``)."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -26,12 +26,15 @@ MEANING: dict[Status, str] = {
     "verified-in-tool": "read in a file of a tool that cites the source",
     "derived": "computed from measured or verified values by a stated formula",
     "secondary": "quoted by a third party; the source was not seen",
-    "memory": "recalled from the source, which was not seen again",
+    "recalled": "remembered from the source, which was not seen again",
     "guess": "an assumption, or the value of another device",
 }
 """Status -> what it says."""
 
-DOUBTFUL: frozenset[Status] = frozenset({"secondary", "memory", "guess"})
+FORMER = {"memory": "recalled"}
+"""Words of older spec files -> what they are called now, so that the error can name it."""
+
+DOUBTFUL: frozenset[Status] = frozenset({"secondary", "recalled", "guess"})
 """Statuses that a result should not hang on without a warning."""
 
 UNSTATED: Status = "guess"

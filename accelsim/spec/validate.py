@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from accelsim.errors import Problem, nearest
 from accelsim.spec.marks import BROKEN, PathTo, Tree, about
 from accelsim.spec.shape import annotation_of, core, model_of
+from accelsim.spec.status import FORMER
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -67,7 +68,10 @@ def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, 
         expected = BLOCKS.get(error["type"], error["msg"].removeprefix("Input should be "))
         what = f"{shown} is not accepted"
     choices = [choice.strip(" '") for choice in expected.replace(" or ", ",").split(",")]
-    near = nearest(str(given), choices) if error["type"] == "literal_error" else ""
+    near = ""
+    if error["type"] == "literal_error":
+        renamed = FORMER.get(str(given), "")
+        near = renamed if renamed in choices else nearest(str(given), choices)
     return Problem(about(path, what), str(tree.at(path)), expected, near)
 
 

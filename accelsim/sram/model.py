@@ -34,7 +34,7 @@ from accelsim.sram.terms import CELLS, MIB, QUANTITIES, WORD_BITS, design
 
 PORT_PITCH = 0.42
 """Growth of either side of a cell per port beyond the first: with two more wires of 2.5 F each way, a cell of 10 F
-x 14.6 F becomes 2.0 times as large (the dimensions of CACTI's cell, from memory)."""
+x 14.6 F becomes 2.0 times as large (the dimensions of CACTI's cell, recalled)."""
 WIRE_J_PER_BIT_M = ((10.0, 115e-12), (40.0, 240e-12))
 """(node in nm, J per bit and m) of a wire: Keckler et al., IEEE Micro 2011, quoted by others."""
 SMALLEST_B, LARGEST_B = 2**10, 2**26

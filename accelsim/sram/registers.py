@@ -14,12 +14,12 @@ FLIP_FLOP = (4.0, 0.03e-12 / 8)
 """(bytes, J per bit) of a single register of 32 bits: a guess, the energy of an int8 addition per byte (Horowitz, ISSCC
 2014), since a flip-flop and a full adder are of like size."""
 KIBIBYTE = (1024.0, 1e-12 / 32)
-"""(bytes, J per bit) of a register file of 1 KB: 1 pJ per 32-bit read at 45 nm, Han et al., NIPS 2015, from memory."""
+"""(bytes, J per bit) of a register file of 1 KB: 1 pJ per 32-bit read at 45 nm, Han et al., NIPS 2015, recalled."""
 
 
 @dataclass(frozen=True)
 class RegisterFile:
-    """Energy of an access of one word. ``status``: 'memory' (recalled, not read), 'guess', or 'extrapolated'."""
+    """Energy of an access of one word. ``status``: 'recalled' (not read again), 'guess', or 'extrapolated'."""
 
     read_J: float
     write_J: float
@@ -56,8 +56,8 @@ def _standing(capacity_B: float) -> tuple[str, str]:
     if capacity_B > KIBIBYTE[0]:
         return "extrapolated", "beyond 1 KiB, the largest register file that is known"
     if capacity_B == KIBIBYTE[0]:
-        return "memory", "1 KB: Han et al., NIPS 2015, from memory"
-    return "guess", "between a guessed flip-flop and 1 KB of Han et al., NIPS 2015, from memory"
+        return "recalled", "1 KB: Han et al., NIPS 2015"
+    return "guess", "between a guessed flip-flop and 1 KB of Han et al., NIPS 2015 (recalled)"
 
 
 @dataclass(frozen=True)

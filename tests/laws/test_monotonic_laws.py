@@ -55,7 +55,7 @@ UPGRADES = {"clock": faster_clock, "bandwidth": more_bandwidth, "sram": more_sra
 
 def one_requester_each(chip: Chip) -> Chip:
     """Weights alone in one memory, activations behind a full-duplex link, buffers with a port for everybody."""
-    chip = changed(chip, "memories.host_memory.link", duplex="full")
+    chip = changed(chip, "memories.pcie_memory.link", duplex="full")
     for name in chip.buffers:
         chip = changed(chip, f"buffers.{name}", ports=2)
     return chip

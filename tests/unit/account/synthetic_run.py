@@ -60,7 +60,7 @@ CHIP: dict[str, Any] = {
             },
             "holds": ["weights"], "load_engine": "dma_w", "store_engine": "dma_w",
         },
-        "host_memory": {
+        "pcie_memory": {
             "memory": {
                 "kind": "ddr4", "capacity": "64 GiB", "bandwidth": "60 GB/s", "latency": "90 ns",
                 "read_energy": "150 pJ/B", "write_energy": "150 pJ/B",
@@ -134,8 +134,8 @@ class Builder:
         """A load or store at the bandwidth of its memory."""
         rate = 34 if memory == "weight_memory" else 12  # bytes per ns
         self.count(memory, "write" if write else "read", op, tensor, nbytes)
-        if memory == "host_memory":
-            self.count("host_memory.link", "transfer", op, tensor, nbytes)
+        if memory == "pcie_memory":
+            self.count("pcie_memory.link", "transfer", op, tensor, nbytes)
         work = Transfer(memory, nbytes, write)
         end = self.add("Store" if write else "Load", engine, op, work, ready, nbytes * NS // rate, tensor)
         self.regions.append(Region(len(self.regions), memory, tensor, -1, nbytes))
@@ -154,7 +154,7 @@ def make_run(layers: int = 5, tiles: int = 6, rows: int = 200, batch: int = 200,
     steps: list[Step] = []
     tensors = {"x": Tensor("x", (batch, 256), "int8")}
     activation, ready = "x", 0
-    ready = build.transfer("dma_in", 0, "host_memory", batch * 256, False, 0, "x")
+    ready = build.transfer("dma_in", 0, "pcie_memory", batch * 256, False, 0, "x")
     for layer in range(layers):
         op, weight = len(steps), f"blocks.{layer}.attention.query.weight"
         tensors[weight] = Tensor(weight, (256, 256 * tiles), "int8", source=lambda: None)  # type: ignore[arg-type,return-value]
@@ -210,12 +210,12 @@ def _matrix_layer(
 
 
 def _host_step(build: Builder, op: int, batch: int, ready: int, activation: str) -> Step:
-    moved = build.transfer("dma_out", op, "host_memory", batch * 256, True, ready, activation)
+    moved = build.transfer("dma_out", op, "pcie_memory", batch * 256, True, ready, activation)
     fs = 40_000 * NS
     end = build.add("Host", "host", op, Duration(fs), moved, fs, activation)
     build.count("host", "op", op, activation, batch * 256 * 5)
-    build.count("host.memory", "read", op, activation, batch * 256)
-    build.count("host.memory", "write", op, activation, batch * 256)
+    build.count("host.own_memory", "read", op, activation, batch * 256)
+    build.count("host.own_memory", "write", op, activation, batch * 256)
     build.occupancy["unified"].append((end, 0))
     return Step(
         "/head/Softmax",

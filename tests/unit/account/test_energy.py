@@ -130,6 +130,6 @@ def test_prices_cover_everything_that_the_spec_has() -> None:
     prices = energy.price_list(make_chip())
     for buffer in CHIP["buffers"]:
         assert prices[buffer, "read"] > 0
-    assert prices["host_memory.link", "transfer"] == pytest.approx(32e-12)
+    assert prices["pcie_memory.link", "transfer"] == pytest.approx(32e-12)
     assert ("weight_memory.link", "transfer") not in prices
-    assert prices["host.memory", "read"] == pytest.approx(150e-12)
+    assert prices["host.own_memory", "read"] == pytest.approx(150e-12)

@@ -66,7 +66,7 @@ def test_peaks_follow_format_cores_and_clock() -> None:
 def test_bandwidth_is_that_of_the_slower_of_memory_and_link() -> None:
     memories = make_chip().memories
     assert spans.bandwidth_Bps(memories["weight_memory"]) == 34e9
-    assert spans.bandwidth_Bps(memories["host_memory"]) == 12e9
+    assert spans.bandwidth_Bps(memories["pcie_memory"]) == 12e9
 
 
 def test_stream_ends_leave_out_the_drain() -> None:
@@ -115,7 +115,7 @@ def test_a_run_without_matrix_work_has_no_peak() -> None:
 
 def test_roofline_of_the_weights_comes_first_and_has_the_knee_of_the_paper() -> None:
     roofs = roofline.rooflines(make_run())
-    assert [roof.memory for roof in roofs] == ["weight_memory", "host_memory"]
+    assert [roof.memory for roof in roofs] == ["weight_memory", "pcie_memory"]
     assert roofs[0].knee_ops_per_B / 2 == pytest.approx(1349.3, abs=0.1), "MACs per weight byte"
     assert roofs[0].points[0].macs_per_B == pytest.approx(200), "the batch, for a fully connected layer"
     assert any(point.intensity_ops_per_B == inf for point in roofs[1].points)

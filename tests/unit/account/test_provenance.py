@@ -15,7 +15,7 @@ from accelsim.spec.load import list_chips, load_chip
 from accelsim.spec.status import DOUBTFUL, STATUSES
 
 STATED = {
-    "default": "verified", "mac": {"int8": "secondary"}, "register": "guess", "network": "memory", "sram": "measured",
+    "default": "verified", "mac": {"int8": "secondary"}, "register": "guess", "network": "recalled", "sram": "measured",
 }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def test_every_price_has_the_status_of_its_figure() -> None:
     assert found["matrix", "mac.int8"] == "secondary"
     assert found["matrix", "mac.int16"] == found["vector", "op.int8"] == "verified"
     assert found["matrix", "pe_register.read"] == "guess"
-    assert found["matrix", "pe_network.hop"] == "memory"
+    assert found["matrix", "pe_network.hop"] == "recalled"
     assert found["unified", "read"] == found["accumulators", "write"] == "measured"
     assert found["weight_memory", "read"] == "guess", "nothing stated"
     assert set(found) == set(energy.price_list(chip_with(STATED)))
@@ -87,11 +87,11 @@ def test_shipped_chips_state_the_status_of_everything_they_charge(name: str) -> 
 def test_a_figure_set_by_hand_is_a_guess() -> None:
     settings = [
         "energy.mac.int8=1 pJ", "energy.register=1 pJ/B", "memories.ddr3.memory.read_energy=1 pJ/B",
-        "memories.host_memory.link.energy=1 pJ/bit", "energy.sram.0.read=1 pJ/B",
+        "memories.pcie_memory.link.energy=1 pJ/bit", "energy.sram.0.read=1 pJ/B",
     ]  # fmt: skip
     before, chip = load_chip("tpu-v1"), load_chip("tpu-v1", settings)
     found = provenance.statuses(chip)
-    assert found["matrix", "mac.int8"] == found["host_memory.link", "transfer"] == "guess"
+    assert found["matrix", "mac.int8"] == found["pcie_memory.link", "transfer"] == "guess"
     assert found["unified_buffer", "read"] == "guess"
     assert provenance.statuses(before)["matrix", "mac.int8"] == "secondary"
     assert found["matrix", "mac.int8xint16"] == "secondary", "its neighbour is as before"

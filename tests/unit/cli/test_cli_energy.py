@@ -26,7 +26,7 @@ def test_table_names_units_statuses_and_the_spread() -> None:
     assert row.split()[2:] == ["4.1x", "3.1", "horowitz-2014", "12.7", "aladdin"]
     assert "2,240 accelergy-cacti" in told, "DDR3 of 70 pJ/bit"
     assert "0.2 quoted" in told and "0.7 guess" not in told
-    assert "recalled = memory" in told
+    assert "quoted = secondary, recalled, guess;" in told
 
 
 def test_json_and_files_hold_every_figure(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_json_and_files_hold_every_figure(tmp_path: Path) -> None:
     assert (fp32["low_J"], fp32["per"], fp32["status"], fp32["low_J_per_32_bits"]) == (
         1.31e-12,
         "operation",
-        "memory",
+        "recalled",
         None,
     )
     with (tmp_path / "new" / "energy.csv").open(encoding="utf-8", newline="") as file:

@@ -52,7 +52,7 @@ def test_followed_memories_have_a_table_and_sentences_that_fit(
 def test_the_summary_and_the_page_have_the_statistics(cli: Cli, tmp_path: Path, name: str) -> None:
     out = tmp_path / "report"
     facts = json.loads(cli(*CNN, "--memory-model", name, "--json", "--out", out).stdout)
-    assert set(facts["dram"]) == {"ddr3", "host_memory"}
+    assert set(facts["dram"]) == {"ddr3", "pcie_memory"}
     for memory, stats in facts["dram"].items():
         moved = facts["traffic"][memory]
         assert stats["requested_B"] == moved["read_B"] + moved["write_B"] > 0

@@ -16,7 +16,7 @@ SLOW = ("clock=1 kHz", "peak={}")
     [
         (2_200_000, SLOW),
         (10_000_000, SLOW),
-        (256, ("memories.host_memory.memory.bandwidth=1 B/s",)),
+        (256, ("memories.pcie_memory.memory.bandwidth=1 B/s",)),
         (256, ("memories.ddr3.memory.bandwidth=1 B/s",)),
     ],
 )

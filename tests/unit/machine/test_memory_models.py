@@ -127,7 +127,7 @@ def test_the_state_of_a_memory_stays_from_tile_to_tile(made: list[FakeDram]) -> 
 
 def with_link(duplex: str, rate: float = 1e9) -> Chip:
     base = chip()
-    link = load_chip("tpu-v1").memories["host_memory"].link
+    link = load_chip("tpu-v1").memories["pcie_memory"].link
     assert link is not None
     link = link.model_copy(update={"bandwidth": rate, "latency": 1e-6, "duplex": duplex, "pcie": None})
     return base.model_copy(

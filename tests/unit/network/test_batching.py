@@ -16,7 +16,7 @@ def small():  # type: ignore[no-untyped-def]
 
 
 def test_points(small) -> None:  # type: ignore[no-untyped-def]
-    assert [point.batch for point in small.points] == [1, 2, 4] and small.links == {"host_memory": "pcie"}
+    assert [point.batch for point in small.points] == [1, 2, 4] and small.links == {"pcie_memory": "pcie"}
     for point in small.points:
         assert point.samples == point.batch and set(point.parts_fs) == set(PARTS)
         assert sum(point.parts_fs.values()) == point.time_fs
@@ -30,7 +30,7 @@ def test_small_transfers_pay_the_latency(small) -> None:  # type: ignore[no-unty
     first = small.points[0]
     latency_fs = 2 * 10**9
     assert first.parts_fs["transfer"] + first.parts_fs["both"] >= 2 * latency_fs
-    fast = batching("cnn", "tpu-v1", [1], overrides=["memories.host_memory.link.latency=10 ns"]).points[0]
+    fast = batching("cnn", "tpu-v1", [1], overrides=["memories.pcie_memory.link.latency=10 ns"]).points[0]
     assert first.time_fs - fast.time_fs == pytest.approx(2 * (latency_fs - 10**7), rel=0.01)
 
 
@@ -50,8 +50,8 @@ def test_slices_by_hand(small) -> None:  # type: ignore[no-untyped-def]
         return Slice(index, engine, 0, "", start, data, end)
 
     run.slices = [
-        piece("host_memory", 0, 5, 10), piece("matrix", 2, 8, 20), piece("ddr3", 15, 16, 30),
-        piece("host", 40, 40, 50), piece("host_memory", 45, 46, 60),
+        piece("pcie_memory", 0, 5, 10), piece("matrix", 2, 8, 20), piece("ddr3", 15, 16, 30),
+        piece("host", 40, 40, 50), piece("pcie_memory", 45, 46, 60),
     ]  # fmt: skip
     run.time_fs = 70
     assert split_fs(run) == {

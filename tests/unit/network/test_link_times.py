@@ -89,8 +89,8 @@ def test_a_file_that_contradicts_its_packets_has_the_place(tmp_path: Path) -> No
 
 
 def test_an_override_of_the_packets_outdoes_the_stated_rate() -> None:
-    chip = load_chip("tpu-v1", ["memories.host_memory.link.pcie.generation=5"])
-    link = chip.memories["host_memory"].link
+    chip = load_chip("tpu-v1", ["memories.pcie_memory.link.pcie.generation=5"])
+    link = chip.memories["pcie_memory"].link
     assert link and round(link.bandwidth, -7) == 52.73e9
 
 

@@ -41,7 +41,7 @@ def test_7_nm_by_the_columns_is_the_shipped_table() -> None:
     made, shipped = scale_table(BASE, 45, 7, logic="jouppi"), load_energy("jouppi-7nm")
     for column in ("mac", "vector"):
         assert getattr(made, column) == pytest.approx(getattr(shipped, column), rel=1e-3)
-    assert made.status is not None and made.status.default == made.status.mac["fp32"] == "memory"
+    assert made.status is not None and made.status.default == made.status.mac["fp32"] == "recalled"
 
 
 def test_the_shipped_7_nm_column_is_complete() -> None:
@@ -109,7 +109,7 @@ def test_voltage_counts_for_logic_alone() -> None:
 
 def test_status_is_the_weaker_one() -> None:
     assert weakest("verified", "measured") == "derived"
-    assert weakest("verified", "memory") == "memory"
+    assert weakest("verified", "recalled") == "recalled"
     made = scale_table(BASE, 45, 65)
     assert made.status is not None and made.status.sram == "guess", "no SRAM figure of that node"
     assert made.status.mac["int32"] == "derived" and made.status.mac["int8"] == "secondary"

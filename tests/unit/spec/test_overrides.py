@@ -21,7 +21,7 @@ def test_overrides_reach_everything() -> None:
         [
             "memories.ddr3.memory.bandwidth=180 GB/s",
             "memories.ddr3.link=links/pcie-gen4-x16",
-            "memories.host_memory.link.latency=1 us",
+            "memories.pcie_memory.link.latency=1 us",
             "energy.sram.0.read=7 pJ/B",
             "energy.mac.int8=1 pJ",
             "vector.functions.Gelu=2",
@@ -34,7 +34,7 @@ def test_overrides_reach_everything() -> None:
     )
     assert chip.memories["ddr3"].memory.bandwidth == 180e9
     assert chip.memories["ddr3"].link and round(chip.memories["ddr3"].link.bandwidth, -7) == 26.37e9
-    assert chip.memories["host_memory"].link and chip.memories["host_memory"].link.latency == 1e-6
+    assert chip.memories["pcie_memory"].link and chip.memories["pcie_memory"].link.latency == 1e-6
     assert chip.energy.sram[0].read == 7e-12
     assert chip.energy.mac["int8"] == 1e-12
     assert chip.vector and chip.vector.functions["Gelu"] == 2 and chip.vector.chained is False
@@ -107,7 +107,7 @@ title: TPU with other memories
 memories:
   ddr3:
     memory: memories/hbm2
-  host_memory:
+  pcie_memory:
     memory: {use: memories/ddr4-2400, capacity: 2 GiB}
     link:
       latency: 5 us
@@ -125,8 +125,8 @@ def test_a_chip_may_start_from_another(tmp_path: Path) -> None:
         == load_chip("tpu-v1", ["memories.ddr3.memory=memories/hbm2"]).memories["ddr3"].memory
     )
     assert chip.memories["ddr3"].load_engine == "weight_dma"
-    assert chip.memories["host_memory"].memory.capacity == 2 * 2**30
-    link, old = chip.memories["host_memory"].link, base.memories["host_memory"].link
+    assert chip.memories["pcie_memory"].memory.capacity == 2 * 2**30
+    link, old = chip.memories["pcie_memory"].link, base.memories["pcie_memory"].link
     assert link and old and (link.latency, link.bandwidth) == (5e-6, old.bandwidth)
 
 

@@ -130,11 +130,11 @@ LAWS = [
     ("peak.int4=46 TOPS", "peak.int4: the chip does not compute in this format"),
     (
         "memories.ddr3.holds=[weights, activations]",
-        "memories.host_memory.holds: activations live in ddr3 and host_memory",
+        "memories.pcie_memory.holds: activations live in ddr3 and pcie_memory",
     ),
-    ("memories.host_memory.holds=[host]", "memories: no memory holds activations"),
-    ("memories.host_memory.holds=[activations]", "memories: no memory holds the host's operands"),
-    ("host=null", "memories.host_memory.holds: the chip has no host"),
+    ("memories.pcie_memory.holds=[host]", "memories: no memory holds activations"),
+    ("memories.pcie_memory.holds=[activations]", "memories: no memory holds the host's operands"),
+    ("host=null", "memories.pcie_memory.holds: the chip has no host"),
     (
         "buffers.accumulators.holds=[weights, partial_sums]",
         "buffers.accumulators.holds: weights live in weight_fifo and accumulators",
@@ -167,7 +167,7 @@ LAWS = [
     ("memories.ddr3.load_engine=matrix", "memories.ddr3.load_engine: 'matrix' is the name of a unit"),
     (
         "memories.ddr3.load_engine=host_out",
-        "memories.host_memory.store_engine: 'host_out' is a load engine too",
+        "memories.pcie_memory.store_engine: 'host_out' is a load engine too",
     ),
     ("matrix.formats.fp8={}", "energy.mac: no energy of format fp8"),
     ("energy.status.mac.fp99=guess", "energy.status.mac.fp99: the table has no mac row 'fp99'"),
@@ -203,15 +203,15 @@ LAWS = [
         "matrix.formats.int8.sparse: 256 rows are no whole groups of 3",
     ),
     (
-        "memories.host_memory.link.bandwidth=25 GB/s",
-        "memories.host_memory.link.bandwidth: stated 25 GB/s contradicts the packets of the link",
+        "memories.pcie_memory.link.bandwidth=25 GB/s",
+        "memories.pcie_memory.link.bandwidth: stated 25 GB/s contradicts the packets of the link",
     ),
     (
-        "memories.host_memory.link.packets={rate: 1 GB/s, max_payload: 64 B, header: 8 B}",
-        "memories.host_memory.link.packets: the link has packets of PCI Express already",
+        "memories.pcie_memory.link.packets={rate: 1 GB/s, max_payload: 64 B, header: 8 B}",
+        "memories.pcie_memory.link.packets: the link has packets of PCI Express already",
     ),
     (
-        "memories.host_memory.holds=[activations] matrix=null host=null peak={}",
+        "memories.pcie_memory.holds=[activations] matrix=null host=null peak={}",
         "the chip has neither a matrix unit nor a host",
     ),
 ]
@@ -435,3 +435,9 @@ def test_quantities_that_no_simulated_time_can_hold(override: str, expected: str
 def test_the_root_directory_is_no_spec() -> None:
     with pytest.raises(SpecError, match="no spec file '/'"):
         resolve("/")
+
+
+def test_a_status_by_its_former_name_gets_the_one_of_today(write: Write) -> None:
+    text = GOOD.replace("energy_status: guess", "energy_status: memory", 1)
+    (found,) = problems(write(text))
+    assert found.nearest == "recalled" and "'memory' is not one of the choices" in found.what

@@ -23,7 +23,7 @@ def test_between_and_beyond() -> None:
     energies = [register_file(size).read_J for size in (4, 16, 64, 256, 1024, 4096)]
     ratios = [high / low for low, high in pairwise(energies)]
     assert ratios == pytest.approx([ratios[0]] * 5) and ratios[0] > 1
-    assert [register_file(size).status for size in (64, 1024, 4096)] == ["guess", "memory", "extrapolated"]
+    assert [register_file(size).status for size in (64, 1024, 4096)] == ["guess", "recalled", "extrapolated"]
 
 
 def test_ports_and_nodes() -> None:
