@@ -229,7 +229,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
         check_model(request.memory_model, chip)
     feeds: dict[str, Array] | None = None
     with gather.also():
-        cores = chip.cores if chip is not None else 1
+        cores = chip.cores if chip is not None else None
         feeds, calibration = _feeds(request, graph, cores)
         options = _options(request, calibration, gather)
     gather.done()
@@ -292,16 +292,16 @@ def _options(request: Request, calibration: Arrays | None, gather: Gather) -> Op
 
 
 def _feeds(
-    request: Request, graph: Graph | None, cores: int
+    request: Request, graph: Graph | None, cores: int | None
 ) -> tuple[dict[str, Array] | None, Arrays | None]:
-    """Inputs (drawn when none are given) and calibration data."""
+    """Inputs (drawn when none are given) and calibration data; ``cores`` None: the chip could not be read."""
     given = None if request.inputs is None else _arrays(request.inputs)
     calibration = given if request.calibration is None else _arrays(request.calibration)
     if graph is None or request.values == "off":
         return None, None
     if given is None:
-        check_values(graph, cores)
-        return _drawn(graph, request.seed, cores), calibration
+        check_values(graph, cores or 1)
+        return _drawn(graph, request.seed, cores or 1), calibration
     problems = list(_feed_problems(graph, given, "inputs", cores))
     if problems:
         raise UsageError(problems)
@@ -334,7 +334,8 @@ def _drawn(graph: Graph, seed: int, cores: int) -> dict[str, Array]:
     return {name: whole_batch([part[name] for part in parts]) for name in graph.inputs}
 
 
-def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int) -> Iterator[Problem]:
+def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int | None) -> Iterator[Problem]:
+    """What is wrong with the inputs; without ``cores`` nobody knows how many batches side by side there must be."""
     names = ", ".join(graph.inputs)
     for name in given:
         if name not in graph.inputs:
@@ -342,7 +343,9 @@ def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int) -> Itera
                 f"the model has no input {name!r}", where, f"one of {names}", nearest(name, graph.inputs)
             )
     for name in graph.inputs:
-        shape = list(batch_shape(graph.tensors[name].shape, cores))
+        shape = list(batch_shape(graph.tensors[name].shape, cores or 1))
+        if cores is None and name in given:
+            shape[:1] = given[name].shape[: len(shape[:1])]
         if name not in given:
             yield Problem(f"input {name!r} is missing", where, f"an array of shape {shape}")
         elif list(given[name].shape) != shape:

@@ -101,8 +101,22 @@ def memory_text(size_B: int) -> str:
     return f"{size:,.0f} {units[index]}" if index == 0 or size >= 1000 else f"{size:.3g} {units[index]}"
 
 
+MOST_SHOWN = 80
+"""Characters of what a user gave that a message repeats."""
+LONGEST_NAME = 255
+"""Characters beyond which a text is no name: no file system has longer ones, and comparing it would take long."""
+
+
+def brief(given: object) -> str:
+    """What was given, as a message quotes it: its ``repr``, cut where it is long."""
+    text = repr(given)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """The valid name closest to ``name``, or '' when none is close."""
+    if len(name) > LONGEST_NAME:
+        return ""
     names = list(valid)
     folded = {candidate.casefold(): candidate for candidate in names}
     match = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)

@@ -15,6 +15,8 @@ from sys import float_info
 
 from quantiphy import QuantiPhyError, Quantity
 
+from accelsim.errors import brief
+
 
 @dataclass(frozen=True)
 class Dimension:
@@ -22,7 +24,8 @@ class Dimension:
 
     ``spellings`` maps the unit without prefix to its worth in SI units; ``power`` is 2 for an area, whose
     prefix is squared; ``binary`` prefers KiB, MiB, GiB where the number is then whole; ``least`` and ``most`` bound
-    what a spec may state other than 0: beyond them a time in fs would not fit into 64 bits.
+    what a spec may state other than 0: beyond them lies a slip of the pen, a time in fs would not fit into 64 bits, or
+    an energy times a count into a float.
     """
 
     unit: str
@@ -45,24 +48,34 @@ DIMENSIONS: dict[str, Dimension] = {
             "24 MiB",
             {"B": 1, "byte": 1, "bytes": 1, "bit": _BIT},
             binary=True,
+            least=1,
             most=2**60,
         ),
         Dimension("B/s", "a bandwidth", "34 GB/s", {"B/s": 1, "bit/s": _BIT}, least=1, most=1e15),
         Dimension("Hz", "a frequency", "1.41 GHz", {"Hz": 1}, least=1e3, most=1e15),
-        Dimension("J", "an energy", "0.9 pJ", {"J": 1}),
-        Dimension("J/B", "an energy per byte", "0.9 pJ/B", {"J/B": 1, "J/byte": 1, "J/bit": 8}),
-        Dimension("W", "a power", "28 W", {"W": 1}),
-        Dimension("s", "a time", "40 ns", {"s": 1}, most=1),
+        Dimension("J", "an energy", "0.9 pJ", {"J": 1}, least=1e-18, most=1),
+        Dimension(
+            "J/B",
+            "an energy per byte",
+            "0.9 pJ/B",
+            {"J/B": 1, "J/byte": 1, "J/bit": 8},
+            least=1e-18,
+            most=1,
+        ),
+        Dimension("W", "a power", "28 W", {"W": 1}, least=1e-12, most=1e6),
+        Dimension("s", "a time", "40 ns", {"s": 1}, least=1e-15, most=1),
         Dimension(
             "op/s",
             "an arithmetic rate (a multiply-add counts as two)",
             "92 TOPS",
             dict.fromkeys(("op/s", "OP/s", "OPS", "FLOP/s", "FLOPS"), 1),
+            least=1e3,
+            most=1e21,
         ),
-        Dimension("m²", "an area", "331 mm2", {"m2": 1, "m^2": 1, "m²": 1}, power=2),
-        Dimension("T/s", "a rate of transfers per pin", "3200 MT/s", {"T/s": 1}),
-        Dimension("A", "a current", "57 mA", {"A": 1}),
-        Dimension("V", "a voltage", "1.2 V", {"V": 1}),
+        Dimension("m²", "an area", "331 mm2", {"m2": 1, "m^2": 1, "m²": 1}, power=2, least=1e-12, most=1),
+        Dimension("T/s", "a rate of transfers per pin", "3200 MT/s", {"T/s": 1}, least=1e6, most=1e12),
+        Dimension("A", "a current", "57 mA", {"A": 1}, least=1e-9, most=1e3),
+        Dimension("V", "a voltage", "1.2 V", {"V": 1}, least=1e-2, most=100),
     )
 }
 """Every dimension, by its SI unit."""
@@ -71,6 +84,8 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?)\s*(
 _PREFIXES = "PTGMkmunpfa"
 MOST_DIGITS = 400
 """Digits of a number, and powers of ten behind its e, that are too many for any float."""
+MOST_CHARACTERS = 1000
+"""Characters of a number with its unit, spaces included."""
 
 
 class _Quantity(Quantity):
@@ -93,20 +108,22 @@ def expected(unit: str) -> str:
 
 def parse_exact(text: str, unit: str) -> Fraction:
     """``text`` in SI units of ``unit``, exactly. ValueError as for ``parse``."""
+    if isinstance(text, str) and len(text) > MOST_CHARACTERS:
+        raise ValueError(f"{brief(text)} is beyond what a number can be; expected {expected(unit)}")
     match = _NUMBER.match(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(f"{text!r} is not a number with a unit; expected {expected(unit)}")
+        raise ValueError(f"{brief(text)} is not a number with a unit; expected {expected(unit)}")
     number, exponent, suffix = match.groups()
     if not suffix:
-        raise ValueError(f"{text!r} has no unit; expected {expected(unit)}")
+        raise ValueError(f"{brief(text)} has no unit; expected {expected(unit)}")
     scale = _scale(suffix, unit)
     if scale is None:
-        raise ValueError(f"{text!r} has the wrong unit {suffix!r}; expected {expected(unit)}")
+        raise ValueError(f"{brief(text)} has the wrong unit {brief(suffix)}; expected {expected(unit)}")
     if max(len(number), abs(int(exponent or 0))) < MOST_DIGITS:
         value = Fraction(Decimal(number.replace("_", ""))) * scale
         if abs(value) <= float_info.max:
             return value
-    raise ValueError(f"{text!r} is beyond what a number can be; expected {expected(unit)}")
+    raise ValueError(f"{brief(text)} is beyond what a number can be; expected {expected(unit)}")
 
 
 def parse(text: str, unit: str) -> float:

@@ -59,7 +59,8 @@ def sram_J_per_B(points: list[SramPoint], capacity_B: float, write: bool = False
         return table[0][1]
     for (small, low), (large, high) in pairwise(table):
         if capacity_B <= large:
-            return low + (high - low) * log(capacity_B / small) / log(large / small)
+            between = low + (high - low) * log(capacity_B / small) / log(large / small)
+            return min(max(between, min(low, high)), max(low, high))  # rounding never leaves the two
     (small, low), (large, high) = table[-2:]
     if low <= 0 or high <= low:
         return high

@@ -40,8 +40,8 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
     work = node_work(graph, node)
     actions = [
         Action(HOST, "op", "", 2 * work.macs + work.ops),
-        Action(f"{HOST}.memory", "read", "", read_B),
-        Action(f"{HOST}.memory", "write", "", write_B),
+        Action(f"{HOST}.own_memory", "read", "", read_B),
+        Action(f"{HOST}.own_memory", "write", "", write_B),
     ]
     effect = Effect("node", operands=tuple(sources), last=True)
     if node.attrs.get(OUTSIDE):

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from datetime import date
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def _in_the_calendar(text: str) -> str:
+    """YYYY, YYYY-MM or YYYY-MM-DD that there is; ValueError otherwise."""
+    year, month, day = (*map(int, text.split("-")), 1, 1)[:3]
+    try:
+        date(year, month, day)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no date: {error}; expected YYYY, YYYY-MM or YYYY-MM-DD") from None
+    return text
+
+
+Day = Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$"), AfterValidator(_in_the_calendar)]
+"""A year, a month or a day."""
 
 
 class Model(BaseModel):
@@ -11,9 +28,8 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str | None = Field(None, description="where the figures of this block come from")
-    as_of: str | None = Field(
+    as_of: Day | None = Field(
         None,
-        pattern=r"^\d{4}(-\d\d){0,2}$",
         description="when they were published or read, YYYY or YYYY-MM or YYYY-MM-DD",
     )
     note: str | None = Field(None, description="what a reader must know about them")

@@ -43,6 +43,16 @@ def slots_fit(chip: Chip) -> Iterator[Finding]:
             yield Finding(("buffers", name, "slot_capacity"), what)
 
 
+def ports_are_no_wider_than_the_buffer(chip: Chip) -> Iterator[Finding]:
+    """An access moves no more than the buffer holds."""
+    for name, buffer in chip.buffers.items():
+        for key in ("read_width", "write_width"):
+            if getattr(buffer, key) > buffer.capacity:
+                wide = show(getattr(buffer, key), "B", binary=True)
+                expected = f"at most its capacity, {show(buffer.capacity, 'B', binary=True)}"
+                yield Finding(("buffers", name, key), f"{wide} are more than the buffer holds", expected)
+
+
 def banks_make_the_buffer(chip: Chip) -> Iterator[Finding]:
     """Banks together are as wide as the ports, and share the capacity in whole words."""
     for name, buffer in chip.buffers.items():
@@ -73,7 +83,7 @@ def _slot_B(buffer: Buffer) -> int:
 def slot_holds_a_fold(chip: Chip) -> Iterator[Finding]:
     """In the preferred format a slot holds the stationary tile of a fold, a streamed row, a row of sums."""
     matrix = chip.matrix
-    if matrix is None:
+    if matrix is None or not matrix.formats:
         return
     operand = _bytes(next(iter(matrix.formats)))
     tile, row = ceil(matrix.rows * matrix.cols * operand), ceil(matrix.rows * operand)
@@ -100,6 +110,7 @@ BUFFER_LAWS = (
     slots_hold_one_role,
     slots_fit,
     slot_holds_a_fold,
+    ports_are_no_wider_than_the_buffer,
     banks_make_the_buffer,
 )
 """Every law of buffers; a new one is a function and a line here."""

@@ -10,16 +10,18 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from accelsim.spec.base import Model
-from accelsim.spec.dram_quantity import Bits, Clocks
+from accelsim.spec.counts import Words
+from accelsim.spec.dram_quantity import Bits, Clocks, Interval
 from accelsim.spec.quantity import (
     Amperes,
     Bytes,
     Joules,
     JoulesPerByte,
-    Seconds,
+    Period,
     TransfersPerSecond,
     Volts,
     Watts,
+    Width,
 )
 from accelsim.spec.status import Status
 
@@ -28,8 +30,8 @@ StandardName = Literal[
 ]
 
 
-MOST_CHANNELS, MOST_PARTS = 1024, 64
-"""Most channels, and most parts of anything else, that the models keep the state of: beyond is a slip of the pen."""
+MOST_CHANNELS, MOST_PARTS, MOST_ROWS = 1024, 64, 2**24
+"""Most channels, most parts of anything else, most rows and columns: beyond is a slip of the pen."""
 
 
 class Organisation(Model):
@@ -42,10 +44,10 @@ class Organisation(Model):
     bus_width: Bits = Field(
         description="data pins of one channel, or of one pseudo-channel where there are any"
     )
-    burst_length: PositiveInt = Field(description="transfers of one burst")
-    access: Bytes | None = Field(None, description="bytes of one burst, checked: bus width x burst length")
+    burst_length: PositiveInt = Field(le=MOST_PARTS, description="transfers of one burst")
+    access: Width | None = Field(None, description="bytes of one burst, checked: bus width x burst length")
     transfers_per_clock: PositiveInt | None = Field(
-        None, description="per pin and tCK; absent: that of the standard"
+        None, le=MOST_PARTS, description="per pin and tCK; absent: that of the standard"
     )
     channels: PositiveInt = Field(1, le=MOST_CHANNELS, description="channels of the memory")
     pseudo_channels: PositiveInt = Field(1, le=MOST_PARTS, description="pseudo-channels of a channel")
@@ -54,15 +56,15 @@ class Organisation(Model):
     )
     bank_groups: PositiveInt = Field(1, le=MOST_PARTS, description="bank groups of a rank")
     banks_per_group: PositiveInt = Field(le=MOST_PARTS, description="banks of a group")
-    rows: PositiveInt = Field(description="rows of a bank")
-    columns: PositiveInt = Field(description="columns of a row, each as wide as the device")
+    rows: PositiveInt = Field(le=MOST_ROWS, description="rows of a bank")
+    columns: PositiveInt = Field(le=MOST_ROWS, description="columns of a row, each as wide as the device")
     capacity: Bytes | None = Field(None, description="all channels together, checked against the rest")
 
 
 class Timing(Model):
     """Timing parameters under their names in the standards: clocks ('22 tCK'), or times, rounded up to clocks."""
 
-    tCK: Seconds = Field(description="clock period")
+    tCK: Period = Field(description="clock period")
     AL: Clocks | None = Field(None, description="additive latency")
     CL: Clocks | None = Field(None, description="RD to its first data")
     CWL: Clocks | None = Field(None, description="WR to its first data")
@@ -89,10 +91,10 @@ class Timing(Model):
     tRTW: Clocks | None = Field(
         None, description="RD to WR of the rank; absent: CL + burst + 2 - CWL, two idle clocks on the bus"
     )
-    tREFI: Clocks | None = Field(None, description="mean interval of REF of a rank")
-    tRFC: Clocks | None = Field(None, description="REF to ACT")
-    tREFIpb: Clocks | None = Field(None, description="mean interval of REFPB of a rank")
-    tRFCpb: Clocks | None = Field(None, description="REFPB to ACT of the bank")
+    tREFI: Interval | None = Field(None, description="mean interval of REF of a rank")
+    tRFC: Interval | None = Field(None, description="REF to ACT")
+    tREFIpb: Interval | None = Field(None, description="mean interval of REFPB of a rank")
+    tRFCpb: Interval | None = Field(None, description="REFPB to ACT of the bank")
     tPBR2PBR: Clocks | None = Field(None, description="REFPB to REFPB of the rank; absent: tRFCpb")
     tPBR2ACT: Clocks | None = Field(None, description="REFPB to ACT of another bank; absent: tRRD_S")
 
@@ -160,7 +162,7 @@ class MemoryController(Model):
         True, description="a refresh that is due lets the requests finish whose rows are already open"
     )
     shared: PositiveInt = Field(
-        1, description="channels (or pseudo-channels) whose requests share one window"
+        1, le=MOST_CHANNELS, description="channels (or pseudo-channels) whose requests share one window"
     )
     act_clocks: NonNegativeInt = Field(
         0,
@@ -177,7 +179,7 @@ class MemoryController(Model):
 class Dram(Model):
     """A DRAM: banks, timing and currents of a speed grade, with its controller."""
 
-    title: str = Field(description="name for tables")
+    title: Words = Field(description="name for tables")
     standard: StandardName = Field(description="names the table of constraints (accelsim.dram.standards)")
     rate: TransfersPerSecond = Field(description="transfers per second of one data pin")
     organisation: Organisation = Field(description="how it is divided")

@@ -137,7 +137,7 @@ def capacity_is_that_of_the_geometry(dram: Dram) -> Iterator[Finding]:
 def row_cycle_is_long_enough(dram: Dram) -> Iterator[Finding]:
     """tRC >= tRAS + tRP - 1: each is rounded to clocks by itself, so that the sum may be one too long."""
     t = _clocks(dram)
-    if "tRC" in t and t["tRC"] < t["tRAS"] + t["tRP"] - 1:
+    if {"tRC", "tRAS", "tRP"} <= set(t) and t["tRC"] < t["tRAS"] + t["tRP"] - 1:
         what = f"{t['tRC']} clocks are less than tRAS + tRP, {t['tRAS']} + {t['tRP']}"
         yield Finding(("timing", "tRC"), what, f"{t['tRAS'] + t['tRP'] - 1} or more (1 of rounding)")
 
@@ -148,6 +148,18 @@ def windows_are_long_enough(dram: Dram) -> Iterator[Finding]:
     for name, shorter in (("tFAW", "tRRD_S"), ("t32AW", "tFAW"), ("tRFC", "tRC"), ("tREFI", "tRFC")):
         if name in t and shorter in t and t[name] < t[shorter]:
             yield Finding(("timing", name), f"{t[name]} clocks are less than {shorter}, {t[shorter]}")
+
+
+def a_write_waits_for_the_bus(dram: Dram) -> Iterator[Finding]:
+    """After a RD the data of a WR come no earlier than the last data of the read: tRTW >= CL + burst - CWL."""
+    t, org = _clocks(dram), dram.organisation
+    if not {"tRTW", "CL", "CWL"} <= set(t):
+        return
+    burst = org.burst_length // (org.transfers_per_clock or _standard(dram).transfers_per_clock)
+    least = t["CL"] + burst - t["CWL"]
+    if t["tRTW"] < least:
+        what = f"{t['tRTW']} clocks: the data of a write would come before those of the read have left"
+        yield Finding(("timing", "tRTW"), what, f"CL + burst - CWL, {least}, or more")
 
 
 def same_group_is_no_faster(dram: Dram) -> Iterator[Finding]:
@@ -243,6 +255,7 @@ DRAM_LAWS: tuple[DramLaw, ...] = (
     capacity_is_that_of_the_geometry,
     row_cycle_is_long_enough,
     windows_are_long_enough,
+    a_write_waits_for_the_bus,
     same_group_is_no_faster,
     currents_are_ordered,
     energy_is_stated_once,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from fractions import Fraction
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from accelsim import units
+from accelsim.errors import brief
 
 FS_PER_S = 10**15
 _CLOCKS = re.compile(r"\s*(\d+)\s*tCK\s*$")
@@ -33,35 +35,58 @@ class Span:
         return f"{self.count} tCK" if self.count is not None else units.spell((self.fs or 0) / FS_PER_S, "s")
 
 
-MOST_CLOCKS, MOST_S = 10**9, 1
-"""Longest timing parameter, clocks and s."""
+class Longest(NamedTuple):
+    """The most that a timing parameter may be, in clocks and in seconds."""
+
+    clocks: int
+    seconds: Fraction
+
+    def __str__(self) -> str:
+        return f"0 to {self.clocks:,} tCK or {units.show(float(self.seconds), 's')}"
 
 
-def _span(text: Any) -> Span:
-    """'22 tCK' or '13.75 ns'."""
+DELAY = Longest(100_000, Fraction(1, 10**4))
+"""Of a delay between commands: 100 us."""
+REFRESH = Longest(10_000_000, Fraction(1, 10**2))
+"""Of what refreshes wait and take: 10 ms."""
+
+
+def _span(longest: Longest) -> Callable[[Any], Span]:
+    """Reads '22 tCK' or '13.75 ns'; ValueError for anything else, and beyond ``longest``."""
     expected = "whole clocks such as '22 tCK', or a time such as '13.75 ns'"
-    if not isinstance(text, str):
-        raise ValueError(f"{text!r} has no unit; expected {expected}")
-    match = _CLOCKS.match(text)
-    if match:
-        if int(match[1]) > MOST_CLOCKS:
-            raise ValueError(f"{text!r} is out of range; expected at most {MOST_CLOCKS:,} clocks")
-        return Span(count=int(match[1]))
-    try:
-        seconds = units.parse_exact(text, "s")
-    except ValueError as error:
-        raise ValueError(f"{str(error).partition(';')[0]}; expected {expected}") from error
-    if not 0 <= seconds <= MOST_S:
-        raise ValueError(f"{text!r} is out of range; expected 0 to {MOST_S} s")
-    return Span(fs=round(seconds * FS_PER_S))
+
+    def validate(text: Any) -> Span:
+        if not isinstance(text, str):
+            raise ValueError(f"{brief(text)} has no unit; expected {expected}")
+        match = _CLOCKS.match(text)
+        if match:
+            if len(match[1]) > units.MOST_DIGITS or int(match[1]) > longest.clocks:
+                raise ValueError(f"{brief(text)} is out of range; expected {longest}")
+            return Span(count=int(match[1]))
+        try:
+            seconds = units.parse_exact(text, "s")
+        except ValueError as error:
+            raise ValueError(f"{str(error).partition(';')[0]}; expected {expected}") from error
+        if not 0 <= seconds <= longest.seconds:
+            raise ValueError(f"{brief(text)} is out of range; expected {longest}")
+        return Span(fs=round(seconds * FS_PER_S))
+
+    return validate
+
+
+MOST_BITS = 2**50
+"""Largest density or width, bit."""
 
 
 def _bits(example: str) -> Callable[[Any], int]:
     def validate(text: Any) -> int:
         match = _BITS.match(text) if isinstance(text, str) else None
-        if match is None or int(match[1]) == 0:
-            raise ValueError(f"{text!r} is no number of bits; expected a text such as {example!r}")
-        return int(match[1]) << (10 * _POWERS[match[2]])
+        if match is None:
+            raise ValueError(f"{brief(text)} is no number of bits; expected a text such as {example!r}")
+        bits = int(match[1]) << (10 * _POWERS[match[2]]) if len(match[1]) <= units.MOST_DIGITS else 0
+        if not 1 <= bits <= MOST_BITS:
+            raise ValueError(f"{brief(text)} is out of range; expected 1 bit to {spell_bits(MOST_BITS)}")
+        return bits
 
     return validate
 
@@ -72,23 +97,41 @@ def spell_bits(bits: int) -> str:
     return f"{bits >> (10 * _POWERS[prefix])} {prefix}bit"
 
 
-def _schema(pattern: str, what: str, example: str, unit: str) -> WithJsonSchema:
-    return WithJsonSchema(
-        {"type": "string", "pattern": pattern, "description": what, "examples": [example], "unit": unit}
-    )
+def _schema(pattern: str, what: str, example: str, unit: str, most: str) -> WithJsonSchema:
+    facts = {"pattern": pattern, "description": what, "examples": [example], "unit": unit}
+    return WithJsonSchema({"type": "string", **facts, "range": ["0" if unit != "bit" else "1 bit", most]})
 
 
 Clocks = Annotated[
     Span,
-    PlainValidator(_span),
+    PlainValidator(_span(DELAY)),
     PlainSerializer(str, return_type=str, when_used="json"),
-    _schema(r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$", "clocks, or a time", "22 tCK", "tCK or s"),
+    _schema(
+        r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$",
+        "clocks, or a time",
+        "22 tCK",
+        "tCK or s",
+        str(DELAY).removeprefix("0 to "),
+    ),
 ]
-"""Clocks ('22 tCK') or a time ('13.75 ns'), a :class:`Span`."""
+"""Clocks ('22 tCK') or a time ('13.75 ns') of a delay between commands, a :class:`Span` within ``DELAY``."""
+Interval = Annotated[
+    Span,
+    PlainValidator(_span(REFRESH)),
+    PlainSerializer(str, return_type=str, when_used="json"),
+    _schema(
+        r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$",
+        "clocks, or a time",
+        "12480 tCK",
+        "tCK or s",
+        str(REFRESH).removeprefix("0 to "),
+    ),
+]
+"""The same of a refresh, within ``REFRESH``."""
 Bits = Annotated[
     int,
     PlainValidator(_bits("8 Gbit")),
     PlainSerializer(spell_bits, return_type=str, when_used="json"),
-    _schema(r"^\s*[0-9]+\s*[KMGT]?i?bit\s*$", "a number of bits", "8 Gbit", "bit"),
+    _schema(r"^\s*[0-9]+\s*[KMGT]?i?bit\s*$", "a number of bits", "8 Gbit", "bit", spell_bits(MOST_BITS)),
 ]
 """Bits, a positive int: '64 bit', '8 Gbit'. K, M, G are powers of 1024, as JEDEC writes densities."""

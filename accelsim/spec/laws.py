@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-from accelsim.errors import nearest
+from accelsim.errors import brief, nearest
 from accelsim.formats import dot
 from accelsim.spec.buffer_laws import BUFFER_LAWS
 from accelsim.spec.dram_laws import drams_agree
 from accelsim.spec.finding import Finding as Finding
 from accelsim.spec.link_laws import link_rates_agree
 from accelsim.spec.marks import PathTo
-from accelsim.spec.models import Chip, MatrixUnit
+from accelsim.spec.models import Chip, EnergyTable, MatrixUnit
 from accelsim.spec.names import VECTOR_FUNCTIONS, format_bits, nearest_format, operand_formats
 from accelsim.spec.status import stray_rows
 from accelsim.units import show
@@ -96,7 +96,7 @@ def formats_are_known(chip: Chip) -> Iterator[Finding]:
     for name, mac in (chip.matrix.formats if chip.matrix else {}).items():
         for path, each in ((name,), name), ((name, "accumulate"), mac.accumulate):
             if format_bits(each) is None:
-                what = f"{each!r} is no number format"
+                what = f"{brief(each)} is no number format"
                 yield Finding(
                     ("matrix", "formats", *path), what, "int8, fp16, int4xint8, ...", nearest_format(each)
                 )
@@ -144,6 +144,13 @@ def engines_are_distinct(chip: Chip) -> Iterator[Finding]:
                 yield Finding(path, f"{engine!r} is a load engine too", "a name of its own")
 
 
+def epilogues_have_a_vector_unit(chip: Chip) -> Iterator[Finding]:
+    """Results pass the vector unit on their way out of the accumulators only where there is one."""
+    if chip.matrix is not None and chip.matrix.epilogue and chip.vector is None:
+        what = "missing, and results are to pass it (matrix.epilogue)"
+        yield Finding(("vector",), what, "a vector unit, or matrix.epilogue: false")
+
+
 def energies_are_there(chip: Chip) -> Iterator[Finding]:
     """The energy table has each format of the matrix unit, and its operands for the vector unit."""
     if chip.matrix is None:
@@ -155,6 +162,21 @@ def energies_are_there(chip: Chip) -> Iterator[Finding]:
         for name in needed:
             if name not in getattr(chip.energy, table):
                 yield Finding(("energy", table), f"no energy of format {name}")
+
+
+def energies_are_of_formats(chip: Chip) -> Iterator[Finding]:
+    """The energy table's rows are named by number formats."""
+    for finding in table_findings(chip.energy):
+        yield finding._replace(path=("energy", *finding.path))
+
+
+def table_findings(table: EnergyTable) -> Iterator[Finding]:
+    """The same of an energy table alone."""
+    for column in ("mac", "vector"):
+        for name in getattr(table, column):
+            if format_bits(name) is None:
+                what = f"{brief(name)} is no number format"
+                yield Finding((column, name), what, "int8, fp16, int4xint8, ...", nearest_format(name))
 
 
 def statuses_name_rows(chip: Chip) -> Iterator[Finding]:
@@ -209,7 +231,9 @@ LAWS: tuple[Law, ...] = (
     link_rates_agree,
     drams_agree,
     engines_are_distinct,
+    epilogues_have_a_vector_unit,
     energies_are_there,
+    energies_are_of_formats,
     statuses_name_rows,
     sram_points_rise,
     functions_are_known,
@@ -225,7 +249,7 @@ def broken(chip: Chip, complete: bool = True) -> list[Finding]:
     for law in LAWS:
         try:
             found += law(chip)
-        except (AttributeError, TypeError, IndexError, StopIteration):
+        except (AttributeError, TypeError, IndexError, KeyError):
             if complete:
                 raise
     return found

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from accelsim.spec.base import Model
+from accelsim.spec.counts import Words
 from accelsim.spec.protocol import Packets, Pcie, Protocol, agree, payload_Bps
 from accelsim.spec.quantity import BytesPerSecond, JoulesPerByte, Seconds
 from accelsim.spec.status import Status
@@ -17,7 +18,7 @@ _FROM_PACKETS: Any = None
 class Link(Model):
     """A link to another memory or chip: PCIe, NVLink, Ethernet. States its bandwidth, its packets, or both."""
 
-    kind: str = Field(description="pcie, nvlink, ...: names the row of tables and plots")
+    kind: Words = Field(description="pcie, nvlink, ...: names the row of tables and plots")
     bandwidth: BytesPerSecond = Field(
         _FROM_PACKETS,
         description="most payload per second of one direction, after protocol overhead; absent: that of the packets",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -15,25 +15,15 @@ from accelsim.spec import dram_laws, laws, link_laws, where
 from accelsim.spec import overrides as set_by_user
 from accelsim.spec.dram import Dram
 from accelsim.spec.finding import Finding
+from accelsim.spec.kinds import KINDS as KINDS
+from accelsim.spec.kinds import kind_by_keys, kind_by_place
 from accelsim.spec.marks import BROKEN, PathTo, Tree, about, dotted, read
-from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model, Processor
-from accelsim.spec.network import Noc
+from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
 from accelsim.spec.status import mark_set_by_hand, stray_rows
 from accelsim.spec.validate import validate
 from accelsim.spec.where import resolve
 
 M = TypeVar("M", bound=Model)
-
-KINDS: dict[str, type[Model]] = {
-    "chips": Chip,
-    "memories": Memory,
-    "dram": Dram,
-    "links": Link,
-    "energy": EnergyTable,
-    "processors": Processor,
-    "networks": Noc,
-}
-"""Kinds of spec files: the folder that they are in and what they hold."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +64,10 @@ def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[
     """The chip, its problems, and the claims of its file that overriding ``touched`` has made untrue."""
     chip, problems, complete = validate(tree, Chip)
     claims: list[PathTo] = []
+    meant = {problem.nearest for problem in problems}
     for finding in laws.broken(chip, complete and not tree.problems):
+        if finding.path and finding.path[-1] in meant:
+            continue
         if _yields(tree, finding, touched):
             claims.append(finding.path)
             continue
@@ -177,11 +170,18 @@ def _broken(model: Model, complete: bool) -> list[Finding]:
 
 
 def _strays(tree: Tree, model: Model, complete: bool) -> list[Problem]:
-    """Statuses of an energy table that speak of nothing."""
+    """Rows of an energy table that are no formats, statuses that speak of nothing."""
     return [
         Problem(about(each.path, each.what), str(tree.at(each.path, key=True)), each.expected, each.near)
-        for each in (stray_rows(model) if complete and isinstance(model, EnergyTable) else ())
+        for each in (_table_findings(model) if complete and isinstance(model, EnergyTable) else ())
     ]
+
+
+def _table_findings(table: EnergyTable) -> Iterator[Finding]:
+    """What is wrong with an energy table by itself."""
+    yield from laws.table_findings(table)
+    for stray in stray_rows(table):
+        yield Finding(stray.path, stray.what, stray.expected, stray.near)
 
 
 def kind_of(file: Path) -> str:
@@ -190,14 +190,11 @@ def kind_of(file: Path) -> str:
     By the folder below hwspecs that it is in, else by the name of its own folder, else the one whose keys
     fit best.
     """
-    path = file.resolve()
-    folders = [root.resolve() / kind for root in where.roots() for kind in KINDS]
-    inside = next((folder.name for folder in folders if path.is_relative_to(folder)), path.parent.name)
-    if inside in KINDS:
-        return inside
+    placed = kind_by_place(file)
+    if placed:
+        return placed
     tree = read(file, Model)
-    keys = set(tree.value) if isinstance(tree.value, dict) else set()
-    return max(KINDS, key=lambda kind: len(keys & set(KINDS[kind].model_fields)))
+    return kind_by_keys(set(tree.value) if isinstance(tree.value, dict) else set())
 
 
 def list_chips() -> list[ChipSummary]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from accelsim.errors import Problem, SpecError, nearest
+from accelsim.errors import Problem, SpecError, brief, nearest
 from accelsim.spec import where
 from accelsim.spec.dram import Dram
 from accelsim.spec.load import read_part
@@ -44,6 +44,6 @@ def resolve_dram(name_or_path: str | Path) -> Path:
     if len(begun) == 1:
         return known[begun[0]]
     if begun:
-        raise SpecError(Problem(f"more than one DRAM begins with {text!r}", "", " or ".join(begun)))
+        raise SpecError(Problem(f"more than one DRAM begins with {brief(text)}", "", " or ".join(begun)))
     near = nearest(text, list_drams(anchors=True))
-    raise SpecError(Problem(f"no DRAM {text!r}", "", "one of " + ", ".join(names), near))
+    raise SpecError(Problem(f"no DRAM {brief(text)}", "", "one of " + ", ".join(names), near))

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from accelsim.errors import Problem, nearest
+from accelsim.errors import LONGEST_NAME, Problem, brief, nearest
 from accelsim.spec import where
+from accelsim.spec.kinds import KINDS, ONE, kind_of_nodes
 from accelsim.spec.nodes import DEEPEST, compose
 from accelsim.spec.shape import annotation_of, model_of
 
@@ -176,7 +177,7 @@ class _Builder:
         if model is not None and "use" in pairs:
             self.tree.forget(path)
             self.tree.values[path] = self._mark(pairs["use"][1])
-            base = self._compose(str(pairs.pop("use")[1].value), path, model)
+            base = self._used(pairs.pop("use")[1], path, model)
             self.tree.values[path] = place
             if base == BROKEN:
                 return BROKEN
@@ -187,6 +188,14 @@ class _Builder:
             self.tree.keys[(*path, key)] = self._mark(key_node)
         return block
 
+    def _used(self, node: yaml.Node, path: PathTo, model: type[Any]) -> Any:
+        """The content of the file that ``use`` names; BROKEN with a problem noted where it names none."""
+        if isinstance(node, yaml.ScalarNode):
+            return self._compose(str(node.value), path, model)
+        what = about((*path, "use"), "a list or a block")
+        self.tree.problem(path, what, "the name of one file below hwspecs, or a path (./mine)")
+        return BROKEN
+
     def _pairs(self, node: yaml.MappingNode, path: PathTo) -> dict[str, tuple[yaml.Node, yaml.Node]]:
         """Key -> its nodes. Problems: a key that is no name, one that comes twice, of which the first counts."""
         pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
@@ -196,6 +205,11 @@ class _Builder:
                 self.tree.problems.append(Problem(what, str(self._mark(key_node)), "a name"))
                 continue
             key = str(key_node.value)
+            if len(key) > LONGEST_NAME:
+                what = about(path, f"the key {brief(key)}")
+                expected = f"a name of {LONGEST_NAME} characters at the most"
+                self.tree.problems.append(Problem(what, str(self._mark(key_node)), expected))
+                continue
             if key in pairs:
                 first = self._mark(pairs[key][0])
                 what = about((*path, key), f"key given twice, first in line {first.line}")
@@ -207,16 +221,17 @@ class _Builder:
         """The content of the file that ``reference`` names; {} with a problem noted when it cannot be had."""
         file = where.find(reference, self.file.parent)
         if file is None:
-            known = [f"{folder}/{name}" for folder in FOLDERS for name in where.names(folder)]
-            self.tree.problem(
-                path,
-                about(path, f"no spec file {reference!r}"),
-                "a file below hwspecs",
-                nearest(reference, known),
-            )
+            known = [f"{folder}/{name}" for folder in KINDS for name in where.names(folder)]
+            what = about(path, f"no spec file {brief(reference)}")
+            self.tree.problem(path, what, "a file below hwspecs", nearest(reference, known))
             return BROKEN
         if file.resolve() in self.open_files:
             self.tree.problem(path, about(path, f"{reference!r} includes itself"))
+            return BROKEN
+        if wrong := _of_another_kind(file, model):
+            folder = next(kind for kind, each in KINDS.items() if each is model)
+            what = about(path, f"{reference!r} is {ONE[wrong]}, not {ONE[folder]}")
+            self.tree.problem(path, what, f"a file of hwspecs/{folder}")
             return BROKEN
         inner = read(file, model, self.open_files)
         self.tree.graft(path, inner)
@@ -229,7 +244,17 @@ LARGEST_B = 1 << 20
 """Bytes that a spec file may have."""
 MOST_NODES = 10_000
 """Keys' values, items and blocks that a spec file may have after its aliases are replaced by what they stand for."""
-FOLDERS = ("memories", "dram", "links", "energy", "processors", "networks", "chips")
+
+
+def _of_another_kind(file: File, model: type[Any]) -> str:
+    """The kind of ``file`` where files of ``model`` are of another one; '' where it fits, or nobody can tell."""
+    if model not in KINDS.values():
+        return ""
+    try:
+        kind = kind_of_nodes(file, compose(_text(file)))
+    except (yaml.YAMLError, OSError, ValueError):
+        return ""  # reading it will say what is wrong
+    return kind if kind and KINDS[kind] is not model else ""
 
 
 def dotted(path: PathTo) -> str:

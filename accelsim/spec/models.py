@@ -9,9 +9,10 @@ from __future__ import annotations
 import warnings
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from accelsim.spec.base import Model as Model
+from accelsim.spec.counts import Clocks, Cores, Finite, Lanes, Pace, Parts, Share, Side, Words, once
 from accelsim.spec.dram import Dram
 from accelsim.spec.link import Link as Link
 from accelsim.spec.quantity import (
@@ -24,6 +25,7 @@ from accelsim.spec.quantity import (
     Seconds,
     SquareMetres,
     Watts,
+    Width,
 )
 from accelsim.spec.status import Status
 
@@ -31,7 +33,7 @@ Dataflow = Literal["ws", "os", "is"]
 Schedule = Literal["scalesim", "sequential", "overlapped"]
 ShadowLoad = Literal["column", "diagonal"]
 Role = Literal["activations", "weights", "partial_sums"]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)]
 
 
 class Sparse(Model):
@@ -39,16 +41,14 @@ class Sparse(Model):
     stored and multiplied.
     """
 
-    n: PositiveInt = Field(description="weights kept of each group")
-    m: PositiveInt = Field(description="weights of a group")
+    n: Side = Field(description="weights kept of each group")
+    m: Side = Field(description="weights of a group")
 
 
 class MacFormat(Model):
     """How a matrix unit handles one operand format."""
 
-    cycles_per_row: PositiveInt = Field(
-        1, description="clocks per streamed row: 2 is half rate, 4 quarter rate"
-    )
+    cycles_per_row: Pace = Field(1, description="clocks per streamed row: 2 is half rate, 4 quarter rate")
     accumulate: str = Field("int32", description="format of the partial sums")
     dot: str | None = Field(
         None,
@@ -62,23 +62,20 @@ class MacFormat(Model):
 class MatrixUnit(Model):
     """A systolic array."""
 
-    rows: PositiveInt = Field(description="PEs in a column: the reduction in ws and is")
-    cols: PositiveInt = Field(description="PEs in a row")
+    rows: Side = Field(description="PEs in a column: the reduction in ws and is")
+    cols: Side = Field(description="PEs in a row")
     clock: Hertz | None = Field(None, description="clock of the array; the chip's clock when absent")
     dataflow: Dataflow = Field("ws", description="what stays in the PEs: weights, outputs or inputs")
     schedule: Schedule = Field("overlapped", description="how a fold follows the one before")
     shadow_load: ShadowLoad = Field(
         "column", description="when the shadow weights of ws and is may be loaded"
     )
-    load_rows_per_clock: PositiveInt = Field(1, description="stationary rows shifted in per clock")
-    min_interval: int = Field(
-        0, ge=0, description="rows that a fold takes at the least, however few it streams"
-    )
-    accumulator_latency: int = Field(
-        1, ge=0, description="clocks from the bottom PE to the accumulator memory"
-    )
-    stationary_from: list[Literal["weights", "activations"]] = Field(
+    load_rows_per_clock: Side = Field(1, description="stationary rows shifted in per clock")
+    min_interval: Clocks = Field(0, description="rows that a fold takes at the least, however few it streams")
+    accumulator_latency: Clocks = Field(1, description="clocks from the bottom PE to the accumulator memory")
+    stationary_from: Annotated[list[Literal["weights", "activations"]], once] = Field(
         ["weights", "activations"],
+        min_length=1,
         description="sources of the stationary operand: memory of the weights, activation buffer",
     )
     padded_tiles: bool = Field(
@@ -100,9 +97,9 @@ class MatrixUnit(Model):
 class VectorUnit(Model):
     """The unit for everything that is not a matrix product: activation, pooling, normalisation."""
 
-    lanes: PositiveInt = Field(description="elements per clock")
+    lanes: Lanes = Field(description="elements per clock")
     clock: Hertz | None = Field(None, description="clock of the unit; the chip's clock when absent")
-    latency: int = Field(0, ge=0, description="clocks from the first operand to the first result")
+    latency: Clocks = Field(0, description="clocks from the first operand to the first result")
     chained: bool = Field(
         False, description="fused functions follow each other within the clock, as in a pipeline"
     )
@@ -110,7 +107,7 @@ class VectorUnit(Model):
         "fp32",
         description="how sums become codes: times an FP32 number, or an integer multiplication and a rounding shift",
     )
-    functions: dict[str, PositiveInt] = Field(
+    functions: dict[str, Pace] = Field(
         description="op -> clocks per element and lane; other ops go to the host"
     )
 
@@ -119,19 +116,19 @@ class Buffer(Model):
     """An on-chip SRAM."""
 
     capacity: Bytes = Field(description="all of it")
-    holds: list[Role] = Field(min_length=1, description="what lies in it")
-    slots: PositiveInt | None = Field(
+    holds: Annotated[list[Role], once] = Field(min_length=1, description="what lies in it")
+    slots: Parts | None = Field(
         None, description="tiles in flight (2 = double buffering); absent: the compiler decides"
     )
     slot_capacity: Bytes | None = Field(None, description="largest tile of one slot; absent: what fits")
-    read_width: Bytes = Field(description="bytes per clock out of the buffer")
-    write_width: Bytes = Field(description="bytes per clock into the buffer")
-    ports: PositiveInt = Field(2, description="accesses at a time; those beyond wait")
-    banks: PositiveInt | None = Field(
+    read_width: Width = Field(description="bytes per clock out of the buffer")
+    write_width: Width = Field(description="bytes per clock into the buffer")
+    ports: Parts = Field(2, description="accesses at a time; those beyond wait")
+    banks: Parts | None = Field(
         None,
         description="banks, for `accelsim sram conflicts`; absent: an access never meets another in a bank",
     )
-    word: Bytes | None = Field(
+    word: Width | None = Field(
         None, description="bytes that a bank reads or writes at a time; absent: read_width / banks"
     )
 
@@ -144,12 +141,12 @@ class Buffer(Model):
 class Memory(Model):
     """An off-chip memory device."""
 
-    kind: str = Field(description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
+    kind: Words = Field(description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
     capacity: Bytes = Field(description="all channels together")
     bandwidth: BytesPerSecond = Field(description="peak of one channel")
-    channels: PositiveInt = Field(1, description="channels; a transfer is striped over all of them")
-    efficiency: float = Field(1.0, gt=0, le=1, description="usable share of the peak")
-    beat: Bytes = Field(
+    channels: Cores = Field(1, description="channels; a transfer is striped over all of them")
+    efficiency: Share = Field(1.0, description="usable share of the peak")
+    beat: Width = Field(
         1, description="granule of one data clock and channel; transfers are rounded up to it"
     )
     latency: Seconds = Field(description="from acceptance of a request to its first data")
@@ -173,7 +170,7 @@ class Attachment(Model):
 
     memory: Memory = Field(description="the device")
     link: Link | None = Field(None, description="what lies between the chip and the memory, if anything")
-    holds: list[Literal["activations", "weights", "host"]] = Field(
+    holds: Annotated[list[Literal["activations", "weights", "host"]], once] = Field(
         min_length=1,
         description="operands that live here; 'host': operators that fall back to the CPU work here",
     )
@@ -187,13 +184,13 @@ class Attachment(Model):
 class Processor(Model):
     """A CPU, as far as operators fall back to it."""
 
-    title: str = Field(description="name for tables")
-    cores: PositiveInt = Field(description="physical cores")
+    title: Words = Field(description="name for tables")
+    cores: Parts = Field(description="physical cores")
     clock: Hertz = Field(description="base clock")
     peak: dict[str, OpsPerSecond] = Field(
-        description="format -> arithmetic peak, a multiply-add counts as two"
+        min_length=1, description="format -> arithmetic peak, a multiply-add counts as two"
     )
-    efficiency: float = Field(gt=0, le=1, description="usable share of the peak")
+    efficiency: Share = Field(description="usable share of the peak")
     memory: Memory = Field(description="its main memory")
     overhead: Seconds = Field(description="time to dispatch one operator")
     energy_per_op: Joules = Field(
@@ -230,7 +227,7 @@ with warnings.catch_warnings():
     class EnergyTable(Model):
         """Energy of each action that happens on a chip of one process node."""
 
-        node: str = Field(description="process, e.g. '45 nm'")
+        node: Words = Field(description="process, e.g. '45 nm'")
         mac: dict[str, Joules] = Field(description="operand format -> multiply and add")
         vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
         register: JoulesPerByte = Field(description="a register inside a PE, read or written")
@@ -257,21 +254,21 @@ class Calibration(Model):
 
     fitted_on: str = Field(description="the measurements")
     residual: str = Field(description="how far off the fit still is")
-    values: dict[str, float] = Field(description="the constants, by name")
+    values: dict[str, Finite] = Field(description="the constants, by name")
 
 
 class Chip(Model):
     """One accelerator (or, without a matrix unit, a plain CPU)."""
 
     name: Name = Field(description="short name, that of its file")
-    title: str = Field(description="name for tables")
+    title: Words = Field(description="name for tables")
     kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="what sort of chip")
-    process: str | None = Field(None, description="process node")
+    process: Words | None = Field(None, description="process node")
     die_area: SquareMetres | None = Field(None, description="area of the die")
     clock: Hertz = Field(description="clock of every unit that states none of its own")
-    cores: PositiveInt = Field(1, description="identical cores on one shared set of memories")
-    token_delay: int = Field(
-        1, ge=0, description="clocks from the release of a buffer slot until it may be acquired"
+    cores: Cores = Field(1, description="identical cores on one shared set of memories")
+    token_delay: Clocks = Field(
+        1, description="clocks from the release of a buffer slot until it may be acquired"
     )
     matrix: MatrixUnit | None = Field(None, description="systolic array")
     vector: VectorUnit | None = Field(None, description="unit for everything else")

@@ -76,6 +76,8 @@ VECTOR_FUNCTIONS = (
     ),
 )
 """Canonical names of the operators that a vector unit may know; a new operator is added here too."""
+LONGEST = 64
+"""Characters of the longest name of a format or a pair: beyond, nothing is compared with it."""
 
 
 def operand_formats(name: str) -> tuple[Format, ...] | None:
@@ -84,6 +86,8 @@ def operand_formats(name: str) -> tuple[Format, ...] | None:
     Any format of ``accelsim.formats.table`` and any configurable float (``fp8_e5m2b20``); a format has one name
     here, so an alias such as ``fp8`` is None.
     """
+    if len(name) > LONGEST:
+        return None
     for at in (index for index, letter in enumerate(name) if letter == "x"):
         both = _format(name[:at]), _format(name[at + 1 :])
         if both[0] is not None and both[1] is not None:
@@ -102,6 +106,8 @@ def nearest_format(name: str) -> str:
     """The name that was meant: that of an alias, of the halves of a pair, else the closest; '' when none is close."""
     if name in table.ALIASES:
         return table.ALIASES[name]
+    if len(name) > LONGEST:
+        return ""
     for at in (index for index, letter in enumerate(name) if letter == "x"):
         halves = [_meant(half) for half in (name[:at], name[at + 1 :])]
         if all(halves):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import prod, sqrt
 from typing import Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from accelsim.spec.base import Model
-from accelsim.spec.quantity import Bytes, Hertz, JoulesPerByte, SquareMetres
+from accelsim.spec.counts import Flits, Hop, Parts, Queues
+from accelsim.spec.quantity import Hertz, JoulesPerByte, SquareMetres, Width
 from accelsim.spec.status import Status
 
 Topology = Literal["bus", "crossbar", "ring", "mesh", "torus", "tree", "fat-tree"]
@@ -29,19 +30,17 @@ MOST_NODES = 1024
 class Router(Model):
     """Clocks that the head of a packet spends in a router and on wires, and the buffers at its inputs."""
 
-    injection: int = Field(1, ge=0, description="clocks from a node into its router")
-    ejection: int = Field(1, ge=0, description="clocks to hand a flit to the node")
-    ejection_link: int = Field(1, ge=0, description="clocks of the wire from the last router to the node")
-    routing: int = Field(1, ge=0, description="clocks to find the output")
-    vc_allocation: int = Field(1, ge=0, description="clocks to get a virtual channel")
-    switch_allocation: int = Field(1, ge=0, description="clocks to get the crossbar")
-    traversal: int = Field(1, ge=0, description="clocks through the crossbar")
-    link: int = Field(1, ge=0, description="clocks of a wire between routers")
-    credit: int = Field(
-        1, ge=0, description="clocks until a freed place is known at the other end of the wire"
-    )
-    virtual_channels: PositiveInt = Field(4, description="queues at each input")
-    buffer_flits: PositiveInt = Field(8, description="flits that each queue holds")
+    injection: Hop = Field(1, description="clocks from a node into its router")
+    ejection: Hop = Field(1, description="clocks to hand a flit to the node")
+    ejection_link: Hop = Field(1, description="clocks of the wire from the last router to the node")
+    routing: Hop = Field(1, description="clocks to find the output")
+    vc_allocation: Hop = Field(1, description="clocks to get a virtual channel")
+    switch_allocation: Hop = Field(1, description="clocks to get the crossbar")
+    traversal: Hop = Field(1, description="clocks through the crossbar")
+    link: Hop = Field(1, description="clocks of a wire between routers")
+    credit: Hop = Field(1, description="clocks until a freed place is known at the other end of the wire")
+    virtual_channels: Queues = Field(4, description="queues at each input")
+    buffer_flits: Flits = Field(8, description="flits that each queue holds")
     energy: JoulesPerByte = Field(0.0, description="per byte and router: buffers, crossbar, arbiters")
     energy_status: Status | None = Field(None, description="how far it can be trusted; absent: a guess")
 
@@ -68,13 +67,13 @@ class Noc(Model):
     """A network on a chip: nodes that send packets of flits to each other over shared links."""
 
     topology: Topology = Field(description="how the routers are connected")
-    shape: list[PositiveInt] = Field(
+    shape: list[Parts] = Field(
         min_length=1,
         max_length=2,
         description="[nodes] of a bus, crossbar or ring; [columns, rows] of a mesh or torus; [arity, levels] of a tree",
     )
     clock: Hertz = Field(description="of routers and wires")
-    flit: Bytes = Field(description="what a link carries per clock and direction")
+    flit: Width = Field(description="what a link carries per clock and direction")
     router: Router = Field(Router(), description="pipeline and buffers")
     wire: Wire | None = Field(None, description="wires; absent: they cost no energy")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from accelsim.errors import Problem, nearest
+from accelsim.errors import Problem, brief, nearest
 from accelsim.spec.marks import PathTo, Tree, dotted, replace
 from accelsim.spec.nodes import compose
 from accelsim.spec.shape import annotation_of, model_of
@@ -24,7 +24,7 @@ def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo
 
 def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
     name, equals, value = text.partition("=")
-    where = f"override {text!r}"
+    where = f"override {brief(text)}"
     if not equals or not name.strip():
         tree.problems.append(Problem("not an override", where, "path.to.field=value"))
         return None

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TypeVar
 
-from accelsim.errors import Problem, SpecError, UsageError, nearest
+from accelsim.errors import Problem, SpecError, UsageError, brief, nearest
 from accelsim.spec import where
 from accelsim.spec.laws import energies_are_there
 from accelsim.spec.load import read_part
@@ -55,10 +55,10 @@ def part_file(name_or_path: str | Path, folder: str) -> Path:
     name = text.removeprefix(f"{folder}/")
     if name in known:
         return known[name]
-    if Path(text).suffix in where.SUFFIXES and Path(text).is_file():
+    if Path(text).suffix in where.SUFFIXES and where.is_file(Path(text)):
         return Path(text)
     expected = f"the path of a YAML file, or one of {', '.join(known)}"
-    raise SpecError(Problem(f"no file {text!r} in {folder}", "", expected, nearest(name, known)))
+    raise SpecError(Problem(f"no file {brief(text)} in {folder}", "", expected, nearest(name, known)))
 
 
 def energy_override(energy: str | Path | EnergyTable | None) -> list[str]:

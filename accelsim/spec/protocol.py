@@ -9,10 +9,11 @@ from fractions import Fraction
 from math import inf, nextafter
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, Field, PositiveInt
+from pydantic import AfterValidator, Field
 
 from accelsim.spec.base import Model
-from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds
+from accelsim.spec.counts import Parts
+from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds, Width
 
 LANES = (1, 2, 4, 8, 16, 32)
 PAYLOADS_B = (128, 256, 512, 1024, 2048, 4096)
@@ -120,7 +121,7 @@ class Pcie(Model):
     )
     address_bits: Annotated[int, _one_of((32, 64))] = Field(64, description="32 or 64")
     ecrc: bool = Field(False, description="each packet carries an end-to-end CRC")
-    tags: PositiveInt | None = Field(
+    tags: Parts | None = Field(
         None, description="reads that may be under way at a time; absent: enough of them"
     )
     round_trip: Seconds | None = Field(
@@ -190,13 +191,13 @@ class Pcie(Model):
 class Packets(Model):
     """Packets of payload and header on one or several parallel links: NVLink, Ethernet."""
 
-    links: PositiveInt = Field(1, description="parallel links, used evenly")
+    links: Parts = Field(1, description="parallel links, used evenly")
     rate: BytesPerSecond = Field(description="of one link and direction, after line coding")
-    max_payload: Bytes = Field(description="most payload bytes of a packet")
-    header: Bytes = Field(
+    max_payload: Width = Field(description="most payload bytes of a packet")
+    header: Width = Field(
         description="bytes around each payload: headers, checksums, preamble and gap between packets"
     )
-    granule: Bytes = Field(1, description="payloads are padded to whole ones: a flit")
+    granule: Width = Field(1, description="payloads are padded to whole ones: a flit")
     window: Bytes | None = Field(
         None, description="payload bytes of all links under way before credits return; absent: enough of them"
     )

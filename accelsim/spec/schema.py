@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args, get_origin
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from accelsim import units
 from accelsim.spec.load import KINDS
 from accelsim.spec.models import Model
 from accelsim.spec.shape import annotation_of, core, model_of
@@ -53,7 +56,7 @@ def reference_markdown() -> str:
     blocks: dict[str, type[Model]] = {}
     for model in KINDS.values():
         _collect(model, blocks)
-    parts = [_HEAD, *(_block(blocks[name]) for name in blocks)]
+    parts = [_HEAD, _ranges(), *(_block(blocks[name]) for name in blocks)]
     return "\n".join(parts)
 
 
@@ -64,6 +67,20 @@ its unit (`34 GB/s`, `24 MiB`); a bare number there is an error. Where a block i
 file may stand instead (`memory: memories/ddr3-1600`), or a block that starts from a file and changes some
 keys (`use: memories/ddr3-1600`). Every file states `source` and `as_of`.
 """
+
+
+def _ranges() -> str:
+    """Least and most of each dimension, where a field states no range of its own."""
+    rows = [
+        f"| {row.what} | {row.unit} | {units.show(row.least, row.unit, binary=row.binary)} | "
+        f"{units.show(row.most, row.unit, binary=row.binary)} |"
+        for row in units.DIMENSIONS.values()
+    ]
+    head = (
+        "Beyond these a number is refused; times, energies and powers may also be 0. A field with a range of its own "
+        "says so.\n\n| a field that is | unit | least | most |\n|---|---|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
 
 
 def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
@@ -114,14 +131,44 @@ def _type(annotation: Any) -> str:
     inner = core(annotation)
     unit = _unit(annotation)
     if unit:
-        return f"quantity in {unit}"
+        own = _own_range(annotation)
+        return f"quantity in {unit}" + (f", {own[0]} to {own[1]}" if own else "")
     if get_origin(inner) is dict:
         return f"table of {_type(get_args(inner)[1])}"
     if get_origin(inner) is list:
         return f"list of {_type(get_args(inner)[0])}"
     if get_origin(inner) is not None:
         return ", ".join(f"`{choice}`" for choice in get_args(inner))
-    return {str: "text", int: "whole number", float: "number", bool: "true or false"}[inner]
+    named = {str: "text", int: "whole number", float: "number", bool: "true or false"}[inner]
+    least, most = _limits(annotation)
+    return named if least is None or most is None else f"{named}, {least:,} to {most:,}"
+
+
+def _limits(annotation: Any) -> tuple[float | None, float | None]:
+    """(least, most) of a number, as its type or its field states them; None where nothing is stated."""
+    least = most = None
+    for part in _parts(annotation):
+        below, above = getattr(part, "ge", None), getattr(part, "le", None)
+        below = 1 if getattr(part, "gt", None) == 0 and core(annotation) is int else below
+        least = below if least is None or (below is not None and below > least) else least
+        most = above if most is None or (above is not None and above < most) else most
+    return least, most
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """Everything that is annotated to a type, inside ``| None`` and Annotated too."""
+    for part in (*getattr(annotation, "__metadata__", ()), *getattr(annotation, "metadata", ())):
+        yield part
+        yield from _parts(part)
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for inner in get_args(annotation)[: 1 if get_origin(annotation) is Annotated else None]:
+            yield from _parts(inner)
+
+
+def _own_range(annotation: Any) -> list[str]:
+    """['1 ps', '1 us'] of a quantity with a range of its own, [] of one with that of its dimension."""
+    schemas = (getattr(part, "json_schema", None) for part in _parts(annotation))
+    return next((each["range"] for each in schemas if isinstance(each, dict) and "range" in each), [])
 
 
 def _unit(annotation: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from accelsim.errors import Problem, nearest
+from accelsim.errors import Problem, brief, nearest
 from accelsim.spec.marks import BROKEN, PathTo, Tree, about
 from accelsim.spec.shape import annotation_of, core, model_of
 from accelsim.spec.status import FORMER
@@ -62,9 +62,11 @@ def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, 
     if error["type"] == "value_error":
         what, _, expected = str(error["ctx"]["error"]).partition("; expected ")
     elif error["type"] == "literal_error":
-        what, expected = f"{given!r} is not one of the choices", error["ctx"]["expected"]
+        what, expected = f"{brief(given)} is not one of the choices", error["ctx"]["expected"]
     else:
-        shown = repr(given) if isinstance(given, str) else SHOWN.get(type(given), f"a {type(given).__name__}")
+        shown = (
+            brief(given) if isinstance(given, str) else SHOWN.get(type(given), f"a {type(given).__name__}")
+        )
         expected = BLOCKS.get(error["type"], error["msg"].removeprefix("Input should be "))
         what = f"{shown} is not accepted"
     choices = [choice.strip(" '") for choice in expected.replace(" or ", ",").split(",")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from accelsim.errors import Problem, SpecError, nearest
+from accelsim.errors import Problem, SpecError, brief, nearest
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -50,7 +50,15 @@ def find(reference: str, beside: Path | None = None) -> Path | None:
 def _file(path: Path) -> Path | None:
     """``path``, or it with a YAML suffix, when that is a file."""
     candidates = (path, *(Path(f"{path}{suffix}") for suffix in SUFFIXES))
-    return next((each for each in candidates if each.suffix in SUFFIXES and each.is_file()), None)
+    return next((each for each in candidates if each.suffix in SUFFIXES and is_file(each)), None)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file system can have is the name of none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def resolve(name: str | Path) -> Path:
@@ -60,10 +68,12 @@ def resolve(name: str | Path) -> Path:
         path = _file(Path(text)) or find(text)
         if path is None:
             raise SpecError(
-                Problem(f"no spec file {text!r}", expected="a chip's name or the path of a YAML file")
+                Problem(f"no spec file {brief(text)}", expected="a chip's name or the path of a YAML file")
             )
         return path
     known = names("chips")
     if text not in known:
-        raise SpecError(Problem(f"no chip {text!r}", "", "one of " + ", ".join(known), nearest(text, known)))
+        raise SpecError(
+            Problem(f"no chip {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))
+        )
     return known[text]
