@@ -39,7 +39,7 @@ def moved(program: Program, memory: str) -> dict[str, tuple[int, int]]:
 def test_a_cache_stays_in_the_memory_of_the_chip_and_only_new_rows_are_written() -> None:
     """Keys and values are read once, by the products; nothing of them crosses to the host, nothing is converted."""
     program = compile(load_model(SMALL), accelsim.load_chip("neuroncore-v2"), Options(values="off"))
-    hbm, host = moved(program, "hbm"), moved(program, "host_memory")
+    hbm, host = moved(program, "hbm"), moved(program, "pcie_memory")
     for cache in program.graph.states.values():
         assert hbm[cache] == (10 * ROWS * 2, ROWS * 2)
     assert {name: sum(bytes_) for name, bytes_ in host.items()} == {"x": 64, "l1.sum2": 64}
@@ -81,7 +81,7 @@ def test_a_state_that_only_the_host_reads_lies_in_its_memory() -> None:
                             and command.effect.tensor == cache for use in command.writes]}  # fmt: skip
     homes |= {program.regions[command.writes[0].region].memory for command in program.commands
               if command.effect.what == "append"}  # fmt: skip
-    assert homes == {"host_memory"}
+    assert homes == {"pcie_memory"}
 
 
 def test_a_concat_whose_state_somebody_else_reads_is_a_copy() -> None:
