@@ -279,7 +279,7 @@ def altered(run: Run, **changes: Any) -> Run:
 
 def _critical_path(run: Run) -> list[Segment]:
     """Back from the last command, always to the one that ended last before; before a tile its weights are shifted."""
-    names = {"weight_memory": "ddr3", "host_memory": "pcie3"}
+    names = {"weight_memory": "ddr3", "pcie_memory": "pcie3"}
     by_end = sorted(run.slices, key=lambda piece: (piece.end, piece.command))
     path: list[Segment] = []
     piece: Slice | None = by_end[-1]
