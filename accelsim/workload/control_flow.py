@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
+from accelsim.errors import ModelError, Problem
 from accelsim.workload.folding import constant_tensor
 from accelsim.workload.normalise import Foreign, Scope, axis_of, optional
-from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.onnx_functions import subgraphs
+from accelsim.workload.onnx_read import RawNode, initialiser
 from accelsim.workload.subgraphs import Body, label, once
 
 MAX_STEPS = 1024
@@ -46,6 +49,7 @@ def _loop(raw: RawNode, scope: Scope) -> Body:
     if limit is None or (optional(raw, 1) and going is None) or not kept or limit.item() > MAX_STEPS:
         raise Foreign
     steps = int(limit.item()) if going is None or going.item() else 0
+    _afford(raw, scope, graph, steps)
     prefix, carried = label(raw), list(raw.inputs[2:])
     yes = constant_tensor(f"{prefix}/going", np.array(True))
     nodes, constants, scans = [], [yes], []
@@ -65,6 +69,35 @@ def _loop(raw: RawNode, scope: Scope) -> Body:
     return Body(nodes, scope.opset, tuple(constants))
 
 
+def _afford(raw: RawNode, scope: Scope, graph: Any, steps: int) -> None:
+    """ModelError when there are too many nodes in so many copies; those are counted again one by one when made."""
+    inner = {item.name: item for item in graph.initializer}
+
+    def number(name: str) -> int:
+        """A whole number that is known within the subgraph, 1 where it is not."""
+        tensor = initialiser(inner[name]) if name in inner else scope.tensors.get(name)
+        known = (
+            tensor is not None
+            and tensor.data is not None
+            and tensor.elements == 1
+            and tensor.dtype == "int64"
+        )
+        return max(int(tensor.value().item()), 1) if tensor is not None and known else 1
+
+    count = steps * _copies(graph.node, number)
+    scope.budget.spend(count, raw.name)
+    scope.budget.left += count
+
+
+def _copies(nodes: Iterable[Any], number: Callable[[str], int]) -> int:
+    """Nodes that come out when Loops of known trip counts are unrolled; other subgraphs count once."""
+    total = 0
+    for node in nodes:
+        steps = number(node.input[0]) if node.op_type == "Loop" and node.input else 1
+        total += 1 + sum(steps * _copies(graph.node, number) for graph in subgraphs(node))
+    return total
+
+
 def _stacked(name: str, parts: list[str], axis: int) -> list[RawNode]:
     """``parts`` as slices of a new axis of ``name``."""
     if not name:
@@ -81,6 +114,9 @@ def _scan(raw: RawNode, scope: Scope) -> Body:
     if scope.opset < 9:  # with a batch axis and lengths
         raise Foreign
     count = attrs["num_scan_inputs"]
+    if not 1 <= count <= len(raw.inputs):
+        what = f"num_scan_inputs {count} of {len(raw.inputs)} inputs"
+        raise ModelError(Problem(what, raw.name, f"1 to {len(raw.inputs)}"))
     carried, scanned = list(raw.inputs[: len(raw.inputs) - count]), raw.inputs[len(raw.inputs) - count :]
     made = len(raw.outputs) - len(carried)
     axes = [
@@ -90,6 +126,7 @@ def _scan(raw: RawNode, scope: Scope) -> Body:
     steps = scope.shape(scanned[0])[axes[0]]
     if not 0 < steps <= MAX_STEPS:
         raise Foreign
+    _afford(raw, scope, graph, steps)
     order = [range(steps - 1, -1, -1) if back else range(steps)
              for back in attrs.get("scan_input_directions") or [0] * count]  # fmt: skip
     prefix = label(raw)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
+from functools import partial
+from math import ceil, isfinite, prod
 from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError, Problem, memory_text
 from accelsim.workload.graph import Array, Node, Tensor
-from accelsim.workload.normalise import Scope
-from accelsim.workload.onnx_read import FORMATS, RawNode
+from accelsim.workload.limits import check_memory
+from accelsim.workload.normalise import Scope, ints, scalar
+from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.onnx_types import FORMATS
 from accelsim.workload.ops import base
 from accelsim.workload.ops.values import CONTAINERS, contain
+from accelsim.workload.refusing import refusing
 
+TEMPORARY_B = 8
+"""Memory of each element of a constant beside its container, while it is made: numbers of 64 bits, then rounded."""
 LAZY_ELEMENTS = 1024
 """Constants of more elements are made on first use."""
 
@@ -36,32 +43,109 @@ class Filled:
         return np.full(self.shape, self.value, CONTAINERS[self.dtype])
 
 
+@dataclass(frozen=True)
+class Made:
+    """``make()``, an array [shape] of ``dtype`` that a node of the file asks for, made on first use.
+
+    ``name`` is the node.
+    """
+
+    make: Callable[[], Array]
+    shape: tuple[int, ...]
+    dtype: str
+    name: str
+
+    def __call__(self) -> Array:
+        """The array, in the container type of its format. Raises TooLarge beyond the limit."""
+        check_bytes(self.shape, self.dtype, self.name)
+        return contain(self.make(), self.dtype)
+
+
+def check_bytes(shape: tuple[int, ...], dtype: str, name: str) -> None:
+    """TooLarge, naming the node, when making an array of this shape takes more memory than the limit."""
+    size_B = prod(shape) * (np.dtype(CONTAINERS[dtype]).itemsize + TEMPORARY_B)
+    text = f"a constant of {' x '.join(map(str, shape))} that {name} makes takes about {memory_text(size_B)} of memory"
+    check_memory(name, size_B, text, "a smaller constant, --values off")
+
+
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """Output ``index`` of an op of the registry on constants."""
+    """Output ``index`` of an op of the registry on constants; ``shapes`` are those of all its outputs."""
 
     node: Node
     inputs: tuple[Tensor | None, ...]
     index: int
+    shapes: tuple[tuple[tuple[int, ...], str], ...]
 
     def __call__(self) -> Array:
-        """The values by the op's own kernel."""
-        values = [None if tensor is None else _once(tensor) for tensor in self.inputs]
-        return base.get(self.node.op).kernel(self.node, values)[self.index]
+        """The values by the kernels of the ops. Raises TooLarge as ``Made``, ModelError when a kernel refuses its values.
+
+        Constants behind it that are large are made once and not kept: they would be in memory twice.
+        """
+        order = _behind(self)
+        readers = Counter(id(before.node) for part in order for before in part.before)
+        made: dict[int, list[Array]] = {}
+        for part in order:
+            waited = part.before
+            made[id(part.node)] = part.evaluated(made)
+            for before in waited:
+                readers[id(before.node)] -= 1
+                if not readers[id(before.node)]:
+                    del made[id(before.node)]
+        return made[id(self.node)][self.index]
+
+    @property
+    def before(self) -> list[Computed]:
+        """What makes the inputs that are not there yet."""
+        sources = (tensor.source for tensor in self.inputs if tensor is not None and tensor.data is None)
+        return [source for source in sources if isinstance(source, Computed)]
+
+    def evaluated(self, made: Mapping[int, list[Array]]) -> list[Array]:
+        """All results of the node; ``made`` has those of nodes behind it whose results are not kept."""
+        for shape, dtype in self.shapes:
+            check_bytes(shape, dtype, self.node.name)
+        values = [None if tensor is None else _value(tensor, made) for tensor in self.inputs]
+        with refusing(self.node.op, self.node.name, self.inputs):
+            return base.get(self.node.op).kernel(self.node, values)
 
 
-def _once(tensor: Tensor) -> Array:
-    """The values of a constant, not kept: a constant behind another one would be in memory twice."""
-    return tensor.value() if tensor.data is not None or tensor.source is None else tensor.source()
+def _value(tensor: Tensor, made: Mapping[int, list[Array]]) -> Array:
+    """The values of a constant; small ones are kept."""
+    if tensor.data is not None or tensor.source is None:
+        return tensor.value()
+    source = tensor.source
+    found = made[id(source.node)][source.index] if isinstance(source, Computed) else source()
+    if tensor.elements <= LAZY_ELEMENTS:
+        tensor.data = found
+    return found
+
+
+def _behind(last: Computed) -> list[Computed]:
+    """What must be computed for ``last``, and itself, in order; without recursion, for chains may be long."""
+    order: list[Computed] = []
+    seen: set[int] = set()
+    stack: list[tuple[Computed, bool]] = [(last, False)]
+    while stack:
+        part, entered = stack.pop()
+        if entered:
+            order.append(part)
+        elif id(part.node) not in seen:
+            seen.add(id(part.node))
+            stack.append((part, True))
+            stack += [(source, False) for source in part.before]
+    return order
 
 
 def folded(node: Node, ins: list[Tensor | None], shapes: list[tuple[tuple[int, ...], str]]) -> list[Tensor]:
-    """The outputs of ``node`` as constant tensors, values not yet computed."""
-    outputs = zip(node.outputs, shapes, strict=False)
-    return [
-        Tensor(name, shape, dtype, source=Computed(node, tuple(ins), index))
-        for index, (name, (shape, dtype)) in enumerate(outputs)
+    """The outputs of ``node`` as constant tensors; values are computed now where all are small, else on first use."""
+    made = [
+        Tensor(name, shape, dtype, source=Computed(node, tuple(ins), index, tuple(shapes)))
+        for index, (name, (shape, dtype)) in enumerate(zip(node.outputs, shapes, strict=False))
     ]
+    if all(tensor is None or tensor.elements <= LAZY_ELEMENTS for tensor in (*ins, *made)):
+        for tensor in made:
+            tensor.value()
+    return made
 
 
 def constant_tensor(name: str, values: Array) -> Tensor:
@@ -98,19 +182,25 @@ def _constant(raw: RawNode, scope: Scope) -> Tensor | None:
     raise ModelError(Problem("Constant without a dense value", raw.name, ", ".join(kinds)))
 
 
+def _made(
+    raw: RawNode, scope: Scope, shape: tuple[int, ...], dtype: str, make: Callable[[], Array]
+) -> Tensor:
+    """A constant that is made on first use: now, if it is small."""
+    tensor = Tensor(raw.outputs[0], shape, dtype, source=Made(make, shape, dtype, raw.name))
+    if tensor.elements <= LAZY_ELEMENTS and min(shape, default=0) >= 0:
+        tensor.value()
+    return tensor
+
+
 def _constant_of_shape(raw: RawNode, scope: Scope) -> Tensor | None:
-    shape = scope.constant(raw.inputs[0])
+    shape = ints(raw, scope, 0) if scope.constant(raw.inputs[0]) is not None else None
     if shape is None:
         return None
     value = np.asarray(raw.attrs.get("value", np.zeros(1, np.float32))).reshape(-1)
-    source = Filled(tuple(int(size) for size in shape), value[0].item(), format_of(value.dtype))
-    return _lazy(Tensor(raw.outputs[0], source.shape, source.dtype, source=source))
-
-
-def _lazy(tensor: Tensor) -> Tensor:
-    if tensor.elements <= LAZY_ELEMENTS:
-        tensor.value()
-    return tensor
+    if value.size != 1:
+        what = f"the value of ConstantOfShape has {value.size} elements"
+        raise ModelError(Problem(what, raw.name, "one"))
+    return _made(raw, scope, tuple(shape), format_of(value.dtype), partial(np.full, shape, value[0]))
 
 
 def _shape(raw: RawNode, scope: Scope) -> Tensor | None:
@@ -124,20 +214,34 @@ def _size(raw: RawNode, scope: Scope) -> Tensor | None:
 
 
 def _range(raw: RawNode, scope: Scope) -> Tensor | None:
-    start, limit, step = (scope.constant(name) for name in raw.inputs)
+    ends = [scalar(raw, scope, index) if scope.constant(name) is not None else None
+            for index, name in enumerate(raw.inputs)]  # fmt: skip
+    start, limit, step = ends
     if start is None or limit is None or step is None:
         return None
+    if not all(isfinite(number) for number in (start, limit, step)) or not step:
+        raise ModelError(
+            Problem(f"Range from {start} to {limit} by {step}", raw.name, "finite numbers, a step")
+        )
+    count = max(ceil((limit - start) / step), 0)
     dtype = scope.tensors[raw.inputs[0]].dtype
-    values = np.arange(start.item(), limit.item(), step.item())
-    return Tensor(raw.outputs[0], values.shape, dtype, data=contain(values, dtype))
+    return _made(raw, scope, (count,), dtype, partial(_steps, start, step, count))
+
+
+def _steps(start: float, step: float, count: int) -> Array:
+    kind = np.float64 if isinstance(start, float) or isinstance(step, float) else np.int64
+    values: Array = np.arange(count, dtype=kind)
+    values *= step
+    values += start
+    return values
 
 
 def _eye_like(raw: RawNode, scope: Scope) -> Tensor | None:
     like = scope.tensors[raw.inputs[0]]
     dtype = FORMATS.get(raw.attrs.get("dtype", 0), like.dtype)
     rows, columns = like.shape
-    values = np.eye(rows, columns, k=raw.attrs.get("k", 0))
-    return Tensor(raw.outputs[0], like.shape, dtype, data=contain(values, dtype))
+    diagonal = max(-rows, min(raw.attrs.get("k", 0), columns))
+    return _made(raw, scope, like.shape, dtype, partial(np.eye, rows, columns, diagonal))
 
 
 CONSTANT_OPS: dict[str, Callable[[RawNode, Scope], Tensor | None]] = {

@@ -9,7 +9,7 @@ import numpy as np
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.folding import format_of
 from accelsim.workload.graph import Node, Tensor
-from accelsim.workload.onnx_read import FORMATS
+from accelsim.workload.onnx_types import FORMATS
 from accelsim.workload.ops.foreign import OWN_ATTRIBUTES, foreign_kernel, op_type, stored
 from accelsim.workload.ops.values import CONTAINERS
 

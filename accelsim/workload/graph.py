@@ -147,6 +147,7 @@ class Graph:
     ``states`` maps an input to the output that is its next value: a tensor that stays in the memory of the chip
     from one run to the next (weights and optimiser states of a training step, keys and values of earlier tokens), and
     never crosses to the host. ``trains``: it is a training step, whose tensors have settled formats.
+    ``unused``: inputs that the file declares and nothing reads.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Graph:
     values_from: str = "model"
     states: dict[str, str] = field(default_factory=dict)
     trains: bool = False
+    unused: list[str] = field(default_factory=list)
 
     def constants(self) -> Iterator[Tensor]:
         """All weights and other constants."""
@@ -190,6 +192,7 @@ class Graph:
             inputs=list(self.inputs),
             outputs=list(self.outputs),
             states=dict(self.states),
+            unused=list(self.unused),
         )
 
 

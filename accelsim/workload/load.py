@@ -11,6 +11,7 @@ from pathlib import Path
 from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import LARGEST, check_sizes
+from accelsim.workload.refusing import located
 from accelsim.workload.weights import parse_weights, randomise
 from accelsim.workload.zoo import ZOO, Entry
 
@@ -145,7 +146,8 @@ def _from_file(
     from accelsim.workload.onnx_import import import_onnx
 
     graph = import_onnx(path, batch, shapes)
-    check_sizes(graph)
+    with located(path):
+        check_sizes(graph)
     return graph if seed is None else randomise(graph, seed)
 
 

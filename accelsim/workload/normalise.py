@@ -10,9 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.limits import MOST_NODES
 from accelsim.workload.onnx_read import RawNode
 from accelsim.workload.ops import base
+
+MOST_INTEGERS = 1 << 16
+"""Axes, sizes, pads: numbers of an input that are part of an op's form."""
 
 
 class Foreign(Exception):
@@ -44,11 +49,26 @@ class Trace:
 
 
 @dataclass
+class Budget:
+    """Nodes that an import may still make."""
+
+    left: int = MOST_NODES
+
+    def spend(self, count: int, name: str) -> None:
+        """ModelError, naming the node that asks for so many, when there are not as many left."""
+        self.left -= count
+        if self.left < 0:
+            what = f"with {count:,} nodes more the unrolled model has {MOST_NODES - self.left:,}"
+            raise ModelError(Problem(what, name, f"{MOST_NODES:,} at the most"))
+
+
+@dataclass
 class Scope:
     """What is known when a node is reached: all tensors made so far, and which names anybody reads later.
 
     ``opsets`` are the versions by domain; ``batch`` is (batch of the file, batch asked for) when the batch is
     rewritten, else None; ``strict`` forbids foreign nodes (inside the body of an op that may go to the host whole).
+    ``budget``: how many nodes may still be made.
     """
 
     opset: int
@@ -58,6 +78,7 @@ class Scope:
     opsets: dict[str, int] = field(default_factory=dict)
     trace: Trace = field(default_factory=Trace)
     strict: bool = False
+    budget: Budget = field(default_factory=Budget)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor that exists."""
@@ -139,14 +160,19 @@ def drop_unread(raw: RawNode, scope: Scope, keep: int = 1) -> RawNode:
     return RawNode(raw.name, raw.op, raw.domain, raw.inputs, raw.outputs[:keep], raw.attrs)
 
 
-def axis_of(value: int, rank: int) -> int:
-    """An axis counted from the front."""
+def axis_of(value: int, rank: int, end: bool = False) -> int:
+    """An axis counted from the front; ValueError when there is none such. ``end``: one behind the last is one too."""
+    if not -rank <= value < rank + end:
+        raise ValueError(f"axis {value} is none of {rank} axes")
     return int(value) + rank if value < 0 else int(value)
 
 
 def axes_of(values: Any, rank: int) -> list[int]:
-    """Axes counted from the front."""
-    return [axis_of(int(value), rank) for value in values]
+    """Axes counted from the front; ValueError when one does not exist or is named twice."""
+    axes = [axis_of(int(value), rank) for value in values]
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axes {list(values)} name one axis twice")
+    return axes
 
 
 def optional(raw: RawNode, index: int) -> str:
@@ -164,6 +190,10 @@ def ints(raw: RawNode, scope: Scope, index: int, attr: str = "") -> list[int] | 
     name = optional(raw, index)
     if not name:
         return None
+    elements = scope.tensors[name].elements
+    if elements > MOST_INTEGERS:
+        what = f"input {index} of {raw.op} has {elements:,} elements"
+        raise ModelError(Problem(what, raw.name, f"{MOST_INTEGERS:,} at the most"))
     values = scope.constant(name)
     if values is None:
         raise Foreign

@@ -21,7 +21,8 @@ from accelsim.workload.normalise import (
     rule,
     scalar,
 )
-from accelsim.workload.onnx_read import FORMATS, RawNode
+from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.onnx_types import FORMATS
 
 _PLAIN = (
     "Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "HardSwish",

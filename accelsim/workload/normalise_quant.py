@@ -10,7 +10,8 @@ from accelsim.errors import ModelError, Problem
 from accelsim.formats import table
 from accelsim.workload.graph import Array, Node
 from accelsim.workload.normalise import Foreign, Scope, axis_of, make, optional, rule
-from accelsim.workload.onnx_read import FORMATS, RawNode
+from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.onnx_types import FORMATS
 
 _EXACT_BITS = 8
 """Codes of at most so many bits times a half-precision scale are exact in float32, so one rounding follows."""

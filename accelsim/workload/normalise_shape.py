@@ -20,7 +20,8 @@ from accelsim.workload.normalise import (
     rule,
     scalar,
 )
-from accelsim.workload.onnx_read import FORMATS, RawNode
+from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.onnx_types import FORMATS
 
 
 @rule("Conv")
@@ -82,12 +83,14 @@ def window_attrs(raw: RawNode, scope: Scope, kernel: list[int]) -> dict[str, Any
     dilations = list(raw.attrs.get("dilations") or ones)
     pads = list(raw.attrs.get("pads") or [0] * (2 * len(kernel)))
     auto = raw.attrs.get("auto_pad", "NOTSET")
-    if auto.startswith("SAME"):
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
         pads = same_pads(
             scope.shape(raw.inputs[0])[2:], kernel, strides, dilations, upper=auto == "SAME_UPPER"
         )
     elif auto == "VALID":
         pads = [0] * (2 * len(kernel))
+    elif auto != "NOTSET":
+        raise ValueError(f"auto_pad {auto!r} is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     return {"kernel_shape": list(kernel), "strides": strides, "pads": pads, "dilations": dilations}
 
 
@@ -114,7 +117,7 @@ def along(raw: RawNode, scope: Scope) -> Node:
 @rule("Flatten")
 def flatten(raw: RawNode, scope: Scope) -> Node:
     """Flatten to a matrix."""
-    return make(raw, axis=axis_of(raw.attrs.get("axis", 1), scope.rank(raw.inputs[0])))
+    return make(raw, axis=axis_of(raw.attrs.get("axis", 1), scope.rank(raw.inputs[0]), end=True))
 
 
 @rule("Transpose")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -15,10 +15,13 @@ from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.inlining import body, has_body
 from accelsim.workload.normalise import RULES, Foreign, Scope, Trace, canonical, foreign_node
 from accelsim.workload.normalise_legacy import modern
+from accelsim.workload.onnx_check import MOST_DIMENSIONS
 from accelsim.workload.onnx_inputs import Shapes, bind_inputs, raise_all, rebatch_of
 from accelsim.workload.onnx_read import RawModel, RawNode, raw_model, read_model
+from accelsim.workload.onnx_types import form_of
 from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import foreign_kernel, knows, noted_formats, op_type
+from accelsim.workload.refusing import located, refusing
 from accelsim.workload.subgraphs import captured
 
 for _family in (
@@ -36,10 +39,11 @@ def import_onnx(path: str | Path, batch: int | None = None, shapes: Shapes | Non
     """The graph of an ONNX file.
 
     ``batch`` sets the first dimension of every real input, ``shapes`` the whole shape of the inputs it names.
-    Raises ModelError (all problems at once) when the file cannot be read, when a dimension stays unknown,
-    when no kernel knows an op, or when shapes contradict each other.
+    Raises ModelError (all problems at once, naming the file) when the file cannot be read or contradicts itself, when a
+    dimension stays unknown, when no kernel knows an op, or when shapes contradict each other.
     """
-    return build(read_model(path), batch, shapes or {})
+    with located(path):
+        return build(read_model(path), batch, shapes or {})
 
 
 def import_proto(
@@ -61,7 +65,12 @@ def import_proto(
     return build(raw, batch, shapes or {}, trace or Trace())
 
 
-def build(raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None = None) -> Graph:
+def build(
+    raw: RawModel,
+    batch: int | None,
+    shapes: Shapes,
+    trace: Trace | None = None,
+) -> Graph:
     """The graph of a parsed file; see ``import_onnx``."""
     raw.nodes = live(raw.nodes, raw.outputs)
     read = {name for node in raw.nodes for name in (*node.inputs, *captured(node))} | set(raw.outputs)
@@ -75,7 +84,29 @@ def build(raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None 
         _import_node(node, scope, nodes)
     missing = [name for name in raw.outputs if name not in tensors]
     raise_all(Problem(f"graph output {name!r} is made by no node", raw.name) for name in missing)
-    return _pruned(Graph(raw.name, nodes, tensors, list(bound), list(raw.outputs), raw.opset))
+    if batch is None and not shapes:
+        raise_all(_misstated(raw, tensors))
+    unused = [item.name for item in raw.inputs if item.name not in bound]
+    return _pruned(Graph(raw.name, nodes, tensors, list(bound), list(raw.outputs), raw.opset, unused=unused))
+
+
+def _misstated(raw: RawModel, tensors: Mapping[str, Tensor]) -> Iterator[Problem]:
+    """Outputs that are not what the file says of them."""
+    for name, stated in raw.stated.items():
+        shape, dtype = tensors[name].shape, tensors[name].dtype
+        if stated.dtype and stated.dtype != dtype:
+            what = f"output {name!r} is stated as {stated.dtype}"
+            yield Problem(what, raw.name, f"{dtype}, which its node makes")
+        elif stated.dims is not None and not _agree(stated.dims, shape):
+            shown = ", ".join("?" if size is None else str(size) for size in stated.dims)
+            yield Problem(
+                f"output {name!r} is stated as [{shown}]", raw.name, f"{list(shape)}, which its node makes"
+            )
+
+
+def _agree(stated: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
+    sizes = zip(stated, shape, strict=False)
+    return len(stated) == len(shape) and all(said in (None, size) for said, size in sizes)
 
 
 def live(nodes: list[RawNode], outputs: Iterable[str]) -> list[RawNode]:
@@ -117,24 +148,59 @@ def _import_node(raw: RawNode, scope: Scope, nodes: list[Node]) -> None:
         for name in raw.inputs
         if name and name not in scope.tensors
     )
+    raise_all(_wrong_types(raw, scope))
     depends = [] if raw.op in ("Shape", "Size") else [*raw.inputs, *captured(raw)]
     scope.trace.parents.update(dict.fromkeys(raw.outputs, depends))
-    make_constant = CONSTANT_OPS.get(raw.op) if not raw.domain else None
-    constant = make_constant(raw, scope) if make_constant else None
+    ins = [scope.tensors[name] if name else None for name in raw.inputs]
+    with refusing(raw.qualified, raw.name, ins):
+        make_constant = CONSTANT_OPS.get(raw.op) if not raw.domain else None
+        constant = make_constant(raw, scope) if make_constant else None
+        before, found = ([], []) if constant else _canonical(raw, scope)
+    scope.budget.spend(max(len(found), 1), raw.name)
     if constant is not None:
-        scope.tensors[constant.name] = constant
+        _keep([constant], raw.name, scope)
         return
-    try:
-        *before, raw = modern(raw, scope)
-        found = canonical(raw, scope)
-    except Foreign:
-        before, found = [], [foreign_node(raw)]
     for older in before:
         _import_node(older, scope, nodes)
     if base.find(found[-1].op) is None and _replaced(raw, scope, nodes):
         return
     for node in found:
         _add(node, scope, nodes)
+
+
+def _canonical(raw: RawNode, scope: Scope) -> tuple[list[RawNode], list[Node]]:
+    """Nodes of opset 7 that come first, and the canonical ones."""
+    try:
+        *before, last = modern(raw, scope)
+        return before, canonical(last, scope)
+    except Foreign:
+        return [], [foreign_node(raw)]
+
+
+def _wrong_types(raw: RawNode, scope: Scope) -> Iterator[Problem]:
+    """Inputs of formats that the op does not take, or that must be equal and are not."""
+    form = form_of(raw.op, scope.opsets.get(raw.domain, scope.opset), raw.domain)
+    bound: dict[str, str] = {}
+    for index, name in enumerate(raw.inputs if form else ()):
+        kind = form.kind(index) if form else None
+        if not name or kind is None or not kind[1]:
+            continue
+        dtype = scope.tensors[name].dtype
+        if dtype not in kind[1]:
+            yield Problem(f"{raw.op} cannot take {name!r} of {dtype}", raw.name, ", ".join(sorted(kind[1])))
+        elif kind[0] and bound.setdefault(kind[0], dtype) != dtype:
+            what = f"{raw.op} takes {name!r} of {dtype} beside one of {bound[kind[0]]}"
+            yield Problem(what, raw.name, "one format")
+
+
+def _keep(tensors: Iterable[Tensor], name: str, scope: Scope) -> None:
+    """Results of a node, once their shapes are ones that tensors may have."""
+    for tensor in tensors:
+        if len(tensor.shape) > MOST_DIMENSIONS or min(tensor.shape, default=0) < 0:
+            what = f"{tensor.name!r} would have shape {list(tensor.shape)}"
+            raise ModelError(Problem(what, name, f"up to {MOST_DIMENSIONS} sizes from 0"))
+        if tensor.name:
+            scope.tensors[tensor.name] = tensor
 
 
 def _replaced(raw: RawNode, scope: Scope, nodes: list[Node]) -> bool:
@@ -144,7 +210,10 @@ def _replaced(raw: RawNode, scope: Scope, nodes: list[Node]) -> bool:
     """
     strict = scope.strict or knows(raw.op, raw.domain, scope.opset)
     try:
-        inner = body(raw, scope)
+        with refusing(
+            raw.qualified, raw.name, [scope.tensors[name] if name else None for name in raw.inputs]
+        ):
+            inner = body(raw, scope)
         strict = strict or inner.opset != scope.opset
         scope.used.update(name for node in inner.nodes for name in (*node.inputs, *captured(node)))
         within = replace(scope, opset=inner.opset, opsets={**scope.opsets, "": inner.opset}, strict=strict)
@@ -152,7 +221,7 @@ def _replaced(raw: RawNode, scope: Scope, nodes: list[Node]) -> bool:
         added: list[Node] = []
         for node in inner.nodes:
             _import_node(node, within, added)
-    except (Foreign, ModelError, LookupError, ValueError) as error:
+    except (Foreign, ModelError) as error:
         if strict:
             return False
         if not isinstance(error, Foreign):
@@ -177,7 +246,7 @@ def _add(node: Node, scope: Scope, nodes: list[Node]) -> None:
             Tensor(name, *shape) for name, shape in zip(node.outputs, _inferred(op, node, ins), strict=True)
         ]
         nodes.append(node)
-    scope.tensors.update((tensor.name, tensor) for tensor in outputs if tensor.name)
+    _keep(outputs, node.name, scope)
 
 
 def _foreign(
@@ -204,11 +273,8 @@ def _foreign(
 
 
 def _inferred(op: base.Op, node: Node, ins: list[Tensor | None]) -> list[tuple[tuple[int, ...], str]]:
-    try:
+    with refusing(node.op, node.name, ins):
         return op.infer(node, ins)
-    except (ValueError, IndexError, KeyError) as error:
-        given = ", ".join("-" if tensor is None else f"{tensor.name} {list(tensor.shape)}" for tensor in ins)
-        raise ModelError(Problem(f"{node.op} cannot take {given}: {error}", node.name)) from error
 
 
 def _pruned(graph: Graph) -> Graph:

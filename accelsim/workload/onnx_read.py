@@ -4,8 +4,7 @@ them.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -15,6 +14,9 @@ import numpy as np
 
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Array, Tensor
+from accelsim.workload.onnx_check import STORED_EXTERNALLY, external_file, model_problems, stored_B
+from accelsim.workload.onnx_functions import inlined
+from accelsim.workload.onnx_types import FORMATS
 from accelsim.workload.ops.values import CONTAINERS
 
 OPSETS = range(1, 29)
@@ -22,15 +24,7 @@ OPSETS = range(1, 29)
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
-FORMATS = {
-    1: "fp32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string",
-    9: "bool", 10: "fp16", 11: "fp64", 12: "uint32", 13: "uint64", 16: "bf16", 17: "fp8_e4m3fn", 18: "fp8_e4m3fnuz",
-    19: "fp8_e5m2", 20: "fp8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "fp4_e2m1fn", 24: "e8m0", 25: "uint2", 26: "int2",
-}  # fmt: skip
-"""ONNX element type number (TensorProto.DataType) -> format of a tensor."""
-
 _EAGER_ELEMENTS = 64
-_STORED_EXTERNALLY = 1  # TensorProto.EXTERNAL
 
 
 @dataclass
@@ -63,9 +57,17 @@ class RawInput:
     dtype: str
 
 
+@dataclass(frozen=True)
+class Stated:
+    """Format ('' if unknown) and dimensions (None if unknown) that the file states of an output."""
+
+    dtype: str
+    dims: tuple[int | None, ...] | None
+
+
 @dataclass
 class RawModel:
-    """A parsed file: nodes in file order, initialisers as tensors, names of the graph outputs."""
+    """A parsed file: nodes in file order, initialisers as tensors, names of the outputs, what is stated of them."""
 
     name: str
     opset: int
@@ -74,21 +76,38 @@ class RawModel:
     initialisers: dict[str, Tensor]
     inputs: list[RawInput]
     outputs: list[str]
+    stated: dict[str, Stated] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Values of an initialiser, decoded on first use; ``folder`` is where its external data lies."""
+    """Values of an initialiser, decoded on first use; ``file`` and ``offset`` say where its external data lies."""
 
     proto: Any
-    folder: str
+    file: Path | None = None
+    offset: int = 0
 
     def __call__(self) -> Array:
-        """The array, in the container type of its format."""
+        """The array, in the container type of its format. Raises ModelError when the file cannot be read any more."""
         from onnx import numpy_helper
 
-        values: Array = np.asarray(numpy_helper.to_array(self.proto, self.folder))
+        proto = self.proto if self.file is None else _loaded(self.proto, self.file, self.offset)
+        values: Array = np.asarray(numpy_helper.to_array(proto))
         return values.astype(CONTAINERS[FORMATS[self.proto.data_type]], copy=False)
+
+
+def _loaded(proto: Any, file: Path, offset: int) -> Any:
+    """A copy of a TensorProto that holds its external data."""
+    size = stored_B(FORMATS[proto.data_type], prod(proto.dims))
+    try:
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            data = stream.read(size)
+    except OSError as error:
+        raise ModelError(Problem(f"cannot be read ({error.strerror})", str(file))) from error
+    if len(data) != size:
+        raise ModelError(Problem(f"external data of {proto.name!r} is truncated", str(file), f"{size:,} B"))
+    return type(proto)(name=proto.name, data_type=proto.data_type, dims=proto.dims, raw_data=data)
 
 
 def read_model(path: str | Path) -> RawModel:
@@ -125,38 +144,58 @@ def parse(path: Path) -> Any:
 
 def raw_model(proto: Any, path: Path) -> RawModel:
     """A parsed ModelProto as plain Python; ``path`` is for messages and for its external data."""
-    proto = _inlined(proto)
+    proto = inlined(proto, path)
     opsets = {
         entry.domain if entry.domain != "ai.onnx" else "": int(entry.version) for entry in proto.opset_import
     }
     if not any(node.domain in DEFAULT_DOMAINS for node in proto.graph.node):
         opsets.setdefault("", OPSETS[-1])  # nothing refers to it
-    problems = [*_opset_problems(opsets, str(path)), *_tensor_problems(proto.graph, path)]
+    problems = [*_opset_problems(opsets, str(path)), *model_problems(proto, path, opsets)]
     if problems:
         raise ModelError(problems)
-    folder = str(path.parent)
-    initialisers = {item.name: initialiser(item, folder) for item in proto.graph.initializer}
+    for node in proto.graph.node:
+        _fetch(node, path)
+    initialisers = {item.name: initialiser(item, path) for item in proto.graph.initializer}
     inputs = [_raw_input(item) for item in proto.graph.input if item.name not in initialisers]
     nodes = [raw_node(node, index) for index, node in enumerate(proto.graph.node)]
     outputs = [item.name for item in proto.graph.output]
-    return RawModel(path.stem, opsets[""], opsets, nodes, initialisers, inputs, outputs)
+    stated = {item.name: _stated(item.type.tensor_type) for item in proto.graph.output
+              if item.type.HasField("tensor_type")}  # fmt: skip
+    return RawModel(path.stem, opsets[""], opsets, nodes, initialisers, inputs, outputs, stated)
 
 
-def initialiser(proto: Any, folder: str = "") -> Tensor:
-    """A TensorProto as a constant tensor; small ones are decoded now, large ones on first use."""
-    source = Stored(proto, folder)
+def initialiser(proto: Any, path: Path | None = None) -> Tensor:
+    """A TensorProto as a constant tensor; small ones are decoded now, large and external ones on first use.
+
+    ``path`` is the file of the model, beside which external data lie.
+    """
     shape, dtype = tuple(proto.dims), FORMATS[proto.data_type]
-    if prod(shape) > _EAGER_ELEMENTS or proto.data_location == _STORED_EXTERNALLY:
+    if path is not None and proto.data_location == STORED_EXTERNALLY:
+        return Tensor(proto.name, shape, dtype, source=Stored(proto, *external_file(proto, path)))
+    source = Stored(proto)
+    if prod(shape) > _EAGER_ELEMENTS:
         return Tensor(proto.name, shape, dtype, source=source)
     return Tensor(proto.name, shape, dtype, data=source())
 
 
-def _inlined(proto: Any) -> Any:
-    if not proto.functions:
-        return proto
-    from onnx import inliner
+def _fetch(node: Any, path: Path) -> None:
+    """Put the external data of a node's attributes and subgraphs into them: what reads these knows no file."""
+    for attr in node.attribute:
+        graphs = (attr.g, *attr.graphs) if attr.type in (5, 10) else ()
+        tensors = [attr.t] if attr.type == 4 else []
+        for graph in graphs:
+            tensors += graph.initializer
+            for inner in graph.node:
+                _fetch(inner, path)
+        for tensor in tensors:
+            if tensor.data_location == STORED_EXTERNALLY:
+                tensor.CopyFrom(_loaded(tensor, *external_file(tensor, path)))
 
-    return inliner.inline_local_functions(proto)
+
+def _stated(kind: Any) -> Stated:
+    """What the file says of the type and the shape of a result."""
+    sizes = (dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
+    return Stated(FORMATS.get(kind.elem_type, ""), tuple(sizes) if kind.HasField("shape") else None)
 
 
 def _opset_problems(opsets: dict[str, int], where: str) -> list[Problem]:
@@ -165,46 +204,6 @@ def _opset_problems(opsets: dict[str, int], where: str) -> list[Problem]:
         return []
     what = f"operator set {version}" if version else "no version of the default operator set"
     return [Problem(what, where, f"{OPSETS[0]} to {OPSETS[-1]}")]
-
-
-def _tensor_problems(graph: Any, path: Path) -> list[Problem]:
-    problems = []
-    for item in graph.initializer:
-        if item.data_type not in FORMATS:
-            problems.append(_format_problem(item.name, item.data_type, path))
-        elif item.data_location == _STORED_EXTERNALLY:
-            problems.extend(_external_problems(item, path))
-    for item in graph.input:
-        kind = (item.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
-        if kind != "tensor":
-            problems.append(
-                Problem(f"input {item.name!r} is no tensor but of type {kind}", str(path), "a tensor")
-            )
-        elif item.type.tensor_type.elem_type not in FORMATS:
-            problems.append(_format_problem(item.name, item.type.tensor_type.elem_type, path))
-    if graph.sparse_initializer:
-        names = ", ".join(item.values.name for item in graph.sparse_initializer)
-        problems.append(Problem(f"sparse initialisers ({names})", str(path), "dense initialisers"))
-    return problems
-
-
-def _format_problem(name: str, data_type: int, path: Path) -> Problem:
-    return Problem(
-        f"tensor {name!r} has ONNX element type {data_type}", str(path), ", ".join(FORMATS.values())
-    )
-
-
-def _external_problems(item: Any, path: Path) -> Iterable[Problem]:
-    entries = {entry.key: entry.value for entry in item.external_data}
-    location = entries.get("location", "")
-    end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
-    target = Path(os.path.normpath(path.parent / location))
-    if not location or not target.is_relative_to(os.path.normpath(path.parent)):
-        yield Problem(f"external data of {item.name!r} at {location!r}", str(path), "a file beside the model")
-    elif not target.is_file():
-        yield Problem(f"external data of {item.name!r} is missing", str(path), f"a file {target}")
-    elif target.stat().st_size < end:
-        yield Problem(f"external data of {item.name!r} is truncated", str(target), f"{end} B")
 
 
 def _raw_input(item: Any) -> RawInput:

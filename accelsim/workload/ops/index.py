@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -10,14 +10,31 @@ import numpy as np
 
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, no_work, require, same, tensor
+from accelsim.workload.ops.values import (
+    Infers,
+    Ins,
+    Values,
+    array,
+    known_within,
+    no_work,
+    require,
+    same,
+    tensor,
+    within,
+)
 
 
-def _places(indices: Array, axis: int) -> tuple[Array, ...]:
-    """Where each element of ``indices`` points: its own position, but the index itself along ``axis``."""
+def _places(node: Node, x: Array, indices: Array) -> tuple[Array, ...]:
+    """Where each element of ``indices`` points in ``x``: its own position, but the index itself along the axis."""
     places: list[Array] = list(np.indices(indices.shape, sparse=True))
-    places[axis] = indices
+    places[node.attrs["axis"]] = within(node, indices, x.shape[node.attrs["axis"]])
     return tuple(places)
+
+
+def _entries(node: Node, indices: Array, sizes: tuple[int, ...]) -> Iterator[Array]:
+    """The entries of each index along one of ``sizes``."""
+    for entry, size in zip(np.moveaxis(indices, -1, 0), sizes, strict=False):
+        yield within(node, entry, size)
 
 
 def _along_infer(node: Node, ins: Ins) -> Infers:
@@ -28,15 +45,27 @@ def _along_infer(node: Node, ins: Ins) -> Infers:
         f"indices {list(indices.shape)} of {list(x.shape)}",
         "one rank",
     )
+    _check_places(node, x, indices)
     return [(indices.shape, x.dtype)]
 
 
+def _check_places(node: Node, x: Tensor, indices: Tensor) -> None:
+    """``indices`` has the rank of ``x`` and is no larger but along the axis."""
+    axis = node.attrs["axis"]
+    sizes = zip(indices.shape, x.shape, strict=True)
+    fits = len(x.shape) > axis and all(i <= n for at, (i, n) in enumerate(sizes) if at != axis)
+    require(fits, node, f"indices {list(indices.shape)} along axis {axis} of {list(x.shape)}")
+    known_within(node, indices, x.shape[axis])
+
+
 def _gather_elements(node: Node, values: Values) -> list[Array]:
-    return [np.asarray(array(values, 0)[_places(array(values, 1), node.attrs["axis"])])]
+    x = array(values, 0)
+    return [np.asarray(x[_places(node, x, array(values, 1))])]
 
 
 def _gather_nd_infer(node: Node, ins: Ins) -> Infers:
     x, indices, batch = tensor(node, ins, 0), tensor(node, ins, 1), node.attrs["batch_dims"]
+    require(0 <= batch < len(indices.shape), node, f"batch_dims {batch} of {list(indices.shape)}")
     depth = indices.shape[-1]
     require(batch + depth <= len(x.shape), node, f"indices of {depth} entries into {list(x.shape)}")
     require(
@@ -52,7 +81,7 @@ def _gather_nd(node: Node, values: Values) -> list[Array]:
     rest = indices.ndim - 1 - batch
     grid: tuple[Array, ...] = np.indices(indices.shape[:batch], sparse=True)
     own = [index.reshape(*index.shape, *[1] * rest) for index in grid]
-    return [np.asarray(x[(*own, *np.moveaxis(indices, -1, 0))])]
+    return [np.asarray(x[(*own, *_entries(node, indices, x.shape[batch:]))])]
 
 
 _COMBINE: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -61,6 +90,23 @@ _COMBINE: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum
 def _scatter_infer(node: Node, ins: Ins) -> Infers:
     require(node.attrs["reduction"] in ("none", *_COMBINE), node, f"reduction {node.attrs['reduction']!r}")
     return same(node, ins)
+
+
+def _scatter_elements_infer(node: Node, ins: Ins) -> Infers:
+    x, indices, updates = (tensor(node, ins, index) for index in range(3))
+    shapes = f"indices {list(indices.shape)} for updates {list(updates.shape)} of {list(x.shape)}"
+    require(indices.shape == updates.shape and len(indices.shape) == len(x.shape), node, shapes)
+    _check_places(node, x, indices)
+    return _scatter_infer(node, ins)
+
+
+def _scatter_nd_infer(node: Node, ins: Ins) -> Infers:
+    x, indices, updates = (tensor(node, ins, index) for index in range(3))
+    depth = indices.shape[-1] if indices.shape else 0
+    fits = depth <= len(x.shape) and updates.shape == (*indices.shape[:-1], *x.shape[depth:])
+    shapes = f"indices {list(indices.shape)} for updates {list(updates.shape)} of {list(x.shape)}"
+    require(bool(indices.shape) and fits, node, shapes)
+    return _scatter_infer(node, ins)
 
 
 def _put(x: Array, at: tuple[Array, ...], updates: Array, reduction: str) -> list[Array]:
@@ -74,13 +120,15 @@ def _put(x: Array, at: tuple[Array, ...], updates: Array, reduction: str) -> lis
 
 
 def _scatter_elements(node: Node, values: Values) -> list[Array]:
-    x, at = array(values, 0), _places(array(values, 1), node.attrs["axis"])
-    return _put(x, at, array(values, 2), node.attrs["reduction"])
+    x = array(values, 0)
+    return _put(x, _places(node, x, array(values, 1)), array(values, 2), node.attrs["reduction"])
 
 
 def _scatter_nd(node: Node, values: Values) -> list[Array]:
-    at = tuple(np.moveaxis(array(values, 1), -1, 0))
-    return _put(array(values, 0), at, array(values, 2), node.attrs["reduction"])
+    x = array(values, 0)
+    return _put(
+        x, tuple(_entries(node, array(values, 1), x.shape)), array(values, 2), node.attrs["reduction"]
+    )
 
 
 def _scatter_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
@@ -90,12 +138,14 @@ def _scatter_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 
 register(Op("GatherElements", "move", _along_infer, _gather_elements, no_work))
 register(Op("GatherND", "move", _gather_nd_infer, _gather_nd, no_work))
-register(Op("ScatterElements", "move", _scatter_infer, _scatter_elements, _scatter_work))
-register(Op("ScatterND", "move", _scatter_infer, _scatter_nd, _scatter_work))
+register(Op("ScatterElements", "move", _scatter_elements_infer, _scatter_elements, _scatter_work))
+register(Op("ScatterND", "move", _scatter_nd_infer, _scatter_nd, _scatter_work))
 
 
 def _one_hot_infer(node: Node, ins: Ins) -> Infers:
     shape, axis = tensor(node, ins, 0).shape, node.attrs["axis"]
+    values = tensor(node, ins, 1)
+    require(values.shape == (2,), node, f"values of shape {list(values.shape)}", "[off, on]")
     return [((*shape[:axis], node.attrs["depth"], *shape[axis:]), tensor(node, ins, 1).dtype)]
 
 

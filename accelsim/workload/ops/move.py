@@ -16,9 +16,11 @@ from accelsim.workload.ops.values import (
     Values,
     array,
     broadcast,
+    known_within,
     no_work,
     require,
     tensor,
+    within,
 )
 
 Rule = Callable[[Node, Ins], Infers]
@@ -79,7 +81,8 @@ _register("Append", _append_infer, _append)
 
 def _split_infer(node: Node, ins: Ins) -> Infers:
     x, axis, sizes = tensor(node, ins, 0), node.attrs["axis"], node.attrs["split"]
-    require(sum(sizes) == x.shape[axis], node, f"split {list(sizes)} of {x.shape[axis]}")
+    require(sum(sizes) == x.shape[axis] and min(sizes) >= 0, node, f"split {list(sizes)} of {x.shape[axis]}")
+    require(len(sizes) == len(node.outputs), node, f"{len(sizes)} parts for {len(node.outputs)} outputs")
     return [((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes]
 
 
@@ -107,6 +110,10 @@ def _slices(node: Node, shape: Shape) -> tuple[slice, ...]:
 
 
 def _slice_shape(node: Node, shape: Shape) -> Shape:
+    a = node.attrs
+    require(all(a["steps"]), node, f"steps {list(a['steps'])}", "steps that are not 0")
+    counts = [len(a[name]) for name in ("starts", "ends", "axes", "steps")]
+    require(len(set(counts)) == 1, node, f"{counts} starts, ends, axes and steps", "as many of each")
     return tuple(
         len(range(*cut.indices(size))) for cut, size in zip(_slices(node, shape), shape, strict=True)
     )
@@ -122,11 +129,14 @@ _register("Slice", _one(_slice_shape), _slice)
 
 def _gather_infer(node: Node, ins: Ins) -> Infers:
     x, indices, axis = tensor(node, ins, 0), tensor(node, ins, 1), node.attrs["axis"]
+    require(axis < len(x.shape), node, f"axis {axis} of {list(x.shape)}")
+    known_within(node, indices, x.shape[axis])
     return [((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)]
 
 
 def _gather(node: Node, values: Values) -> list[Array]:
-    return [np.asarray(np.take(array(values, 0), array(values, 1), axis=node.attrs["axis"]))]
+    x, axis = array(values, 0), node.attrs["axis"]
+    return [np.asarray(np.take(x, within(node, array(values, 1), x.shape[axis]), axis=axis))]
 
 
 _register("Gather", _gather_infer, _gather)
@@ -136,13 +146,23 @@ def _transpose(node: Node, values: Values) -> list[Array]:
     return [np.asarray(np.transpose(array(values, 0), node.attrs["perm"]), order="C")]
 
 
-_register(
-    "Transpose", _one(lambda node, shape: tuple(shape[axis] for axis in node.attrs["perm"])), _transpose
-)
+def _transposed(node: Node, shape: Shape) -> Shape:
+    perm = node.attrs["perm"]
+    require(
+        sorted(perm) == list(range(len(shape))), node, f"perm {list(perm)} of {list(shape)}", "each axis once"
+    )
+    return tuple(shape[axis] for axis in perm)
+
+
+_register("Transpose", _one(_transposed), _transpose)
+
+
+PAD_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 def _pad_shape(node: Node, shape: Shape) -> Shape:
-    pads = node.attrs["pads"]
+    pads, mode = node.attrs["pads"], node.attrs["mode"]
+    require(mode in PAD_MODES, node, f"mode {mode!r}", ", ".join(PAD_MODES))
     require(len(pads) == 2 * len(shape), node, f"pads {list(pads)}", f"{2 * len(shape)} of them")
     return tuple(n + pads[i] + pads[i + len(shape)] for i, n in enumerate(shape))
 

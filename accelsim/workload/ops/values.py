@@ -28,6 +28,9 @@ ROUNDED = frozenset(
 )
 """Formats whose values are rounded when a tensor is written; the container is wider."""
 
+KNOWN_INDICES = 1 << 16
+"""Constant indices that are checked when the shape of a result is told."""
+
 INTEGER_OPERANDS = frozenset(
     name for name, row in FORMATS.items() if row.kind in ("int", "binary") and row.bits <= 16
 )
@@ -77,6 +80,20 @@ def require(condition: bool, node: Node, what: str, expected: str = "") -> None:
     """ModelError that names the node when ``condition`` does not hold."""
     if not condition:
         raise ModelError(Problem(what, node.name, expected))
+
+
+def within(node: Node, indices: Array, size: int) -> Array:
+    """``indices`` into ``size`` elements; ModelError naming the node when one is beyond them."""
+    if indices.size and not (-size <= int(indices.min()) and int(indices.max()) < size):
+        shown = f"indices from {indices.min()} to {indices.max()}"
+        raise ModelError(Problem(f"{node.op} has {shown}", node.name, f"{-size} to {size - 1}"))
+    return indices
+
+
+def known_within(node: Node, indices: Tensor, size: int) -> None:
+    """As ``within``, of indices that are constants; others are checked when a run makes them."""
+    if indices.is_constant and indices.elements <= KNOWN_INDICES:
+        within(node, indices.value(), size)
 
 
 def same(node: Node, ins: Ins) -> Infers:

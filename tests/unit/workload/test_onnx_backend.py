@@ -183,7 +183,9 @@ def test_host_ops_are_named() -> None:
     prepared = AccelsimBackend.prepare(model([node("Det", ["x"], ["y"])], {"x": (2, 3, 3)}, ["y"]))
     prepared.run([np.eye(3, dtype=np.float32)[None].repeat(2, 0)])
     assert prepared.outcome is not None and prepared.outcome.host == ["Det"]
-    prepared = AccelsimBackend.prepare(model([node("NonZero", ["x"], ["y"])], {"x": (2, 2)}, ["y"]))
+    proto = model([node("NonZero", ["x"], ["y"])], {"x": (2, 2)}, ["y"])
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    prepared = AccelsimBackend.prepare(proto)
     prepared.run([np.eye(2, dtype=np.float32)])
     assert prepared.outcome is not None and prepared.outcome.host == ["NonZero"]
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_models import feeds_of, model, node
 
 from accelsim.errors import ModelError
@@ -210,7 +210,9 @@ def test_an_op_without_a_row_goes_to_the_host() -> None:
 
 def test_a_form_outside_the_registry_goes_to_the_host() -> None:
     made = node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2])
-    graph = import_proto(model([made], X, ["y", "i"]))
+    proto = model([made], X, ["y", "i"])
+    proto.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
+    graph = import_proto(proto)
     assert graph.nodes[0].op == "onnx::MaxPool"
     assert graph.tensors["i"].dtype == "int64" and graph.tensors["i"].shape == (2, 3, 3)
     values = run(graph, feeds_of(graph))
