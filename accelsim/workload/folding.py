@@ -78,7 +78,7 @@ class Computed:
     shapes: tuple[tuple[tuple[int, ...], str], ...]
 
     def __call__(self) -> Array:
-        """The values by the kernels of the ops. Raises TooLarge as ``Made``, ModelError when a kernel refuses its values.
+        """The values by the kernels of the ops. Raises TooLarge, and ModelError when a kernel refuses them.
 
         Constants behind it that are large are made once and not kept: they would be in memory twice.
         """
