@@ -72,14 +72,16 @@ class Layout:
 
     def input_home(self, tensor: Tensor) -> str:
         """Graph inputs arrive at the host; states stay where they are used, see ``state_home``."""
-        return self.state_home(tensor.name) if tensor.name in self.graph.states else self.roles.host_home
+        late = self.graph.states.get(tensor.name)
+        return self.roles.host_home if late is None else self.state_home(late)
 
-    def state_home(self, state: str) -> str:
-        """Memory of a state: where the weights are; that of the host for a cache that only the host reads."""
-        appended = self.graph.states[state]
+    def state_home(self, late: str) -> str:
+        """Memory of a state, given as its next value: where the weights are; of a cache that only the host reads, that
+        of the host.
+        """
         if self.graph.trains:
             return self.roles.weights_home
-        readers = [node.engine for node in caches.readers_behind_views(self.graph, appended)]
+        readers = [node.engine for node in caches.readers_behind_views(self.graph, late)]
         return self.roles.host_home if readers and set(readers) == {HOST} else self.roles.weights_home
 
     def room_B(self, tensor: Tensor) -> int:

@@ -44,9 +44,17 @@ def lower(state: State) -> Program:
                 layout.places[node.writes[0]] = layout.place(node.reads[0])
             else:
                 _lower_node(state, layout, len(steps) - 1, step)
+            _keep(layout, len(steps) - 1, node)
             for place in left.finished(node):
                 _free(layout, place)
     return _program(state, layouts, steps)
+
+
+def _keep(layout: Layout, index: int, node: Node) -> None:
+    """What begins to stay in the memory of the chip goes there as soon as it is there."""
+    for name in node.writes:
+        if name in layout.graph.kept:
+            layout.store_whole(index, name, layout.state_home(name))
 
 
 def _step(graph: Graph, node: Node) -> Step:
@@ -121,13 +129,12 @@ def _free(layout: Layout, tensor: str) -> None:
 def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     results: dict[str, list[int]] = {name: [] for name in state.graph.outputs}
     presets: dict[int, tuple[str, int]] = {}
-    kept = {new: past for past, new in state.graph.states.items()}
     makers = {name: index for index, step in enumerate(steps) for name in step.node.writes}
     root = _Uses(state.graph).root
     for layout in layouts:
         layout.builder.core, roles = layout.core, layout.roles
         for name, regions in results.items():
-            home = layout.state_home(kept[name]) if name in kept else roles.host_home
+            home = layout.state_home(name) if state.graph.stays(name) else roles.host_home
             made_by = makers.get(root(name), len(steps) - 1)  # it is charged for the store of what it made
             regions.append(layout.store_whole(made_by, name, home))
         presets |= layout.presets

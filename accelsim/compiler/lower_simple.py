@@ -53,10 +53,9 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
 
 
 def _state_of(layout: Layout, node: Node) -> str:
-    """The state that a conversion before or after the run brings into its codes or back, '' for another one."""
-    states = layout.graph.states
-    late = [state for state, new in states.items() if new == node.inputs[0]]
-    return node.outputs[0] if node.outputs[0] in states else late[0] if late else ""
+    """The next value of the state that a conversion before or after the run makes codes or numbers, '' for no state."""
+    graph = layout.graph
+    return graph.states.get(node.outputs[0]) or (node.inputs[0] if graph.stays(node.inputs[0]) else "")
 
 
 def _at_home(layout: Layout, op: int, node: Node, tensor: str, home: str) -> int:

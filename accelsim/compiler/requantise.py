@@ -48,6 +48,7 @@ class Rewriter:
         starts = [self._enter(name) for name in self.graph.inputs if name in self.codes]
         twins = {node.outputs[0]: node.inputs[0] for node in ends}
         twins |= {node.inputs[0]: node.outputs[0] for node in starts}
+        self.graph.kept = [twins.get(name, name) for name in self.graph.kept]
         self.graph.states = {twins.get(past, past): twins.get(new, new) for past, new in kept.items()}
         for name, codes in self.codes.items():
             self._set(name, codes)
@@ -64,7 +65,7 @@ class Rewriter:
         """Host node that quantises a graph input; its readers now read codes."""
         codes = self._twin(name)
         edit.rewire(self.graph, name, codes)
-        attrs = {**to_codes(self.codes[codes]), **self._edge(name in self.graph.states)}
+        attrs = {**to_codes(self.codes[codes]), **self._edge(self.graph.stays(name))}
         return Node(f"{name}.quantize", "Quantize", [name], [codes], attrs, [], "host")
 
     def _leave(self, name: str) -> Node:
@@ -73,7 +74,7 @@ class Rewriter:
         for node in self.graph.nodes:
             edit.rename_output(node, name, codes)
         edit.rewire(self.graph, name, codes)
-        attrs = {**to_real(self.codes[codes]), **self._edge(name in self.graph.states.values())}
+        attrs = {**to_real(self.codes[codes]), **self._edge(self.graph.stays(name))}
         return Node(f"{name}.dequantize", "Dequantize", [codes], [name], attrs, [], "host")
 
     def _edge(self, state: bool) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class Tensor:
     ``source`` makes the values on first use, so that a model too large to execute is never materialised.
     ``stored`` is the format that it has in a memory where that is wider than ``dtype``: a chip that computes in a
     narrow format by means of a wider one keeps the wider one. ``sparse`` (n, m): of each m elements along the
-    reduction n are kept in memory, each with its index among the m.
+    reduction n are kept in memory, each with its index among the m. ``fixed``: a constant that nobody learns (a mask,
+    the sines of positions), which seeded weights leave as it is.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Tensor:
     quant: Quant | None = None
     stored: str = ""
     sparse: tuple[int, int] | None = None
+    fixed: bool = False
 
     @property
     def elements(self) -> int:
@@ -146,7 +148,8 @@ class Graph:
 
     ``states`` maps an input to the output that is its next value: a tensor that stays in the memory of the chip
     from one run to the next (weights and optimiser states of a training step, keys and values of earlier tokens), and
-    never crosses to the host. ``trains``: it is a training step, whose tensors have settled formats.
+    never crosses to the host. ``kept``: outputs that begin to stay there, so that a next graph has them as states.
+    ``trains``: it is a training step, whose tensors have settled formats.
     ``unused``: inputs that the file declares and nothing reads.
     """
 
@@ -158,6 +161,7 @@ class Graph:
     opset: int = 0
     values_from: str = "model"
     states: dict[str, str] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
     trains: bool = False
     unused: list[str] = field(default_factory=list)
 
@@ -168,6 +172,10 @@ class Graph:
     def ins(self, node: Node) -> list[Tensor]:
         """Tensors that the (fused) node reads."""
         return [self.tensors[name] for name in node.reads]
+
+    def stays(self, name: str) -> bool:
+        """Whether a tensor is a state, or the next value of one, and not carried to the host."""
+        return name in self.states or name in self.kept or name in self.states.values()
 
     def outs(self, node: Node) -> list[Tensor]:
         """Tensors that the (fused) node writes."""
@@ -193,6 +201,7 @@ class Graph:
             outputs=list(self.outputs),
             states=dict(self.states),
             unused=list(self.unused),
+            kept=list(self.kept),
         )
 
 

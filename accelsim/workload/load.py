@@ -117,9 +117,9 @@ def _from_zoo(
         if name not in entry.params
     ]
     problems += [
-        Problem(f"{name}={value}", entry.name, f"1 to {LARGEST:,}")
+        Problem(f"{name}={value}", entry.name, f"{entry.least.get(name, 1)} to {LARGEST:,}")
         for name, value in given.items()
-        if not 1 <= value <= LARGEST
+        if not entry.least.get(name, 1) <= value <= LARGEST
     ]
     if shapes:
         problems.append(

@@ -85,6 +85,11 @@ def randomise(graph: Graph, seed: int) -> Graph:
     return graph
 
 
+def parameters(graph: Graph) -> int:
+    """How many numbers are learnt: elements of all weights, biases, scales and tables."""
+    return sum(tensor.elements for tensor, _ in _learnt(graph))
+
+
 def _learnt(graph: Graph) -> Iterator[tuple[Tensor, Law]]:
     done: set[str] = set()
     readers = graph.consumers()
@@ -93,6 +98,8 @@ def _learnt(graph: Graph) -> Iterator[tuple[Tensor, Law]]:
         for index, name in enumerate(node.inputs):
             tensor = graph.tensors.get(name)
             if tensor is None or name in done or not tensor.is_constant or tensor.dtype not in FLOATS:
+                continue
+            if tensor.fixed:
                 continue
             law = law_of(node, index, tensor, scale)
             if law is not None:

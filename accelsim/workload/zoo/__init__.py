@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.workload.zoo import digits, light, networks, tpu_paper, transformer, vision
+from accelsim.workload.zoo import digits, language, light, networks, tpu_paper, transformer, vision
 from accelsim.workload.zoo.entry import ZOO, Entry
 
-__all__ = ["ZOO", "Entry", "digits", "light", "networks", "tpu_paper", "transformer", "vision"]
+__all__ = ["ZOO", "Entry", "digits", "language", "light", "networks", "tpu_paper", "transformer", "vision"]

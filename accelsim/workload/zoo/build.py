@@ -65,12 +65,13 @@ class Builder:
                     a_zero_point=0, b_zero_point=0)  # fmt: skip
         return self.op("Relu", [y], f"{name}.relu") if relu else y
 
-    def project(self, x: str, features: int, name: str) -> str:
-        """Linear layer on the last axis of x [..., k]: MatMul with W [k, features], then a bias."""
+    def project(self, x: str, features: int, name: str, bias: bool = True) -> str:
+        """Linear layer on the last axis of x [..., k]: MatMul with W [k, features], then perhaps a bias."""
         weight = self.weight(f"{name}.weight", (self.shape(x)[-1], features))
-        bias = self.weight(f"{name}.bias", (features,))
-        y = self.op("MatMul", [x, weight], f"{name}.product", a_zero_point=0, b_zero_point=0)
-        return self.op("Add", [y, bias], name)
+        if not bias:
+            return self.matmul(x, weight, name)
+        row = self.weight(f"{name}.bias", (features,))
+        return self.op("Add", [self.matmul(x, weight, f"{name}.product"), row], name)
 
     def matmul(self, a: str, b: str, name: str) -> str:
         """Product of two tensors."""
@@ -112,6 +113,15 @@ class Builder:
         whole = self.op("Concat", [state, new], f"{name}_cache", axis=axis)
         self.graph.states[state] = whole
         return whole
+
+    def rms_norm(self, x: str, name: str, epsilon: float) -> str:
+        """Root mean square normalisation over the last axis of x."""
+        scale, axis = self.weight(f"{name}.scale", self.shape(x)[-1:]), len(self.shape(x)) - 1
+        return self.op("RMSNormalization", [x, scale], name, axis=axis, epsilon=epsilon)
+
+    def reshaped(self, x: str, shape: Sequence[int], name: str) -> str:
+        """The same elements in another shape; x itself where it has that shape."""
+        return x if self.shape(x) == tuple(shape) else self.op("Reshape", [x], name, shape=list(shape))
 
     def finish(self, *outputs: str) -> Graph:
         """The graph with these outputs."""

@@ -14,7 +14,9 @@ Params = Mapping[str, int]
 class Entry:
     """One model: ``build(batch, params)`` gives its graph, without seeded values where the model has none.
 
-    ``params`` are the parameters with their defaults, ``batch`` the default batch.
+    ``params`` are the parameters with their defaults, ``batch`` the default batch, ``least`` the least value of those
+    that may be less than 1. ``generates``: one graph is one call on ``seq`` tokens behind ``past`` earlier ones, so a
+    prompt can be followed token by token.
     """
 
     name: str
@@ -23,6 +25,8 @@ class Entry:
     build: Callable[[int, Params], Graph]
     params: dict[str, int] = field(default_factory=dict)
     batch: int = 1
+    least: dict[str, int] = field(default_factory=dict)
+    generates: bool = False
 
 
 ZOO: dict[str, Entry] = {}

@@ -42,8 +42,8 @@ def gpt_prefill(batch: int, params: Params) -> Graph:
     """Decoder blocks with pre-normalisation (Radford et al. 2019) on a whole prompt [batch, seq, hidden],
     causal.
 
-    The keys and values of every layer, [batch, heads, seq, hidden / heads], are outputs: the cache that
-    decoding needs.
+    The keys and values of every layer, [batch, heads, seq, hidden / heads], are outputs that stay in the memory of
+    the chip: the cache that decoding needs.
     """
     b = Builder("gpt-prefill")
     x = b.input("x", (batch, params["seq"], params["hidden"]))
@@ -55,6 +55,7 @@ def gpt_prefill(batch: int, params: Params) -> Graph:
         q, k, v = _project_qkv(b, x, params, f"l{layer}")
         cache += [k, v]
         x = _decoder_block(b, x, (q, k, v), params, f"l{layer}", mask="mask")
+    b.graph.kept += cache
     return b.finish(x, *cache)
 
 

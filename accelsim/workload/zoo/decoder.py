@@ -1,0 +1,238 @@
+"""Decoders of language models: token numbers in, logits of the last token out, keys and values kept on the chip.
+
+One graph is one call: ``seq`` new tokens behind ``past`` earlier ones. ``past`` = 0 is the prefill of a prompt, ``seq``
+= 1 behind a cache is a step of decoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem
+from accelsim.workload.graph import Array, Graph, Tensor
+from accelsim.workload.zoo.build import Builder
+from accelsim.workload.zoo.entry import Params
+
+
+@dataclass(frozen=True)
+class Style:
+    """What families of decoders differ in.
+
+    ``gated``: SwiGLU (Shazeer, arXiv 2002.05202), RMSNorm (Zhang and Sennrich, arXiv 1910.07467) and rotary positions
+    (Su et al., arXiv 2104.09864) of base ``theta``; otherwise GELU, LayerNorm and learnt positions, ``context`` of
+    them. ``tied``: the embedding is the output projection too. ``epsilon`` of the normalisation.
+    """
+
+    gated: bool = True
+    theta: float = 10000.0
+    context: int = 0
+    tied: bool = False
+    epsilon: float = 1e-5
+
+
+@dataclass(frozen=True)
+class CausalRows:
+    """0 where a token may look, -1e9 at later ones: float32 [seq, past + seq]."""
+
+    seq: int
+    past: int
+
+    def __call__(self) -> Array:
+        """The values."""
+        return np.triu(np.full((self.seq, self.past + self.seq), -1e9, np.float32), self.past + 1)
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Cosines or signed sines of rotary positions ``past`` to ``past + seq``: float32 [seq, 1, depth].
+
+    Element i turns with element i + depth / 2 by position / theta^(2 i / depth); the sines of the first half are
+    negative, so that x rotates to x cos + swapped(x) sin, ``swapped`` the two halves changed.
+    """
+
+    seq: int
+    past: int
+    depth: int
+    theta: float
+    sine: bool
+
+    def __call__(self) -> Array:
+        """The values."""
+        half = self.depth // 2
+        rates = self.theta ** (-np.arange(half, dtype=np.float64) / half)
+        angles = np.arange(self.past, self.past + self.seq)[:, np.newaxis] * rates
+        halves = [-np.sin(angles), np.sin(angles)] if self.sine else [np.cos(angles)] * 2
+        return np.concatenate(halves, 1, dtype=np.float64)[:, np.newaxis].astype(np.float32)
+
+
+def decoder(batch: int, params: Params, style: Style, name: str) -> Graph:
+    """One call of a decoder on token numbers [batch, seq]: logits [batch, 1, vocab] of the last token, and the keys and
+    values of each layer [batch, kv_heads, past + seq, depth], which stay in the memory of the chip.
+
+    Raises ModelError, all problems at once, for sizes that do not fit each other.
+    """
+    if problems := _problems(params, style):
+        raise ModelError(problems)
+    return _Decoder(batch, params, style, name).build()
+
+
+def _problems(params: Params, style: Style) -> list[Problem]:
+    hidden, heads, kv_heads = params["hidden"], params["heads"], params["kv_heads"]
+    found = []
+    if hidden % heads:
+        found.append(Problem(f"hidden={hidden}, heads={heads}", expected="heads that divide hidden"))
+    elif style.gated and hidden // heads % 2:
+        what = f"hidden={hidden}, heads={heads}: {hidden // heads} elements per head"
+        found.append(Problem(what, expected="an even number, whose halves are turned"))
+    if heads % kv_heads:
+        found.append(Problem(f"heads={heads}, kv_heads={kv_heads}", expected="kv_heads that divide heads"))
+    if params.get("top_k", 1) > params.get("experts", 1):
+        what = f"top_k={params['top_k']}, experts={params['experts']}"
+        found.append(Problem(what, expected="not more experts per token than there are"))
+    if not style.gated and params["past"] + params["seq"] > style.context:
+        what = f"past={params['past']}, seq={params['seq']}"
+        found.append(
+            Problem(what, expected=f"at most {style.context:,} tokens, which have a learnt position")
+        )
+    return found
+
+
+class _Decoder:
+    """One graph while it is written."""
+
+    def __init__(self, batch: int, params: Params, style: Style, name: str) -> None:
+        self.b, self.batch, self.params, self.style = Builder(name), batch, params, style
+        self.seq, self.past, self.bias = params["seq"], params["past"], bool(params["bias"])
+        self.heads, self.kv_heads = params["heads"], params["kv_heads"]
+        self.depth = params["hidden"] // self.heads
+        self.together = self.heads // self.kv_heads
+        """Heads of queries that share one of keys and values (grouped queries, Ainslie et al., arXiv 2305.13245)."""
+
+    def build(self) -> Graph:
+        """The whole graph."""
+        b, caches = self.b, []
+        x = self._embedded()
+        self._shared_constants()
+        for layer in range(self.params["layers"]):
+            name = f"l{layer}"
+            attended, k, v = self._attention(self._norm(x, f"{name}.norm1"), name)
+            caches += [k, v]
+            x = b.op("Add", [attended, x], f"{name}.sum1")
+            x = b.op("Add", [self._fed(self._norm(x, f"{name}.norm2"), name), x], f"{name}.sum2")
+        if self.seq > 1:
+            x = b.op("Slice", [x], "last", starts=[self.seq - 1], ends=[self.seq], axes=[1], steps=[1])
+        b.graph.kept += [] if self.past else caches
+        return b.finish(self._logits(self._norm(x, "norm")), *caches)
+
+    def _embedded(self) -> str:
+        b, hidden = self.b, self.params["hidden"]
+        tokens = b.input("tokens", (self.batch, self.seq), "int64")
+        x = b.op(
+            "Gather",
+            [b.weight("embedding.weight", (self.params["vocab"], hidden)), tokens],
+            "embedding",
+            axis=0,
+        )
+        if self.style.gated:
+            return x
+        table = b.weight("positions.weight", (self.style.context, hidden))
+        here = np.arange(self.past, self.past + self.seq)
+        b.graph.tensors["here"] = Tensor("here", here.shape, "int64", data=here)
+        place = b.op("Gather", [table, "here"], "positions", axis=0)
+        return b.op("Add", [x, place], "embedded")
+
+    def _shared_constants(self) -> None:
+        """Rotations and the mask, the same for all layers."""
+        tensors = self.b.graph.tensors
+        if self.style.gated:
+            for name, sine in (("cos", False), ("sin", True)):
+                made = Rotation(self.seq, self.past, self.depth, self.style.theta, sine)
+                tensors[name] = Tensor(name, (self.seq, 1, self.depth), source=made, fixed=True)
+        if self.seq > 1:
+            rows = (self.seq, self.past + self.seq)
+            tensors["mask"] = Tensor("mask", rows, source=CausalRows(self.seq, self.past), fixed=True)
+
+    def _norm(self, x: str, name: str) -> str:
+        return (
+            self.b.rms_norm(x, name, self.style.epsilon) if self.style.gated else self.b.layer_norm(x, name)
+        )
+
+    def _project(self, x: str, features: int, name: str) -> str:
+        return self.b.project(x, features, name, bias=self.bias)
+
+    def _attention(self, x: str, name: str) -> tuple[str, str, str]:
+        """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) over all tokens so far; and the new caches."""
+        b, total = self.b, self.past + self.seq
+        q = self._turned(self._split(x, self.heads, f"{name}.q"))
+        k = self._rows(self._turned(self._split(x, self.kv_heads, f"{name}.k")))
+        v = self._rows(self._split(x, self.kv_heads, f"{name}.v"))
+        if self.past:
+            past = (self.batch, self.kv_heads, self.past, self.depth)
+            k, v = b.appended(f"{name}.k", past, k, axis=2), b.appended(f"{name}.v", past, v, axis=2)
+        turned = b.op("Transpose", [k], f"{name}.kT", perm=[0, 1, 3, 2])
+        scores = b.matmul(self._grouped(q), turned, f"{name}.scores")
+        scores = b.op("Mul", [scores, b.constant(f"{name}.scale", 1.0 / sqrt(self.depth))], f"{name}.scaled")
+        grouped = (self.batch, self.kv_heads, self.together, self.seq)
+        if self.seq > 1:
+            scores = b.reshaped(scores, (*grouped, total), f"{name}.by_token")
+            scores = b.op("Add", [scores, "mask"], f"{name}.masked")
+        shares = b.op("Softmax", [scores], f"{name}.softmax", axis=len(b.shape(scores)) - 1)
+        shares = b.reshaped(shares, (*grouped[:2], self.together * self.seq, total), f"{name}.by_group")
+        mixed = b.matmul(shares, v, f"{name}.mixed")
+        if self.seq > 1:
+            mixed = b.reshaped(mixed, (*grouped, self.depth), f"{name}.heads")
+            mixed = b.op("Transpose", [mixed], f"{name}.joined", perm=[0, 3, 1, 2, 4])
+        joined = b.reshaped(mixed, (self.batch, self.seq, self.params["hidden"]), f"{name}.attended")
+        return self._project(joined, self.params["hidden"], f"{name}.out"), k, v
+
+    def _split(self, x: str, heads: int, name: str) -> str:
+        """A projection as [batch, seq, heads, depth]."""
+        y = self._project(x, heads * self.depth, name)
+        return self.b.reshaped(y, (self.batch, self.seq, heads, self.depth), f"{name}.split")
+
+    def _turned(self, x: str) -> str:
+        """Rotary positions of x [batch, seq, heads, depth]."""
+        if not self.style.gated:
+            return x
+        b, half, stem = self.b, self.depth // 2, x.removesuffix(".split")
+        halves = b.ops(
+            "Split", [x], [f"{stem}.first", f"{stem}.second"], f"{stem}.halves", axis=3, split=[half] * 2
+        )
+        swapped = b.op("Concat", halves[::-1], f"{stem}.swapped", axis=3)
+        across = b.op("Mul", [swapped, "sin"], f"{stem}.sin")
+        return b.op("Add", [b.op("Mul", [x, "cos"], f"{stem}.cos"), across], f"{stem}.turned")
+
+    def _rows(self, x: str) -> str:
+        """[batch, seq, heads, depth] -> [batch, heads, seq, depth]; one token's rows lie that way already."""
+        batch, seq, heads, depth = self.b.shape(x)
+        if seq == 1:
+            return self.b.reshaped(x, (batch, heads, seq, depth), f"{x}.rows")
+        return self.b.op("Transpose", [x], f"{x}.rows", perm=[0, 2, 1, 3])
+
+    def _grouped(self, q: str) -> str:
+        """Queries [batch, seq, heads, depth] by the keys that they share: [batch, kv_heads, together * seq, depth]."""
+        b, shape = self.b, (self.batch, self.kv_heads, self.together * self.seq, self.depth)
+        if self.seq > 1:
+            q = b.reshaped(q, (self.batch, self.seq, self.kv_heads, self.together, self.depth), f"{q}.groups")
+            q = b.op("Transpose", [q], f"{q}.rows", perm=[0, 2, 3, 1, 4])
+        return b.reshaped(q, shape, f"{q}.grouped")
+
+    def _fed(self, x: str, name: str) -> str:
+        """The feed-forward part: SwiGLU, its experts, or a plain one with GELU."""
+        b, hidden, ffn = self.b, self.params["hidden"], self.params["ffn"]
+        if not self.style.gated:
+            inner = b.op("Gelu", [self._project(x, ffn, f"{name}.ff1")], f"{name}.gelu", approximate="none")
+            return self._project(inner, hidden, f"{name}.ff2")
+        gate = b.op("Silu", [self._project(x, ffn, f"{name}.gate")], f"{name}.silu")
+        inner = b.op("Mul", [self._project(x, ffn, f"{name}.up"), gate], f"{name}.gated")
+        return self._project(inner, hidden, f"{name}.down")
+
+    def _logits(self, x: str) -> str:
+        b = self.b
+        if not self.style.tied:
+            return b.project(x, self.params["vocab"], "logits", bias=False)
+        turned = b.op("Transpose", ["embedding.weight"], "embedding.turned", perm=[1, 0])
+        return b.matmul(x, turned, "logits")

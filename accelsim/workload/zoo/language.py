@@ -1,0 +1,40 @@
+"""Language models by name: shapes of published decoders, and small ones of the same make for chips that fit a page."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from accelsim.workload.graph import Graph
+from accelsim.workload.zoo.decoder import Style, decoder
+from accelsim.workload.zoo.entry import Entry, Params, register
+
+LLAMA_2 = Style()
+LLAMA_3 = Style(theta=500000.0)
+GPT = Style(gated=False, tied=True, context=2048)
+LEAST = {"past": 0, "bias": 0}
+"""Parameters that may be 0: no earlier tokens, no biases."""
+
+
+def _register(name: str, description: str, style: Style, **sizes: int) -> None:
+    """A decoder of these sizes; ``seq`` tokens behind ``past`` earlier ones."""
+    params = {**sizes, "seq": sizes.get("seq", 512), "past": 0, "bias": sizes.get("bias", 0)}
+    build = partial(_build, style=style, name=name)
+    register(Entry(name, "builder", description, build, params, least=LEAST, generates=True))
+
+
+def _build(batch: int, params: Params, style: Style, name: str) -> Graph:
+    return decoder(batch, params, style, name)
+
+
+_register("llama", "small decoder as Llama 2 is made: grouped queries, rotary positions, RMSNorm, SwiGLU", LLAMA_2,
+          layers=2, hidden=64, heads=4, kv_heads=2, ffn=176, vocab=256, seq=16)  # fmt: skip
+_register("gpt", "small decoder as GPT-3 is made: learnt positions, LayerNorm, GELU, biases, tied embedding", GPT,
+          layers=2, hidden=64, heads=4, kv_heads=4, ffn=256, vocab=256, seq=16, bias=1)  # fmt: skip
+_register("llama2-7b", "Llama 2 7B (Touvron et al., arXiv 2307.09288)", LLAMA_2,
+          layers=32, hidden=4096, heads=32, kv_heads=32, ffn=11008, vocab=32000)  # fmt: skip
+_register("llama2-70b", "Llama 2 70B (Touvron et al., arXiv 2307.09288)", LLAMA_2,
+          layers=80, hidden=8192, heads=64, kv_heads=8, ffn=28672, vocab=32000)  # fmt: skip
+_register("llama3-8b", "Llama 3 8B (Grattafiori et al., arXiv 2407.21783, table 3)", LLAMA_3,
+          layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=128256)  # fmt: skip
+_register("gpt3", "GPT-3 175B (Brown et al., arXiv 2005.14165, table 2.1)", GPT,
+          layers=96, hidden=12288, heads=96, kv_heads=96, ffn=49152, vocab=50257, bias=1)  # fmt: skip
