@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from accelsim.api import run
     from accelsim.compiler.passes import compile
     from accelsim.explore.accuracy import accuracy
+    from accelsim.explore.generation import generate
     from accelsim.explore.training import train
     from accelsim.machine.run import Run
     from accelsim.machine.simulate import simulate
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Run", "__version__", "accuracy", "compile", "errors", "load_chip", "load_model", "quantize", "run", "simulate",
-    "train",
+    "Run", "__version__", "accuracy", "compile", "errors", "generate", "load_chip", "load_model", "quantize", "run",
+    "simulate", "train",
 ]  # fmt: skip
 
 _HOME = {
@@ -35,6 +36,7 @@ _HOME = {
     "run": "accelsim.api",
     "Run": "accelsim.machine.run",
     "accuracy": "accelsim.explore.accuracy",
+    "generate": "accelsim.explore.generation",
     "quantize": "accelsim.quantise_api",
     "train": "accelsim.explore.training",
 }

@@ -44,6 +44,7 @@ WORST = 5
     "accelsim run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1",
     "accelsim run my-model.onnx --on neuroncore-v2 --dtype bf16 --shape tokens=1,128 --check",
     "accelsim run 'gemm?M=64,N=512,K=512' --on my-chip.yaml --set 'clock=1 GHz' --json",
+    "accelsim run 'llama2-7b?prompt=512,new=128' --on neuroncore-v2 --values off",
     "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --calibrate mse --sparsity 2:4",
 ))  # fmt: skip
 @click.argument("model")
@@ -123,12 +124,18 @@ def run(
 ) -> None:
     """Simulate MODEL (an ONNX file, a name from 'accelsim models', or a topology CSV) on a chip.
 
-    Prints a table of the layers, a summary, and in plain words where time and energy went.
+    Prints a table of the layers, a summary, and in plain words where time and energy went. A decoder with prompt=P
+    and new=N ('llama2-7b?prompt=512,new=128') runs the prompt and then token by token: time to the first token, tokens
+    per second, energy per token.
     """
     from accelsim.api import Gather, execute, prepare
+    from accelsim.cli.generation import print_generation
 
     gather, files = Gather(), _Files(out, save_mapping, save_trace)
     request = _request(asked, gather)
+    if print_generation(request, gather, {"--check": check, "--out": out, "--save-mapping": save_mapping,
+                                          "--save-trace": save_trace}, as_json):  # fmt: skip
+        return
     _check_targets(files, check and request.values == "off", request.memory_model, gather)
     with progress(3 + check + (out is not None)) as stage:
         stage("read", 0.0)

@@ -58,6 +58,9 @@ def load_model(
     given = {**inline, **(params or {})}
     if batch is not None and not 1 <= batch <= LARGEST:
         raise UsageError(Problem(f"batch {batch}", expected=f"1 to {LARGEST:,}"))
+    if generation_of(text, given) is not None:
+        expected = "seq and past of one of them, or accelsim.generate"
+        raise UsageError(Problem(f"{PROMPT} and {NEW} are several graphs, one for each call", text, expected))
     if text in ZOO:
         return _from_zoo(ZOO[text], batch, shapes or {}, given, seed)
     if given:
@@ -65,6 +68,39 @@ def load_model(
             Problem(f"parameters {', '.join(given)} for {text!r}", expected="a model of the zoo")
         )
     return _from_file(_existing(text), batch, shapes or {}, seed)
+
+
+PROMPT, NEW = "prompt", "new"
+"""Parameters of a generation: tokens of the prompt, tokens that follow it."""
+
+
+def generation_of(
+    name: str, params: Mapping[str, int] | None = None
+) -> tuple[str, dict[str, int], int, int] | None:
+    """(model, its other parameters, prompt, new) where a decoder of the zoo is asked for a generation, else None.
+
+    A prompt that is not given is as long as the model's ``seq``; without ``new`` there is one token. Raises UsageError
+    for ``seq`` and ``past`` beside them, and for numbers that are none.
+    """
+    text, inline = _split_parameters(name)
+    given = {**inline, **(params or {})}
+    if text not in ZOO or not ZOO[text].generates or not given.keys() & {PROMPT, NEW}:
+        return None
+    what = f"{PROMPT} and {NEW}, the calls of a generation"
+    problems = [
+        Problem(f"{key}={given[key]}", text, f"either {key} of one call, or {what}")
+        for key in ("seq", "past")
+        if key in given
+    ]
+    prompt, new = given.pop(PROMPT, ZOO[text].params["seq"]), given.pop(NEW, 1)
+    problems += [
+        Problem(f"{key}={value}", text, f"1 to {LARGEST:,}")
+        for key, value in ((PROMPT, prompt), (NEW, new))
+        if not 1 <= value <= LARGEST
+    ]
+    if problems:
+        raise UsageError(problems)
+    return text, given, prompt, new
 
 
 def _split_parameters(text: str) -> tuple[str, dict[str, int]]:

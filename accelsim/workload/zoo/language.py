@@ -19,7 +19,7 @@ def _register(name: str, description: str, style: Style, **sizes: int) -> None:
     """A decoder of these sizes; ``seq`` tokens behind ``past`` earlier ones."""
     params = {**sizes, "seq": sizes.get("seq", 512), "past": 0, "bias": sizes.get("bias", 0)}
     build = partial(_build, style=style, name=name)
-    register(Entry(name, "builder", description, build, params, least=LEAST, generates=True))
+    register(Entry(name, "decoder", description, build, params, least=LEAST, generates=True))
 
 
 def _build(batch: int, params: Params, style: Style, name: str) -> Graph:

@@ -1,0 +1,291 @@
+"""A prompt and what a decoder writes behind it, token by token: time to the first, tokens per second, J per token.
+
+The prompt is one call, the prefill; it gives the first token. Each further token is a call of its own on the token
+before it, with the keys and values of all earlier ones in the memory of the chip. Calls depend on their place only
+through the length of that cache, so without values not all of a long generation need be simulated: see ``_Calls``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accelsim.account.energy import energy_table, total_J
+from accelsim.account.latency import traffic_by_memory
+from accelsim.api import Request, execute, prepare
+from accelsim.errors import Problem, UsageError
+from accelsim.machine.run import Run
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Array, Graph
+from accelsim.workload.load import generation_of
+from accelsim.workload.zoo import ZOO
+
+SIMULATED = 33
+"""Decode calls that are simulated at the most, where values are off."""
+CLOSE = 0.002
+"""Between two simulated calls nothing more is simulated when the one in the middle is so near to the line between."""
+PARTS = 4
+"""Into so many parts a generation is cut whatever is found in the middle."""
+
+Told = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of decoding behind ``past`` tokens: time, energy, off-chip memory -> bytes (read, written).
+
+    ``floor_s``: the same bytes at the full rates of the memories, the slowest of them.
+    """
+
+    past: int
+    seconds: float
+    energy_J: float
+    traffic_B: dict[str, tuple[int, int]]
+    floor_s: float
+
+
+@dataclass(frozen=True)
+class Generation:
+    """``new`` tokens of each of ``sequences`` behind a prompt of ``prompt``; ``prefill`` gives the first.
+
+    ``calls``: decode calls that were simulated, by rising ``past``; those between follow from straight lines.
+    ``error``: how far a line was off, at most, where a call in its middle was simulated (share of the call; 0 when all
+    were). ``tokens``: [sequences, new], the most likely ones, where values are computed.
+    """
+
+    model: str
+    chip: Chip
+    dtype: str
+    prompt: int
+    new: int
+    sequences: int
+    prefill: Run
+    calls: tuple[Call, ...]
+    error: float
+    tokens: Array | None = None
+
+    @property
+    def time_to_first_token_s(self) -> float:
+        """Time of the prefill, s."""
+        return self.prefill.seconds
+
+    @property
+    def prefill_J(self) -> float:
+        """Energy of the prefill, J."""
+        return total_J(energy_table(self.prefill))
+
+    @property
+    def decode_calls(self) -> int:
+        """Calls behind the first token."""
+        return self.new - 1
+
+    @property
+    def decode_s(self) -> float:
+        """Time of all decode calls, s."""
+        return sum(self._along(lambda call: call.seconds))
+
+    @property
+    def decode_J(self) -> float:
+        """Energy of all decode calls, J."""
+        return sum(self._along(lambda call: call.energy_J))
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens of all sequences per second of decoding; None without any."""
+        return self.sequences * self.decode_calls / self.decode_s if self.calls else None
+
+    @property
+    def energy_per_token_J(self) -> float | None:
+        """Energy of decoding per token, J; None without any."""
+        return self.decode_J / (self.sequences * self.decode_calls) if self.calls else None
+
+    @property
+    def total_s(self) -> float:
+        """Time of the whole generation, s."""
+        return self.time_to_first_token_s + self.decode_s
+
+    @property
+    def total_J(self) -> float:
+        """Energy of the whole generation, J."""
+        return self.prefill_J + self.decode_J
+
+    def _along(self, figure: Callable[[Call], float]) -> list[float]:
+        places = range(self.prompt, self.prompt + self.decode_calls)
+        return [_between(self.calls, past, figure) for past in places]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; the unit is the end of each key."""
+        return {
+            "time_to_first_token_s": self.time_to_first_token_s,
+            "tokens_per_s": self.tokens_per_s,
+            "energy_per_token_J": self.energy_per_token_J,
+            "prompt": self.prompt,
+            "new": self.new,
+            "sequences": self.sequences,
+            "total_s": self.total_s,
+            "total_J": self.total_J,
+            "prefill_J": self.prefill_J,
+            "decode_s": self.decode_s,
+            "decode_J": self.decode_J,
+            "decode_calls": self.decode_calls,
+            "decode_calls_simulated": len(self.calls),
+            "largest_interpolation_error": self.error,
+            "calls": [_call_facts(call) for call in self.calls],
+            "tokens": None if self.tokens is None else self.tokens.tolist(),
+        }
+
+
+def _call_facts(call: Call) -> dict[str, Any]:
+    traffic = {name: {"read_B": read, "write_B": write} for name, (read, write) in call.traffic_B.items()}
+    return {"past": call.past, "seconds": call.seconds, "energy_J": call.energy_J, "traffic": traffic,
+            "memory_floor_s": call.floor_s}  # fmt: skip
+
+
+def _between(calls: tuple[Call, ...], past: int, figure: Callable[[Call], float]) -> float:
+    """A figure of the call behind ``past`` tokens: simulated, or on the line between its neighbours that were."""
+    at = bisect_left(calls, past, key=lambda call: call.past)
+    right = calls[at]
+    if right.past == past:
+        return figure(right)
+    left = calls[at - 1]
+    share = (past - left.past) / (right.past - left.past)
+    return figure(left) + share * (figure(right) - figure(left))
+
+
+def generate(model: str | Path, on: str | Path | Chip, **options: Any) -> Generation:
+    """Simulate a prompt and the tokens behind it.
+
+    ``model``: a decoder of the zoo with its parameters, ``prompt`` and ``new`` among them
+    ('llama?prompt=16,new=8'). ``options`` are those of ``api.run``. With values every call is simulated, on the most
+    likely token of the call before; with ``values='off'`` as many as it takes. Raises UsageError for a model that is no
+    decoder, else as ``api.run``.
+    """
+    return generation(Request(model, on, **options))
+
+
+def generation(request: Request, told: Told = lambda share: None, simulated: int = SIMULATED) -> Generation:
+    """The generation that a request asks for; ``told`` hears the share that is done. See ``generate``.
+
+    ``simulated``: decode calls to simulate at the most, where values are off.
+    """
+    asked = generation_of(str(request.model), request.params)
+    if asked is None:
+        raise UsageError(Problem(f"no prompt and new tokens in {request.model}", expected=_expected()))
+    name, params, prompt, new = asked
+    maker = _Maker(replace(request, model=name, params=params))
+    told(0.0)
+    prefill = maker.run(0, prompt)
+    calls = _Calls(maker, prompt, new - 1, told, simulated)
+    found = calls.all() if request.values != "off" else calls.enough()
+    batch = prefill.program.graph.tensors["tokens"].shape[0]
+    return Generation(
+        model=name, chip=prefill.chip, dtype=prefill.program.dtype, prompt=prompt, new=new,
+        sequences=batch * prefill.program.cores, prefill=prefill, calls=tuple(found), error=calls.error,
+        tokens=np.concatenate(maker.written, axis=1) if request.values != "off" else None,
+    )  # fmt: skip
+
+
+def _expected() -> str:
+    names = ", ".join(name for name, entry in ZOO.items() if entry.generates)
+    return f"NAME?prompt=P,new=N, with NAME one of {names}"
+
+
+class _Maker:
+    """Makes the calls of one request; keeps, where values are computed, the caches and the tokens written so far."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._caches: dict[str, Array] = {}
+        self.written: list[Array] = []
+
+    def run(self, past: int, seq: int) -> Run:
+        """One call on ``seq`` tokens behind ``past``."""
+        request = replace(self._request, params={**self._request.params, "past": past, "seq": seq})
+        if self._request.values == "off":
+            return execute(prepare(request))
+        if past:
+            request = replace(request, inputs={"tokens": self.written[-1], **self._caches})
+        run = execute(prepare(request))
+        self._remember(run.program.graph, run.outputs)
+        return run
+
+    def _remember(self, graph: Graph, outputs: dict[str, Array]) -> None:
+        logits, *caches = graph.outputs
+        self.written.append(np.argmax(outputs[logits], axis=2))
+        self._caches = {f"{name}_past": outputs[cache] for name, cache in _named(caches)}
+
+
+def _named(caches: list[str]) -> Iterator[tuple[str, str]]:
+    """Caches in the order in which a decoder returns them: keys and values of each layer."""
+    for index, cache in enumerate(caches):
+        yield f"l{index // 2}.{'kv'[index % 2]}", cache
+
+
+class _Calls:
+    """Decode calls behind a prompt: ``count`` of them, simulated where it takes them.
+
+    Ends first, then halves: where the call in the middle of two is farther than ``CLOSE`` from the line between them,
+    both halves are looked at, the worst first, until ``simulated`` calls were; the first ``PARTS`` are looked at
+    anyway. ``error`` is the largest distance from a line at a middle whose halves were not looked at any more.
+    """
+
+    def __init__(self, maker: _Maker, first: int, count: int, told: Told, simulated: int) -> None:
+        self._maker, self._first, self._count, self._most = maker, first, count, simulated
+        self._told = told
+        self._found: dict[int, Call] = {}
+        self.error = 0.0
+
+    def all(self) -> list[Call]:
+        """Every call, in order."""
+        return [self._call(past) for past in range(self._first, self._first + self._count)]
+
+    def enough(self) -> list[Call]:
+        """As many calls as the lines between them need."""
+        if self._count <= self._most:
+            return self.all()
+        last = self._first + self._count - 1
+        self._call(self._first), self._call(last)
+        waiting = [(-inf, self._first, last)]
+        while waiting and len(self._found) < self._most:
+            _, left, right = heappop(waiting)
+            middle = (left + right) // 2
+            off = self._distance(left, middle, right)
+            if off > CLOSE or (right - left) * PARTS > last - self._first + PARTS:
+                for half in ((left, middle), (middle, right)):
+                    if half[1] - half[0] > 1:
+                        heappush(waiting, (-off, *half))
+            else:
+                self.error = max(self.error, off)
+        self.error = max(self.error, *(-off for off, *_ in waiting), 0.0)
+        return [self._found[past] for past in sorted(self._found)]
+
+    def _distance(self, left: int, middle: int, right: int) -> float:
+        """How far time or energy of the call in the middle are from the line between the two, as shares of them."""
+        ends, known = (self._call(left), self._call(right)), self._call(middle)
+        figures: tuple[Callable[[Call], float], ...] = (lambda call: call.seconds, lambda call: call.energy_J)
+        return max(abs(_between(ends, middle, figure) / figure(known) - 1) for figure in figures)
+
+    def _call(self, past: int) -> Call:
+        if past not in self._found:
+            self._told(len(self._found) / min(self._count, self._most))
+            self._found[past] = call_of(self._maker.run(past, 1), past)
+        return self._found[past]
+
+
+def call_of(run: Run, past: int) -> Call:
+    """What one decode call took."""
+    traffic = {name: (of["read_B"], of["write_B"]) for name, of in traffic_by_memory(run).items()}
+    floors = [
+        sum(traffic[name])
+        / (attached.memory.bandwidth * attached.memory.channels * attached.memory.efficiency)
+        for name, attached in run.chip.memories.items()
+        if attached.link is None
+    ]
+    return Call(past, run.seconds, total_J(energy_table(run)), traffic, max(floors, default=0.0))

@@ -1,0 +1,137 @@
+"""Prompts and the tokens behind them: values against one long prompt, figures against their own runs, sampling."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import accelsim
+from accelsim.account.energy import energy_table, total_J
+from accelsim.api import Request
+from accelsim.cli import main
+from accelsim.errors import UsageError
+from accelsim.explore.generation import Call, _between, generation
+from accelsim.workload import execute
+from accelsim.workload.load import load_model
+
+SMALL = "llama?layers=2,hidden=32,heads=4,kv_heads=2,ffn=24,vocab=64"
+
+
+@pytest.mark.parametrize("model", [SMALL, "gpt?layers=2,hidden=32,heads=4,kv_heads=4,ffn=40,vocab=64"])
+@pytest.mark.parametrize("values", ["exact", "fast"])
+def test_token_by_token_equals_one_long_prompt(model: str, values: str) -> None:
+    """Each token is the most likely one behind all tokens before it, run through the graph in one go."""
+    found = accelsim.generate(f"{model},prompt=5,new=4", "edu-mixed", dtype="fp32", values=values, batch=2)
+    assert found.tokens is not None and found.tokens.shape == (2, 4)
+    tokens = found.prefill.feeds["tokens"]
+    for place in range(4):
+        graph = load_model(f"{model},seq={5 + place}", batch=2)
+        logits = execute.run(graph, {"tokens": tokens})["logits"]
+        np.testing.assert_array_equal(np.argmax(logits, axis=2), found.tokens[:, place : place + 1])
+        tokens = np.concatenate([tokens, found.tokens[:, place : place + 1]], axis=1)
+
+
+def test_the_figures_are_those_of_the_runs() -> None:
+    found = accelsim.generate(f"{SMALL},prompt=6,new=4", "neuroncore-v2", values="off")
+    runs = [accelsim.run(f"{SMALL},seq=6", "neuroncore-v2", values="off")]
+    runs += [accelsim.run(f"{SMALL},seq=1,past={past}", "neuroncore-v2", values="off") for past in (6, 7, 8)]
+    joules = [total_J(energy_table(run)) for run in runs]
+    assert found.time_to_first_token_s == runs[0].seconds
+    assert found.decode_s == pytest.approx(sum(run.seconds for run in runs[1:]))
+    assert found.tokens_per_s == pytest.approx(3 / sum(run.seconds for run in runs[1:]))
+    assert found.energy_per_token_J == pytest.approx(sum(joules[1:]) / 3)
+    assert found.total_s == pytest.approx(sum(run.seconds for run in runs))
+    assert found.total_J == pytest.approx(sum(joules))
+    assert [call.past for call in found.calls] == [6, 7, 8] and found.error == 0
+
+
+def test_values_change_neither_time_nor_energy() -> None:
+    facts = [accelsim.generate(f"{SMALL},prompt=3,new=3", "edu-4x4", values=values).as_dict()
+             for values in ("exact", "fast", "off")]  # fmt: skip
+    for entry in facts:
+        entry.pop("tokens")
+    assert facts[0] == facts[1] == facts[2]
+
+
+def test_what_lies_on_lines_is_near_to_all_calls_simulated() -> None:
+    """Sums within half a percent, and within the error that is told."""
+    request = Request("llama?layers=1,hidden=32,heads=2,kv_heads=1,ffn=32,vocab=64,prompt=4,new=90", "neuroncore-v2",
+                      values="off")  # fmt: skip
+    some, every = generation(request, simulated=12), generation(request, simulated=10**6)
+    assert 9 <= len(some.calls) <= 13 and len(every.calls) == 89 and every.error == 0
+    for ours, theirs in ((some.decode_s, every.decode_s), (some.decode_J, every.decode_J)):
+        assert abs(ours / theirs - 1) <= min(0.005, max(some.error, 1e-9))
+
+
+def test_the_line_between_two_calls() -> None:
+    calls = tuple(Call(past, seconds, 1.0, {}, 0.0) for past, seconds in ((4, 10.0), (8, 18.0), (9, 30.0)))
+    assert [_between(calls, past, lambda call: call.seconds) for past in range(4, 10)] == [
+        10,
+        12,
+        14,
+        16,
+        18,
+        30,
+    ]
+
+
+def test_several_cores_and_sequences_count_together() -> None:
+    one = accelsim.generate(f"{SMALL},prompt=3,new=3", "neuroncore-v2", values="off")
+    more = accelsim.generate(f"{SMALL},prompt=3,new=3", "neuroncore-v2", values="off", batch=3)
+    assert (one.sequences, more.sequences) == (1, 3)
+    assert more.tokens_per_s == pytest.approx(6 / more.decode_s)
+
+
+def test_one_token_is_the_prefill_alone() -> None:
+    found = accelsim.generate(f"{SMALL},prompt=3", "neuroncore-v2", values="off")
+    assert found.new == 1 and not found.calls
+    assert (
+        found.tokens_per_s is None
+        and found.energy_per_token_J is None
+        and found.total_s == found.prefill.seconds
+    )
+
+
+def test_the_command_prints_what_the_function_gives() -> None:
+    model = f"{SMALL},prompt=3,new=3"
+    result = CliRunner().invoke(main, ["run", model, "--on", "neuroncore-v2", "--values", "off", "--json"])
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.output)
+    found = accelsim.generate(model, "neuroncore-v2", values="off").as_dict()
+    for key in (
+        "time_to_first_token_s",
+        "tokens_per_s",
+        "energy_per_token_J",
+        "calls",
+        "decode_calls_simulated",
+    ):
+        assert facts[key] == found[key]
+    assert facts["prefill"]["latency_s"] == facts["time_to_first_token_s"]
+    text = CliRunner().invoke(main, ["run", model, "--on", "neuroncore-v2", "--values", "off"]).output
+    for part in (
+        "time to first token",
+        "tokens/s",
+        "energy per token",
+        "All 2 calls of decoding were simulated.",
+    ):
+        assert part in " ".join(text.split())
+
+
+def test_what_cannot_be_asked_of_a_generation_is_told_at_once() -> None:
+    with pytest.raises(UsageError, match="seq=4"):
+        accelsim.generate(f"{SMALL},prompt=3,new=2,seq=4", "neuroncore-v2")
+    with pytest.raises(UsageError, match="no prompt and new tokens"):
+        accelsim.generate("cnn", "edu-4x4")
+    with pytest.raises(UsageError, match="several graphs"):
+        load_model(f"{SMALL},prompt=3,new=2")
+    with pytest.raises(UsageError, match="new=0"):
+        accelsim.generate(f"{SMALL},prompt=3,new=0", "neuroncore-v2")
+    result = CliRunner().invoke(
+        main, ["run", f"{SMALL},prompt=3,past=2", "--on", "edu-4x4", "--check", "--out", "x"]
+    )
+    assert result.exit_code == 2
+    for part in ("past=2", "--check with prompt", "--out with prompt"):
+        assert part in result.output
