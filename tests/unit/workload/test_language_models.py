@@ -10,6 +10,7 @@ import accelsim
 from accelsim.compiler.calibrate import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.program import Transfer
+from accelsim.compiler.roles import Roles
 from accelsim.compiler.state import Options
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
@@ -127,7 +128,9 @@ def test_keys_and_values_of_a_prompt_stay_in_the_memory_of_the_chip() -> None:
     for command in program.commands:
         if command.kind == "Store" and command.effect.tensor in kept:
             assert program.steps[command.op].name.startswith(command.effect.tensor.split(".")[0])
-    assert {program.regions[region].memory for region in program.results["logits"]} == {"host_memory"}
+    assert {program.regions[region].memory for region in program.results["logits"]} == {
+        Roles(program.chip).host_home
+    }
 
 
 @pytest.mark.parametrize(("past", "seq"), [(0, 5), (4, 1)])
