@@ -8,7 +8,6 @@ import pytest
 import accelsim
 from accelsim.compiler.passes import compile
 from accelsim.compiler.program import Program, Transfer
-from accelsim.compiler.roles import Roles
 from accelsim.compiler.state import Options
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph, Node, Tensor
