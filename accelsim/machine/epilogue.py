@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.compiler.program import Tile
+from accelsim.workload.execute import row_major
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.ops.base import Gemm, get
 from accelsim.workload.ops.values import contain
@@ -85,7 +86,7 @@ def run_epilogue(node: Node, graph: Graph, shape: TileShape, sums: Array, sides:
     }
     result = inside[node.outputs[0]]
     for part in node.epilogue:
-        arrays = [_operand(graph, shape, name, inside, sides) for name in part.inputs]
+        arrays = [row_major(_operand(graph, shape, name, inside, sides)) for name in part.inputs]
         result = get(part.op).kernel(_sliced(part, shape), arrays)[0]
         inside[part.outputs[0]] = result = contain(result, graph.tensors[part.outputs[0]].dtype)
     return shape.gather(result)

@@ -51,11 +51,20 @@ def run_node(node: Node, graph: Graph, values: Mapping[str, Array]) -> list[Arra
 
 
 def compute(node: Node, graph: Graph, arrays: list[Array | None]) -> list[Array]:
-    """Results of one op, not yet rounded to the formats of its outputs. Raises ModelError as ``run``."""
-    op = find(node.op)
+    """Results of one op, not yet rounded to the formats of its outputs. Raises ModelError as ``run``.
+
+    Kernels see operands in row-major order: NumPy adds up a transposed view in another order, and the last bit of a
+    mean or a softmax would depend on where its operand comes from.
+    """
+    op, arrays = find(node.op), [row_major(array) for array in arrays]
     if op is None:
         return foreign_kernel(node, graph.opset, arrays)
     return matrix_kernel(node, graph, arrays) if node.format else op.kernel(node, arrays)
+
+
+def row_major(array: Array | None) -> Array | None:
+    """The array with its elements one after the other; itself if they are."""
+    return array if array is None or array.flags.c_contiguous else array.copy()
 
 
 def _fitted(node: Node, graph: Graph, name: str, result: Array) -> Array:
