@@ -290,6 +290,8 @@ def _print_check(verdict: Verdict) -> None:
     ]
     rows.append(("verdict", "holds" if verdict.holds else "does not hold"))
     show(text_table(["check", ""], rows, width()))
+    for choice in verdict.choices[:WORST]:
+        click.echo(click.wrap_text(choice.text(), min(width(), 110), "- ", "  "))
 
 
 def _bound(bound: float) -> str:

@@ -20,6 +20,7 @@ from accelsim.formats.reference import integer_reference
 from accelsim.formats.table import FORMATS
 from accelsim.machine.batch import part_of_batch
 from accelsim.machine.run import Run
+from accelsim.validate.choices import Choice, choices
 from accelsim.workload.execute import compute
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.multiply import rounded_to
@@ -55,13 +56,15 @@ class Verdict:
     """Outcome: ``rows`` are the compared tensors, the outputs last, and ``by`` the reference.
 
     ``sqnr_dB`` (output -> decibels against the float model) is empty for float runs. ``alone``: tensors that only
-    the compiled model has, which a float reference cannot know.
+    the compiled model has, which a float reference cannot know. ``choices``: indices and flags that the reference would
+    have chosen differently, since real numbers within the bound lead to others (see ``validate.choices``).
     """
 
     by: str
     rows: list[Compared]
     sqnr_dB: dict[str, float] = field(default_factory=dict)
     alone: list[str] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
 
     @property
     def wrong(self) -> list[Compared]:
@@ -84,7 +87,8 @@ class Verdict:
         return {"holds": self.holds, "reference": self.by, "tensors": len(self.rows),
                 "bound": max((row.bound for row in self.rows), default=None),
                 "largest_relative_error": _finite(self.worst.relative) if self.rows else None,
-                "beyond_bound": [row.tensor for row in self.wrong], "sqnr_dB": sqnr}  # fmt: skip
+                "beyond_bound": [row.tensor for row in self.wrong], "sqnr_dB": sqnr,
+                "choices": [choice._asdict() for choice in self.choices]}  # fmt: skip
 
 
 def _finite(value: float) -> float | None:
@@ -101,7 +105,8 @@ def check_run(run: Run, model: Graph) -> Verdict:
     verdicts = [_check_core(part, model) for part in _by_core(run)]
     sqnr = {name: min(verdict.sqnr_dB[name] for verdict in verdicts) for name in verdicts[0].sqnr_dB}
     rows = [row for verdict in verdicts for row in verdict.rows]
-    return Verdict(verdicts[0].by, rows, sqnr, verdicts[0].alone)
+    differing = [choice for verdict in verdicts for choice in verdict.choices]
+    return Verdict(verdicts[0].by, rows, sqnr, verdicts[0].alone, differing)
 
 
 def _by_core(run: Run) -> list[Run]:
@@ -134,8 +139,9 @@ def _check_core(run: Run, model: Graph) -> Verdict:
     scaled = any(graph.tensors[name].quant is not None for name in ours)
     if scaled or any(is_code(graph.tensors[name].dtype) for name in _streamed(run)):
         return _integer(run, model, ours)
-    theirs = reference_outputs(model, run.feeds, every_tensor=True)
     graph = run.program.graph
+    made = choices(model, graph, ours, run.feeds)
+    theirs = reference_outputs(made.model, {**run.feeds, **made.forced}, every_tensor=True)
     names = {rounded_to(node) for node in graph.nodes} | {tensor.dtype for tensor in graph.tensors.values()}
     bound = max(BOUNDS.get(name, BOUNDS["fp32"]) for name in names)
     known = {
@@ -143,8 +149,10 @@ def _check_core(run: Run, model: Graph) -> Verdict:
         for name in ours
         if name in theirs.values
     }
+    known |= {name: value for name, value in made.expected.items() if name not in known}
     rows = [Compared(row.tensor, row.relative, bound) for row in compare(ours, known)]
-    return Verdict(theirs.by, rows, alone=[name for name in ours if name not in known])
+    alone = [name for name in ours if name not in known]
+    return Verdict(theirs.by, rows, alone=alone, choices=made.told({**run.feeds, **theirs.values}))
 
 
 def _integer(run: Run, model: Graph, ours: Mapping[str, Array]) -> Verdict:

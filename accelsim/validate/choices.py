@@ -15,12 +15,14 @@ import numpy as np
 
 from accelsim.workload.execute import compute, run_node
 from accelsim.workload.graph import Array, Graph, Node
-from accelsim.workload.ops import find
+from accelsim.workload.ops.values import contain
 
 COMPARISONS = frozenset({"Less", "Greater", "Equal", "LessOrEqual", "GreaterOrEqual"})
 STEPS = frozenset({"Floor", "Ceil", "Round", "Sign", "Mod"})
 ORDERS = frozenset({"TopK", "ArgMax", "ArgMin", "Hardmax", "NonMaxSuppression"})
-DISCRETE = COMPARISONS | STEPS | ORDERS
+PLACES = frozenset({"GridSample"})
+"""Ops that take samples at computed places: a rounding moves a place by parts of a pixel, to quite another value."""
+DISCRETE = COMPARISONS | STEPS | ORDERS | PLACES
 """Ops that turn a small difference of real operands into a whole step, another index or another flag."""
 
 
@@ -35,8 +37,8 @@ class Choice(NamedTuple):
     def text(self) -> str:
         """In words."""
         return (
-            f"{self.differing} of {self.total} in {self.tensor} ({self.op}) differ: operands within the bound lead "
-            "there; what follows is compared with the choices of the run"
+            f"{self.differing} of {self.total} choices in {self.tensor} ({self.op}) are not those of the reference: "
+            "operands that are within the bound lead to them. What follows is compared given the run's choices."
         )
 
 
@@ -75,7 +77,7 @@ def choices(model: Graph, graph: Graph, ours: Mapping[str, Array], feeds: Mappin
     """
     made = {name: node for node in model.nodes for name in node.outputs}
     found = Choices(model)
-    known = {**feeds, **ours}
+    known = {name: contain(value, graph.tensors[name].dtype) for name, value in feeds.items()} | dict(ours)
     for node in graph.nodes:
         parts = [part for part in (node, *node.epilogue) if _chooses(graph, part)]
         seen = all(name in known or graph.tensors[name].is_constant for name in node.reads)
@@ -84,7 +86,9 @@ def choices(model: Graph, graph: Graph, ours: Mapping[str, Array], feeds: Mappin
             results = run_node(node, graph, known)
             found.expected |= dict(zip(node.writes, results, strict=True))
             names = {name for part in parts for name in part.outputs}
-            found._made += [other for other in model.nodes if names & set(other.outputs)]
+            found._made += [
+                other for other in model.nodes if names & set(other.outputs) and other.op not in PLACES
+            ]
     if found.forced:
         found.model = _with_inputs(model, found.forced)
     return found
@@ -92,6 +96,8 @@ def choices(model: Graph, graph: Graph, ours: Mapping[str, Array], feeds: Mappin
 
 def _chooses(graph: Graph, part: Node) -> bool:
     """Whether a part of a node makes choices from real numbers that a run computed."""
+    if part.op == "TopK" and not all([*part.outputs, ""][:2]):
+        return False  # without indices the result is continuous
     real = [name for name in part.inputs if name and graph.tensors[name].dtype.startswith(("fp", "bf", "tf"))]
     computed = any(not graph.tensors[name].is_constant for name in real)
     return computed and (part.op in DISCRETE or (part.op == "Cast" and _whole(graph, part)))
@@ -111,7 +117,13 @@ def _with_inputs(model: Graph, forced: Mapping[str, Array]) -> Graph:
         elif node.op == "TopK" and node.outputs[0]:
             values, indices = node.outputs
             nodes.append(
-                Node(node.name, "GatherElements", [node.inputs[0], indices], [values], {"axis": node.attrs["axis"]})
+                Node(
+                    node.name,
+                    "GatherElements",
+                    [node.inputs[0], indices],
+                    [values],
+                    {"axis": node.attrs["axis"]},
+                )
             )
     graph.nodes = nodes
     remade = {name for node in nodes for name in node.outputs}
