@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from accelsim import errors
-    from accelsim.api import run
     from accelsim.compiler.passes import compile
     from accelsim.explore.accuracy import accuracy
     from accelsim.explore.generation import generate
     from accelsim.explore.training import train
     from accelsim.machine.run import Run
-    from accelsim.machine.simulate import simulate
     from accelsim.quantise_api import quantize
+    from accelsim.result import Result, run, simulate
     from accelsim.spec.load import load_chip
     from accelsim.workload.load import load_model
 
     __version__: str
 
 __all__ = [
-    "Run", "__version__", "accuracy", "compile", "errors", "generate", "load_chip", "load_model", "quantize", "run",
-    "simulate", "train",
+    "Result", "Run", "__version__", "accuracy", "compile", "errors", "generate", "load_chip", "load_model", "quantize",
+    "run", "simulate", "train",
 ]  # fmt: skip
 
 _HOME = {
     "load_chip": "accelsim.spec.load",
     "load_model": "accelsim.workload.load",
     "compile": "accelsim.compiler.passes",
-    "simulate": "accelsim.machine.simulate",
-    "run": "accelsim.api",
+    "simulate": "accelsim.result",
+    "run": "accelsim.result",
+    "Result": "accelsim.result",
     "Run": "accelsim.machine.run",
     "accuracy": "accelsim.explore.accuracy",
     "generate": "accelsim.explore.generation",

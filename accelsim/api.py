@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,8 @@ from accelsim.machine.effects import POLICIES
 from accelsim.machine.memory_models import DEFAULT, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.request import Arrays, Request
+from accelsim.request import record as record_of
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip, EnergyTable
 from accelsim.spec.parts import energy_override, with_table
@@ -32,48 +34,11 @@ from accelsim.workload.limits import Limits, limited
 from accelsim.workload.load import load_model
 from accelsim.workload.value_memory import check_values
 
-Arrays = Mapping[str, Array]
 Progress = Callable[[str, float], None]
 
 
-@dataclass(frozen=True)
-class Request:
-    """Everything that one can ask of a run; the fields are the arguments of :func:`run`."""
-
-    model: str | Path | Graph
-    on: str | Path | Chip
-    dtype: str = ""
-    values: str = "exact"
-    batch: int | None = None
-    weights: str = "model"
-    inputs: str | Path | Arrays | None = None
-    calibration: str | Path | Arrays | None = None
-    seed: int = 0
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    params: Mapping[str, int] = field(default_factory=dict)
-    overrides: Sequence[str] = ()
-    array_timing: str = ""
-    dataflow: str = ""
-    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None
-    layers: Mapping[str, str] = field(default_factory=dict)
-    emulate: bool = False
-    calibrate: str = "absmax"
-    percentile: float | None = None
-    scheme: str = "symmetric"
-    per_channel: bool = True
-    bias_correction: bool = False
-    scales: Mapping[str, Array] = field(default_factory=dict)
-    sparsity: str = ""
-    edges: str = "host"
-    energy: str | Path | EnergyTable | None = None
-    memory_model: str = DEFAULT
-    limit_commands: int | None = None
-    limit_bytes: int | None = None
-
-
 NUMBERS = (
-    "layers", "emulate", "calibrate", "percentile", "scheme", "per_channel", "bias_correction", "scales", "sparsity",
-    "edges",
+    "emulate", "calibrate", "percentile", "scheme", "bias_correction", "scales", "sparsity", "edges",
 )  # fmt: skip
 """Fields of a request that are those of ``Options`` of the same name: how numbers are represented."""
 
@@ -83,6 +48,7 @@ class Job:
     """A checked request: ``graph`` to compile for ``chip`` with ``options``, and its inputs (None: no values).
 
     ``memory_model``: how off-chip memories are followed, a key of ``accelsim.machine.memory_models.MODELS``.
+    ``asked``: the record of the request, see ``request.record``.
     """
 
     graph: Graph
@@ -92,6 +58,7 @@ class Job:
     values: str
     memory_model: str = DEFAULT
     limits: Limits = field(default_factory=Limits)
+    asked: dict[str, Any] = field(default_factory=dict)
 
 
 class Gather:
@@ -116,73 +83,6 @@ class Gather:
             raise UsageError(problem for error in self._errors for problem in error.problems)
 
 
-def run(
-    model: str | Path | Graph,
-    on: str | Path | Chip,
-    *,
-    dtype: str = "",
-    values: str = "exact",
-    batch: int | None = None,
-    weights: str = "model",
-    inputs: str | Path | Arrays | None = None,
-    calibration: str | Path | Arrays | None = None,
-    seed: int = 0,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    params: Mapping[str, int] | None = None,
-    overrides: Sequence[str] = (),
-    array_timing: str = "",
-    dataflow: str = "",
-    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None,
-    layers: Mapping[str, str] | None = None,
-    emulate: bool = False,
-    calibrate: str = "absmax",
-    percentile: float | None = None,
-    scheme: str = "symmetric",
-    per_channel: bool = True,
-    bias_correction: bool = False,
-    scales: Mapping[str, Array] | None = None,
-    sparsity: str = "",
-    edges: str = "host",
-    energy: str | Path | EnergyTable | None = None,
-    memory_model: str = DEFAULT,
-    limit_commands: int | None = None,
-    limit_bytes: int | None = None,
-    keep: bool = False,
-) -> Run:
-    """Compile ``model`` for the chip ``on`` and simulate it.
-
-    ``model``: a name of the zoo, an ONNX file, a topology CSV, or a graph; ``on``: a name, a YAML file or a chip.
-    ``dtype``: operand format ('' = the chip's preferred one). ``values``: 'exact' computes tile by tile as the
-    hardware does, 'fast' each layer at once, 'off' nothing; time and energy are the same.
-    ``batch``, ``shapes`` (input -> shape), ``params`` (zoo) and ``weights`` ('model' or 'random:SEED') are those
-    of ``load_model``; a chip of several cores runs as many batches side by side, and inputs and outputs hold all
-    of them, one after the other along the first axis. ``inputs``: an npz file or arrays by input name, else drawn
-    with ``seed``. ``calibration`` sets the scales of an integer format: the same kind of data, else ``inputs``,
-    else one drawn batch of another seed. ``overrides``: 'path.to.field=value' on the spec. ``array_timing``
-    ('scalesim', 'sequential', 'overlapped') and ``dataflow`` ('ws', 'os', 'is') replace the chip's own.
-    ``mapping``: a file of ``save_mappings`` or layer -> fields, which the search must keep.
-    ``layers``: layer -> its own format. ``emulate``: a format that the chip lacks is computed in the narrowest of its
-    formats that holds it. Narrow formats are codes with scales: ``calibrate`` ('absmax', 'percentile', 'mse',
-    'entropy') and ``percentile`` choose them, ``scheme`` ('symmetric', 'affine') gives activations a zero point,
-    ``per_channel`` weights a scale for each output channel; ``bias_correction`` takes back the mean error of the
-    weights; ``scales`` are given ones, by tensor. ``sparsity`` ('2:4') prunes the weights. ``edges``: inputs become
-    codes, and results numbers, on the 'host', or 'outside' the run, where it costs nothing.
-    ``energy``: another energy table than the chip's, a name ('horowitz-45nm'), a YAML file or a table.
-    ``memory_model``: off-chip memories take no time ('ideal'), latency and a rate ('bandwidth'), or are followed
-    burst by burst, by bounds ('pattern') or command by command ('bank'); the last two need a ``dram`` of each memory.
-    ``limit_commands``, ``limit_bytes``: the most that the run may build, commands and bytes of this machine's memory
-    (None: those of ``workload.limits``); estimates are checked before anything is built.
-    ``keep``: return every tensor too. Raises SpecError, ModelError, UsageError, Infeasible, TooLarge; independent ones
-    together.
-    """
-    request = Request(
-        model, on, dtype, values, batch, weights, inputs, calibration, seed, shapes or {}, params or {}, overrides,
-        array_timing, dataflow, mapping, layers or {}, emulate, calibrate, percentile, scheme, per_channel,
-        bias_correction, scales or {}, sparsity, edges, energy, memory_model, limit_commands, limit_bytes,
-    )  # fmt: skip
-    return execute(prepare(request), keep)
-
-
 def execute(
     job: Job,
     keep: bool = False,
@@ -197,7 +97,7 @@ def execute(
     with limited(job.limits.commands, job.limits.memory_B):
         program = compile(job.graph, job.chip, job.options)
     progress("simulate", 0.0)
-    return simulate(
+    told = simulate(
         program,
         job.feeds,
         job.values,
@@ -206,6 +106,8 @@ def execute(
         job.memory_model,
         record,
     )
+    told.asked = job.asked
+    return told
 
 
 def prepare(request: Request, gather: Gather | None = None) -> Job:
@@ -234,15 +136,16 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
         options = _options(request, calibration, gather)
     gather.done()
     assert chip is not None and graph is not None
-    return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed)
+    asked = record_of(request, chip, graph)
+    return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed, asked)
 
 
 def _chip(request: Request, gather: Gather) -> Chip | None:
     """The chip, if it can be read and can do what is asked of it."""
     with gather.also():
-        overrides = [*energy_override(request.energy), *request.overrides]
+        overrides = [*energy_override(request.energy), *request.set]
         chip = request.on if isinstance(request.on, Chip) else load_chip(request.on, overrides)
-        if isinstance(request.on, Chip) and request.overrides:
+        if isinstance(request.on, Chip) and request.set:
             raise UsageError(
                 Problem("overrides of a chip that is loaded already", expected="its name or file")
             )
@@ -257,9 +160,9 @@ def _chip(request: Request, gather: Gather) -> Chip | None:
 def _graph(request: Request) -> Graph:
     if not isinstance(request.model, Graph):
         return load_model(
-            request.model, batch=request.batch, shapes=request.shapes, weights=request.weights, params=request.params
+            request.model, batch=request.batch, shapes=request.shape, weights=request.weights, params=request.param
         )  # fmt: skip
-    if request.batch is not None or request.shapes or request.params or request.weights != "model":
+    if request.batch is not None or request.shape or request.param or request.weights != "model":
         what = "batch, shapes, params or weights for a graph that is loaded already"
         raise UsageError(Problem(what, expected="them in load_model"))
     return request.model
@@ -286,7 +189,8 @@ def _options(request: Request, calibration: Arrays | None, gather: Gather) -> Op
         pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
     return Options(
         dtype=request.dtype, dataflow=request.dataflow, schedule=request.array_timing, calibration=calibration,
-        seed=request.seed + 1, values=request.values, pinned=pinned,
+        seed=request.seed + 1, values=request.values, pinned=pinned, layers=request.layer_dtype,
+        per_channel=not request.per_tensor,
         **{name: getattr(request, name) for name in NUMBERS},
     )  # fmt: skip
 

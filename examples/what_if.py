@@ -6,8 +6,8 @@ import accelsim
 
 SETTINGS = {
     "as it is": {},
-    "twice the clock": {"overrides": ["clock=1.4 GHz"]},
-    "half the memory bandwidth": {"overrides": ["memories.ddr3.memory.bandwidth=17 GB/s"]},
+    "twice the clock": {"set": ["clock=1.4 GHz"]},
+    "half the memory bandwidth": {"set": ["memories.ddr3.memory.bandwidth=17 GB/s"]},
     "output stationary": {"dataflow": "os"},
 }
 

@@ -182,6 +182,7 @@ def summary(run: Run) -> dict[str, Any]:
     return {
         "tool": "accelsim",
         "tool_version": tool_version(),
+        "run": run.asked,
         "chip": run.chip.name,
         "chip_title": run.chip.title,
         "model": run.program.graph.name,

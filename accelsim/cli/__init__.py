@@ -18,6 +18,7 @@ from accelsim.errors import AccelsimError
 
 COMMANDS = {
     "run": ("accelsim.cli.run", "simulate a model on a chip"),
+    "rerun": ("accelsim.cli.rerun", "repeat a saved run and compare every figure"),
     "compare": ("accelsim.cli.compare", "put several runs side by side"),
     "formats": ("accelsim.cli.formats", "list number formats, or show how one writes a number"),
     "quantize": ("accelsim.cli.quantize", "write a quantised ONNX model"),

@@ -167,7 +167,7 @@ def limit_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 NUMBER_OPTIONS = (
-    click.option("--layer-dtype", "layer_dtypes", multiple=True, metavar="LAYER=FORMAT",
+    click.option("--layer-dtype", multiple=True, metavar="LAYER=FORMAT",
                  help="Operand format of one layer. Repeatable."),
     click.option("--emulate", is_flag=True, help="Compute a format that the chip lacks in a wider one that it has."),
     click.option("--calibrate", default="absmax", show_default=True, metavar="METHOD",
@@ -192,11 +192,15 @@ def number_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def numbers(asked: dict[str, Any], gather: Gather) -> dict[str, Any]:
-    """What ``number_options`` gave, as fields of a ``Request``; taken out of ``asked``."""
-    layers: dict[str, str] = {}
+    """What ``number_options`` gave, as fields of ``Options``; taken out of ``asked``."""
+    return {"layers": layer_formats(asked, gather), "per_channel": not asked.pop("per_tensor")}
+
+
+def layer_formats(asked: dict[str, Any], gather: Gather) -> dict[str, str]:
+    """Layer -> format, as --layer-dtype gave them; taken out of ``asked``."""
     with gather.also():
-        layers = pairs("--layer-dtype", asked.pop("layer_dtypes"), lambda text: text or None, "FORMAT")
-    return {"layers": layers, "per_channel": not asked.pop("per_tensor")}
+        return pairs("--layer-dtype", asked.pop("layer_dtype"), lambda text: text or None, "FORMAT")
+    return {}
 
 
 def check_folder(out: Path | None, names: Iterable[str] = ()) -> None:

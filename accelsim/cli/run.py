@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,15 +16,26 @@ from accelsim.cli.common import (
     check_report_target,
     example,
     extents,
+    layer_formats,
     limit_options,
     number_options,
-    numbers,
     pairs,
     paragraphs,
     progress,
     show,
     whole,
     width,
+)
+from accelsim.cli.run_many import (
+    Outcome,
+    Variant,
+    outcomes,
+    refuse,
+    show_json,
+    show_table,
+    variants,
+    write_csv,
+    write_reports,
 )
 from accelsim.errors import Problem, UsageError
 
@@ -49,8 +60,9 @@ WORST = 5
 ))  # fmt: skip
 @click.argument("model")
 @click.option(
-    "--on", required=True, metavar="CHIP", help="A chip's name (see 'accelsim chips') or its YAML file."
-)
+    "--on", multiple=True, required=True, metavar="CHIP",
+    help="A chip's name (see 'accelsim chips') or its YAML file. Repeatable, or with commas: one row each.",
+)  # fmt: skip
 @click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")
 @click.option(
     "--dtype", default="", help="Operand format of the matrix unit; default: the chip's preferred one."
@@ -69,15 +81,12 @@ WORST = 5
 )
 @click.option("--calibration", type=FILE, help="Data that set the scales of an integer format: an npz file.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn inputs.")
+@click.option("--shape", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input. Repeatable.")
+@click.option("--param", multiple=True, metavar="NAME=VALUE", help="Parameter of a listed model. Repeatable.")
 @click.option(
-    "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input. Repeatable."
-)
-@click.option(
-    "--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of a listed model. Repeatable."
-)
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
-)
+    "--set", multiple=True, metavar="PATH=VALUE",
+    help="Change a field of the spec. Repeatable; a field set twice is run with each value.",
+)  # fmt: skip
 @click.option(
     "--energy", metavar="TABLE", help="Another energy table than the chip's: a name or a YAML file."
 )
@@ -109,6 +118,7 @@ WORST = 5
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
 )
+@click.option("--csv", "table", type=FILE, help="Write the figures of the run, or of several, to this file.")
 @click.option("--layers", type=click.IntRange(1), default=LAYERS, show_default=True,
               help="Rows of the table: the layers that add most time.")  # fmt: skip
 @click.option("--all-layers", is_flag=True, help="Every layer in the table.")
@@ -117,6 +127,7 @@ def run(
     out: Path | None,
     save_mapping: Path | None,
     save_trace: Path | None,
+    table: Path | None,
     as_json: bool,
     layers: int,
     all_layers: bool,
@@ -131,18 +142,24 @@ def run(
     from accelsim.api import Gather, execute, prepare
     from accelsim.cli.generation import print_generation
 
-    gather, files = Gather(), _Files(out, save_mapping, save_trace)
+    chosen = variants(asked["on"], asked["set"])
+    gather, files = Gather(), _Files(out, save_mapping, save_trace, table)
+    asked |= {"on": chosen[0].on, "set": chosen[0].set}
     request = _request(asked, gather)
     if print_generation(request, gather, {"--check": check, "--out": out, "--save-mapping": save_mapping,
                                           "--save-trace": save_trace}, as_json):  # fmt: skip
         return
     _check_targets(files, check and request.values == "off", request.memory_model, gather)
+    if len(chosen) > 1:
+        refuse({"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace})
+        _many(request, chosen, files, as_json, gather)
+        return
     with progress(3 + check + (out is not None)) as stage:
         stage("read", 0.0)
         job = prepare(request, gather)
         result = execute(job, check, stage, save_trace is not None)
         verdict = _verdict(result, job, stage) if check else None
-        _write(result, files, stage)
+        _write(result, files, chosen[0], stage)
     if as_json:
         _print_json(result, verdict)
     else:
@@ -155,13 +172,13 @@ def run(
 def _request(asked: dict[str, Any], gather: Gather) -> Request:
     from accelsim.api import Request
 
-    shapes, params = {}, {}
+    shape, param = {}, {}
     with gather.also():
-        shapes = pairs("--shape", asked.pop("shapes"), extents, "1,3,224,224")
+        shape = pairs("--shape", asked.pop("shape"), extents, "1,3,224,224")
     with gather.also():
-        params = pairs("--param", asked.pop("params"), whole, "a whole number from 1")
-    asked |= numbers(asked, gather)
-    return Request(shapes=shapes, params=params, **asked)
+        param = pairs("--param", asked.pop("param"), whole, "a whole number from 1")
+    layer_dtype = layer_formats(asked, gather)
+    return Request(shape=shape, param=param, layer_dtype=layer_dtype, **asked)
 
 
 class _Files(NamedTuple):
@@ -170,6 +187,7 @@ class _Files(NamedTuple):
     out: Path | None
     mapping: Path | None
     trace: Path | None
+    table: Path | None = None
 
 
 def _check_targets(files: _Files, blind: bool, memory_model: str, gather: Gather) -> None:
@@ -177,7 +195,7 @@ def _check_targets(files: _Files, blind: bool, memory_model: str, gather: Gather
     if files.out is not None:
         with gather.also():
             check_report_target(files.out)
-    for file in (files.mapping, files.trace):
+    for file in (files.mapping, files.trace, files.table):
         if file is not None:
             with gather.also():
                 check_file_target(file)
@@ -205,6 +223,22 @@ def _check_trace(file: Path, memory_model: str) -> None:
         raise UsageError(problems)
 
 
+def _many(request: Request, chosen: Sequence[Variant], files: _Files, as_json: bool, gather: Gather) -> None:
+    """Several runs: one table, one row each; exit code 2 when one does not fit."""
+    found = outcomes(request, chosen, gather)
+    if files.out is not None:
+        write_reports(found, files.out)
+    if files.table is not None:
+        write_csv(files.table, found)
+    if as_json:
+        show_json(found)
+    else:
+        show_table(found)
+        _print_files(files)
+    if any(each.run is None for each in found):
+        raise click.exceptions.Exit(2)
+
+
 def _verdict(result: Run, job: Job, stage: Callable[[str, float], None]) -> Verdict:
     from accelsim.validate.against_reference import check_run
 
@@ -212,7 +246,7 @@ def _verdict(result: Run, job: Job, stage: Callable[[str, float], None]) -> Verd
     return check_run(result, job.graph)
 
 
-def _write(result: Run, files: _Files, stage: Callable[[str, float], None]) -> None:
+def _write(result: Run, files: _Files, variant: Variant, stage: Callable[[str, float], None]) -> None:
     if files.out is not None:
         from accelsim.report.write import write_run
 
@@ -226,6 +260,8 @@ def _write(result: Run, files: _Files, stage: Callable[[str, float], None]) -> N
         from accelsim.machine.save_accesses import save_accesses
 
         save_accesses(result, files.trace)
+    if files.table is not None:
+        write_csv(files.table, [Outcome(variant, result)])
 
 
 def _print_json(result: Run, verdict: Verdict | None) -> None:
@@ -302,8 +338,11 @@ def _print_files(files: _Files) -> None:
     if any(file is not None for file in files):
         click.echo()
     if files.out is not None:
-        click.echo(f"Report: {files.out / 'report.html'}")
+        page = files.out / "report.html"
+        click.echo(f"Report: {page}" if page.exists() else f"Reports: {files.out}")
     if files.mapping is not None:
         click.echo(f"Mapping: {files.mapping}")
     if files.trace is not None:
         click.echo(f"Trace: {files.trace}")
+    if files.table is not None:
+        click.echo(f"CSV: {files.table}")

@@ -176,7 +176,7 @@ class Step:
     scored: int = 0
 
 
-@dataclass
+@dataclass(repr=False)
 class Program:
     """Commands in program order (queues keep that order), regions and steps, for ``chip`` as it was configured.
 
@@ -196,3 +196,8 @@ class Program:
     engines: dict[str, str]
     cores: int = 1
     notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """One line: what runs where, and how large it is."""
+        size = f"{len(self.steps)} steps, {len(self.commands)} commands"
+        return f"Program({self.graph.name} on {self.chip.name}, {self.dtype}: {size})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from accelsim.compiler.program import Program
 from accelsim.machine.dram_stats import Accesses, DramStats
@@ -123,7 +123,7 @@ class FoldRecord:
     ready: dict[str, int]
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """Everything that one simulation produced. Times are integer fs."""
 
@@ -155,6 +155,14 @@ class Run:
     accesses: dict[str, Accesses] = field(
         default_factory=dict
     )  # per such memory, every burst, when asked for
+    asked: dict[str, Any] = field(
+        default_factory=dict
+    )  # what was asked, see ``request.record``; {}: not recorded
+
+    def __repr__(self) -> str:
+        """One line: what ran, where, how long it took."""
+        name, chip = self.program.graph.name, self.chip.name
+        return f"{type(self).__name__}({name} on {chip}, {self.program.dtype}: {self.seconds:.4g} s)"
 
     @cached_property
     def occupancy(self) -> dict[str, list[tuple[int, int]]]:

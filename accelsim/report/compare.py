@@ -28,9 +28,11 @@ RUN_WIDTH = 17
 
 
 class Metric(NamedTuple):
-    """One compared figure: its name, its value in a summary (None: not there), how it is written."""
+    """One compared figure: its name, its column in a CSV (with the unit), its value in a summary (None: not there),
+    how it is written."""
 
     title: str
+    column: str
     value: Callable[[Summary], float | None]
     text: Callable[[float | None], str]
 
@@ -40,13 +42,13 @@ def _traffic(entry: Summary) -> float:
 
 
 METRICS = (
-    Metric("latency", lambda s: s["latency_s"], lambda v: si(v, "s")),
-    Metric("energy", lambda s: s["energy_per_inference_J"], lambda v: si(v, "J")),
-    Metric("power", lambda s: s["power_average_W"], lambda v: si(v, "W")),
-    Metric("utilisation", lambda s: s["utilisation"], percent),
-    Metric("inferences/s", lambda s: s["throughput_per_s"], si),
-    Metric("TOPS", lambda s: s["achieved_TOPS"], si),
-    Metric("off-chip", _traffic, lambda v: si(v, "B")),
+    Metric("latency", "latency_s", lambda s: s["latency_s"], lambda v: si(v, "s")),
+    Metric("energy", "energy_per_inference_J", lambda s: s["energy_per_inference_J"], lambda v: si(v, "J")),
+    Metric("power", "power_average_W", lambda s: s["power_average_W"], lambda v: si(v, "W")),
+    Metric("utilisation", "utilisation", lambda s: s["utilisation"], percent),
+    Metric("inferences/s", "throughput_per_s", lambda s: s["throughput_per_s"], si),
+    Metric("TOPS", "achieved_TOPS", lambda s: s["achieved_TOPS"], si),
+    Metric("off-chip", "off_chip_B", _traffic, lambda v: si(v, "B")),
 )
 """What is compared, the most important first; 'energy' is per inference."""
 
@@ -99,7 +101,10 @@ def labels(entries: Sequence[Summary]) -> list[str]:
 def _metrics(entries: Sequence[Summary]) -> list[Metric]:
     """The common metrics, and the energy per inference of each category that any run has."""
     found = [name for name in CATEGORIES if any(name in entry["energy_by_category_J"] for entry in entries)]
-    return [*METRICS, *(Metric(f"E {name}", _energy_of(name), lambda v: si(v, "J")) for name in found)]
+    parts = (
+        Metric(f"E {name}", f"energy_{name}_J", _energy_of(name), lambda v: si(v, "J")) for name in found
+    )
+    return [*METRICS, *parts]
 
 
 def _energy_of(name: str) -> Callable[[Summary], float | None]:

@@ -142,7 +142,7 @@ class Node:
         return "+".join([self.op, *(node.op for node in self.epilogue)])
 
 
-@dataclass
+@dataclass(repr=False)
 class Graph:
     """Nodes in topological order, tensors by name, names of inputs and outputs.
 
@@ -164,6 +164,10 @@ class Graph:
     kept: list[str] = field(default_factory=list)
     trains: bool = False
     unused: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """One line: name, nodes, inputs and outputs."""
+        return f"Graph({self.name}: {len(self.nodes)} nodes, {self.inputs} -> {self.outputs})"
 
     def constants(self) -> Iterator[Tensor]:
         """All weights and other constants."""

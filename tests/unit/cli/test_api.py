@@ -23,7 +23,7 @@ def test_every_public_name_is_there() -> None:
     for name in accelsim.__all__:
         assert getattr(accelsim, name) is not None
     assert accelsim.errors.UsageError is UsageError
-    with pytest.raises(AttributeError, match="it has Run, __version__, accuracy, compile"):
+    with pytest.raises(AttributeError, match="it has Result, Run, __version__, accuracy, compile"):
         accelsim.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
@@ -65,7 +65,7 @@ def test_a_single_error_keeps_its_kind_and_several_come_together() -> None:
     with pytest.raises(ModelError):
         accelsim.run("cmm", "tpu-v1")
     with pytest.raises(Infeasible):
-        accelsim.run("cnn", "edu-4x4", overrides=["buffers.act_sram.capacity=64 B"])
+        accelsim.run("cnn", "edu-4x4", set=["buffers.act_sram.capacity=64 B"])
     with pytest.raises(UsageError) as caught:
         accelsim.run("cmm", "tpu-v9", values="exat")
     assert len(caught.value.problems) == 3
@@ -74,7 +74,7 @@ def test_a_single_error_keeps_its_kind_and_several_come_together() -> None:
 def test_what_cannot_be_changed_any_more_is_refused() -> None:
     graph, chip = accelsim.load_model("cnn"), accelsim.load_chip("tpu-v1")
     with pytest.raises(UsageError) as caught:
-        prepare(Request(graph, chip, batch=2, overrides=["clock=1 GHz"]))
+        prepare(Request(graph, chip, batch=2, set=["clock=1 GHz"]))
     assert len(caught.value.problems) == 2
 
 

@@ -53,8 +53,8 @@ def test_the_check_holds_and_the_notes_say_it(cli: Cli, options: tuple[str, ...]
 def test_the_command_is_the_python_call(cli: Cli) -> None:
     mine = facts(cli, *CNN, "--dtype", "int4", "--layer-dtype", "conv1=fp16", "--scheme", "affine", "--calibrate", "mse",
                  "--per-tensor", "--sparsity", "2:4", "--seed", 3)  # fmt: skip
-    run = accelsim.run("cnn", "edu-mixed", dtype="int4", layers={"conv1": "fp16"}, scheme="affine", calibrate="mse",
-                       per_channel=False, sparsity="2:4", seed=3)  # fmt: skip
+    run = accelsim.run("cnn", "edu-mixed", dtype="int4", layer_dtype={"conv1": "fp16"}, scheme="affine", calibrate="mse",
+                       per_tensor=True, sparsity="2:4", seed=3)  # fmt: skip
     assert mine == json.loads(json.dumps(summary(run)))
 
 

@@ -95,7 +95,7 @@ def test_every_option_reaches_the_simulation(cli: Cli, tmp_path: Path) -> None:
     )  # fmt: skip
     direct = accelsim.run(
         "cnn?resolution=20", "edu-4x4", batch=2, dtype="fp32", values="fast", weights="random:7",
-        inputs={"x": np.ones((2, 1, 20, 20), np.float32)}, overrides=["clock=200 MHz", "peak={}"],
+        inputs={"x": np.ones((2, 1, 20, 20), np.float32)}, set=["clock=200 MHz", "peak={}"],
         array_timing="sequential", dataflow="os",
     )  # fmt: skip
     assert json.loads(result.stdout) == json.loads(json.dumps(summary(direct)))

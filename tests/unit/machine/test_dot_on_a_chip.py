@@ -15,7 +15,7 @@ HALF = [name for name, row in RULES.items() if row.native == "fp16" and row.acce
 def test_a_chip_adds_up_in_fp16_as_its_rule_says(rule: str) -> None:
     graph = accelsim.load_model("gemm?M=5,N=7,K=70")
     override = f"matrix.formats.fp16.dot={rule}"
-    run = accelsim.run(graph, "edu-tensor-core", dtype="fp16", overrides=[override])
+    run = accelsim.run(graph, "edu-tensor-core", dtype="fp16", set=[override])
     a, b = (
         np.asarray(x, np.float16).astype(np.float32) for x in (run.feeds["a"], graph.tensors["b"].value())
     )
@@ -33,7 +33,7 @@ def test_fp8_with_fp16_accumulators_overflows_where_codes_are_large() -> None:
     base = accelsim.run("gemm?M=4,N=4,K=32", "edu-tensor-core", dtype="fp8")
     narrow = accelsim.run(
         "gemm?M=4,N=4,K=32", "edu-tensor-core", dtype="fp8",
-        overrides=["matrix.formats.fp8_e4m3fn.dot=tensor-core-h100-fp16"],
+        set=["matrix.formats.fp8_e4m3fn.dot=tensor-core-h100-fp16"],
     )  # fmt: skip
     largest = [np.abs(y) == np.abs(y).max() for y in (base.outputs["y"], narrow.outputs["y"])]
     assert largest[0].sum() < 3

@@ -22,11 +22,11 @@ SLOW = ("clock=1 kHz", "peak={}")
 )
 def test_too_long(rows: int, overrides: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match=r"tpu-v1: gemm takes more than 4,611 s.*expected a smaller model"):
-        accelsim.run(f"gemm?M={rows},N=256,K=256", "tpu-v1", values="off", overrides=overrides)
+        accelsim.run(f"gemm?M={rows},N=256,K=256", "tpu-v1", values="off", set=overrides)
 
 
 def test_nearly_too_long() -> None:
-    run = accelsim.run("gemm?M=2100000,N=256,K=256", "tpu-v1", values="off", overrides=SLOW)
+    run = accelsim.run("gemm?M=2100000,N=256,K=256", "tpu-v1", values="off", set=SLOW)
     assert 0.9 * NEVER < run.time_fs < NEVER
     (array,) = [entry for entry in run.engines if entry.engine == "matrix"]
     assert array.busy == sum(stalls.get("active", 0) for stalls in run.step_stalls) == 2_100_000 * 10**12

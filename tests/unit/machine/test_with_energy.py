@@ -41,9 +41,7 @@ def test_a_name_a_file_and_a_table_are_the_same(run: Run) -> None:
 
 
 def test_single_values_go_on_top_of_the_table() -> None:
-    run = accelsim.run(
-        "cnn", on="tpu-v1", values="off", energy="jouppi-7nm", overrides=["energy.mac.int8=1 pJ"]
-    )
+    run = accelsim.run("cnn", on="tpu-v1", values="off", energy="jouppi-7nm", set=["energy.mac.int8=1 pJ"])
     assert run.chip.energy.mac["int8"] == 1e-12
     assert run.chip.energy.node == "7 nm"
 

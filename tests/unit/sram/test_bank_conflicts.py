@@ -125,7 +125,7 @@ def test_banks_do_not_change_a_run() -> None:
     import accelsim
 
     runs = [
-        accelsim.run("gemm?M=16,N=8,K=8", on="edu-4x4", values="off", overrides=overrides)
+        accelsim.run("gemm?M=16,N=8,K=8", on="edu-4x4", values="off", set=overrides)
         for overrides in ([], ["buffers.act_sram.banks=2"])
     ]
     assert runs[0].time_fs == runs[1].time_fs and runs[0].ledger == runs[1].ledger

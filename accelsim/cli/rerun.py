@@ -1,0 +1,94 @@
+"""``accelsim rerun``: repeat a saved run and say whether anything came out differently."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accelsim.cli.common import FILE, check_report_target, example, progress, show, width
+
+MOST = 12
+"""Figures that differ which are named."""
+
+
+@click.command(epilog=example("accelsim rerun reports/cnn-edu-4x4"))
+@click.argument("report", type=FILE, metavar="DIR")
+@click.option("--out", type=FILE, help="Directory for the report of the new run.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def rerun(report: Path, out: Path | None, as_json: bool) -> None:
+    """Repeat the run whose report is in DIR, as it was asked for, and compare every figure of its summary.
+
+    Exit code 1 when a figure differs. Says what has changed since: chip, model, files, versions.
+    """
+    from accelsim.account.latency import summary
+    from accelsim.api import execute, prepare
+    from accelsim.request import differences, repeated
+
+    before = _saved(report)
+    request = repeated(before.get("run", {}), str(report / "summary.json"))
+    if out is not None:
+        check_report_target(out)
+    with progress(2) as stage:
+        run = execute(prepare(request), progress=stage)
+    if out is not None:
+        from accelsim.report.write import write_run
+
+        write_run(run, out)
+    now: dict[str, Any] = json.loads(json.dumps(summary(run)))
+    changed = differences(before["run"], run.asked)
+    differing = list(_differing(_figures(before), _figures(now)))
+    if as_json:
+        facts = {
+            "command": run.asked["command"],
+            "changed": changed,
+            "differing": [list(row) for row in differing],
+        }
+        click.echo(json.dumps({"equal": not differing, **facts}, indent=2))
+    else:
+        _print(run.asked["command"], changed, differing)
+    if differing:
+        raise click.exceptions.Exit(1)
+
+
+def _saved(report: Path) -> dict[str, Any]:
+    from accelsim.report.compare import load_summaries
+
+    return load_summaries([report])[0]
+
+
+def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Every figure under its path; what only says how the run was asked for is left out."""
+    own = {key: value for key, value in summary.items() if key not in ("run", "tool_version", "label")}
+    return dict(_leaves(own, ""))
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _leaves(part, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for path in {**before, **now}:
+        if before.get(path) != now.get(path):
+            yield path, before.get(path), now.get(path)
+
+
+def _print(command: str, changed: list[str], differing: list[tuple[str, Any, Any]]) -> None:
+    click.echo(f"Repeated: {command}")
+    for text in changed or ["Chip, model, files and versions are what they were."]:
+        click.echo(text)
+    if not differing:
+        click.echo("Every figure of the summary is what it was.")
+        return
+    from accelsim.report.table import text_table
+
+    show(text_table(["figure", "then", "now"], [tuple(map(str, row)) for row in differing[:MOST]], width()))
+    if len(differing) > MOST:
+        click.echo(f"{MOST} of {len(differing)} figures that differ.")

@@ -1,0 +1,166 @@
+"""Several chips or settings in one call of ``accelsim run``: one table, one row a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from accelsim.cli.common import progress, show, width
+from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.files import table, write_file
+
+if TYPE_CHECKING:
+    from accelsim.api import Gather
+    from accelsim.machine.run import Run
+    from accelsim.request import Request
+
+
+class Variant(NamedTuple):
+    """One run of several: the chip, the overrides, and what tells it apart from the others."""
+
+    on: str
+    set: tuple[str, ...]
+    label: str
+
+
+class Outcome(NamedTuple):
+    """A variant's run, or why it does not fit."""
+
+    variant: Variant
+    run: Run | None
+    why: str = ""
+
+
+def variants(chips: Sequence[str], overrides: Sequence[str]) -> list[Variant]:
+    """Every chip with every combination of settings; a field that is set more than once takes each value in turn.
+
+    ``chips``: names or files, or several with commas between them.
+    """
+    names = [name for text in chips for name in ([text] if _exists(text) else text.split(","))]
+    values: dict[str, list[str]] = {}
+    for text in overrides:
+        values.setdefault(text.partition("=")[0].strip(), []).append(text)
+    found = []
+    for name, chosen in product(dict.fromkeys(part.strip() for part in names), product(*values.values())):
+        differing = [text for text, all_of in zip(chosen, values.values(), strict=True) if len(all_of) > 1]
+        found.append(Variant(name, chosen, " ".join([Path(name).stem, *differing])))
+    return found
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:
+        return False
+
+
+def prepared(request: Request, chosen: Sequence[Variant], gather: Gather) -> list[Any]:
+    """A checked job for each variant; the problems of all of them are told at once."""
+    from accelsim.api import prepare
+
+    jobs = []
+    for variant in chosen:
+        with gather.also():
+            jobs.append(prepare(replace(request, on=variant.on, set=variant.set)))
+    gather.done()
+    return jobs
+
+
+def outcomes(request: Request, chosen: Sequence[Variant], gather: Gather) -> list[Outcome]:
+    """Each variant simulated; one that does not fit on its chip says so and stops none of the others."""
+    from accelsim.api import execute
+
+    found = []
+    jobs = prepared(request, chosen, gather)
+    with progress(len(chosen)) as stage:
+        for variant, job in zip(chosen, jobs, strict=True):
+            stage(variant.label, 0.0)
+            try:
+                found.append(Outcome(variant, execute(job)))
+            except Infeasible as error:
+                found.append(Outcome(variant, None, str(error)))
+    return found
+
+
+def rows(found: Sequence[Outcome]) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows of the CSV: what was set, then every compared figure, all digits."""
+    from accelsim.account.latency import summary
+    from accelsim.report.compare import METRICS
+
+    header = ["chip", "set", *(metric.column for metric in METRICS), "note"]
+    lines: list[list[Any]] = []
+    for each in found:
+        facts = summary(each.run) if each.run is not None else None
+        figures = [metric.value(facts) if facts is not None else "" for metric in METRICS]
+        lines.append([each.variant.on, "; ".join(each.variant.set), *figures, each.why])
+    return header, lines
+
+
+def write_csv(file: Path, found: Sequence[Outcome]) -> None:
+    """The CSV, whole or not at all. UsageError when it cannot be written."""
+    write_file(file, table(*rows(found)))
+
+
+def show_table(found: Sequence[Outcome]) -> None:
+    """The table, and the reasons of what does not fit."""
+    from accelsim.account.latency import summary
+    from accelsim.report.compare import METRICS
+    from accelsim.report.table import text_table
+
+    headers = ["run", *(metric.title for metric in METRICS)]
+    cells = []
+    for each in found:
+        if each.run is None:
+            cells.append((each.variant.label, "does not fit", *[""] * (len(METRICS) - 1)))
+        else:
+            facts = summary(each.run)
+            cells.append((each.variant.label, *(metric.text(metric.value(facts)) for metric in METRICS)))
+    show(text_table(headers, cells, width()))
+    for each in found:
+        if each.run is None:
+            click.echo(f"error: {each.variant.label}: {each.why}", err=True)
+
+
+def show_json(found: Sequence[Outcome]) -> None:
+    """A list of summaries, each with its label; what does not fit has 'infeasible' instead of figures."""
+    from accelsim.account.latency import summary
+
+    told = [
+        {
+            "label": each.variant.label,
+            **(summary(each.run) if each.run is not None else {"infeasible": each.why}),
+        }
+        for each in found
+    ]
+    click.echo(json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def write_reports(found: Sequence[Outcome], folder: Path) -> list[Path]:
+    """A report of each run in a directory of its own below ``folder``, numbered in the order of the table."""
+    from accelsim.report.write import write_run
+
+    written = []
+    for index, each in enumerate(found, 1):
+        if each.run is not None:
+            name = "".join(
+                letter if letter.isalnum() or letter in "-._" else "-" for letter in each.variant.label
+            )
+            written.append(write_run(each.run, folder / f"{index}-{name}"[:100]))
+    return written
+
+
+def refuse(given: dict[str, Any]) -> None:
+    """UsageError for options that make sense for a single run only."""
+    problems = [
+        Problem(f"{option} with several runs", expected="one --on and one value of each --set")
+        for option, value in given.items()
+        if value
+    ]
+    if problems:
+        raise UsageError(problems)

@@ -1,0 +1,211 @@
+"""What one can ask of a run: the fields, and their record, from which a saved run can be told apart and repeated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from accelsim.errors import Problem, UsageError
+from accelsim.machine.memory_models import DEFAULT
+from accelsim.spec.models import Chip, EnergyTable
+from accelsim.workload.graph import Array, Graph
+
+Arrays = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that one can ask of a run; fields, arguments of :func:`accelsim.run` and options have one name."""
+
+    model: str | Path | Graph
+    on: str | Path | Chip
+    dtype: str = ""
+    values: str = "exact"
+    batch: int | None = None
+    weights: str = "model"
+    inputs: str | Path | Arrays | None = None
+    calibration: str | Path | Arrays | None = None
+    seed: int = 0
+    shape: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    param: Mapping[str, int] = field(default_factory=dict)
+    set: Sequence[str] = ()
+    array_timing: str = ""
+    dataflow: str = ""
+    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None
+    layer_dtype: Mapping[str, str] = field(default_factory=dict)
+    emulate: bool = False
+    calibrate: str = "absmax"
+    percentile: float | None = None
+    scheme: str = "symmetric"
+    per_tensor: bool = False
+    bias_correction: bool = False
+    scales: Mapping[str, Array] = field(default_factory=dict)
+    sparsity: str = ""
+    edges: str = "host"
+    energy: str | Path | EnergyTable | None = None
+    memory_model: str = DEFAULT
+    limit_commands: int | None = None
+    limit_bytes: int | None = None
+
+
+FILES = ("inputs", "calibration", "mapping")
+"""Fields that may name a file, which is recorded with its hash."""
+PACKAGES = ("accelsim", "numpy", "simpy", "onnx", "ml_dtypes")
+"""Packages on whose versions a result can depend."""
+IN_MEMORY = "given in memory"
+"""What the record says of an argument that is no text, number or file."""
+
+
+def record(request: Request, chip: Chip, graph: Graph) -> dict[str, Any]:
+    """What was asked, as JSON holds it.
+
+    'command': the line that asks for it again ('' where an argument was given in memory); 'asked': every field that
+    is not the default; 'files': SHA-256 of each file named; 'chip_sha256' and 'model_sha256': of what was simulated
+    (the chip with its overrides, the graph with its shapes); 'versions': of Python and the packages.
+    """
+    asked = dict(_asked(request))
+    lost = sorted(name for name, value in asked.items() if value == IN_MEMORY)
+    return {
+        "command": "" if lost else command(asked),
+        "asked": asked,
+        "in_memory": lost,
+        "files": _files(request),
+        "chip_sha256": _digest(json.dumps(chip.model_dump(mode="json"), sort_keys=True, default=str)),
+        "model_sha256": _digest("\n".join(_lines(graph))),
+        "versions": {"python": platform.python_version(), **dict(_versions())},
+    }
+
+
+def _asked(request: Request) -> Iterator[tuple[str, Any]]:
+    for entry in fields(Request):
+        value = getattr(request, entry.name)
+        default = entry.default_factory() if callable(entry.default_factory) else entry.default
+        if entry.name in ("model", "on") or not _same(value, default):
+            yield entry.name, _plain(value)
+
+
+def _same(value: Any, default: Any) -> bool:
+    if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
+        return not value
+    return bool(value == default)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can hold it, or ``IN_MEMORY``."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        parts = {str(name): _plain(part) for name, part in value.items()}
+        return IN_MEMORY if IN_MEMORY in parts.values() else parts
+    if isinstance(value, list | tuple):
+        parts_of = [_plain(part) for part in value]
+        return IN_MEMORY if IN_MEMORY in parts_of else parts_of
+    return IN_MEMORY
+
+
+def command(asked: Mapping[str, Any]) -> str:
+    """The command line of a record; fields without an option of their own (``scales``) make it ''."""
+    parts = ["accelsim", "run", str(asked["model"]), "--on", str(asked["on"])]
+    for name, value in asked.items():
+        if name in ("model", "on"):
+            continue
+        if name == "scales" or (name == "mapping" and isinstance(value, Mapping)):
+            return ""
+        parts += _option(f"--{name.replace('_', '-')}", value)
+    return shlex.join(parts)
+
+
+def _option(flag: str, value: Any) -> list[str]:
+    if value is True:
+        return [flag]
+    if isinstance(value, Mapping):
+        return [word for key, part in value.items() for word in (flag, f"{key}={_joined(part)}")]
+    if isinstance(value, list | tuple):
+        return [word for part in value for word in (flag, str(part))]
+    return [flag, str(value)]
+
+
+def _joined(value: Any) -> str:
+    return (",".join(map(str, value)) or "()") if isinstance(value, list | tuple) else str(value)
+
+
+def _files(request: Request) -> dict[str, str]:
+    """Every file that the request names -> its SHA-256."""
+    named = {str(request.model), str(request.on)} if not isinstance(request.model, Graph) else set()
+    named |= {str(value) for name in FILES if isinstance(value := getattr(request, name), str | Path)}
+    return {name: _digest(Path(name).read_bytes()) for name in sorted(named) if _is_file(name)}
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def _lines(graph: Graph) -> Iterator[str]:
+    """The graph as text: what is computed from what, in which shapes; not the values of the weights."""
+    yield f"{graph.inputs} {graph.outputs} {graph.values_from}"
+    for tensor in graph.tensors.values():
+        yield f"{tensor.name} {tensor.shape} {tensor.dtype} {tensor.is_constant}"
+    for node in graph.nodes:
+        attrs = sorted((name, repr(value)) for name, value in node.attrs.items())
+        yield f"{node.op} {node.inputs} {node.outputs} {attrs}"
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            yield name, "not installed"
+
+
+def repeated(saved: Mapping[str, Any], where: str) -> Request:
+    """The request of a record. Raises UsageError when part of it was given in memory or a field is unknown."""
+    problems = [
+        Problem(f"{name} was {IN_MEMORY}", where, "a run whose arguments are names, numbers and files")
+        for name in saved.get("in_memory", [])
+    ]
+    known = {entry.name for entry in fields(Request)}
+    asked = dict(saved.get("asked", {}))
+    problems += [
+        Problem(f"no option {name!r}", where, "a report of this version")
+        for name in asked
+        if name not in known
+    ]
+    if not {"model", "on"} <= asked.keys():
+        problems.append(Problem("does not say what was run", where, "a report of this version"))
+    if problems:
+        raise UsageError(problems)
+    if "shape" in asked:
+        asked["shape"] = {name: tuple(extents) for name, extents in asked["shape"].items()}
+    return Request(**asked)
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is no longer as it was recorded, in words: files, chip, model, versions."""
+    found = []
+    for key, what in (("chip_sha256", "the chip"), ("model_sha256", "the model")):
+        if before.get(key) != now.get(key):
+            found.append(f"{what} is not what it was")
+    for key, what in (("files", "file"), ("versions", "version of")):
+        old, new = before.get(key, {}), now.get(key, {})
+        for name in sorted({*old, *new}):
+            if old.get(name) != new.get(name):
+                told = f": {old.get(name)} then, {new.get(name)} now" if key == "versions" else " has changed"
+                found.append(f"{what} {name}{told}")
+    return found

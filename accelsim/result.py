@@ -1,0 +1,177 @@
+"""A run that can be asked: seconds, joules, layers, tables, a report. What ``accelsim.run`` and ``simulate`` return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from accelsim.account import latency
+from accelsim.account.latency import Layer
+from accelsim.api import execute, prepare
+from accelsim.compiler.program import Program
+from accelsim.machine.memory_models import DEFAULT
+from accelsim.machine.run import Run
+from accelsim.machine.simulate import simulate as simulate_program
+from accelsim.report.table import layer_names
+from accelsim.report.text import percent, si
+from accelsim.request import Arrays, Request
+from accelsim.spec.models import Chip, EnergyTable
+from accelsim.workload.graph import Array, Graph
+
+SHOWN = 10
+"""Layers in the table of a notebook: those that add most time."""
+
+
+class Result(Run):
+    """A run with answers. Times in s, energies in J; everything is computed from the records of the run."""
+
+    def __repr__(self) -> str:
+        """One line: what ran, where, how long it took, what it cost."""
+        graph, chip = self.program.graph.name, self.chip.name
+        return f"Result({graph} on {chip}, {self.program.dtype}: {si(self.latency_s, 's')}, {si(self.energy_J, 'J')})"
+
+    @property
+    def latency_s(self) -> float:
+        """Latency of the run, s."""
+        return self.seconds
+
+    @property
+    def energy_J(self) -> float:
+        """Energy of the run, static power included, J."""
+        return float(self.summary()["energy_J"])
+
+    def summary(self) -> dict[str, Any]:
+        """The run in one dictionary, as ``--json`` prints it; the unit is the end of each key."""
+        return latency.summary(self)
+
+    def layers(self) -> list[Layer]:
+        """One entry per layer, in program order: time, what bound it, traffic, energy."""
+        return latency.layers(self)
+
+    def ledger_frame(self) -> Any:
+        """Every action with its count and energy: a pandas DataFrame where pandas is installed, else a list of
+        dictionaries. Columns: component, action, layer, tensor, count, energy_J.
+        """
+        from accelsim.report.write import ledger_records
+
+        header, rows = ledger_records(self)
+        records = [dict(zip(header, row, strict=True)) for row in rows]
+        try:
+            import pandas
+        except ImportError:
+            return records
+        return pandas.DataFrame.from_records(records, columns=header)
+
+    def report(self, folder: str | Path) -> Path:
+        """Write the whole report, as ``accelsim run --out`` does; returns the path of its page.
+
+        Raises UsageError when the directory holds something else or cannot be written.
+        """
+        from accelsim.report.write import write_run
+
+        return write_run(self, folder) / "report.html"
+
+    def _repr_html_(self) -> str:
+        """The summary and the costliest layers, for notebooks."""
+        rows = self.layers()
+        names = layer_names(rows)
+        top = sorted(rows, key=lambda layer: -layer.added_fs)[:SHOWN]
+        cells = [
+            (names[layer.index], layer.label, si(layer.added_fs * 1e-15, "s"), percent(layer.added_fs / self.time_fs),
+             layer.bound, si(layer.energy_J, "J"))
+            for layer in top
+        ]  # fmt: skip
+        head = ("layer", "operators", "time", "of run", "bound by", "energy")
+        lines = [_html_row("th", head), *(_html_row("td", row) for row in cells)]
+        note = (
+            "" if len(rows) <= SHOWN else f"<p>{SHOWN} of {len(rows)} layers: those that add most time.</p>"
+        )
+        return f"<p><b>{escape(repr(self)[7:-1])}</b></p><table>{''.join(lines)}</table>{note}"
+
+
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def answered(run: Run) -> Result:
+    """The same run, as one that can be asked."""
+    return Result(**{entry.name: getattr(run, entry.name) for entry in fields(Run)})
+
+
+def simulate(
+    program: Program, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False,
+    progress: Callable[[float], None] | None = None, memory_model: str = DEFAULT, record: bool = False,
+) -> Result:  # fmt: skip
+    """As ``accelsim.machine.simulate.simulate``; the run can be asked for its summary, layers and report."""
+    return answered(simulate_program(program, feeds, values, keep, progress, memory_model, record))
+
+
+def run(
+    model: str | Path | Graph,
+    on: str | Path | Chip,
+    *,
+    dtype: str = "",
+    values: str = "exact",
+    batch: int | None = None,
+    weights: str = "model",
+    inputs: str | Path | Arrays | None = None,
+    calibration: str | Path | Arrays | None = None,
+    seed: int = 0,
+    shape: Mapping[str, tuple[int, ...]] | None = None,
+    param: Mapping[str, int] | None = None,
+    set: Sequence[str] = (),
+    array_timing: str = "",
+    dataflow: str = "",
+    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None,
+    layer_dtype: Mapping[str, str] | None = None,
+    emulate: bool = False,
+    calibrate: str = "absmax",
+    percentile: float | None = None,
+    scheme: str = "symmetric",
+    per_tensor: bool = False,
+    bias_correction: bool = False,
+    scales: Mapping[str, Array] | None = None,
+    sparsity: str = "",
+    edges: str = "host",
+    energy: str | Path | EnergyTable | None = None,
+    memory_model: str = DEFAULT,
+    limit_commands: int | None = None,
+    limit_bytes: int | None = None,
+    keep: bool = False,
+) -> Result:
+    """Compile ``model`` for the chip ``on`` and simulate it.
+
+    ``model``: a name of the zoo, an ONNX file, a topology CSV, or a graph; ``on``: a name, a YAML file or a chip.
+    ``dtype``: operand format ('' = the chip's preferred one). ``values``: 'exact' computes tile by tile as the
+    hardware does, 'fast' each layer at once, 'off' nothing; time and energy are the same.
+    ``batch``, ``shape`` (input -> shape), ``param`` (zoo) and ``weights`` ('model' or 'random:SEED') are those
+    of ``load_model``; a chip of several cores runs as many batches side by side, and inputs and outputs hold all
+    of them, one after the other along the first axis. ``inputs``: an npz file or arrays by input name, else drawn
+    with ``seed``. ``calibration`` sets the scales of an integer format: the same kind of data, else ``inputs``,
+    else one drawn batch of another seed. ``set``: 'path.to.field=value' on the spec. ``array_timing``
+    ('scalesim', 'sequential', 'overlapped') and ``dataflow`` ('ws', 'os', 'is') replace the chip's own.
+    ``mapping``: a file of ``save_mappings`` or layer -> fields, which the search must keep.
+    ``layer_dtype``: layer -> its own format. ``emulate``: a format that the chip lacks is computed in the narrowest of
+    its formats that holds it. Narrow formats are codes with scales: ``calibrate`` ('absmax', 'percentile', 'mse',
+    'entropy') and ``percentile`` choose them, ``scheme`` ('symmetric', 'affine') gives activations a zero point,
+    ``per_tensor`` all weights of a layer one scale instead of one for each output channel; ``bias_correction`` takes
+    back the mean error of the weights; ``scales`` are given ones, by tensor. ``sparsity`` ('2:4') prunes the weights.
+    ``edges``: inputs become codes, and results numbers, on the 'host', or 'outside' the run, where it costs nothing.
+    ``energy``: another energy table than the chip's, a name ('horowitz-45nm'), a YAML file or a table.
+    ``memory_model``: off-chip memories take no time ('ideal'), latency and a rate ('bandwidth'), or are followed
+    burst by burst, by bounds ('pattern') or command by command ('bank'); the last two need a ``dram`` of each memory.
+    ``limit_commands``, ``limit_bytes``: the most that the run may build, commands and bytes of this machine's memory
+    (None: those of ``workload.limits``); estimates are checked before anything is built.
+    ``keep``: return every tensor too. Every argument but ``keep`` and ``scales`` has the name of its option of
+    ``accelsim run``. Raises SpecError, ModelError, UsageError, Infeasible, TooLarge;
+    independent ones together.
+    """
+    request = Request(
+        model, on, dtype, values, batch, weights, inputs, calibration, seed, shape or {}, param or {}, set,
+        array_timing, dataflow, mapping, layer_dtype or {}, emulate, calibrate, percentile, scheme, per_tensor,
+        bias_correction, scales or {}, sparsity, edges, energy, memory_model, limit_commands, limit_bytes,
+    )  # fmt: skip
+    return answered(execute(prepare(request), keep))

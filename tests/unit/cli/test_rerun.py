@@ -1,0 +1,91 @@
+"""A saved run says what was run, and is repeated from that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Cli
+
+import accelsim
+from accelsim.api import Request, prepare
+from accelsim.errors import UsageError
+from accelsim.request import IN_MEMORY, command, differences, record, repeated
+
+
+def asked(**more: object) -> dict[str, object]:
+    return prepare(Request("mlp?hidden=16", "edu-4x4", values="off", **more)).asked  # type: ignore[arg-type]
+
+
+def test_record_gives_the_line_that_asks_for_the_same() -> None:
+    found = asked(dtype="int8", set=["clock=50 MHz"], layer_dtype={"fc1": "fp32"}, batch=2, emulate=True)
+    assert found["command"] == (
+        "accelsim run 'mlp?hidden=16' --on edu-4x4 --dtype int8 --values off --batch 2 --set 'clock=50 MHz' "
+        "--layer-dtype fc1=fp32 --emulate"
+    )
+    again = repeated(json.loads(json.dumps(found)), "here")
+    assert prepare(again).asked == found
+
+
+def test_runs_of_other_settings_can_be_told_apart() -> None:
+    records = [asked(), asked(set=["clock=50 MHz"]), asked(dtype="int8"), asked(seed=3), asked(dataflow="os")]
+    assert len({json.dumps(each["asked"]) for each in records}) == len(records)
+    assert len({each["chip_sha256"] for each in records}) == 2
+    assert asked(batch=3)["model_sha256"] != records[0]["model_sha256"]
+
+
+def test_what_was_given_in_memory_is_named_and_not_repeated() -> None:
+    graph, chip = accelsim.load_model("mlp?hidden=16"), accelsim.load_chip("edu-4x4")
+    found = record(Request(graph, chip, scales={"x": np.ones(1)}), chip, graph)
+    assert (found["command"], found["in_memory"]) == ("", ["model", "on", "scales"])
+    assert found["asked"]["model"] == IN_MEMORY
+    with pytest.raises(UsageError, match="model was given in memory"):
+        repeated(found, "here")
+
+
+def test_files_are_recorded_with_their_hash(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.zeros((1, 784), np.float32))
+    name = str(tmp_path / "in.npz")
+    before = prepare(Request("mlp?hidden=16", "edu-4x4", inputs=name)).asked
+    np.savez(tmp_path / "in.npz", x=np.ones((1, 784), np.float32))
+    after = prepare(Request("mlp?hidden=16", "edu-4x4", inputs=name)).asked
+    assert differences(before, after) == [f"file {name} has changed"]
+
+
+def test_field_without_an_option_has_no_command() -> None:
+    assert command({"model": "m", "on": "c", "mapping": {"y": {"tm": 8}}}) == ""
+    assert command({"model": "m", "on": "c", "shape": {"x": (), "y": (1, 2)}}).endswith(
+        "--shape 'x=()' --shape y=1,2"
+    )
+
+
+def test_rerun_finds_every_figure_as_it_was(cli: Cli, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    assert cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--dtype", "int8", "--out", report).exit_code == 0
+    result = cli("rerun", report, "--out", tmp_path / "again")
+    assert result.exit_code == 0
+    assert "Every figure of the summary is what it was." in result.stdout
+    assert (report / "summary.json").read_bytes() == (tmp_path / "again" / "summary.json").read_bytes()
+    assert json.loads(cli("rerun", report, "--json").stdout)["equal"] is True
+
+
+def test_rerun_names_what_differs(cli: Cli, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--out", report)
+    saved = json.loads((report / "summary.json").read_text())
+    saved["latency_s"], saved["run"]["chip_sha256"] = 1.5, "0"
+    (report / "summary.json").write_text(json.dumps(saved))
+    result = cli("rerun", report)
+    assert result.exit_code == 1
+    assert "latency_s  1.5" in result.stdout
+    assert "the chip is not what it was" in result.stdout
+
+
+def test_rerun_of_what_is_no_report_or_of_an_older_one_says_so(cli: Cli, tmp_path: Path) -> None:
+    assert cli("rerun", tmp_path).exit_code == 2
+    (tmp_path / "summary.json").write_text('{"tool": "accelsim"}')
+    result = cli("rerun", tmp_path)
+    assert result.exit_code == 2
+    assert "does not say what was run" in result.stderr

@@ -1,0 +1,66 @@
+"""Several chips and settings in one call of ``run``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from conftest import Cli
+
+import accelsim
+from accelsim.cli.run_many import variants
+
+
+def test_variants_are_chips_times_the_values_of_each_field() -> None:
+    found = variants(["a,b", "c"], ["clock=1 GHz", "cores=2", "clock=2 GHz"])
+    assert [each.on for each in found] == ["a", "a", "b", "b", "c", "c"]
+    assert [each.label for each in found[:2]] == ["a clock=1 GHz", "a clock=2 GHz"]
+    assert found[1].set == ("clock=2 GHz", "cores=2")
+    assert [each.label for each in variants(["a"], ["clock=1 GHz"])] == ["a"]
+
+
+def test_one_table_with_the_figures_of_the_single_runs(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+    line = ("run", "mlp?hidden=16", "--on", "edu-4x4,systolic-generic", "--set", "clock=100 MHz", "--set",
+            "clock=200 MHz", "--set", "peak={}", "--values", "off", "--csv", file)  # fmt: skip
+    result = cli(*line)
+    assert result.exit_code == 0, result.stderr
+    assert "edu-4x4 clock=100 MHz" in result.stdout
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert len(rows) == 4
+    one = accelsim.run("mlp?hidden=16", "systolic-generic", values="off", set=["clock=200 MHz", "peak={}"])
+    assert float(rows[3]["latency_s"]) == one.latency_s
+    assert float(rows[3]["energy_per_inference_J"]) == one.energy_J
+    told = json.loads(cli(*line, "--json").stdout)
+    assert [each["latency_s"] for each in told] == [float(row["latency_s"]) for row in rows]
+
+
+def test_what_does_not_fit_is_a_row_and_stops_no_other(cli: Cli) -> None:
+    result = cli("run", "cnn", "--on", "edu-4x4", "--values", "off", "--set",
+                 "buffers.act_sram.capacity=64 B", "--set", "buffers.act_sram.capacity=8 KiB")  # fmt: skip
+    assert result.exit_code == 2
+    assert "does not fit" in result.stdout
+    assert "edu-4x4 buffers.act_sram.capacity=64 B" in result.stderr
+    assert "apacity=8 KiB" in result.stdout
+
+
+def test_bad_input_of_every_run_is_told_at_once(cli: Cli) -> None:
+    result = cli("run", "mlp?hidden=16", "--on", "edu-4x5,tpu-v2", "--values", "off")
+    assert result.exit_code == 2
+    assert "edu-4x5" in result.stderr and "tpu-v2" in result.stderr
+
+
+def test_options_of_a_single_run_are_refused(cli: Cli) -> None:
+    result = cli("run", "mlp?hidden=16", "--on", "edu-4x4,tpu-v1", "--check", "--save-mapping", "m.yaml")
+    assert result.exit_code == 2
+    assert (
+        "--check with several runs" in result.stderr and "--save-mapping with several runs" in result.stderr
+    )
+
+
+def test_a_report_of_each_run(cli: Cli, tmp_path: Path) -> None:
+    result = cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--set", "clock=100 MHz", "--set", "clock=200 MHz",
+                 "--set", "peak={}", "--values", "off", "--out", tmp_path / "reports")  # fmt: skip
+    assert result.exit_code == 0
+    assert len(list((tmp_path / "reports").glob("*/report.html"))) == 2
