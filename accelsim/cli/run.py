@@ -40,8 +40,9 @@ from accelsim.cli.run_many import (
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
-    from accelsim.api import Gather, Job, Request
+    from accelsim.api import Gather, Job
     from accelsim.machine.run import Run
+    from accelsim.request import Request
     from accelsim.validate.against_reference import Verdict
 
 LAYERS = 64
@@ -170,7 +171,7 @@ def run(
 
 
 def _request(asked: dict[str, Any], gather: Gather) -> Request:
-    from accelsim.api import Request
+    from accelsim.request import Request
 
     shape, param = {}, {}
     with gather.also():

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelsim import api
 from accelsim.account.latency import batch_size
+from accelsim.api import execute, prepare
 from accelsim.compiler.program import Transfer
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run, Slice
+from accelsim.request import Request
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 
@@ -82,14 +83,14 @@ def batching(
 ) -> Batching:
     """Simulate ``model`` on the chip ``on`` once per batch size, without values.
 
-    ``options`` are those of ``api.run`` (``dtype``, ``overrides`` of a chip given by name, ...); ``told`` hears the
+    ``options`` are those of ``accelsim.run`` (``dtype``, ``set`` of a chip given by name, ...); ``told`` hears the
     share that is done. Raises UsageError for batch sizes below 1 and a chip without a memory behind a link, else as
-    ``api.run``.
+    ``accelsim.run``.
     """
     wrong = [batch for batch in batches if batch < 1]
     if wrong or not batches:
         raise UsageError(Problem(f"batch sizes {list(batches)}", expected="one or more, each 1 or more"))
-    overrides = options.pop("overrides", ())
+    overrides = options.pop("set", ())
     chip = on if isinstance(on, Chip) else load_chip(on, overrides)
     links = linked(chip)
     if not links:
@@ -98,7 +99,8 @@ def batching(
     points = []
     for index, batch in enumerate(sorted(set(batches))):
         told(index / len(set(batches)))
-        run = api.run(model, on=chip, batch=batch, values="off", **options)
+        request = Request(model, chip, batch=batch, values="off", **options)
+        run = execute(prepare(request))
         points.append(point(run, batch))
     return Batching(str(model), chip, links, tuple(points))
 

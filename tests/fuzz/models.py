@@ -10,8 +10,9 @@ from pathlib import Path
 
 import onnx
 
-from accelsim.api import Request, execute, prepare
+from accelsim.api import execute, prepare
 from accelsim.report.write import write_run
+from accelsim.request import Request
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 from accelsim.validate.against_reference import check_run

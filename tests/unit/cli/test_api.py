@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import accelsim
-from accelsim.api import Gather, Request, prepare
+from accelsim.api import Gather, prepare
 from accelsim.compiler.calibrate import synthetic
 from accelsim.compiler.mapping_file import save_mappings
 from accelsim.errors import Infeasible, ModelError, SpecError, UsageError
+from accelsim.request import Request
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
 

@@ -10,9 +10,9 @@ import pytest
 from conftest import Cli
 
 import accelsim
-from accelsim.api import Request, prepare
+from accelsim.api import prepare
 from accelsim.errors import UsageError
-from accelsim.request import IN_MEMORY, command, differences, record, repeated
+from accelsim.request import IN_MEMORY, Request, command, differences, record, repeated
 
 
 def asked(**more: object) -> dict[str, object]:

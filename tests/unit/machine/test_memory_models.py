@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, energy_table, prices_of, total_J
 from accelsim.account.latency import summary
-from accelsim.api import Request, prepare
+from accelsim.api import prepare
 from accelsim.compiler.addresses import Runs
 from accelsim.compiler.program import Transfer, Wait
 from accelsim.errors import UsageError
@@ -31,6 +31,7 @@ from accelsim.machine.memory_models import MODELS, Level
 from accelsim.machine.run import Run
 from accelsim.machine.save_accesses import save_accesses
 from accelsim.machine.simulate import simulate
+from accelsim.request import Request
 from accelsim.spec.dram import Dram
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip

@@ -30,7 +30,7 @@ def test_small_transfers_pay_the_latency(small) -> None:  # type: ignore[no-unty
     first = small.points[0]
     latency_fs = 2 * 10**9
     assert first.parts_fs["transfer"] + first.parts_fs["both"] >= 2 * latency_fs
-    fast = batching("cnn", "tpu-v1", [1], overrides=["memories.pcie_memory.link.latency=10 ns"]).points[0]
+    fast = batching("cnn", "tpu-v1", [1], set=["memories.pcie_memory.link.latency=10 ns"]).points[0]
     assert first.time_fs - fast.time_fs == pytest.approx(2 * (latency_fs - 10**7), rel=0.01)
 
 
