@@ -119,7 +119,7 @@ WORST = 5
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
 )
-@click.option("--csv", "table", type=FILE, help="Write the figures of the run, or of several, to this file.")
+@click.option("--csv", "table", type=OUT, help="Write the figures of the run, or of several, to this file.")
 @click.option("--layers", type=click.IntRange(1), default=LAYERS, show_default=True,
               help="Rows of the table: the layers that add most time.")  # fmt: skip
 @click.option("--all-layers", is_flag=True, help="Every layer in the table.")

@@ -32,7 +32,9 @@ def test_one_table_with_the_figures_of_the_single_runs(cli: Cli, tmp_path: Path)
     one = accelsim.run("mlp?hidden=16", "systolic-generic", values="off", set=["clock=200 MHz", "peak={}"])
     assert float(rows[3]["latency_s"]) == one.latency_s
     assert float(rows[3]["energy_per_inference_J"]) == one.energy_J
-    told = json.loads(cli(*line, "--json").stdout)
+    again = cli(*line, "--json")
+    assert again.exit_code == 0, again.stderr + repr(again.exception)
+    told = json.loads(again.stdout)
     assert [each["latency_s"] for each in told] == [float(row["latency_s"]) for row in rows]
 
 
