@@ -61,7 +61,7 @@ def test_the_report_directory_and_the_mapping_file(cli: Cli, tmp_path: Path) -> 
     result = cli(*CNN, "--values", "off", "--out", out, "--save-mapping", mapping)
     assert result.exit_code == 0
     assert result.stdout.endswith(f"Report: {out / 'report.html'}\nMapping: {mapping}\n")
-    assert {path.name for path in out.iterdir()} == set(FILES)
+    assert {path.name for path in out.iterdir()} == {*FILES, "plots"}
     again = cli(*CNN, "--values", "off", "--mapping", mapping, "--json")
     assert (
         json.loads(again.stdout)["latency_s"] == json.loads((out / "summary.json").read_text())["latency_s"]
