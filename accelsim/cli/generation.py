@@ -12,8 +12,9 @@ from accelsim.cli.common import paragraphs, progress, show, width
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
-    from accelsim.api import Gather, Request
+    from accelsim.api import Gather
     from accelsim.explore.generation import Call, Generation
+    from accelsim.request import Request
 
 
 def print_generation(request: Request, gather: Gather, files: Mapping[str, Any], as_json: bool) -> bool:
@@ -25,7 +26,7 @@ def print_generation(request: Request, gather: Gather, files: Mapping[str, Any],
     from accelsim.workload.load import generation_of
 
     with gather.also():
-        if generation_of(str(request.model), request.params) is None:
+        if generation_of(str(request.model), request.param) is None:
             return False
     for option, given in files.items():
         if given:

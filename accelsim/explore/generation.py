@@ -19,9 +19,10 @@ import numpy as np
 
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import traffic_by_memory
-from accelsim.api import Request, execute, prepare
+from accelsim.api import execute, prepare
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
+from accelsim.request import Request
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.load import generation_of
@@ -163,9 +164,9 @@ def generate(model: str | Path, on: str | Path | Chip, **options: Any) -> Genera
     """Simulate a prompt and the tokens behind it.
 
     ``model``: a decoder of the zoo with its parameters, ``prompt`` and ``new`` among them
-    ('llama?prompt=16,new=8'). ``options`` are those of ``api.run``. With values every call is simulated, on the most
-    likely token of the call before; with ``values='off'`` as many as it takes. Raises UsageError for a model that is no
-    decoder, else as ``api.run``.
+    ('llama?prompt=16,new=8'). ``options`` are those of ``accelsim.run``. With values every call is simulated, on the
+    most likely token of the call before; with ``values='off'`` as many as it takes. Raises UsageError for a model that is no
+    decoder, else as ``accelsim.run``.
     """
     return generation(Request(model, on, **options))
 
@@ -175,11 +176,11 @@ def generation(request: Request, told: Told = lambda share: None, simulated: int
 
     ``simulated``: decode calls to simulate at the most, where values are off.
     """
-    asked = generation_of(str(request.model), request.params)
+    asked = generation_of(str(request.model), request.param)
     if asked is None:
         raise UsageError(Problem(f"no prompt and new tokens in {request.model}", expected=_expected()))
     name, params, prompt, new = asked
-    maker = _Maker(replace(request, model=name, params=params))
+    maker = _Maker(replace(request, model=name, param=params))
     told(0.0)
     prefill = maker.run(0, prompt)
     calls = _Calls(maker, prompt, new - 1, told, simulated)
@@ -207,7 +208,7 @@ class _Maker:
 
     def run(self, past: int, seq: int) -> Run:
         """One call on ``seq`` tokens behind ``past``."""
-        request = replace(self._request, params={**self._request.params, "past": past, "seq": seq})
+        request = replace(self._request, params={**self._request.param, "past": past, "seq": seq})
         if self._request.values == "off":
             return execute(prepare(request))
         if past:
