@@ -165,8 +165,8 @@ def generate(model: str | Path, on: str | Path | Chip, **options: Any) -> Genera
 
     ``model``: a decoder of the zoo with its parameters, ``prompt`` and ``new`` among them
     ('llama?prompt=16,new=8'). ``options`` are those of ``accelsim.run``. With values every call is simulated, on the
-    most likely token of the call before; with ``values='off'`` as many as it takes. Raises UsageError for a model that is no
-    decoder, else as ``accelsim.run``.
+    most likely token of the call before; with ``values='off'`` as many as it takes. Raises UsageError for a model that
+    is no decoder, else as ``accelsim.run``.
     """
     return generation(Request(model, on, **options))
 
@@ -208,7 +208,7 @@ class _Maker:
 
     def run(self, past: int, seq: int) -> Run:
         """One call on ``seq`` tokens behind ``past``."""
-        request = replace(self._request, params={**self._request.param, "past": past, "seq": seq})
+        request = replace(self._request, param={**self._request.param, "past": past, "seq": seq})
         if self._request.values == "off":
             return execute(prepare(request))
         if past:
