@@ -209,7 +209,7 @@ def _feeds(
     problems = list(_feed_problems(graph, given, "inputs", cores))
     if problems:
         raise UsageError(problems)
-    return dict(given), calibration
+    return {name: given[name] for name in graph.inputs}, calibration
 
 
 def _arrays(source: str | Path | Arrays) -> dict[str, Array]:
@@ -239,10 +239,13 @@ def _drawn(graph: Graph, seed: int, cores: int) -> dict[str, Array]:
 
 
 def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int | None) -> Iterator[Problem]:
-    """What is wrong with the inputs; without ``cores`` nobody knows how many batches side by side there must be."""
+    """What is wrong with the inputs; without ``cores`` nobody knows how many batches side by side there must be.
+
+    What the model declares and does not use may be given, as other tools ask for it.
+    """
     names = ", ".join(graph.inputs)
     for name in given:
-        if name not in graph.inputs:
+        if name not in (*graph.inputs, *graph.unused):
             yield Problem(
                 f"the model has no input {name!r}", where, f"one of {names}", nearest(name, graph.inputs)
             )
@@ -261,7 +264,7 @@ def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int | None) -
 def _value_problems(graph: Graph, name: str, array: Array, where: str) -> Iterator[Problem]:
     """Numbers of the right sort, and indices within the table that they index."""
     dtype = graph.tensors[name].dtype
-    kinds = "fiub" if dtype.startswith(("fp", "bf")) else "iub"
+    kinds = "fiub" if dtype.startswith(("fp", "bf")) else "UO" if dtype == "string" else "iub"
     if array.dtype.kind not in kinds:
         yield Problem(f"input {name!r} holds {array.dtype} values", where, dtype)
         return

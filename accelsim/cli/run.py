@@ -166,7 +166,7 @@ def run(
     else:
         _print(result, None if all_layers else layers, verdict)
         _print_files(files)
-    if verdict is not None and not verdict.holds:
+    if verdict is not None and verdict.wrong:
         raise click.exceptions.Exit(1)
 
 
@@ -325,7 +325,7 @@ def _print_check(verdict: Verdict) -> None:
     rows += [
         ("off", f"{row.tensor}: {row.relative:.2g}; {_bound(row.bound)}") for row in verdict.wrong[:WORST]
     ]
-    rows.append(("verdict", "holds" if verdict.holds else "does not hold"))
+    rows.append(("verdict", verdict.text))
     show(text_table(["check", ""], rows, width()))
     for choice in verdict.choices[:WORST]:
         click.echo(click.wrap_text(choice.text(), min(width(), 110), "- ", "  "))

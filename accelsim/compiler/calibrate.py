@@ -12,11 +12,16 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.calibrate import Collector, affine_range, get, peak_of, scale_zero_point
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
+from accelsim.workload.ops.values import CONTAINERS
 
 _MASK, _GAP = 1e4, 100.0
 
 _SMALL_INDEX = 2
 """Integer inputs of unknown meaning are drawn below this."""
+
+
+_WORDS = np.array(["a", "b", "c"], np.object_)
+"""Texts are drawn from these."""
 
 
 class Range(NamedTuple):
@@ -166,7 +171,7 @@ def _count(graph: Graph, data: Mapping[str, Array]) -> int:
     problems = [
         Problem(f"no input {name!r}", "calibration", expected, nearest(name, graph.inputs))
         for name in data
-        if name not in graph.inputs
+        if name not in (*graph.inputs, *graph.unused)
     ]
     counts = {}
     for name in graph.inputs:
@@ -206,9 +211,13 @@ def _draw(graph: Graph, tensor: Tensor, rng: np.random.Generator) -> Array:
         return rng.standard_normal(tensor.shape, np.float32)
     if tensor.dtype == "bool":
         return rng.integers(0, 2, tensor.shape).astype(np.bool_)
+    if tensor.dtype == "string":
+        return np.asarray(rng.choice(_WORDS, tensor.shape), np.object_)
+    if tensor.dtype == "e8m0":  # powers of two, without a sign
+        return np.exp2(rng.integers(-2, 3, tensor.shape)).astype(np.float32)
     tables = [
         graph.tensors[node.inputs[0]].shape[node.attrs["axis"]]
         for node in graph.nodes
         if node.op == "Gather" and node.inputs[1] == tensor.name
     ]
-    return rng.integers(0, min(tables, default=_SMALL_INDEX), tensor.shape).astype(tensor.dtype)
+    return rng.integers(0, min(tables, default=_SMALL_INDEX), tensor.shape).astype(CONTAINERS[tensor.dtype])

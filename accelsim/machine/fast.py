@@ -101,7 +101,12 @@ class _Values:
     def get(self, name: str) -> Array:
         """A tensor by name."""
         self._make(name)
-        return self._values[name]
+        return self._values[name] if name in self._values else self._read_constant(name)
+
+    def _read_constant(self, name: str) -> Array:
+        """A constant that is an output, or a view of which no command is the last."""
+        tensor = self._graph.tensors[name]
+        return contain(tensor.value(), tensor.dtype)
 
     def names(self) -> list[str]:
         """All tensors that exist."""

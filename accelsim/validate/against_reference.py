@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.compiler.number_formats import is_code
-from accelsim.errors import UsageError
+from accelsim.errors import ModelError, UsageError
 from accelsim.formats.reference import integer_reference
 from accelsim.formats.table import FORMATS
 from accelsim.machine.batch import part_of_batch
@@ -57,7 +57,8 @@ class Verdict:
 
     ``sqnr_dB`` (output -> decibels against the float model) is empty for float runs. ``alone``: tensors that only
     the compiled model has, which a float reference cannot know. ``choices``: indices and flags that the reference would
-    have chosen differently, since real numbers within the bound lead to others (see ``validate.choices``).
+    have chosen differently, since real numbers within the bound lead to others (see ``validate.choices``). ``reason``:
+    why a reference could not be executed.
     """
 
     by: str
@@ -65,6 +66,7 @@ class Verdict:
     sqnr_dB: dict[str, float] = field(default_factory=dict)
     alone: list[str] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
+    reason: str = ""
 
     @property
     def wrong(self) -> list[Compared]:
@@ -81,10 +83,22 @@ class Verdict:
         """Whether something was compared, and all of it is within the bound."""
         return bool(self.rows) and not self.wrong
 
+    @property
+    def text(self) -> str:
+        """The verdict in words."""
+        if self.rows:
+            return "holds" if self.holds else "does not hold"
+        return (
+            f"cannot check: {self.reason}"
+            if self.reason
+            else "nothing to compare: the model computes no tensor"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON; what is infinite is None."""
         sqnr = {name: _finite(value) for name, value in self.sqnr_dB.items()}
-        return {"holds": self.holds, "reference": self.by, "tensors": len(self.rows),
+        holds = self.holds if self.rows else None
+        return {"holds": holds, "verdict": self.text, "reference": self.by, "tensors": len(self.rows),
                 "bound": max((row.bound for row in self.rows), default=None),
                 "largest_relative_error": _finite(self.worst.relative) if self.rows else None,
                 "beyond_bound": [row.tensor for row in self.wrong], "sqnr_dB": sqnr,
@@ -98,7 +112,8 @@ def _finite(value: float) -> float | None:
 def check_run(run: Run, model: Graph) -> Verdict:
     """Compare every tensor that ``run`` kept with the reference; ``model`` is the graph that was compiled.
 
-    Raises UsageError for a run without values, ModelError when the reference cannot execute the model.
+    A model that no reference can execute is compared with nothing, and ``Verdict.reason`` says why. Raises UsageError
+    for a run without values.
     """
     if run.values == "off":
         raise UsageError("a run with values 'off' computes nothing that could be checked")
@@ -106,7 +121,7 @@ def check_run(run: Run, model: Graph) -> Verdict:
     sqnr = {name: min(verdict.sqnr_dB[name] for verdict in verdicts) for name in verdicts[0].sqnr_dB}
     rows = [row for verdict in verdicts for row in verdict.rows]
     differing = [choice for verdict in verdicts for choice in verdict.choices]
-    return Verdict(verdicts[0].by, rows, sqnr, verdicts[0].alone, differing)
+    return Verdict(verdicts[0].by, rows, sqnr, verdicts[0].alone, differing, verdicts[0].reason)
 
 
 def _by_core(run: Run) -> list[Run]:
@@ -139,9 +154,11 @@ def _check_core(run: Run, model: Graph) -> Verdict:
     scaled = any(graph.tensors[name].quant is not None for name in ours)
     if scaled or any(is_code(graph.tensors[name].dtype) for name in _streamed(run)):
         return _integer(run, model, ours)
-    graph = run.program.graph
-    made = choices(model, graph, ours, run.feeds)
-    theirs = reference_outputs(made.model, {**run.feeds, **made.forced}, every_tensor=True)
+    try:
+        made = choices(model, graph, ours, run.feeds)
+        theirs = reference_outputs(made.model, {**run.feeds, **made.forced}, every_tensor=True)
+    except ModelError as error:
+        return Verdict("none", [], reason=str(error))
     names = {rounded_to(node) for node in graph.nodes} | {tensor.dtype for tensor in graph.tensors.values()}
     bound = max(BOUNDS.get(name, BOUNDS["fp32"]) for name in names)
     known = {
@@ -167,9 +184,13 @@ def _integer(run: Run, model: Graph, ours: Mapping[str, Array]) -> Verdict:
         Compared(row.tensor, _strict(row, ours, expected), bounds.get(row.tensor, 0.0))
         for row in compare(ours, {name: expected[name] for name in ours})
     ]
-    real = reference_outputs(model, run.feeds)
+    by = "whole layers in plain integer arithmetic"
+    try:
+        real = reference_outputs(model, run.feeds)
+    except ModelError as error:
+        return Verdict(f"{by}; no SQNR: {error}", rows, reason=str(error))
     sqnr = {name: sqnr_dB(real.values[name], run.outputs[name]) for name in model.outputs}
-    return Verdict(f"whole layers in plain integer arithmetic; SQNR against {real.by}", rows, sqnr)
+    return Verdict(f"{by}; SQNR against {real.by}", rows, sqnr)
 
 
 def _real_layers(graph: Graph) -> dict[str, float]:

@@ -59,7 +59,8 @@ def compute(node: Node, graph: Graph, arrays: list[Array | None]) -> list[Array]
     op, arrays = find(node.op), [row_major(array) for array in arrays]
     if op is None:
         return foreign_kernel(node, graph.opset, arrays)
-    return matrix_kernel(node, graph, arrays) if node.format else op.kernel(node, arrays)
+    with np.errstate(all="ignore"):  # infinities and NaN are results
+        return matrix_kernel(node, graph, arrays) if node.format else op.kernel(node, arrays)
 
 
 def row_major(array: Array | None) -> Array | None:
@@ -93,7 +94,7 @@ def _checked(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     problems = [
         Problem(f"the model has no input {name!r}", "", known, nearest(name, graph.inputs))
         for name in feeds
-        if name not in graph.inputs
+        if name not in (*graph.inputs, *graph.unused)
     ]
     for name in graph.inputs:
         want, given = list(graph.tensors[name].shape), feeds.get(name)

@@ -21,10 +21,14 @@ class Writer:
     extra: list[Any] = field(default_factory=list)
 
     def emit(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
-        """Append one ONNX node; attributes that are None are left out."""
+        """Append one ONNX node; attributes that are None or have no elements are left out."""
         from onnx import helper
 
-        given = {name: value for name, value in attrs.items() if value is not None}
+        given = {
+            name: value
+            for name, value in attrs.items()
+            if value is not None and not (isinstance(value, list | tuple) and not value)
+        }
         self.nodes.append(helper.make_node(op, list(inputs), list(outputs), f"{op}:{outputs[0]}", **given))
 
     def number(self, node: Node, role: str, values: Any, kind: Any = np.int64) -> str:

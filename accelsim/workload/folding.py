@@ -105,7 +105,7 @@ class Computed:
         for shape, dtype in self.shapes:
             check_bytes(shape, dtype, self.node.name)
         values = [None if tensor is None else _value(tensor, made) for tensor in self.inputs]
-        with refusing(self.node.op, self.node.name, self.inputs):
+        with refusing(self.node.op, self.node.name, self.inputs), np.errstate(all="ignore"):
             return base.get(self.node.op).kernel(self.node, values)
 
 
@@ -244,7 +244,8 @@ def _eye_like(raw: RawNode, scope: Scope) -> Tensor | None:
     return _made(raw, scope, like.shape, dtype, partial(np.eye, rows, columns, diagonal))
 
 
-CONSTANT_OPS: dict[str, Callable[[RawNode, Scope], Tensor | None]] = {
+ConstantOp = Callable[[RawNode, Scope], "Tensor | None"]
+CONSTANT_OPS: dict[str, ConstantOp] = {
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Shape": _shape,

@@ -38,7 +38,7 @@ def export_onnx(graph: Graph, every_tensor: bool = False) -> Any:
     from onnx import helper
 
     nodes = [part for node in graph.nodes for part in (node, *node.epilogue)]
-    opset = max([OPSET, *(NEWER.get(node.op, 0) for node in nodes)])
+    opset = max([OPSET, *(NEWER.get(op_type(node), 0) for node in nodes)])
     _check(graph, nodes, opset)
     writer = Writer(graph)
     for node in nodes:
@@ -74,16 +74,21 @@ def _check(graph: Graph, nodes: list[Node], opset: int) -> None:
 
 def _moved(graph: Graph, nodes: list[Node], opset: int) -> Iterable[Problem]:
     """Foreign nodes whose op has another version in the exported operator set."""
-    from onnx import defs
-
     for node in nodes:
         if base.find(node.op) is not None or node.op in EXPORTS or node.attrs.get("domain"):
             continue
         op = op_type(node)
-        then, now = (defs.get_schema(op, version).since_version for version in (graph.opset, opset))
+        then, now = (_since(op, version) for version in (graph.opset, opset))
         if then != now:
             what = f"{op} of opset {graph.opset} cannot be exported: opset {opset} defines it anew"
             yield Problem(what, node.name)
+
+
+def _since(op: str, opset: int) -> int:
+    """The operator set in which the op got the form that it has in ``opset``; 0 when it has none."""
+    from onnx import defs
+
+    return int(defs.get_schema(op, opset).since_version) if defs.has(op, opset, "") else 0
 
 
 def _write_constant(tensor: Tensor, proto: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.folding import CONSTANT_OPS, UNFOLDED, constant_tensor, folded
+from accelsim.workload.folding import CONSTANT_OPS, UNFOLDED, ConstantOp, constant_tensor, folded
 from accelsim.workload.foreign_shapes import defined, infer
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.inlining import body, has_body
@@ -154,7 +154,7 @@ def _import_node(raw: RawNode, scope: Scope, nodes: list[Node]) -> None:
     ins = [scope.tensors[name] if name else None for name in raw.inputs]
     with refusing(raw.qualified, raw.name, ins):
         make_constant = CONSTANT_OPS.get(raw.op) if not raw.domain else None
-        constant = make_constant(raw, scope) if make_constant else None
+        constant = _constant(make_constant, raw, scope) if make_constant else None
         before, found = ([], []) if constant else _canonical(raw, scope)
     scope.budget.spend(max(len(found), 1), raw.name)
     if constant is not None:
@@ -166,6 +166,14 @@ def _import_node(raw: RawNode, scope: Scope, nodes: list[Node]) -> None:
         return
     for node in found:
         _add(node, scope, nodes)
+
+
+def _constant(make: ConstantOp, raw: RawNode, scope: Scope) -> Tensor | None:
+    """The result of a node that reads no values, None where this one does."""
+    try:
+        return make(raw, scope)
+    except Foreign:
+        return None
 
 
 def _canonical(raw: RawNode, scope: Scope) -> tuple[list[RawNode], list[Node]]:

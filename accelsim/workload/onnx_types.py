@@ -43,7 +43,7 @@ def form_of(op: str, version: int, domain: str) -> Form | None:
     """The form of an op in a version of its operator set; None when ONNX does not define it."""
     from onnx import defs
 
-    if not version or not defs.has(op, version, domain):
+    if not 0 < version < 2**31 or not defs.has(op, version, domain):
         return None
     schema: Any = defs.get_schema(op, version, domain)
     if schema.deprecated:

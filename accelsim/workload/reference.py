@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.errors import UsageError
+from accelsim.errors import ModelError, Problem, UsageError
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.onnx_export import export_onnx
 from accelsim.workload.ops.foreign import stored
-from accelsim.workload.ops.values import contain
+from accelsim.workload.ops.values import CONTAINERS, contain
+
+LONGEST = 200
+"""Characters of another implementation's error that are shown."""
 
 
 class Reference(NamedTuple):
@@ -36,17 +39,49 @@ def reference_outputs(graph: Graph, feeds: Mapping[str, Array], every_tensor: bo
     """Outputs of ``graph`` on ``feeds`` by ONNX Runtime when it is installed, else by ``onnx.reference``.
 
     With ``every_tensor`` the result of every node, and then without graph optimisations (which fuse tensors
-    away). One thread, so that sums are taken in a repeatable order. Raises ModelError when the graph cannot
-    be exported.
+    away). One thread, so that sums are taken in a repeatable order. What ONNX Runtime lacks (types, operator sets) is
+    left to ``onnx.reference``. Raises ModelError when the graph cannot be exported, or when neither can execute it.
     """
     missing = [name for name in graph.inputs if name not in feeds]
     if missing:
         raise UsageError(f"no values for input {', '.join(missing)}")
     model = export_onnx(graph, every_tensor)
-    given = {name: stored(np.asarray(feeds[name]), graph.tensors[name].dtype) for name in graph.inputs}
-    run = _onnxruntime if find_spec("onnxruntime") else _onnx_reference
-    values, by = run(model, given, every_tensor)
-    return Reference({name: contain(value, graph.tensors[name].dtype) for name, value in values.items()}, by)
+    kinds = {name: tensor.dtype for name, tensor in graph.tensors.items()}
+    given = {
+        name: stored(contain(np.asarray(feeds[name]), kinds[name]), kinds[name]) for name in graph.inputs
+    }
+    values, by = _executed(model, given, every_tensor, graph.name)
+    return Reference(
+        {name: contain(numbers(value, kinds[name]), kinds[name]) for name, value in values.items()}, by
+    )
+
+
+def _executed(
+    model: Any, given: dict[str, Array], every_tensor: bool, name: str
+) -> tuple[dict[str, Array], str]:
+    """Results by the first implementation that can, and which it is."""
+    reasons = []
+    for run in (_onnxruntime, _onnx_reference) if find_spec("onnxruntime") else (_onnx_reference,):
+        try:
+            with np.errstate(all="ignore"):
+                return run(model, given, every_tensor)
+        except (
+            Exception
+        ) as error:  # both raise types of their own, RuntimeError, and what NumPy raises within them
+            reasons.append(f"{run.__name__.removeprefix('_')}: {_first_line(error)}")
+    raise ModelError(Problem(f"no reference executes the model ({'; '.join(reasons)})", name))
+
+
+def _first_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def numbers(values: Array, dtype: str) -> Array:
+    """Values as numbers: ONNX Runtime gives some formats of 8 bits as their codes."""
+    kind = stored(np.zeros((), CONTAINERS[dtype]), dtype).dtype if dtype in CONTAINERS else values.dtype
+    coded = values.dtype == np.uint8 and kind.itemsize == 1 and kind.kind not in "iub"
+    return values.view(kind).astype(CONTAINERS[dtype]) if coded else values
 
 
 def compare(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> list[Difference]:
@@ -63,6 +98,9 @@ def _difference(name: str, ours: Array, theirs: Array) -> Difference:
         return Difference(name, float("inf"), float("inf"))
     if not theirs.size:
         return Difference(name, 0.0, 0.0)
+    if theirs.dtype == np.object_:  # texts
+        equal = np.array_equal(ours, theirs)
+        return Difference(name, 0.0 if equal else float("inf"), 0.0 if equal else float("inf"))
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
@@ -77,7 +115,7 @@ def _onnxruntime(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what it cannot do is raised, and told by whoever asked
     options.add_session_config_entry(
         "session.disable_quant_qdq", "1"
     )  # its fused integer ops lack 4-bit and float8

@@ -139,7 +139,7 @@ def serve(name: str) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     fuzzer = FUZZERS[name]
-    case = fuzzer.case()
+    case = fuzzer.ready()
     resource.setrlimit(resource.RLIMIT_AS, (fuzzer.limit_B, fuzzer.limit_B))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, _out_of_time)

@@ -250,7 +250,11 @@ def _attribute_number(model: onnx.ModelProto, rng: random.Random) -> None:
         for each in _messages(model)
         if each.DESCRIPTOR.name == "AttributeProto" and (each.ints or each.i)
     ]
-    small = [each for each in model.graph.initializer if each.data_type == 7 and each.raw_data]
+    small = [
+        each
+        for each in model.graph.initializer
+        if each.data_type == 7 and each.raw_data and not each.data_location
+    ]
     if small and rng.random() < 0.5:
         tensor = rng.choice(small)
         try:

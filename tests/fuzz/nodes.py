@@ -18,6 +18,11 @@ def case(seed: int) -> None:
     try_model(rng.choice(_models()), rng)
 
 
+def ready() -> None:
+    """Make the models: it takes longer than a case may."""
+    _models()
+
+
 @cache
 def _models() -> tuple[onnx.ModelProto, ...]:
     from onnx.backend.test.case.node import collect_testcases

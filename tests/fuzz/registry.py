@@ -29,10 +29,19 @@ class Fuzzer:
         function: Callable[[int], None] = import_module(f".{self.module}", __package__).case
         return function
 
+    def ready(self) -> Callable[[int], None]:
+        """The same, after the module's own ``ready()``, if it has one: what takes longer than a case may."""
+        getattr(import_module(f".{self.module}", __package__), "ready", lambda: None)()
+        return self.case()
+
 
 FUZZERS: dict[str, Fuzzer] = {
-    "models": Fuzzer("models", "mutated ONNX models, through import, compilation and simulation", 0, 10_000),
-    "nodes": Fuzzer("nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000),
+    "models": Fuzzer(
+        "models", "mutated ONNX models, through import, compilation and simulation", 0, 10_000, 60
+    ),
+    "nodes": Fuzzer(
+        "nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000, 60
+    ),
     "bad_cases": Fuzzer(
         "bad_cases", "cases of known fate, for the test of the harness", 0, 0, limit_s=1, limit_B=GIB
     ),

@@ -8,7 +8,7 @@ import numpy as np
 
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Ins, Values, array, optional, same
+from accelsim.workload.ops.values import Infers, Ins, Values, array, optional, require, same, tensor
 
 Work3 = Callable[[Node, Ins, list[Tensor]], Work]
 
@@ -18,6 +18,57 @@ def _per_element(count: int) -> Work3:
         return Work(ops=count * outs[0].elements)
 
     return work
+
+
+def _rows(node: Node, ins: Ins) -> Infers:
+    """Scale and bias are as large as the axes that are normalised, or broadcast to them."""
+    x, axis = tensor(node, ins, 0), node.attrs["axis"]
+    for parameter in ins[1:]:
+        shape = () if parameter is None else parameter.shape
+        fits = len(shape) <= len(x.shape) and all(
+            a in (1, b) for a, b in zip(shape[::-1], x.shape[::-1], strict=False)
+        )
+        require(fits, node, f"a parameter of shape {list(shape)}", f"{list(x.shape[axis:])}")
+    return same(node, ins)
+
+
+def _by_channel(node: Node, ins: Ins) -> Infers:
+    """Every parameter has one number for each channel."""
+    x = tensor(node, ins, 0)
+    require(len(x.shape) >= 2, node, f"input of shape {list(x.shape)}", "[batch, channels, ..]")
+    for parameter in ins[1:]:
+        shape = None if parameter is None else parameter.shape
+        require(
+            shape in (None, (x.shape[1],)),
+            node,
+            f"a parameter of shape {list(shape or ())}",
+            f"[{x.shape[1]}]",
+        )
+    return same(node, ins)
+
+
+def _in_groups(node: Node, ins: Ins) -> Infers:
+    """Groups divide the channels; a parameter has one number for each group or for each channel."""
+    x, groups = tensor(node, ins, 0), node.attrs["num_groups"]
+    require(len(x.shape) >= 2, node, f"input of shape {list(x.shape)}", "[batch, channels, ..]")
+    require(groups >= 1 and x.shape[1] % groups == 0, node, f"{groups} groups of {x.shape[1]} channels")
+    for index in (1, 2):
+        shape = tensor(node, ins, index).shape
+        require(
+            shape in ((groups,), (x.shape[1],)),
+            node,
+            f"a parameter of shape {list(shape)}",
+            f"[{x.shape[1]}]",
+        )
+    return same(node, ins)
+
+
+def _between_channels(node: Node, ins: Ins) -> Infers:
+    x, size = tensor(node, ins, 0), node.attrs["size"]
+    require(
+        len(x.shape) >= 2 and size >= 1, node, f"size {size} on shape {list(x.shape)}", "1 or more channels"
+    )
+    return same(node, ins)
 
 
 def _channels(parameter: Array, rank: int) -> Array:
@@ -34,7 +85,7 @@ def _batch(node: Node, values: Values) -> list[Array]:
 
 
 # the four parameters fold into one factor and one shift: multiply, add
-register(Op("BatchNormalization", "normalise", same, _batch, _per_element(2)))
+register(Op("BatchNormalization", "normalise", _by_channel, _batch, _per_element(2)))
 
 
 def _lrn(node: Node, values: Values) -> list[Array]:
@@ -57,7 +108,7 @@ def _lrn_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=outs[0].elements * (node.attrs["size"] + 4))
 
 
-register(Op("LRN", "normalise", same, _lrn, _lrn_work))
+register(Op("LRN", "normalise", _between_channels, _lrn, _lrn_work))
 
 
 def _soft(x: Array, axis: int, log: bool) -> Array:
@@ -131,7 +182,7 @@ def _group(node: Node, values: Values) -> list[Array]:
 
 
 # sum, subtract, square, sum, divide, scale, add; without a mean: square, sum, divide, scale
-register(Op("LayerNormalization", "normalise", same, _layer, _per_element(7)))
-register(Op("InstanceNormalization", "normalise", same, _instance, _per_element(7)))
-register(Op("GroupNormalization", "normalise", same, _group, _per_element(7)))
-register(Op("RMSNormalization", "normalise", same, _rms, _per_element(4)))
+register(Op("LayerNormalization", "normalise", _rows, _layer, _per_element(7)))
+register(Op("InstanceNormalization", "normalise", _by_channel, _instance, _per_element(7)))
+register(Op("GroupNormalization", "normalise", _in_groups, _group, _per_element(7)))
+register(Op("RMSNormalization", "normalise", _rows, _rms, _per_element(4)))
