@@ -154,8 +154,8 @@ def _check_core(run: Run, model: Graph) -> Verdict:
     scaled = any(graph.tensors[name].quant is not None for name in ours)
     if scaled or any(is_code(graph.tensors[name].dtype) for name in _streamed(run)):
         return _integer(run, model, ours)
+    made = choices(model, graph, ours, run.feeds)
     try:
-        made = choices(model, graph, ours, run.feeds)
         theirs = reference_outputs(made.model, {**run.feeds, **made.forced}, every_tensor=True)
     except ModelError as error:
         return Verdict("none", [], reason=str(error))
