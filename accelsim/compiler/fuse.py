@@ -51,6 +51,8 @@ def _split_bias(graph: Graph, node: Node) -> list[Node]:
     A bias that is computed (in a training step) is an operand like any other: an Add. Returns the nodes to put in
     front of ``node``: the view of such a bias that broadcasts.
     """
+    if node.op == "ExpertMatMul":  # its third input says which weights, and no bias
+        return []
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     del node.inputs[2:]
     if not bias:

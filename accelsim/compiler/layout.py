@@ -127,13 +127,18 @@ class Layout:
         self.load(op, place.home, place.chip, tensor, self.graph.tensors[tensor].nbytes, effect)
 
     def load(
-        self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, offset_B: int = 0
-    ) -> int:
-        """A Load of ``size_B`` bytes of a home region (from ``offset_B`` on, if it is no tile) into one on the chip."""
+        self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, offset_B: int = 0,
+        needs: Sequence[int] = (),
+    ) -> int:  # fmt: skip
+        """A Load of ``size_B`` bytes of a home region (from ``offset_B`` on, if it is no tile) into one on the chip.
+
+        ``needs``: regions that say what to load.
+        """
         memory, buffer = self.builder.regions[source].memory, self.builder.regions[target].memory
         return self.builder.emit(
             "Load", self.roles.load_engine(memory), op, f"load {tensor}",
-            Transfer(memory, size_B, False, offset_B), effect, [(source, "src")], [(target, "whole")],
+            Transfer(memory, size_B, False, offset_B), effect,
+            [(region, "src") for region in (source, *needs)], [(target, "whole")],
             self._moved(memory, buffer, tensor, size_B, False),
         )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -109,6 +109,8 @@ class MatrixStep:
         resident_b = not self._tensor(self.gemm.b).is_constant and mapping.b_resident
         self.b_region = self._operand(self.gemm.b, resident_b)
         self._place_result()
+        # which experts: their weights cannot be loaded before it is known
+        self.chosen = {name: self._operand(name, False, prefer_chip=True) for name in self.node.inputs[2:]}
         self.sides = {
             name: self._operand(name, False, prefer_chip=True)
             for name in side_inputs(layout.graph, self.node)
@@ -234,12 +236,14 @@ class MatrixStep:
         if self._on_chip(self.b_region):
             return self.b_region
         size = self.costs.weights_B(tile)
-        effect = Effect("load_b", tile, ((self.gemm.b, self.b_region),))
-        return self._load_tile("weights", self.b_region, self.gemm.b, size, effect)
+        effect = Effect("load_b", tile, ((self.gemm.b, self.b_region), *self.chosen.items()))
+        return self._load_tile("weights", self.b_region, self.gemm.b, size, effect, [*self.chosen.values()])
 
-    def _load_tile(self, ring: str, source: int, tensor: str, size: int, effect: Effect) -> int:
+    def _load_tile(
+        self, ring: str, source: int, tensor: str, size: int, effect: Effect, needs: Sequence[int] = ()
+    ) -> int:
         slot = self.rings[ring].take()
-        self.layout.load(self.op, source, slot, tensor, size, effect)
+        self.layout.load(self.op, source, slot, tensor, size, effect, needs=needs)
         return slot
 
     def _product(self, step: Exec, a: int, b: int, acc: int) -> None:

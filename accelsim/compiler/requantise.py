@@ -204,8 +204,10 @@ class Rewriter:
         tail = self._tail(node, total, rest, scale, axis if second.ndim else None)
         for part in (*bias, *tail):
             part.engine = "vector"
-        fused = Node(node.name, node.op, [x_name, w_name], [product], attrs, [*bias, *tail], "matrix", node.note,
-                     node.format)  # fmt: skip
+        inputs = [x_name, w_name, *node.inputs[2:]]
+        fused = Node(
+            node.name, node.op, inputs, [product], attrs, [*bias, *tail], "matrix", node.note, node.format
+        )
         return [*front, fused]
 
     def _operand(self, node: Node, name: str, dtype: str) -> tuple[list[Node], str, Codes]:

@@ -55,10 +55,23 @@ def a_nests(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
     """The streamed operand under a tile; of a convolution the whole input rows that it touches, channel by channel."""
     if gemm.conv is not None:
         return list(_slabs(gemm, gemm.conv, tile))
+    if node.op == "ExpertMatMul":
+        return _rows_of_experts(gemm, tensor, tile)
     rows, columns = (tile.m0, tile.m1), (tile.k0, tile.k1)
     if node.attrs.get("transA") and not gemm.batch:
         return _matrix(gemm, tensor, tile, (gemm.K, gemm.M), columns, rows)
     return _matrix(gemm, tensor, tile, (gemm.M, gemm.K), rows, columns)
+
+
+def _rows_of_experts(gemm: Gemm, tensor: Tensor, tile: Tile) -> list[Nest]:
+    """As many elements as the tile has, one after the other; all again where each token goes to several experts. Which
+    rows an expert takes, only values know.
+    """
+    count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.k1 - tile.k0)
+    start = (tile.g0 * gemm.M + tile.m0) * gemm.K
+    times, rest = divmod(count, tensor.elements)
+    found = [nest(0, tensor.elements, ((0, times),))] if times else []
+    return found + ([Nest(min(start, tensor.elements - rest), rest)] if rest else [])
 
 
 def b_nests(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:

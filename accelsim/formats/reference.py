@@ -65,7 +65,7 @@ LIMITS = {
 }  # fmt: skip
 HELD_IN = {"int4": "int8", "int2": "int8", "int1": "int8", "uint4": "uint8", "uint2": "uint8"}
 """NumPy has no type of their own for these."""
-PRODUCTS = frozenset({"Conv", "MatMul", "Gemm"})
+PRODUCTS = frozenset({"Conv", "MatMul", "Gemm", "ExpertMatMul"})
 
 
 def integer_reference(
@@ -173,6 +173,15 @@ def _gemm(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
     a, b = _centred(node, values)
     y = _wrap(np.matmul(a.T if attrs["transA"] else a, b.T if attrs["transB"] else b))
     return y if len(values) < 3 else _add(node, [y, values[2]], shape)
+
+
+def _experts(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+    """Row by row: those of token t, or of its j-th choice, times the weights of expert ``values[2][t, j]``."""
+    a, b = _centred(node, values)
+    y = np.zeros(shape)
+    for row, (token, choice) in enumerate(np.ndindex(*values[2].shape)):
+        y[row] = a[token if len(a) == len(values[2]) else row] @ b[values[2][token, choice]]
+    return _wrap(y)
 
 
 def _bias(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
@@ -304,7 +313,7 @@ def _pairwise(step: Callable[[Array, Array], Array]) -> Rule:
 
 
 RULES: dict[str, Rule] = {
-    "Conv": _conv, "MatMul": _matmul, "Gemm": _gemm, "Bias": _bias,
+    "Conv": _conv, "MatMul": _matmul, "Gemm": _gemm, "ExpertMatMul": _experts, "Bias": _bias,
     "Quantize": _quantize, "Requantize": _requantize, "Dequantize": _dequantize,
     "Relu": _relu, "Clip": _clip, "MaxPool": _max_pool, "GlobalMaxPool": _global_max,
     "Add": _add, "Sub": _pairwise(np.subtract), "Mul": _pairwise(np.multiply),

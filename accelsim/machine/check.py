@@ -151,8 +151,11 @@ def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:
         read[row.tensor] += row.count
     for step in run.program.steps:
         weight = run.program.graph.tensors[step.gemm.b] if step.gemm is not None else None
-        if weight is not None and weight.is_constant and read[weight.name] < weight.nbytes:
-            yield f"{step.name} works on {weight.nbytes} B of {weight.name}, {read[weight.name]} B were read"
+        if weight is None or step.gemm is None or not weight.is_constant:
+            continue
+        used = min(weight.elements, step.gemm.groups * step.gemm.K * step.gemm.N)  # not of all experts
+        if read[weight.name] < used * weight.element_B:
+            yield f"{step.name} works on {used} elements of {weight.name}, {read[weight.name]} B were read"
 
 
 def drams_stay_below_their_peak(run: Run) -> Iterator[str]:

@@ -17,7 +17,7 @@ from accelsim.formats import dot
 from accelsim.formats.table import FORMATS
 from accelsim.machine.batch import part_of_batch, whole_batch
 from accelsim.machine.epilogue import TileShape, result_matrix, run_epilogue
-from accelsim.machine.gating import nonzero_macs
+from accelsim.machine.gating import nonzero_macs, of_node
 from accelsim.workload.execute import run_node
 from accelsim.workload.graph import Array
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
@@ -36,6 +36,7 @@ class Exact:
         self._taken: dict[tuple[int, int], Array] = {}
         self._views: dict[tuple[int, int, str, int], tuple[Array, Array]] = {}
         self._results: dict[int, Array] = {}
+        self._noted: dict[tuple[int, int], dict[str, Array]] = {}
         self._tensors: dict[tuple[str, int], Array] = {}
         self._gating = program.chip.matrix is not None and program.chip.matrix.zero_gating
         self.nonzero_macs: dict[int, int] = {}
@@ -68,7 +69,10 @@ class Exact:
 
     def complete(self, command: Command) -> None:
         """Run the effect of a command."""
-        self._do[command.effect.what](command)
+        if command.effect.what in TILED and self._program.steps[command.op].node.op in AT_ONCE:
+            self._at_once(command)
+        else:
+            self._do[command.effect.what](command)
         for use in command.reads:
             self._taken.pop((command.id, use.region), None)
 
@@ -239,6 +243,30 @@ class Exact:
             self._held[use.region] = result
             self._remember(command, name, result)
 
+    def _at_once(self, command: Command) -> None:
+        """A tile of a node whose weights values choose: it holds nothing, and with the last one the node is computed
+        from the whole operands that its commands have read.
+        """
+        step, graph = self._program.steps[command.op], self._program.graph
+        noted = self._noted.setdefault((command.op, command.core), {})
+        for index, (name, _) in enumerate(command.effect.operands):
+            if self._is_whole(command, index):
+                noted[name] = self._tensor(command, index)
+        for use in command.writes:
+            self._held[use.region] = _NOTHING
+            if self._program.regions[use.region].name in step.node.writes and use.role in ("whole", "end"):
+                (self._held[use.region],) = run_node(step.node, graph, noted)
+                self._remember(command, step.node.writes[0], self._held[use.region])
+                if self._gating:
+                    count = self._nonzero(step, noted)
+                    self.nonzero_macs[command.op] = self.nonzero_macs.get(command.op, 0) + count
+                del self._noted[command.op, command.core]
+
+    def _nonzero(self, step: Step, noted: dict[str, Array]) -> int:
+        tensors, names = self._program.graph.tensors, step.node.inputs
+        a, b = (entering(noted[name], tensors[name].dtype, step.node.format) for name in names[:2])
+        return of_node(step.node, self._program.graph, [a, b, *(noted[name] for name in names[2:])])
+
     def _append(self, command: Command) -> None:
         """The state with new rows, where it lies: nobody else may read what it was."""
         step, region = self._program.steps[command.op], command.writes[0].region
@@ -271,6 +299,12 @@ class Exact:
             name: whole_batch([self._tensors[name, core] for core in cores]) for name in names
         } | self.outputs()
 
+
+AT_ONCE = frozenset({"ExpertMatMul"})
+"""Matrix ops whose tiles carry no values: which weights a row meets is known from values alone."""
+
+TILED = frozenset({"load_a", "load_b", "load_side", "product", "epilogue", "store"})
+"""What commands do to tiles."""
 
 MATRICES = {"a": a_matrix, "b": b_matrix}
 """Matrix views of the operands."""

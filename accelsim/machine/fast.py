@@ -85,11 +85,11 @@ class _Values:
 
     def nonzero_macs(self, node: Node) -> int:
         """Multiplications of a matrix node that have no zero operand."""
-        for name in node.inputs[:2]:
+        for name in node.inputs:
             self._make(name)
         tensors = self._graph.tensors
         a, b = (entering(self._operand(name), tensors[name].dtype, node.format) for name in node.inputs[:2])
-        return of_node(node, self._graph, a, b)
+        return of_node(node, self._graph, [a, b, *(self._operand(name) for name in node.inputs[2:])])
 
     def _operand(self, name: str) -> Array:
         return self._values[name] if name in self._values else self._graph.tensors[name].value()

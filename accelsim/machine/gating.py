@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.matrix import a_matrix, b_matrix
 from accelsim.workload.ops import base
+from accelsim.workload.ops.experts import by_expert
 
 
 def nonzero_macs(a: Array, b: Array) -> int:
@@ -16,10 +19,14 @@ def nonzero_macs(a: Array, b: Array) -> int:
     return int(np.sum(columns * rows))
 
 
-def of_node(node: Node, graph: Graph, a: Array, b: Array) -> int:
-    """The same of a whole matrix node with operands ``a`` and ``b``."""
+def of_node(node: Node, graph: Graph, operands: Sequence[Array]) -> int:
+    """The same of a whole matrix node with its ``operands``."""
     op = base.get(node.op)
     assert op.gemm is not None
+    a, b = operands[:2]
+    if node.op == "ExpertMatMul":
+        ones, others = ((side != 0).astype(np.float64) for side in (a, b))
+        return int(by_expert(ones, others, operands[2], np.matmul).sum())
     ins = [graph.tensors[name] if name else None for name in node.inputs]
     gemm = op.gemm(node, ins, [graph.tensors[node.outputs[0]]])
     assert gemm is not None

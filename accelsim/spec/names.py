@@ -70,7 +70,7 @@ VECTOR_FUNCTIONS = (
     ),
     *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift", "GatherElements", "GatherND"),
     *("ScatterElements", "ScatterND", "OneHot", "Trilu", "TopK", "CumSum", "CumProd", "LpPool"),
-    *("BitCast", "GridSample", "Append"),
+    *("BitCast", "GridSample", "Append", "TopKGating"),
 )
 """Canonical names of the operators that a vector unit may know; a new operator is added here too."""
 LONGEST = 64

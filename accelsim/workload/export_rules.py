@@ -128,6 +128,35 @@ def _matmul(node: Node, writer: Writer) -> None:
     return plain(node, writer)
 
 
+def _gating(node: Node, writer: Writer) -> None:
+    """TopK, Softmax, Cast."""
+    best, places = writer.step(node, "best"), writer.step(node, "places")
+    writer.emit("TopK", [*node.inputs, writer.number(node, "k", [node.attrs["k"]])], [best, places], axis=-1)
+    writer.emit("Softmax", [best], node.outputs[:1], axis=-1)
+    writer.emit("Cast", [places], node.outputs[1:], to=ELEMENT_TYPES["int32"])
+
+
+def _experts(node: Node, writer: Writer) -> None:
+    """Gather the weights of each choice, multiply row by row, pad."""
+    x, w, chosen = (writer.graph.tensors[name] for name in node.inputs)
+    (tokens, k), (rows, features) = chosen.shape, writer.graph.tensors[node.outputs[0]].shape
+    steps = ("flat", "weights", "column", "wide", "rows", "product", "result")
+    flat, weights, column, wide, each, product, result = (writer.step(node, step) for step in steps)
+    writer.emit("Reshape", [chosen.name, writer.number(node, "all", [-1])], [flat])
+    writer.emit("Gather", [w.name, flat], [weights], axis=0)
+    if x.shape[0] == tokens:
+        writer.emit("Unsqueeze", [x.name, writer.number(node, "axis", [1])], [column])
+        writer.emit("Expand", [column, writer.number(node, "wide.shape", [tokens, k, x.shape[1]])], [wide])
+        writer.emit("Reshape", [wide, writer.number(node, "rows.shape", [tokens * k, 1, x.shape[1]])], [each])
+    else:
+        cut = [writer.number(node, f"cut.{index}", [value]) for index, value in enumerate((0, tokens * k, 0))]
+        writer.emit("Slice", [x.name, *cut], [column])
+        writer.emit("Unsqueeze", [column, writer.number(node, "axis", [1])], [each])
+    writer.emit("MatMul", [each, weights], [product])
+    writer.emit("Reshape", [product, writer.number(node, "shape", [tokens * k, features])], [result])
+    writer.emit("Pad", [result, writer.number(node, "pads", [0, 0, rows - tokens * k, 0])], node.outputs)
+
+
 def _append(node: Node, writer: Writer) -> None:
     """What is before the new rows, the new rows, what is behind them."""
     (past, new), axis, at = node.inputs, node.attrs["axis"], node.attrs["at"]
@@ -200,6 +229,8 @@ EXPORTS: dict[str, Callable[[Node, Writer], None]] = {
     **{op: _as_inputs("axis") for op in ("CumSum", "CumProd")},
     "Tile": _as_inputs("repeats"),
     "Append": _append,
+    "TopKGating": _gating,
+    "ExpertMatMul": _experts,
     "Trilu": _as_inputs("k"),
     "TopK": _top,
     "OneHot": _one_hot,

@@ -15,6 +15,7 @@ from accelsim.formats.table import FORMATS
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.matrix import a_matrix, b_matrix, finish, y_from_matrix
 from accelsim.workload.ops import base
+from accelsim.workload.ops.experts import by_expert
 from accelsim.workload.ops.product import is_integer, shifted
 from accelsim.workload.ops.values import ROUNDED
 
@@ -57,9 +58,19 @@ def matrix_kernel(node: Node, graph: Graph, arrays: list[Array | None]) -> list[
         )
         node = replace(node, attrs={**node.attrs, **dict.fromkeys(ZERO_POINTS, 0)})
     rule = node.attrs.get("dot", "")
+    if rule and node.op == "ExpertMatMul":
+        a, b = (shifted(x, node.attrs.get(key, 0)) for x, key in zip((a, b), ZERO_POINTS, strict=True))
+        chosen = arrays[2]
+        assert chosen is not None
+        return [by_expert(a, b, chosen, lambda x, w: _by_dot(x, w, rule, node.format))]
     if rule:
         return [_by_rule(node, graph, a, b, arrays[2] if len(arrays) > 2 else None, rule)]
     return op.kernel(node, [a, b, *arrays[2:]])
+
+
+def _by_dot(x: Array, w: Array, rule: str, name: str) -> Array:
+    """One product by the rule of a unit."""
+    return np.asarray(dot.product(x[np.newaxis], w[np.newaxis], rule, name)[0])
 
 
 def _by_rule(node: Node, graph: Graph, a: Array, b: Array, extra: Array | None, rule: str) -> Array:

@@ -172,6 +172,7 @@ _FAN_IN: dict[str, dict[int, Fan]] = {
     "ConvTranspose": {1: _transposed_kernel_fan},
     "Gemm": {1: _gemm_fan},
     "MatMul": {0: _columns_fan, 1: _rows_fan},
+    "ExpertMatMul": {1: _rows_fan},
     "LSTM": _RECURRENT,
     "GRU": _RECURRENT,
     "RNN": _RECURRENT,

@@ -205,6 +205,23 @@ def cached_graphs(draw: Draw) -> Graph:
 
 
 @st.composite
+def expert_graphs(draw: Draw) -> Graph:
+    """Two products by the experts that each row chooses, with something elementwise between."""
+    g = RandomGraph(draw(st.integers(0, 99)))
+    rows, depth, experts = draw(st.integers(1, 7)), draw(st.integers(1, 9)), draw(st.integers(1, 5))
+    x, k, wide = g.input("x", (rows, depth)), draw(st.integers(1, experts)), draw(st.integers(1, 8))
+    scores = g.project(x, experts, "router", bias=draw(st.booleans()))
+    gates, chosen = g.ops("TopKGating", [scores], ["gates", "chosen"], "gating", k=k)
+    y = g.op("ExpertMatMul", [x, g.weight("up.weight", (experts, depth, wide)), chosen], "up",
+             a_zero_point=0, b_zero_point=0)  # fmt: skip
+    if draw(st.booleans()):
+        y = g.op("Relu", [y], "act")
+    y = g.op("ExpertMatMul", [y, g.weight("down.weight", (experts, wide, depth)), chosen], "down",
+             a_zero_point=0, b_zero_point=0)  # fmt: skip
+    return g.finish(y, gates)
+
+
+@st.composite
 def lone_products(draw: Draw, convolutions: bool = True) -> Graph:
     """One product with weights and what can be fused behind it, in float: a program of one step."""
     g = RandomGraph(draw(st.integers(0, 99)))

@@ -1,4 +1,4 @@
-"""Laws of states that grow: values, time and traffic of attention over the rows of earlier runs."""
+"""Laws of states that grow, and of experts that values choose: values, time and traffic of attention over the rows of earlier runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
-from law_cases import Case, cached_graphs, cases
+from law_cases import Case, cached_graphs, cases, expert_graphs
 
 from accelsim.compiler.addresses import AddressMap
 from accelsim.compiler.program import Transfer
@@ -29,6 +29,22 @@ def test_values_are_those_of_the_plain_graph(case: Case) -> None:
     for name, values in (exact.tensors | exact.outputs).items():
         scale = max(1.0, float(np.max(np.abs(whole[name].astype(np.float64)), initial=0)))
         np.testing.assert_allclose(values / scale, whole[name] / scale, rtol=0, atol=TOLERANCE, err_msg=name)
+    for name, values in (fast.tensors | fast.outputs).items():
+        np.testing.assert_array_equal(values, whole[name], err_msg=name)
+    if case.program.dtype == "int8":
+        plain = integer_reference(graph, case.feeds, lambda node, x: base.get(node.op).kernel(node, x))
+        for name, values in exact.tensors.items():
+            np.testing.assert_array_equal(values, plain[name], err_msg=name)
+
+
+@LAWS
+@given(cases(models=expert_graphs))
+def test_a_choice_of_experts_changes_values_and_not_time(case: Case) -> None:
+    """Exact = fast = plain execution of the compiled graph, and one timeline with and without values."""
+    graph = case.program.graph
+    whole = execute.run(graph, case.feeds, keep=True)
+    exact, fast, off = case.run("exact", keep=True), case.run("fast", keep=True), case.run("off")
+    assert exact.ledger == fast.ledger == off.ledger and exact.slices == fast.slices == off.slices
     for name, values in (fast.tensors | fast.outputs).items():
         np.testing.assert_array_equal(values, whole[name], err_msg=name)
     if case.program.dtype == "int8":

@@ -36,6 +36,7 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("MaxPoolGrad", "FakeQuantizeGrad"), _SECOND),
     "GridSample": "it has no rule",
+    **dict.fromkeys(("TopKGating", "ExpertMatMul"), "there is no rule for a choice of experts"),
     "Append": "it writes into a state, which keeps no earlier values",
     "BitCast": "it reads the bits of a number as another one",
 }

@@ -22,6 +22,10 @@ MatMul                 A, B                          numpy.matmul rules; transB=
                                                      a_zero_point=0, b_zero_point=0
 Gemm                   A, B, [C]                     alpha, beta, transA, transB, a_zero_point=0,
                                                      b_zero_point=0
+ExpertMatMul           X, W[E,K,M], experts[T,k]     row i of X [T, K] (or [T * k, K]) times W of each of its experts,
+                                                     one result row for each; padded as ``experts.spread`` says;
+                                                     a_zero_point=0, b_zero_point=0
+TopKGating             X[..,E]                       k: softmax over the k largest, and which these are, int32
 Relu Sigmoid Tanh Erf  X                             -; likewise Exp Log Sqrt Neg Abs Reciprocal HardSwish
                                                      Silu Softplus Softsign Mish Sign Floor Ceil Round Sin Cos
                                                      Not Tan Sinh Cosh Asin Acos Atan Asinh Acosh Atanh BitwiseNot
@@ -136,6 +140,7 @@ from accelsim.workload.ops import (
     binary,
     conv,
     elementwise,
+    experts,
     gradients,
     index,
     matmul,
@@ -150,6 +155,6 @@ from accelsim.workload.ops import (
 from accelsim.workload.ops.base import REGISTRY, Gemm, Op, Work, find, get
 
 __all__ = [
-    "REGISTRY", "Gemm", "Op", "Work", "alias", "binary", "conv", "elementwise", "find", "get", "gradients",
+    "REGISTRY", "Gemm", "Op", "Work", "alias", "binary", "conv", "elementwise", "experts", "find", "get", "gradients",
     "index", "matmul", "move", "normalise", "pool", "quantise", "reduce", "resize", "sample",
 ]  # fmt: skip

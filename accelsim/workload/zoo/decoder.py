@@ -223,12 +223,39 @@ class _Decoder:
     def _fed(self, x: str, name: str) -> str:
         """The feed-forward part: SwiGLU, its experts, or a plain one with GELU."""
         b, hidden, ffn = self.b, self.params["hidden"], self.params["ffn"]
+        if self.params.get("experts", 1) > 1:
+            return self._mixture(x, name)
         if not self.style.gated:
             inner = b.op("Gelu", [self._project(x, ffn, f"{name}.ff1")], f"{name}.gelu", approximate="none")
             return self._project(inner, hidden, f"{name}.ff2")
         gate = b.op("Silu", [self._project(x, ffn, f"{name}.gate")], f"{name}.silu")
         inner = b.op("Mul", [self._project(x, ffn, f"{name}.up"), gate], f"{name}.gated")
         return self._project(inner, hidden, f"{name}.down")
+
+    def _mixture(self, x: str, name: str) -> str:
+        """SwiGLU by the ``top_k`` experts that a router chooses for each token (Shazeer et al., arXiv 1701.06538)."""
+        b, k, hidden = self.b, self.params["top_k"], self.params["hidden"]
+        tokens = self.batch * self.seq
+        rows = b.reshaped(x, (tokens, hidden), f"{name}.tokens")
+        scores = b.project(rows, self.params["experts"], f"{name}.router", bias=False)
+        gates, chosen = b.ops(
+            "TopKGating", [scores], [f"{name}.gates", f"{name}.experts"], f"{name}.gating", k=k
+        )
+        gate = b.op(
+            "Silu", [self._by_expert(rows, chosen, f"{name}.gate", self.params["ffn"])], f"{name}.silu"
+        )
+        up = self._by_expert(rows, chosen, f"{name}.up", self.params["ffn"])
+        y = self._by_expert(b.op("Mul", [up, gate], f"{name}.gated"), chosen, f"{name}.down", hidden)
+        if b.shape(y)[0] > tokens * k:
+            y = b.op("Slice", [y], f"{name}.chosen", starts=[0], ends=[tokens * k], axes=[0], steps=[1])
+        y = b.reshaped(y, (tokens, k, hidden), f"{name}.by_choice")
+        weighed = b.op("Mul", [y, b.reshaped(gates, (tokens, k, 1), f"{name}.shares")], f"{name}.weighed")
+        total = b.op("ReduceSum", [weighed], f"{name}.mixture", axes=[1], keepdims=0)
+        return b.reshaped(total, b.shape(x), f"{name}.fed")
+
+    def _by_expert(self, x: str, chosen: str, name: str, features: int) -> str:
+        weight = self.b.weight(f"{name}.weight", (self.params["experts"], self.b.shape(x)[1], features))
+        return self.b.op("ExpertMatMul", [x, weight, chosen], name, a_zero_point=0, b_zero_point=0)
 
     def _logits(self, x: str) -> str:
         b = self.b

@@ -11,6 +11,7 @@ from accelsim.workload.zoo.entry import Entry, Params, register
 LLAMA_2 = Style()
 LLAMA_3 = Style(theta=500000.0)
 GPT = Style(gated=False, tied=True, context=2048)
+MIXTRAL = Style(theta=1e6)
 LEAST = {"past": 0, "bias": 0}
 """Parameters that may be 0: no earlier tokens, no biases."""
 
@@ -28,6 +29,8 @@ def _build(batch: int, params: Params, style: Style, name: str) -> Graph:
 
 _register("llama", "small decoder as Llama 2 is made: grouped queries, rotary positions, RMSNorm, SwiGLU", LLAMA_2,
           layers=2, hidden=64, heads=4, kv_heads=2, ffn=176, vocab=256, seq=16)  # fmt: skip
+_register("moe", "small decoder as Mixtral is made: each token to top_k of the experts", MIXTRAL,
+          layers=2, hidden=64, heads=4, kv_heads=2, ffn=96, vocab=256, seq=16, experts=4, top_k=2)  # fmt: skip
 _register("gpt", "small decoder as GPT-3 is made: learnt positions, LayerNorm, GELU, biases, tied embedding", GPT,
           layers=2, hidden=64, heads=4, kv_heads=4, ffn=256, vocab=256, seq=16, bias=1)  # fmt: skip
 _register("llama2-7b", "Llama 2 7B (Touvron et al., arXiv 2307.09288)", LLAMA_2,
@@ -36,5 +39,7 @@ _register("llama2-70b", "Llama 2 70B (Touvron et al., arXiv 2307.09288)", LLAMA_
           layers=80, hidden=8192, heads=64, kv_heads=8, ffn=28672, vocab=32000)  # fmt: skip
 _register("llama3-8b", "Llama 3 8B (Grattafiori et al., arXiv 2407.21783, table 3)", LLAMA_3,
           layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=128256)  # fmt: skip
+_register("mixtral-8x7b", "Mixtral 8x7B, a mixture of experts (Jiang et al., arXiv 2401.04088, table 1)", MIXTRAL,
+          layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=32000, experts=8, top_k=2)  # fmt: skip
 _register("gpt3", "GPT-3 175B (Brown et al., arXiv 2005.14165, table 2.1)", GPT,
           layers=96, hidden=12288, heads=96, kv_heads=96, ffn=49152, vocab=50257, bias=1)  # fmt: skip

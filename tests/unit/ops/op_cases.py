@@ -296,6 +296,6 @@ CASES = [
 ]
 WITHOUT_ONNX = {
     *INDEX_WITHOUT_ONNX,
-    "Append", "Silu", "Requantize", "RequantizeShift", "Bias", "FakeQuantize", "FakeQuantizeGrad", "MaxPoolGrad", "GatherGrad",
+    "Append", "TopKGating", "ExpertMatMul", "Silu", "Requantize", "RequantizeShift", "Bias", "FakeQuantize", "FakeQuantizeGrad", "MaxPoolGrad", "GatherGrad",
 }  # fmt: skip
 """Proven in tests of their own: ONNX has no such op (Silu: not before opset 24)."""

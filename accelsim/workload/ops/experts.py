@@ -1,0 +1,105 @@
+"""Mixtures of experts: which experts take a token, and the products of tokens with the weights of theirs.
+
+Which expert takes which token follows from values; how many tokens each takes must not, for time does not depend on
+values. So a product of experts looks to a machine as if the tokens were spread evenly, see ``spread``; its result is
+that of the experts that were chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.workload.ops.base import Gemm, Op, Work, register
+from accelsim.workload.ops.conv import accumulator
+from accelsim.workload.ops.product import product, shifted
+from accelsim.workload.ops.values import Infers, Ins, Values, array, require, tensor
+
+
+class Spread(NamedTuple):
+    """``groups`` experts that take ``rows`` rows each; rows beyond those of the tokens are padding."""
+
+    groups: int
+    rows: int
+
+
+def spread(choices: int, experts: int) -> Spread:
+    """An even routing of so many (token, expert) pairs: as many experts as possible, all with equally many rows."""
+    rows = -(-choices // min(choices, experts))
+    return Spread(-(-choices // rows), rows)
+
+
+def _gate_infer(node: Node, ins: Ins) -> Infers:
+    x, k = tensor(node, ins, 0), node.attrs["k"]
+    require(1 <= k <= x.shape[-1], node, f"{k} of {x.shape[-1]} experts")
+    shape = (*x.shape[:-1], k)
+    return [(shape, x.dtype), (shape, "int32")]
+
+
+def _gate(node: Node, values: Values) -> list[Array]:
+    """The k largest in order, equal ones by their index; softmax over them."""
+    x, k = array(values, 0), node.attrs["k"]
+    chosen = np.argsort(-x, axis=-1, kind="stable")[..., :k]
+    best = np.take_along_axis(x, chosen, axis=-1)
+    grown = np.exp(best - best[..., :1])
+    return [np.asarray(grown / grown.sum(axis=-1, keepdims=True), x.dtype), chosen.astype(np.int32)]
+
+
+def _gate_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    # a heap of the k best, as TopK; subtract, exponential, add and divide for each of them
+    comparisons = tensor(node, ins, 0).elements * node.attrs["k"].bit_length()
+    return Work(ops=comparisons + 4 * outs[0].elements)
+
+
+register(Op("TopKGating", "reduce", _gate_infer, _gate, _gate_work))
+
+
+def _shared_infer(node: Node, ins: Ins) -> Infers:
+    x, w, chosen = (tensor(node, ins, index) for index in range(3))
+    require(len(x.shape) == 2 and len(w.shape) == 3, node, f"operands {list(x.shape)} and {list(w.shape)}",
+            "rows [n, k] and experts [e, k, m]")  # fmt: skip
+    require(x.shape[1] == w.shape[1], node, f"inner sizes {x.shape[1]} and {w.shape[1]} differ")
+    even = spread(chosen.elements, w.shape[0])
+    rows = {chosen.shape[0], even.groups * even.rows}
+    require(x.shape[0] in rows, node, f"{x.shape[0]} rows", " or ".join(map(str, sorted(rows))))
+    return [((even.groups * even.rows, w.shape[2]), accumulator(x.dtype))]
+
+
+Multiply = Callable[[Array, Array], Array]
+
+
+def by_expert(x: Array, w: Array, chosen: Array, multiply: Multiply) -> Array:
+    """Rows times the weights of their expert: [groups * rows of the even spread, m]; padding is zero.
+
+    ``x``: a row for each token, or one for each choice; ``multiply``: [rows, k] x [k, m].
+    """
+    even, experts = spread(chosen.size, len(w)), chosen.reshape(-1)
+    x = np.repeat(x, chosen.shape[1], axis=0) if len(x) == len(chosen) else x[: chosen.size]
+    found = {int(expert): multiply(x[experts == expert], w[expert]) for expert in np.unique(experts)}
+    kind = next(iter(found.values())).dtype
+    y = np.zeros((even.groups * even.rows, w.shape[2]), kind)
+    for expert, rows in found.items():
+        y[: chosen.size][experts == expert] = rows
+    return y
+
+
+def _experts(node: Node, values: Values) -> list[Array]:
+    x = shifted(array(values, 0), node.attrs.get("a_zero_point", 0))
+    w = shifted(array(values, 1), node.attrs.get("b_zero_point", 0))
+    return [by_expert(x, w, array(values, 2), product)]
+
+
+def _experts_gemm(node: Node, ins: Ins, outs: list[Tensor]) -> Gemm:
+    x, w, chosen = (tensor(node, ins, index) for index in range(3))
+    even = spread(chosen.elements, w.shape[0])
+    return Gemm(even.groups, even.rows, w.shape[2], w.shape[1], x.name, w.name)
+
+
+def _experts_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    return Work(macs=_experts_gemm(node, ins, outs).macs)
+
+
+register(Op("ExpertMatMul", "matrix", _shared_infer, _experts, _experts_work, _experts_gemm))
