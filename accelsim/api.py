@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.sparsify import prune
 from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
+from accelsim.files.npz import read_npz
 from accelsim.machine.batch import batch_shape, whole_batch
 from accelsim.machine.effects import POLICIES
 from accelsim.machine.memory_models import DEFAULT, check_model
@@ -216,20 +216,9 @@ def _arrays(source: str | Path | Arrays) -> dict[str, Array]:
     """Arrays by name; UsageError when the file cannot be read or is no npz of plain arrays."""
     if isinstance(source, Mapping):
         return {name: np.asarray(value) for name, value in source.items()}
-    expected = "an npz file with one array per input, as numpy.savez writes it"
-    try:
-        with Path(source).open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UsageError(Problem("holds a single array without a name", str(source), expected))
-            return {name: archive[name] for name in archive.files}
-    except OSError as error:
-        what = f"cannot be read: {error.strerror or error}"
-        raise UsageError(Problem(what, str(source), expected)) from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise UsageError(
-            Problem("truncated, or not an npz file of numbers", str(source), expected)
-        ) from error
+    return read_npz(
+        Path(source), "an npz file with one array per input, as numpy.savez writes it", UsageError
+    )
 
 
 def _drawn(graph: Graph, seed: int, cores: int) -> dict[str, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 
 from accelsim.array.counts import COUNTS, counts
 from accelsim.array.timing import DATAFLOWS, SCHEDULES, SHADOW_LOADS, cycles, folds, spatial
+from accelsim.digits import whole
 from accelsim.errors import ModelError, Problem, nearest
 from accelsim.files import table as csv_file
 from accelsim.files import write_file
+from accelsim.files.reading import read_text
 
 NAMES: dict[str, Iterable[str]] = {"dataflow": DATAFLOWS, "schedule": SCHEDULES, "shadow_load": SHADOW_LOADS}
 """Input columns that hold a name -> valid names."""
@@ -126,8 +129,9 @@ def _name(column: str, cell: Any, where: str, problems: list[Problem]) -> str:
 
 def _size(column: str, cell: Any, where: str, problems: list[Problem]) -> int:
     text = str(cell if cell is not None else "").strip()
-    if text.isascii() and text.isdigit() and 0 < int(text) < 2**40:
-        return int(text)
+    size = whole(text)
+    if size and size < 2**40:
+        return size
     problems.append(Problem(f"{column} is {text!r}", where, "a whole number from 1 to 2^40"))
     return 1
 
@@ -138,11 +142,11 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     Raises ModelError with ``file:line`` for what cannot be read, a missing column or a bad cell, all at once.
     """
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+        with StringIO(read_text(Path(path)), newline="") as file:
             reader = csv.DictReader(file, strict=True)
             header = list(reader.fieldnames or [])
             lines = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise ModelError(Problem(f"cannot be read: {error}", str(path))) from error
     _check_header(header, f"{path}:1", bool(lines))
     problems: list[Problem] = []

@@ -14,6 +14,7 @@ import click
 
 from accelsim import files
 from accelsim.cli.inputs import refuse_inputs
+from accelsim.digits import whole as whole_number
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def whole_list(text: str) -> list[str]:
 
 def whole(text: str) -> int | None:
     """A whole number from 1, or None."""
-    return int(text) if text.isascii() and text.isdecimal() and int(text) > 0 else None
+    return whole_number(text) or None
 
 
 def extents(text: str) -> tuple[int, ...] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,16 @@ import click
 from accelsim.cli.common import check_folder, example, paragraphs, progress, show, width
 from accelsim.cli.dram_compare import compare, lessons, list_
 from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
+from accelsim.digits import whole
 from accelsim.errors import Problem, SpecError, UsageError
 from accelsim.spec.status import UNSTATED
 
 if TYPE_CHECKING:
     from accelsim.explore.dram_replay import Replay
     from accelsim.spec.dram import Dram
+
+MOST_CLOCKS = 1 << 50
+"""Clocks of a trace are below this."""
 
 EXAMPLES = example(
     "accelsim dram ddr4-3200 --trace tile3 --mapping rorabachcobg",
@@ -156,15 +159,15 @@ def _clocks(text: str | None, out: Path | None) -> tuple[int, int] | None:
     """'100:400' -> (100, 400); UsageError for anything else."""
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+):(\d+)", text)
+    begin, end = (whole(part) for part in text.partition(":")[::2])
     problems = []
-    if match is None or int(match[1]) >= int(match[2]):
+    if begin is None or end is None or begin >= end or end >= MOST_CLOCKS:
         problems.append(Problem(f"--clocks {text!r}", "", "A:B, two clocks with A < B, such as 0:300"))
     if out is None:
         problems.append(Problem("--clocks without --out", "", "--out DIR, where the picture goes"))
-    if match is None or problems:
+    if begin is None or end is None or problems:
         raise UsageError(problems)
-    return int(match[1]), int(match[2])
+    return begin, end
 
 
 def _write(found: Replay, out: Path | None, window: tuple[int, int] | None, channel: int) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from accelsim.cli.common import OUT, check_file_target, example
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import ModelError, Problem, UsageError, nearest
 
 if TYPE_CHECKING:
     from accelsim.dram.device import Device
@@ -79,7 +79,7 @@ def _source(source: str, memory: str, dram: str) -> Source:
         saved = read_saved(path)
         name = saved.memory(memory)
         spec = None if dram else saved.spec(name)
-        return Source(saved.traces[name], dram or saved.dram(name), None, _made(spec) if spec else None)
+        return Source(saved.traces[name], dram or saved.dram(name), None, _made(path, spec) if spec else None)
     if not source or not path.exists():
         expected = "a file, or one of " + ", ".join(NAMED)
         raise UsageError(Problem(f"no trace {source!r}", "", expected, nearest(source, NAMED)))
@@ -93,11 +93,22 @@ def _device(dram: str) -> Device:
     return device(load_dram(dram))
 
 
-def _made(spec: Mapping[str, Any]) -> Device:
+def _made(path: Path, spec: Mapping[str, Any]) -> Device:
+    from pydantic import ValidationError
+
     from accelsim.spec.dram import Dram
     from accelsim.spec.dram_device import device
 
-    return device(Dram.model_validate(spec))
+    try:
+        return device(Dram.model_validate(spec))
+    except ValidationError as error:
+        problems = [
+            Problem(
+                f"{'.'.join(map(str, each['loc']))}: {each['msg']}", f"{path}: the DRAM in it", "--on DRAM"
+            )
+            for each in error.errors()
+        ]
+        raise ModelError(problems) from error
 
 
 def _text(source: Source, form: Accesses | Commands, channel: int) -> Iterator[str]:

@@ -11,8 +11,10 @@ import yaml
 
 from accelsim.compiler.mapping import ORDERS, Mapping
 from accelsim.compiler.program import Program
+from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
+from accelsim.files.reading import read_text
 from accelsim.spec.nodes import compose
 
 TYPES: dict[str, type[str] | type[bool] | type[int]] = {"order": str} | {
@@ -20,6 +22,12 @@ TYPES: dict[str, type[str] | type[bool] | type[int]] = {"order": str} | {
     for field in fields(Mapping)
     if field.name != "order"
 }
+
+MOST = 2**31
+"""No tile is larger: nor is any dimension of a tensor."""
+
+MOST_FILE_B = 2**24
+"""Bytes of a mapping file; one layer takes about 200."""
 
 HEADER = """\
 # Mappings of {model} on {chip} ({dtype}), one block per layer; GEMM is groups x M x N x K.
@@ -52,24 +60,40 @@ def save_mappings(program: Program, path: Path) -> None:
 def load_mappings(path: Path) -> dict[str, dict[str, Any]]:
     """Layer name -> the fields that are pinned. Raises UsageError with file and line of all that is wrong."""
     try:
-        tree = compose(path.read_text(encoding="utf-8"))
+        tree = compose(read_text(path, MOST_FILE_B))
     except OSError as error:
         raise UsageError(Problem(f"cannot read the mapping: {error.strerror}", str(path))) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(Problem(f"not YAML: {' '.join(str(error).split())}", str(path))) from None
-    except UnicodeDecodeError as error:
+    except ValueError as error:
         raise UsageError(Problem(f"cannot read the mapping: {error}", str(path))) from None
     problems: list[Problem] = []
-    pinned = {
-        layer.value: dict(_field(path, key, value, problems) for key, value in block.value)
-        for layer, block in (_pairs(path, tree, problems) if tree else ())
-        if isinstance(block, yaml.MappingNode) or _refuse(path, block, problems)
-    }
+    pinned: dict[str, dict[str, Any]] = {}
+    for layer, block in _pairs(path, tree, problems) if tree else ():
+        name = _key(path, layer, pinned, problems)
+        if isinstance(block, yaml.MappingNode):
+            fields: dict[str, Any] = {}
+            for key, value in block.value:
+                field_name = _key(path, key, fields, problems)
+                fields[field_name] = _field(path, field_name, key, value, problems)
+            pinned[name] = fields
+        else:
+            problems.append(Problem("a layer without fields", _at(path, block), ", ".join(TYPES)))
     if not pinned and not problems:
         problems.append(Problem("no layer in it", str(path), LAYERS))
     if problems:
         raise UsageError(problems)
     return pinned
+
+
+def _key(path: Path, node: yaml.Node, before: dict[str, Any], problems: list[Problem]) -> str:
+    """The text of a key; a problem where it is none, or stands there twice."""
+    if not isinstance(node, yaml.ScalarNode):
+        problems.append(Problem("a list or block as a name", _at(path, node), "a text"))
+        return ""
+    if node.value in before:
+        problems.append(Problem(f"{node.value!r} is there twice", _at(path, node), "each name once"))
+    return str(node.value)
 
 
 def _at(path: Path, node: yaml.Node) -> str:
@@ -83,23 +107,20 @@ def _pairs(path: Path, tree: yaml.Node, problems: list[Problem]) -> list[tuple[y
     return []
 
 
-def _refuse(path: Path, block: yaml.Node, problems: list[Problem]) -> bool:
-    problems.append(Problem("a layer without fields", _at(path, block), ", ".join(TYPES)))
-    return False
-
-
-def _field(path: Path, key: yaml.Node, value: yaml.Node, problems: list[Problem]) -> tuple[str, Any]:
-    name, text = str(key.value), str(value.value)
+def _field(path: Path, name: str, key: yaml.Node, value: yaml.Node, problems: list[Problem]) -> Any:
     if name not in TYPES:
-        problems.append(
-            Problem(f"unknown field {name!r}", _at(path, key), ", ".join(TYPES), nearest(name, TYPES))
-        )
-        return name, None
-    result = READERS[TYPES[name]](text)
+        if name:
+            what = f"unknown field {name!r}"
+            problems.append(Problem(what, _at(path, key), ", ".join(TYPES), nearest(name, TYPES)))
+        return None
+    text = value.value if isinstance(value, yaml.ScalarNode) else None
+    result = None if text is None else READERS[TYPES[name]](text)
     if result is None:
-        expected = {str: ", ".join(ORDERS), bool: "true or false", int: "a whole number from 1"}[TYPES[name]]
-        problems.append(Problem(f"{name} is {text!r}", _at(path, value), expected))
-    return name, result
+        whole_number = f"a whole number from 1 to {MOST:,}"
+        expected = {str: ", ".join(ORDERS), bool: "true or false", int: whole_number}[TYPES[name]]
+        shown = "a list or block" if text is None else repr(text)
+        problems.append(Problem(f"{name} is {shown}", _at(path, value), expected))
+    return result
 
 
 def _order(text: str) -> str | None:
@@ -107,7 +128,8 @@ def _order(text: str) -> str | None:
 
 
 def _positive(text: str) -> int | None:
-    return int(text) if text.isdecimal() and int(text) > 0 else None
+    number = whole(text)
+    return number if number and number <= MOST else None
 
 
 READERS: dict[type, Callable[[str], Any]] = {

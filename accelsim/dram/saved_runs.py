@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from numpy.typing import NDArray
 
 from accelsim.dram.traces import Trace
 from accelsim.errors import ModelError, Problem, nearest
+from accelsim.files.npz import NUMBERS, read_npz
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,9 @@ class Saved:
         return specs.get(memory) if isinstance(specs, Mapping) else None
 
 
+LARGEST, CLOCKS = 2**63 - 1, 1 << 50
+"""The largest address; clocks are below this."""
+
 KINDS = {"address": "iu", "write": "b", "at": "iu", "op": "iu"}
 """Array of a saved trace -> kinds of NumPy types that it may have."""
 
@@ -55,11 +56,12 @@ def read_saved(path: str | Path) -> Saved:
     Raises ModelError naming every array that is missing or has a wrong type or length.
     """
     path = _archive(Path(path))
-    with _opened(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-        meta = json.loads(str(arrays.pop("meta"))) if "meta" in arrays else {}
+    arrays = _arrays(path)
+    meta = _meta(path, arrays.pop("meta", None))
     memories = _memories(arrays)
     problems = [problem for memory in memories for problem in _array_problems(path, memory, arrays)]
+    if not problems:
+        problems = [problem for memory in memories for problem in _access_problems(path, memory, arrays)]
     if not memories:
         problems = [
             Problem("holds no array", str(path), "MEMORY.address, MEMORY.write and perhaps MEMORY.at")
@@ -68,7 +70,7 @@ def read_saved(path: str | Path) -> Saved:
         raise ModelError(problems)
     traces = {memory: _saved_trace(memory, arrays) for memory in memories}
     ops = {memory: arrays[_key(memory, "op")] for memory in memories if _key(memory, "op") in arrays}
-    return Saved(path, traces, ops, meta if isinstance(meta, dict) else {})
+    return Saved(path, traces, ops, meta)
 
 
 def check_memory(path: str | Path, memory: str) -> None:
@@ -76,8 +78,7 @@ def check_memory(path: str | Path, memory: str) -> None:
     path = Path(path)
     if is_saved(path):
         path = _archive(path)
-        with _opened(path) as archive:
-            names = _memories(archive.files)
+        names = _memories(_arrays(path))
         if names:
             _chosen(path, names, memory)
     elif memory:
@@ -106,16 +107,25 @@ def _chosen(path: Path, names: Sequence[str], name: str) -> str:
     return name
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The archive; ModelError when it cannot be read."""
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    if not path.exists():
+        raise unreadable(path, FileNotFoundError(2, "No such file or directory"))
+    return read_npz(
+        path, "a file of accesses, as accelsim run --save-trace writes it", ModelError, NUMBERS + "U"
+    )
+
+
+def _meta(path: Path, text: NDArray[Any] | None) -> Mapping[str, Any]:
+    """What the run was. ModelError where it is no JSON of an object."""
+    if text is None:
+        return {}
     try:
-        if path.exists() and not zipfile.is_zipfile(path):
-            raise ValueError("not an npz file")
-        with np.load(path, allow_pickle=False) as archive:
-            yield archive
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise unreadable(path, error) from error
+        found = json.loads(str(text))
+    except (ValueError, RecursionError) as error:
+        raise ModelError(Problem("its 'meta' is no JSON", str(path), "a JSON object")) from error
+    if not isinstance(found, dict):
+        raise ModelError(Problem("its 'meta' is no JSON object", str(path), "a JSON object"))
+    return found
 
 
 def _archive(path: Path) -> Path:
@@ -146,6 +156,30 @@ def _array_problems(path: Path, memory: str, arrays: Mapping[str, NDArray[Any]])
                           "whole numbers in one dimension" if kinds == "iu" else "bool in one dimension")  # fmt: skip
         elif length is not None and arrays[name].shape != length:
             yield Problem(f"array {name!r} has {len(arrays[name]):,} elements", str(path), f"{length[0]:,}")
+
+
+def _access_problems(path: Path, memory: str, arrays: Mapping[str, NDArray[Any]]) -> Iterator[Problem]:
+    """As for the lines of a text: addresses and clocks in their ranges, clocks that never fall, one access or more."""
+    name, at_name = _key(memory, "address"), _key(memory, "at")
+    addresses, at = arrays[name], arrays.get(at_name)
+    if not addresses.size:
+        yield Problem(f"array {name!r} holds no access", str(path), "at least one")
+        return
+    if addresses.min() < 0 or addresses.max() > LARGEST:
+        what = f"array {name!r} holds addresses from {addresses.min():,} to {addresses.max():,}"
+        yield Problem(what, str(path), "0 to 2^63 - 1")
+    if at is None:
+        return
+    if at.min() < 0 or at.max() >= CLOCKS:
+        what = f"array {at_name!r} holds clocks from {at.min():,} to {at.max():,}"
+        yield Problem(what, str(path), "0 to below 2^50")
+    falls = np.flatnonzero(at[1:] < at[:-1])
+    if falls.size:
+        first = int(falls[0])
+        what = (
+            f"the clock falls from {at[first]:,} to {at[first + 1]:,} at access {first + 2:,} of {at_name!r}"
+        )
+        yield Problem(what, str(path), "clocks that never fall")
 
 
 def _saved_trace(memory: str, arrays: Mapping[str, NDArray[Any]]) -> Trace:

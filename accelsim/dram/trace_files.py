@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.dram.saved_runs import check_memory, is_saved, read_saved, unreadable
+from accelsim.digits import whole
+from accelsim.dram.saved_runs import CLOCKS, LARGEST, check_memory, is_saved, read_saved, unreadable
 from accelsim.dram.traces import Trace
 from accelsim.errors import ModelError, Problem, nearest
+from accelsim.files.reading import read_text
 
 OPERATIONS = {
     **dict.fromkeys(("r", "rd", "read", "ld", "load"), False),
@@ -33,7 +35,6 @@ COLUMNS = {
 MOST_PROBLEMS = 20
 """Problems of one file that are listed; the rest are counted."""
 
-LARGEST = 2**63 - 1
 FORM = (
     "ADDRESS R|W [CLOCK], R|W ADDRESS [CLOCK] (address 0x... or decimal), or a header with address, op, clock"
 )
@@ -80,8 +81,8 @@ def read_trace(path: str | Path, memory: str = "") -> Trace:
         return saved.traces[saved.memory(memory)]
     check_memory(path, memory)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
     problems = _Problems(path)
     rows = list(_rows(text, problems))
@@ -174,10 +175,10 @@ def _header(cells: list[str]) -> Callable[[list[str]], _Row] | None:
 def _number(text: str) -> int | None:
     """A whole number from 0 to 2^63 - 1, hexadecimal after 0x; None for anything else."""
     try:
-        number = int(text, 16) if text.startswith("0x") else int(text)
+        number = int(text, 16) if text.startswith("0x") and "_" not in text else whole(text)
     except ValueError:
         return None
-    return number if 0 <= number <= LARGEST and "_" not in text else None
+    return number if number is not None and number <= LARGEST else None
 
 
 def _address(text: str) -> int:
@@ -189,6 +190,6 @@ def _address(text: str) -> int:
 
 def _clock(text: str) -> int:
     number = _number(text)
-    if number is None or text.startswith("0x") or number >= 1 << 50:
+    if number is None or text.startswith("0x") or number >= CLOCKS:
         raise _Wrong(f"{text!r} is no clock", "a decimal number below 2^50")
     return number

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError, nearest
 
 Array = NDArray[Any]
@@ -50,9 +51,9 @@ class Compressed:
 def pattern(text: str) -> tuple[int, int]:
     """'2:4' -> (2, 4). Raises UsageError unless 1 <= N <= M <= 256."""
     parts = text.split(":")
-    whole = len(parts) == 2 and all(part.isascii() and part.isdecimal() for part in parts)
-    if whole and 1 <= int(parts[0]) <= int(parts[1]) <= 256:
-        return int(parts[0]), int(parts[1])
+    kept, group = [whole(part) for part in parts] if len(parts) == 2 else (None, None)
+    if kept is not None and group is not None and 1 <= kept <= group <= 256:
+        return kept, group
     raise UsageError(
         Problem(f"{text!r} is no pattern of structured sparsity", "sparsity", "N:M, such as 2:4")
     )

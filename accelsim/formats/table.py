@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError, nearest
 
 OVERFLOWS: dict[str, tuple[str, ...]] = {
@@ -320,15 +321,20 @@ def get(name: str) -> Format:
 
 def _configured(name: str, match: re.Match[str]) -> Format:
     """A float of any exponent, mantissa and bias that fits float32."""
-    bits, exponent, mantissa = (int(text) for text in match.groups()[:3])
+    bits, exponent, mantissa = (whole(text) or 0 for text in match.groups()[:3])
     encoding = match[5] or "ieee"
     if encoding == "fn" and bits < 8:
         encoding = "finite"
     least = 2 if encoding == "ieee" else 1
-    if bits != 1 + exponent + mantissa or not (least <= exponent <= 8 and 1 <= mantissa <= 23):
+    stated = whole(match[4]) if match[4] else 0
+    if (
+        stated is None
+        or bits != 1 + exponent + mantissa
+        or not (least <= exponent <= 8 and 1 <= mantissa <= 23)
+    ):
         expected = f"bits = 1 + E + M, {least} <= E <= 8, 1 <= M <= 23"
         raise UsageError(Problem(f"{name!r} is no possible float", "", expected))
-    bias = int(match[4]) if match[4] else (1 << exponent - 1) - (encoding != "fnuz")
+    bias = stated if match[4] else (1 << exponent - 1) - (encoding != "fnuz")
     title = f"float with {exponent} exponent bits, {mantissa} mantissa bits and bias {bias}"
     found = Format(
         name, "float", bits, exponent, mantissa, bias, True, encoding, title, "configured by its name",

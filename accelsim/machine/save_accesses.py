@@ -56,5 +56,6 @@ def _arrays(run: Run) -> dict[str, Any]:
     }
     arrays: dict[str, Any] = {"meta": np.array(json.dumps(meta))}
     for name, accesses in run.accesses.items():
-        arrays |= {f"{name}.{field}": getattr(accesses, field) for field in accesses._fields}
+        order = np.argsort(accesses.at, kind="stable")  # as a file of accesses has them: clocks never fall
+        arrays |= {f"{name}.{field}": getattr(accesses, field)[order] for field in accesses._fields}
     return arrays

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import yaml
 
+from accelsim.digits import whole
 from accelsim.errors import Problem, SpecError
 from accelsim.spec import dram_laws, laws, link_laws, where
 from accelsim.spec import overrides as set_by_user
@@ -115,8 +116,10 @@ def _sorted(problems: list[Problem]) -> list[Problem]:
 
 def _place(where_text: str) -> tuple[str, int, int]:
     parts = where_text.rsplit(":", 2)
-    if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
-        return parts[0], int(parts[1]), int(parts[2])
+    if len(parts) == 3:
+        line, column = whole(parts[1]), whole(parts[2])
+        if line is not None and column is not None:
+            return parts[0], line, column
     return where_text, 0, 0
 
 

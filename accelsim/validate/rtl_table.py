@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,9 @@ import numpy as np
 
 from accelsim.array.sweep import write_rows
 from accelsim.compiler.mapping import ORDERS
+from accelsim.digits import whole
 from accelsim.errors import AccelsimError, ModelError, Problem, nearest
+from accelsim.files.reading import read_text
 from accelsim.validate.base import Check
 from accelsim.validate.golden import golden
 from accelsim.validate.rtl_machine import PARAMETERS, simulate_row
@@ -51,11 +54,11 @@ def results() -> list[str]:
 def read(path: Path) -> list[Line]:
     """The rows of a file; ModelError with file and line of all that is wrong."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with StringIO(read_text(path), newline="") as file:
             reader = csv.DictReader(file, strict=True)
             header = list(reader.fieldnames or [])
             lines = [(f"{path}:{reader.line_num}", row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise ModelError(Problem(f"cannot be read: {error}", str(path))) from error
     problems = list(_header_problems(header, f"{path}:1", bool(lines)))
     if not problems:
@@ -87,7 +90,8 @@ def _row_problems(where: str, row: dict[Any, Any]) -> Iterator[Problem]:
                 yield Problem(f"{name} is {text!r}", where, "one of " + ", ".join(CHOICES[name]))
             continue
         least, most = LEAST.get(name, 1), MOST.get(name, 2**20)
-        if not (text.isascii() and text.isdecimal() and least <= int(text) <= most):
+        size = whole(text)
+        if size is None or not least <= size <= most:
             yield Problem(f"{name} is {text!r}", where, f"a whole number from {least} to {most:,}")
 
 

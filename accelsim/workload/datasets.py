@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.files.npz import read_npz
 from accelsim.workload.graph import Array
 
 TEST_SHARE = 0.2
@@ -109,19 +109,7 @@ def _split(name: str, x: Array, y: Array) -> Dataset:
 
 
 def _read(path: Path) -> dict[str, Array]:
-    expected = f"an npz file with {FORM}"
-    try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UsageError(Problem("holds a single array without a name", str(path), expected))
-            return {name: archive[name] for name in archive.files}
-    except OSError as error:
-        raise UsageError(
-            Problem(f"cannot be read: {error.strerror or error}", str(path), expected)
-        ) from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise UsageError(Problem("truncated, or not an npz file of numbers", str(path), expected)) from error
+    return read_npz(path, f"an npz file with {FORM}", UsageError)
 
 
 def _from_arrays(where: str, arrays: dict[str, Array]) -> Dataset:

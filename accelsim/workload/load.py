@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from accelsim.digits import whole
 from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import LARGEST, check_sizes
@@ -108,15 +109,18 @@ def _split_parameters(text: str) -> tuple[str, dict[str, int]]:
     name, mark, query = text.partition("?")
     if not mark or Path(text).exists():
         return text, {}
-    pairs = [re.fullmatch(r"\s*([\w-]+)\s*=\s*(\d+)\s*", part) for part in query.split(",")]
-    problems = [
-        Problem(f"parameter {part!r}", name, "name=integer")
-        for part, pair in zip(query.split(","), pairs, strict=True)
-        if pair is None
-    ]
+    given: dict[str, int] = {}
+    problems = []
+    for part in query.split(","):
+        key, _, digits = (each.strip() for each in part.partition("="))
+        value = whole(digits)
+        if value is None or not re.fullmatch(r"[\w-]+", key):
+            problems.append(Problem(f"parameter {part!r}", name, "name=integer"))
+        else:
+            given[key] = value
     if problems:
         raise UsageError(problems)
-    return name, {pair[1]: int(pair[2]) for pair in pairs if pair is not None}
+    return name, given
 
 
 def _existing(text: str) -> Path:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelsim.errors import ModelError, Problem
+from accelsim.files.reading import read_text
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 
@@ -70,7 +71,7 @@ def read_topology(path: str | Path, batch: int = 1) -> Graph:
     """
     path = Path(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(Problem(f"cannot be read as text ({error})", str(path))) from error
     topology = parse_topology(text, str(path))

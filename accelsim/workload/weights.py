@@ -6,7 +6,6 @@ size through many layers with ReLU. Everything that scales or shifts is drawn cl
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from math import prod, sqrt
 
 import numpy as np
 
+from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops.values import contain
@@ -64,12 +64,13 @@ def parse_weights(text: str) -> int | None:
     """The seed of 'random:SEED', None for 'model' (the values in the file); UsageError for anything else."""
     if text == "model":
         return None
-    match = re.fullmatch(r"random:(\d+)", text)
-    if match is None:
+    word, _, digits = text.partition(":")
+    seed = whole(digits) if word == "random" else None
+    if seed is None:
         raise UsageError(
             Problem(f"weights {text!r}", expected="'model' or 'random:SEED' (SEED an integer >= 0)")
         )
-    return int(match[1])
+    return seed
 
 
 def randomise(graph: Graph, seed: int) -> Graph:

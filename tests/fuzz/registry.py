@@ -42,6 +42,9 @@ FUZZERS: dict[str, Fuzzer] = {
     "nodes": Fuzzer(
         "nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000, 60
     ),
+    "command_lines": Fuzzer(
+        "command_lines", "command lines, valid and hostile, with files of all kinds", 60, 10_000
+    ),
     "bad_cases": Fuzzer(
         "bad_cases", "cases of known fate, for the test of the harness", 0, 0, limit_s=1, limit_B=GIB
     ),

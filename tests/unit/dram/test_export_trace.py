@@ -137,7 +137,8 @@ def refusal(*args: object) -> str:
 
 
 def save(path: Path, *memories: str) -> Path:
-    arrays = {f"{name}.{key}": value for name in memories
+    order = np.argsort(TRACE.at, kind="stable")
+    arrays = {f"{name}.{key}": value[order] for name in memories
               for key, value in zip(("address", "write", "at"), TRACE, strict=True)}  # fmt: skip
     meta = json.dumps({"memory": dict.fromkeys(memories, "ddr4-3200")})
     np.savez(path, meta=meta, **arrays)  # type: ignore[arg-type]

@@ -238,3 +238,32 @@ def test_archive_with_wrong_arrays_names_them_all(tmp_path: Path) -> None:
     assert "'x.write' has 2 elements; expected 3" in text
     assert "'y.address' is missing" in text
     assert "'y.write' is missing" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"address": np.array([0, -64])}, "array 'm.address' holds addresses from -64 to 0; expected 0 to 2\\^63 - 1"),
+        ({"address": np.array([0, 2**63], np.uint64)}, "holds addresses from 0 to 9,223,372,036,854,775,808"),
+        ({"at": np.array([-1, 0])}, "array 'm.at' holds clocks from -1 to 0; expected 0 to below 2\\^50"),
+        ({"at": np.array([0, 2**50])}, "holds clocks from 0 to 1,125,899,906,842,624"),
+        ({"at": np.array([5, 4])}, "the clock falls from 5 to 4 at access 2 of 'm.at'"),
+        ({"address": np.zeros(0, int), "write": np.zeros(0, bool), "at": np.zeros(0, int)}, "'m.address' holds no access"),
+        ({"write": np.array([0, 1])}, "array 'm.write' is int64 of 1 dimensions"),
+        ({"address": np.array(["a", "b"])}, "array 'm.address' is <U1 of 1 dimensions"),
+    ],
+)  # fmt: skip
+def test_a_saved_trace_is_checked_as_a_text_is(
+    tmp_path: Path, change: dict[str, np.ndarray], told: str
+) -> None:
+    good = {"address": np.array([0, 64]), "write": np.array([False, True]), "at": np.array([0, 4])}
+    np.savez(tmp_path / "a.npz", **{f"m.{name}": array for name, array in (good | change).items()})
+    with pytest.raises(ModelError, match=told):
+        read_trace(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("meta", ["[" * 100_000, "[1]", "nonsense"])
+def test_the_words_of_a_saved_trace_are_json(tmp_path: Path, meta: str) -> None:
+    np.savez(tmp_path / "a.npz", address=np.array([0]), write=np.array([False]), meta=meta)
+    with pytest.raises(ModelError, match="its 'meta' is no JSON"):
+        read_trace(tmp_path / "a.npz")
