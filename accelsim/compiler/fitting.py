@@ -103,7 +103,7 @@ class Fitting:
         return Fitted(replace(c, y_slots=y_slots).keep(fits), most_B, need)
 
     def _slots(self, buffer: str) -> int | None:
-        return self._roles.buffer(buffer).slots
+        return self._roles.fixed_slots(buffer)
 
     def _available(self, buffer: str, room: Room) -> int:
         return room.tiles_B if buffer == self._roles.activations else self._layout.spaces[buffer].free_B()

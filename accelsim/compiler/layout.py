@@ -55,6 +55,12 @@ class Layout:
                 what = f"fixed slots for {' and '.join(buffer.holds)} together"
                 where = f"{self.roles.chip.name}: buffers.{name}.slots"
                 raise SpecError(Problem(what, where, "no slots, or a buffer per role"))
+        own = self.roles.activations
+        if own and self.roles.buffer(own).slot_capacity and self.roles.fixed_slots(own):
+            size, count = self.slot_shape(own)  # first of all: what else lies there comes beside them
+            self.rings[own] = Ring(
+                self._row_of_slots(own, "slot", size, count, self.roles.chip.name, "slots")
+            )
 
     def only_leaves(self, tensor: str) -> bool:
         """Whether nobody on the chip reads a tensor: it is a result of the graph, or only the host needs it."""
@@ -235,12 +241,12 @@ class Layout:
                 self._behind[buffer] = start
 
     def slots(
-        self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str
+        self, buffer: str, op: str, name: str, tile_B: int, count: int, tile: str, parted: bool = True
     ) -> tuple[Ring, list[int]]:
         """Slots for tiles in flight: the buffer's own fixed ring, or ``count`` new ones side by side (for the step to
-        give back). Raises Infeasible when a tile, or that many, do not fit.
+        give back); these always when not ``parted``. Raises Infeasible when a tile, or that many, do not fit.
         """
-        if self.roles.buffer(buffer).slots is None:
+        if not parted or self.roles.fixed_slots(buffer) is None:
             regions = self._row_of_slots(buffer, name, tile_B, count, op, tile)
             return Ring(regions), regions
         size, fixed = self.slot_shape(buffer)

@@ -34,6 +34,8 @@ from accelsim.workload.ops.base import Gemm
 
 PIECE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
 """(first, last) -> role of a write."""
+PARTED = ("weights", "tiles", "sums")
+"""Tiles for which a buffer may have fixed slots; what comes and goes beside them has slots of its own."""
 
 
 class Held(NamedTuple):
@@ -189,7 +191,7 @@ class MatrixStep:
 
     def _slots(self, name: str, slots: _Slots) -> Ring:
         ring, regions = self.layout.slots(
-            slots.buffer, self.node.name, name, slots.size_B, slots.tiles, self.shape
+            slots.buffer, self.node.name, name, slots.size_B, slots.tiles, self.shape, name in PARTED
         )
         self.taken.append((slots.buffer, regions))
         return ring

@@ -39,6 +39,28 @@ class Roles:
         """Name of the buffer of the partial sums, '' without one."""
         return self._buffer("partial_sums")
 
+    def fixed_slots(self, name: str) -> int | None:
+        """Slots into which a buffer is parted for tiles; None where the compiler lays tiles out as it needs them.
+
+        The buffer of the activations also holds results on their way out, residuals and what the vector unit works on.
+        Its ``slots`` part it only where nothing of that is on the chip, or where a ``slot_capacity`` leaves room beside
+        them; else they say how many tiles are in flight (see ``tiles_in_flight``).
+        """
+        buffer = self.buffer(name)
+        shared = name == self.activations and self._results_pass
+        return None if shared and buffer.slot_capacity is None else buffer.slots
+
+    @cached_property
+    def tiles_in_flight(self) -> int | None:
+        """How many streamed tiles of activations the chip asks for, None for what the compiler prefers."""
+        return self.buffer(self.activations).slots
+
+    @cached_property
+    def _results_pass(self) -> bool:
+        """Whether more than streamed operands lies in the buffer of the activations."""
+        unit = self.chip.matrix
+        return unit is None or unit.epilogue or self.chip.vector is not None
+
     @cached_property
     def weights_home(self) -> str:
         """Memory in which weights live."""

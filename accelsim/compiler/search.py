@@ -150,12 +150,12 @@ class _Search:
             reuse=bool(self._pinned.get("reuse", True)),
             w_slots=self._weight_slots(),
             sparse=sparsity(node),
-            sum_slots=self._roles.buffer(self._roles.sums).slots or 1 << 30,
+            sum_slots=self._roles.fixed_slots(self._roles.sums) or 1 << 30,
         )  # fmt: skip
 
     def _weight_slots(self) -> int:
         """Weight tiles in flight."""
-        if self._roles.buffer(self._roles.weights).slots is not None:
+        if self._roles.fixed_slots(self._roles.weights) is not None:
             return self._layout.slot_shape(self._roles.weights)[1]
         return int(self._pinned.get("w_slots", 2))
 
@@ -213,8 +213,8 @@ class _Search:
         """Residency choices that are open, best first: the result on the chip if it fits and is read there."""
         roles, layout, gemm = self._roles, self._layout, self._gemm
         space = layout.spaces[roles.activations]
-        if roles.buffer(roles.activations).slots is not None:
-            yield _Option(False, False, Room(0))
+        if roles.fixed_slots(roles.activations) is not None:
+            yield _Option(False, False, Room(space.room_after([]) or 0))
             return
         place, a_B = layout.place(gemm.a), self._tensors[gemm.a].nbytes
         a_choices = [True] if place.chip is not None and "a_resident" not in self._pinned else [True, False]
@@ -254,7 +254,7 @@ class _Search:
 
     def _a_slots(self, option: _Option) -> list[int]:
         """Streamed activation tiles in flight: two overlap loading and computing, one leaves room for larger tiles."""
-        fixed = self._roles.buffer(self._roles.activations).slots
+        fixed = self._roles.tiles_in_flight
         if "a_slots" in self._pinned:
             return [int(self._pinned["a_slots"])]
         return [2] if option.a_resident else [fixed] if fixed is not None else [2, 1]

@@ -118,7 +118,9 @@ class Buffer(Model):
     capacity: Bytes = Field(description="all of it")
     holds: Annotated[list[Role], once] = Field(min_length=1, description="what lies in it")
     slots: Parts | None = Field(
-        None, description="tiles in flight (2 = double buffering); absent: the compiler decides"
+        None,
+        description="tiles in flight (2 = double buffering); absent: the compiler decides. A buffer of activations "
+        "through which results pass is parted into them only with a slot_capacity",
     )
     slot_capacity: Bytes | None = Field(None, description="largest tile of one slot; absent: what fits")
     read_width: Width = Field(description="bytes per clock out of the buffer")
