@@ -12,7 +12,7 @@ from accelsim.compiler import edit
 from accelsim.compiler.coded_weights import CodedWeights
 from accelsim.compiler.correction import mean_shift
 from accelsim.compiler.number_formats import Operands, is_integer, memory_format
-from accelsim.compiler.scales import Codes, Plan, bias_codes, keeps_scale
+from accelsim.compiler.scales import Codes, Plan, bias_codes, is_affine, keeps_scale
 from accelsim.compiler.sides import channel_axis
 from accelsim.compiler.state import State
 from accelsim.formats import integer
@@ -105,11 +105,16 @@ class Rewriter:
             self.nodes += self._around(node)
 
     def _on_codes(self, parts: list[Node], codes: Codes) -> None:
-        """Let ops that keep their scale work on codes: zero is the zero point, a bound is its code."""
+        """Let ops that keep their scale work on codes: zero is the zero point, a bound is its code.
+
+        Whether a Relu becomes a Clip follows from the scheme, not from the zero point that was found: without values
+        none is, and the program is the same.
+        """
+        affine = is_affine(codes.dtype, self.state.options) or codes.zero_point
         for part in parts:
             if part.op in BOUNDS:
                 bounds = {key: self._code(bound, codes) for key, bound in BOUNDS[part.op](part.attrs).items()}
-                if part.op == "Clip" or codes.zero_point:
+                if part.op == "Clip" or affine:
                     part.op, part.attrs = "Clip", bounds
             elif part.op == "Pad" and codes.zero_point:
                 part.attrs = {**part.attrs, "value": codes.zero_point}

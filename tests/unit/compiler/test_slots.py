@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.api import run
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible
+from accelsim.result import run
 from accelsim.spec.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.load import load_model

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from accelsim.account.latency import summary
-from accelsim.api import run
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.machine.simulate import simulate
+from accelsim.result import run
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 from accelsim.validate.against_reference import check_run

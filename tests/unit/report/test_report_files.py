@@ -16,10 +16,10 @@ import pytest
 from synthetic_run import altered, make_run
 
 from accelsim.account.energy import energy_table, total_J
-from accelsim.api import run
 from accelsim.errors import UsageError
 from accelsim.report import compare, page, table, trace, write
 from accelsim.report.plot import PLOTS
+from accelsim.result import run
 from accelsim.workload.zoo.build import Builder
 
 RUN = make_run(layers=5)
