@@ -1,4 +1,4 @@
-"""Simulator and cost model of AI accelerators: values, cycles, joules and dollars from one run.
+"""Simulator and cost model of AI accelerators: values, cycles and joules from one run.
 
 The public names are loaded on first use, so ``import accelsim`` costs next to nothing.
 """

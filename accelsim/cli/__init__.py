@@ -26,6 +26,7 @@ COMMANDS = {
     "train": ("accelsim.cli.train", "train a model, and say what a step costs on a chip"),
     "chips": ("accelsim.cli.lists", "list the chips"),
     "models": ("accelsim.cli.lists", "list the models"),
+    "memories": ("accelsim.cli.lists", "list the memories that a chip may have"),
     "spec": ("accelsim.cli.spec", "show or check spec files"),
     "dram": ("accelsim.cli.dram", "replay accesses on one DRAM, compare DRAMs"),
     "sram": ("accelsim.cli.sram", "what an on-chip memory costs, and conflicts in its banks"),

@@ -1,12 +1,16 @@
-"""``accelsim chips`` and ``accelsim models``: what there is."""
+"""``accelsim chips``, ``accelsim models`` and ``accelsim memories``: what there is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import example, width
+from accelsim.cli.common import example, show, width
+
+if TYPE_CHECKING:
+    from accelsim.spec.models import Memory
 
 
 @click.command(epilog=example("accelsim chips"))
@@ -32,6 +36,66 @@ def models() -> None:
         settings += [f"batch {row.batch}"] if row.batch != 1 else []
         rows.append((row.name, row.description + (f"; {', '.join(settings)}" if settings else "")))
     _print(rows)
+
+
+@click.command(
+    epilog=example(
+        "accelsim memories",
+        "accelsim memories --json",
+        "accelsim run cnn --on edu-4x4 --set memories.dram.memory=dram/lpddr4-2400",
+    )
+)
+@click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, in SI units.")
+def memories(as_json: bool) -> None:
+    """List every memory that a chip may have: capacity, bandwidth, energy per byte, and how far to trust the energy.
+
+    Name one in a chip's file (memory: dram/ddr5-4800), or with --set memories.NAME.memory=dram/ddr5-4800. Figures of
+    memories/... are stated in their files; those of dram/... follow from the DRAM and its model. usable: share
+    of the peak that a stream gets; standby: power with banks open, and refresh.
+    """
+    import json
+
+    from accelsim.spec.parts import list_memories
+
+    rows = [_memory_facts(name, memory) for name, memory in list_memories().items()]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    from accelsim.report.table import text_table
+
+    show(text_table(["memory", *MEMORY_COLUMNS], [_memory_cells(row) for row in rows], width()))
+
+
+MEMORY_COLUMNS = ("capacity", "peak", "usable", "latency", "read", "write", "standby", "energies")
+
+
+def _memory_facts(name: str, memory: Memory) -> dict[str, Any]:
+    """A row for JSON; units at the end of the keys. Bandwidth is that of all channels together."""
+    return {
+        "name": name, "kind": memory.kind, "capacity_B": memory.capacity, "channels": memory.channels,
+        "bandwidth_Bps": float(memory.bandwidth * memory.channels), "efficiency": memory.efficiency,
+        "latency_s": float(memory.latency), "read_J_per_B": float(memory.read_energy),
+        "write_J_per_B": float(memory.write_energy), "static_power_W": float(memory.static_power),
+        "energy_status": memory.energy_status or "guess", "memory_models": _models_of(memory),
+    }  # fmt: skip
+
+
+def _models_of(memory: Memory) -> list[str]:
+    """Memory models that can follow it."""
+    from accelsim.machine.memory_models import MODELS
+
+    return [name for name, level in MODELS.items() if level.dram is None or memory.dram is not None]
+
+
+def _memory_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    from accelsim.units import show as spelled
+
+    energies = (f"{row[key] * 1e12:.3g} pJ/B" for key in ("read_J_per_B", "write_J_per_B"))
+    return (
+        row["name"], spelled(row["capacity_B"], "B", binary=True), spelled(row["bandwidth_Bps"], "B/s", 3),
+        f"{row['efficiency']:.0%}", spelled(row["latency_s"], "s", 3), *energies,
+        spelled(row["static_power_W"], "W", 3), row["energy_status"],
+    )  # fmt: skip
 
 
 def _peaks(peak: dict[str, float]) -> str:

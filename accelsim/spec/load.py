@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -54,6 +54,7 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
     chip, problems, claims = _chip(tree, touched)
     if claims and not problems:
         for claim in dict.fromkeys(claims):
+            _keep_figures(tree, chip, claim)
             _delete(tree, claim)
         chip, problems, _ = _chip(tree, touched)
     if problems:
@@ -85,6 +86,16 @@ def _yields(tree: Tree, finding: Finding, touched: list[PathTo]) -> bool:
     stated = tree.at(finding.path, key=True).file
     files = {tree.keys[path].file for key in finding.beside if (path := (*around, key)) in tree.keys}
     return bool(touched) or (stated != tree.at(around).file and files != {stated})
+
+
+def _keep_figures(tree: Tree, model: Model, claim: PathTo) -> None:
+    """Before the DRAM of a memory goes, write into the tree what followed from it."""
+    around = reduce(lambda inner, part: inner[part], claim[:-1], tree.value)
+    block: Any = reduce(lambda inner, part: inner[part] if isinstance(inner, dict) else getattr(inner, str(part)),
+                        claim[:-1], model)  # fmt: skip
+    if isinstance(block, Memory) and claim[-1] == "dram":
+        content = block.model_dump(mode="json", exclude_none=True, exclude={"dram"})
+        around.update({name: value for name, value in content.items() if name not in around})
 
 
 def _delete(tree: Tree, path: PathTo) -> None:
@@ -148,6 +159,7 @@ def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tupl
     findings = [each for each in findings if each not in claims]
     if claims and not problems and not findings:
         for path in dict.fromkeys(each.path for each in claims):
+            _keep_figures(tree, made, path)
             _delete(tree, path)
         made = validate(tree, model)[0]
     meant = {problem.nearest for problem in problems}

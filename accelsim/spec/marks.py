@@ -228,7 +228,10 @@ class _Builder:
         if file.resolve() in self.open_files:
             self.tree.problem(path, about(path, f"{reference!r} includes itself"))
             return BROKEN
-        if wrong := _of_another_kind(file, model):
+        wrong = _of_another_kind(file, model)
+        if wrong == "dram" and model is KINDS["memories"]:
+            return self._memory_of(file, reference, path)
+        if wrong:
             folder = next(kind for kind, each in KINDS.items() if each is model)
             what = about(path, f"{reference!r} is {ONE[wrong]}, not {ONE[folder]}")
             self.tree.problem(path, what, f"a file of hwspecs/{folder}")
@@ -236,6 +239,18 @@ class _Builder:
         inner = read(file, model, self.open_files)
         self.tree.graft(path, inner)
         return inner.value
+
+    def _memory_of(self, file: File, reference: str, path: PathTo) -> Any:
+        """A memory that is nothing but the DRAM of a file: all its figures follow from it."""
+        inner = read(file, KINDS["dram"], self.open_files)
+        self.tree.graft((*path, "dram"), inner)
+        if inner.value == BROKEN:
+            return BROKEN
+        self.tree.values[path] = self.tree.at((*path, "dram"))
+        return {
+            "dram": inner.value,
+            "source": f"every figure follows from {reference} and the DRAM model 'pattern'",
+        }
 
 
 BROKEN = "\0broken"

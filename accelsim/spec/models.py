@@ -7,9 +7,9 @@ content in its place, so the models below never see a reference.
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from accelsim.spec.base import Model as Model
 from accelsim.spec.counts import Clocks, Cores, Finite, Lanes, Pace, Parts, Share, Side, Words, once
@@ -140,21 +140,27 @@ class Buffer(Model):
         return self.word or self.read_width // (self.banks or 1)
 
 
-class Memory(Model):
-    """An off-chip memory device."""
+_FROM_DRAM: Any = None
+FROM_DRAM = ("capacity", "bandwidth", "latency", "read_energy", "write_energy")
+"""What a memory states unless it has a ``dram`` that it follows from."""
 
-    kind: Words = Field(description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
-    capacity: Bytes = Field(description="all channels together")
-    bandwidth: BytesPerSecond = Field(description="peak of one channel")
+
+class Memory(Model):
+    """An off-chip memory device. Of one with a ``dram`` every figure that is left out follows from the DRAM model, if
+    any of capacity, bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
+
+    kind: Words = Field(_FROM_DRAM, description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
+    capacity: Bytes = Field(_FROM_DRAM, description="all channels together")
+    bandwidth: BytesPerSecond = Field(_FROM_DRAM, description="peak of one channel")
     channels: Cores = Field(1, description="channels; a transfer is striped over all of them")
     efficiency: Share = Field(1.0, description="usable share of the peak")
     beat: Width = Field(
         1, description="granule of one data clock and channel; transfers are rounded up to it"
     )
-    latency: Seconds = Field(description="from acceptance of a request to its first data")
+    latency: Seconds = Field(_FROM_DRAM, description="from acceptance of a request to its first data")
     pipelined: bool = Field(True, description="latency of a request overlaps the data of the one before")
-    read_energy: JoulesPerByte = Field(description="per byte read, activation included")
-    write_energy: JoulesPerByte = Field(description="per byte written, activation included")
+    read_energy: JoulesPerByte = Field(_FROM_DRAM, description="per byte read, activation included")
+    write_energy: JoulesPerByte = Field(_FROM_DRAM, description="per byte written, activation included")
     energy_status: Status | None = Field(
         None, description="how far its energies can be trusted; absent: a guess"
     )
@@ -165,6 +171,28 @@ class Memory(Model):
     dram: Dram | None = Field(
         None, description="banks and timing, for the memory models 'pattern' and 'bank'"
     )
+
+    @model_validator(mode="after")
+    def _figures_of_the_dram(self) -> Memory:
+        """What is not stated follows from the DRAM, or is missing."""
+        missing = [name for name in ("kind", *FROM_DRAM) if getattr(self, name) is None]
+        if not missing:
+            return self
+        if self.dram is not None:
+            from accelsim.spec.dram_memory import completed
+
+            self.__dict__.update(
+                completed(self.dram, self.model_fields_set)
+            )  # the model is frozen for its users
+            missing = [name for name in missing if getattr(self, name) is None]
+        if missing:
+            whose = (
+                "; its DRAM states no energies"
+                if self.dram is not None
+                else ", or a dram: that they follow from"
+            )
+            raise ValueError(f"{', '.join(missing)} missing; expected them{whose}")
+        return self
 
 
 class Attachment(Model):

@@ -8,8 +8,10 @@ from typing import TypeVar
 
 from accelsim.errors import Problem, SpecError, UsageError, brief, nearest
 from accelsim.spec import where
+from accelsim.spec.dram import Dram
 from accelsim.spec.laws import energies_are_there
 from accelsim.spec.load import read_part
+from accelsim.spec.load_dram import list_drams, load_dram
 from accelsim.spec.marks import dotted
 from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
 from accelsim.spec.network import Noc
@@ -25,6 +27,18 @@ def load_energy(name_or_path: str | Path) -> EnergyTable:
 def load_memory(name_or_path: str | Path) -> Memory:
     """The memory of a name ('hbm2') or YAML file. SpecError with all problems at once."""
     return load_part(name_or_path, "memories", Memory)
+
+
+def memory_of(dram: Dram, reference: str = "") -> Memory:
+    """The memory that is nothing but a DRAM, as a chip gets it from ``memory: dram/NAME``; the DRAM breaks no law."""
+    return Memory(dram=dram, source=f"every figure follows from {reference or dram.title}")
+
+
+def list_memories() -> dict[str, Memory]:
+    """Every memory that a chip may name: 'memories/NAME' as they are stated, 'dram/NAME' as they follow from a DRAM."""
+    stated = {f"memories/{name}": load_memory(name) for name in where.names("memories")}
+    names = [f"dram/{name}" for name in list_drams()]
+    return stated | {name: memory_of(load_dram(name.removeprefix("dram/")), name) for name in names}
 
 
 def load_link(name_or_path: str | Path) -> Link:
