@@ -10,6 +10,7 @@ from typing import Any, get_origin
 import pytest
 
 from accelsim.account.energy import sram_J_per_B
+from accelsim.api import Request, prepare
 from accelsim.errors import Problem, SpecError
 from accelsim.spec import schema
 from accelsim.spec.kinds import KINDS
@@ -188,14 +189,13 @@ def test_energy_between_two_points_is_between_their_energies() -> None:
             assert 1e-18 <= sram_J_per_B(points, size, write_too) <= 1
 
 
-def test_a_broken_chip_of_several_cores_has_one_error(tmp_path: Path) -> None:
+def test_a_broken_chip_of_several_cores_has_one_error() -> None:
     import numpy as np
 
     import accelsim
 
-    asked = {"x": np.zeros((2, 64), dtype=np.float32)}
     shape = accelsim.load_model("mlp").tensors["x"].shape
-    asked["x"] = np.zeros((2 * shape[0], *shape[1:]), dtype=np.float32)
+    asked = {"x": np.zeros((2 * shape[0], *shape[1:]), dtype=np.float32)}
     with pytest.raises(SpecError) as error:
-        accelsim.run("mlp", "edu-4x4", inputs=asked, overrides=["cores=2", "vector.lanes=no"])
+        prepare(Request("mlp", "edu-4x4", inputs=asked, overrides=("cores=2", "vector.lanes=no")))
     assert [problem.what.split(":")[0] for problem in error.value.problems] == ["vector.lanes"]
