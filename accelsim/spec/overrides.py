@@ -80,11 +80,11 @@ def _get(value: Any, key: str) -> Any:
 
 def _choices(value: Any, annotation: Any) -> list[str]:
     """Names that may follow, the longest first (a table's keys may have dots in them)."""
+    if isinstance(value, list):
+        return [str(index) for index in range(len(value) + 1)]
     model = model_of(annotation)
     if model is not None:
         return list(model.model_fields)
-    if isinstance(value, list):
-        return [str(index) for index in range(len(value) + 1)]
     return sorted(value, key=lambda key: (-len(key), key)) if isinstance(value, dict) else []
 
 

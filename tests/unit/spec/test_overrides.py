@@ -147,3 +147,11 @@ def test_models_write_what_they_read(bandwidth: float, latency: float) -> None:
 def test_a_bare_number_is_refused_in_python_too() -> None:
     with pytest.raises(ValidationError, match="has no unit"):
         Link(kind="pcie", bandwidth=1e9, latency="1 us", energy="4 pJ/bit")  # type: ignore[arg-type]
+
+
+def test_a_path_into_what_another_override_made_a_list() -> None:
+    with pytest.raises(SpecError) as error:
+        load_chip(
+            "edu-4x4", ["memories.dram.memory.dram=[]", "memories.dram.memory.dram.organisation.ranks=2"]
+        )
+    assert any("no field" in problem.what for problem in error.value.problems)

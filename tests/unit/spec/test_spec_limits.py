@@ -197,5 +197,5 @@ def test_a_broken_chip_of_several_cores_has_one_error() -> None:
     shape = accelsim.load_model("mlp").tensors["x"].shape
     asked = {"x": np.zeros((2 * shape[0], *shape[1:]), dtype=np.float32)}
     with pytest.raises(SpecError) as error:
-        prepare(Request("mlp", "edu-4x4", inputs=asked, overrides=("cores=2", "vector.lanes=no")))
+        prepare(Request("mlp", "edu-4x4", inputs=asked, set=("cores=2", "vector.lanes=no")))
     assert [problem.what.split(":")[0] for problem in error.value.problems] == ["vector.lanes"]
