@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from accelsim.spec.base import Model as Model
 from accelsim.spec.counts import Clocks, Cores, Finite, Lanes, Pace, Parts, Share, Side, Words, once
@@ -141,13 +141,17 @@ class Buffer(Model):
 
 
 _FROM_DRAM: Any = None
-FROM_DRAM = ("capacity", "bandwidth", "latency", "read_energy", "write_energy")
+FROM_DRAM = ("kind", "capacity", "bandwidth", "latency", "read_energy", "write_energy")
 """What a memory states unless it has a ``dram`` that it follows from."""
 
 
 class Memory(Model):
     """An off-chip memory device. Of one with a ``dram`` every figure that is left out follows from the DRAM model, if
-    any of capacity, bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
+    any of kind, capacity, bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": list(FROM_DRAM)}, {"required": ["dram"]}]}
+    )
 
     kind: Words = Field(_FROM_DRAM, description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
     capacity: Bytes = Field(_FROM_DRAM, description="all channels together")
@@ -175,7 +179,7 @@ class Memory(Model):
     @model_validator(mode="after")
     def _figures_of_the_dram(self) -> Memory:
         """What is not stated follows from the DRAM, or is missing."""
-        missing = [name for name in ("kind", *FROM_DRAM) if getattr(self, name) is None]
+        missing = [name for name in FROM_DRAM if getattr(self, name) is None]
         if not missing:
             return self
         if self.dram is not None:

@@ -38,6 +38,8 @@ def _allow_use(block: dict[str, Any]) -> None:
     required = block.pop("required", [])
     if required:
         block["anyOf"] = [{"required": required}, {"required": ["use"]}]
+    elif "anyOf" in block:
+        block["anyOf"] = [*block["anyOf"], {"required": ["use"]}]
 
 
 def _allow_files(inner: Any) -> Any:
