@@ -26,6 +26,7 @@ class CodedWeights:
 
     def __init__(self, state: State) -> None:
         self.graph, self.options = state.graph, state.options
+        self._counts = edit.use_counts(state.graph)
         self._made: dict[Hashable, tuple[str, Array]] = {}
 
     def of(self, node: Node, operands: Operands, x: Codes) -> tuple[str, Array]:
@@ -62,7 +63,7 @@ class CodedWeights:
 
     def _make(self, tensor: Tensor, how: _Make) -> tuple[str, Array]:
         dtype, axis = how.operands.weights, how.axis
-        shared = edit.uses(self.graph, tensor.name) > 1
+        shared = self._counts[tensor.name] > 1
         name = edit.fresh(self.graph, f"{tensor.name}.{dtype}") if shared else tensor.name
         if self.options.values == "off":
             scale = np.ones(() if axis is None else tensor.shape[axis], np.float32)

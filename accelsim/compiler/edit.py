@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from accelsim.workload.graph import Array, Graph, Node, Tensor
@@ -18,10 +19,11 @@ def parts(node: Node) -> list[Node]:
 
 def fresh(graph: Graph, wanted: str) -> str:
     """``wanted``, or ``wanted.2``, ``wanted.3``... when a tensor has that name already."""
-    name, count = wanted, 1
+    name, count = wanted, graph.suffixes.get(wanted, 1)
     while name in graph.tensors:
         count += 1
         name = f"{wanted}.{count}"
+    graph.suffixes[wanted] = max(1, count - 1)
     return name
 
 
@@ -46,12 +48,6 @@ def rewire(graph: Graph, old: str, new: str) -> None:
             part.inputs = [new if name == old else name for name in part.inputs]
 
 
-def rename_output(node: Node, old: str, new: str) -> None:
-    """Make the part of ``node`` that produces tensor ``old`` produce ``new``."""
-    for part in parts(node):
-        part.outputs = [new if name == old else name for name in part.outputs]
-
-
 def producers(graph: Graph) -> dict[str, Node]:
     """Tensor name -> the (fused) node that writes it, parts inside included."""
     return {name: node for node in graph.nodes for part in parts(node) for name in part.outputs if name}
@@ -64,14 +60,15 @@ def drop(graph: Graph, gone: list[Node]) -> None:
 
 
 def derive_constant(
-    graph: Graph, name: str, shape: tuple[int, ...], make: Callable[[], Array], dtype: str = "fp32"
-) -> str:
+    graph: Graph, name: str, shape: tuple[int, ...], make: Callable[[], Array], dtype: str = "fp32",
+    counts: Counter[str] | None = None,
+) -> str:  # fmt: skip
     """A constant whose values ``make`` computes on first use.
 
     It takes over the name ``name`` when at most one place reads that tensor, else it gets a new one; returns
-    the name.
+    the name. ``counts``: those of ``use_counts``, which is one walk through the graph for many constants.
     """
-    if name in graph.tensors and uses(graph, name) > 1:
+    if name in graph.tensors and (uses(graph, name) if counts is None else counts[name]) > 1:
         name = fresh(graph, name)
     graph.tensors[name] = Tensor(name, shape, dtype, source=make)
     return name
@@ -83,10 +80,58 @@ def uses(graph: Graph, name: str) -> int:
     return inner + graph.outputs.count(name)
 
 
-def only_consumer(graph: Graph, consumers: dict[str, list[Node]], name: str) -> Node | None:
-    """The node that reads ``name``, when there is exactly one and the graph does not return the tensor."""
-    readers = consumers.get(name, [])
-    return readers[0] if len(readers) == 1 and name not in graph.outputs else None
+def use_counts(graph: Graph) -> Counter[str]:
+    """``uses`` of every tensor, in one walk through the graph."""
+    counts = Counter(name for node in graph.nodes for part in parts(node) for name in part.inputs)
+    counts.update(graph.outputs)
+    return counts
+
+
+def moved(counts: Counter[str], old: str, new: str) -> str:
+    """Note in ``counts`` that one reader of ``old`` reads ``new`` instead; returns ``new``."""
+    counts[old] -= 1
+    counts[new] += 1
+    return new
+
+
+class Readers:
+    """Who reads each tensor, and which tensors the graph returns: looked up once for all nodes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._nodes, self._outputs = graph.consumers(), frozenset(graph.outputs)
+
+    def only(self, name: str) -> Node | None:
+        """The node that reads ``name``, when there is exactly one and the graph does not return the tensor."""
+        readers = self._nodes.get(name, [])
+        return readers[0] if len(readers) == 1 and name not in self._outputs else None
+
+
+class Links:
+    """Parts of nodes by the tensors that they read and write, kept up while names change: a change costs as much as
+    there are readers, not a walk through the graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._readers: dict[str, list[Node]] = {}
+        self._makers: dict[str, Node] = {}
+        for node in graph.nodes:
+            for part in parts(node):
+                for name in dict.fromkeys(part.inputs):
+                    self._readers.setdefault(name, []).append(part)
+                self._makers.update((name, part) for name in part.outputs if name)
+
+    def rewire(self, old: str, new: str) -> None:
+        """Make every reader of tensor ``old`` read ``new``."""
+        readers = self._readers.pop(old, [])
+        for part in readers:
+            part.inputs = [new if name == old else name for name in part.inputs]
+        self._readers.setdefault(new, []).extend(readers)
+
+    def rename_output(self, old: str, new: str) -> None:
+        """Make what produces tensor ``old`` produce ``new``."""
+        part = self._makers.pop(old, None)
+        if part is not None:
+            part.outputs = [new if name == old else name for name in part.outputs]
+            self._makers[new] = part
 
 
 def sort(graph: Graph) -> None:

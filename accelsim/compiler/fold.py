@@ -26,8 +26,9 @@ def fold_batch_norm(state: State) -> None:
     1712.05877, section 3.2).
     """
     graph = state.graph
-    consumers = graph.consumers()
-    folded = sum(_fold_into(graph, consumers, node) for node in list(graph.nodes) if _weighted(graph, node))
+    folding = _Folding(graph)
+    folded = sum(folding.into(node) for node in graph.nodes if _weighted(graph, node))
+    folding.finish()
     split = _split_batch_norms(state)
     edit.prune(graph)
     if folded:
@@ -47,65 +48,86 @@ def _weighted(graph: Graph, node: Node) -> bool:
     return all(graph.tensors[name].is_constant for name in node.inputs[1:] if name)
 
 
-def _fold_into(graph: Graph, consumers: dict[str, list[Node]], node: Node) -> int:
-    """Fold everything foldable behind ``node``; returns how many nodes went."""
-    axis, count, bias = channel_axis(graph, node), 0, None
-    assert axis is not None  # weights are a matrix
-    while True:
-        tail = bias or node
-        follower = edit.only_consumer(graph, consumers, tail.outputs[0])
-        affine = None if follower is None else affine_of(graph, follower, tail.outputs[0], axis)
-        if follower is None or affine is None:
-            return count
-        if affine.scale is not None:
-            _scale_weights(graph, node, affine)
-        if node.op in _BIASED:
-            _shift_input(graph, node, affine)
-        elif bias is not None or affine.shift is not None:
-            bias = _shift_behind(graph, node, bias, affine, axis)
-        tail = bias or node
-        edit.drop(graph, [follower])
-        tail.outputs = follower.outputs
-        count += 1
+class _Folding:
+    """Folding in one walk: readers are looked up once; nodes that go, and those that are new, wait till its end."""
 
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.readers, self.counts = graph, edit.Readers(graph), edit.use_counts(graph)
+        self.gone: set[int] = set()
+        self.behind: dict[int, Node] = {}
 
-def _scale_weights(graph: Graph, node: Node, affine: Affine) -> None:
-    weight = graph.tensors[node.inputs[1]]
-    make = partial(bake, weight, affine.scale, None, 0 if node.op == "Conv" else len(weight.shape) - 1)
-    node.inputs[1] = edit.derive_constant(graph, weight.name, weight.shape, make, weight.dtype)
+    def finish(self) -> None:
+        """Take what was folded out of the graph, and put each new Bias behind its product."""
+        kept = [node for node in self.graph.nodes if id(node) not in self.gone]
+        behind = [[node, self.behind[id(node)]] if id(node) in self.behind else [node] for node in kept]
+        self.graph.nodes = [node for nodes in behind for node in nodes]
 
+    def into(self, node: Node) -> int:
+        """Fold everything foldable behind ``node``; returns how many nodes went."""
+        graph, count, bias = self.graph, 0, None
+        axis = channel_axis(graph, node)
+        assert axis is not None  # weights are a matrix
+        while True:
+            tail = bias or node
+            follower = self.readers.only(tail.outputs[0])
+            affine = None if follower is None else affine_of(graph, follower, tail.outputs[0], axis)
+            if follower is None or affine is None:
+                return count
+            if affine.scale is not None:
+                self._scale_weights(node, affine)
+            if node.op in _BIASED:
+                self._shift_input(node, affine)
+            elif bias is not None or affine.shift is not None:
+                bias = self._shift_behind(node, bias, affine, axis)
+            tail = bias or node
+            self._drop(follower)
+            tail.outputs = follower.outputs
+            count += 1
 
-def _shift_input(graph: Graph, node: Node, affine: Affine) -> None:
-    old = graph.tensors[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else None
-    out = graph.tensors[node.outputs[0]]
-    if old is None and affine.shift is None:
-        return
-    make = partial(_new_bias, old, out.shape[1], affine)
-    wanted = f"{node.name}.bias" if old is None else old.name
-    name = edit.fresh(graph, wanted) if old is None else wanted
-    node.inputs[2:] = [edit.derive_constant(graph, name, (out.shape[1],), make, out.dtype)]
+    def _drop(self, node: Node) -> None:
+        self.gone.add(id(node))
+        self.counts.subtract(name for part in edit.parts(node) for name in part.inputs)
+
+    def _derive(self, name: str, shape: tuple[int, ...], make: Vector, dtype: str) -> str:
+        found = edit.derive_constant(self.graph, name, shape, make, dtype, self.counts)
+        return edit.moved(self.counts, name, found)
+
+    def _scale_weights(self, node: Node, affine: Affine) -> None:
+        weight = self.graph.tensors[node.inputs[1]]
+        make = partial(bake, weight, affine.scale, None, 0 if node.op == "Conv" else len(weight.shape) - 1)
+        node.inputs[1] = self._derive(weight.name, weight.shape, make, weight.dtype)
+
+    def _shift_input(self, node: Node, affine: Affine) -> None:
+        graph = self.graph
+        old = graph.tensors[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else None
+        out = graph.tensors[node.outputs[0]]
+        if old is None and affine.shift is None:
+            return
+        make = partial(_new_bias, old, out.shape[1], affine)
+        wanted = f"{node.name}.bias" if old is None else old.name
+        name = edit.fresh(graph, wanted) if old is None else wanted
+        node.inputs[2:] = [self._derive(name, (out.shape[1],), make, out.dtype)]
+
+    def _shift_behind(self, node: Node, bias: Node | None, affine: Affine, axis: int) -> Node:
+        """The Bias node behind a MatMul, with the map applied to it; made when there is none."""
+        graph = self.graph
+        out = graph.tensors[node.outputs[0]]
+        channels = out.shape[axis]
+        old = None if bias is None else graph.tensors[bias.inputs[1]]
+        make = partial(_new_bias, old, channels, affine)
+        name = edit.fresh(graph, f"{node.name}.bias") if old is None else old.name
+        name = self._derive(name, (channels,), make, out.dtype)
+        if bias is not None:
+            bias.inputs[1] = name
+            return bias
+        bias = Node(f"{node.name}.bias", "Bias", [out.name, name], [out.name], {"axis": axis})
+        self.behind[id(node)] = bias
+        return bias
 
 
 def _new_bias(old: Tensor | None, channels: int, affine: Affine) -> Array:
     before = Tensor("", (channels,), data=np.zeros(channels, np.float32)) if old is None else old
     return bake(before, affine.scale, affine.shift)
-
-
-def _shift_behind(graph: Graph, node: Node, bias: Node | None, affine: Affine, axis: int) -> Node:
-    """The Bias node behind a MatMul, with the map applied to it; made when there is none."""
-    out = graph.tensors[node.outputs[0]]
-    channels = out.shape[axis]
-    old = None if bias is None else graph.tensors[bias.inputs[1]]
-    make = partial(_new_bias, old, channels, affine)
-    name = edit.fresh(graph, f"{node.name}.bias") if old is None else old.name
-    name = edit.derive_constant(graph, name, (channels,), make, out.dtype)
-    if bias is not None:
-        bias.inputs[1] = name
-        return bias
-    bias = Node(f"{node.name}.bias", "Bias", [out.name, name], [out.name], {"axis": axis})
-    at = next(index for index, other in enumerate(graph.nodes) if other is node)
-    graph.nodes.insert(at + 1, bias)
-    return bias
 
 
 def _split_batch_norms(state: State) -> int:

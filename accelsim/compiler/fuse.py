@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
 import numpy as np
@@ -13,6 +14,7 @@ from accelsim.compiler.state import State
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import base
+from accelsim.workload.ops.base import Shape
 
 ELEMENTWISE = frozenset({"elementwise", "quantise"})
 """Kinds of ops that work element by element."""
@@ -73,51 +75,130 @@ def _split_bias(graph: Graph, node: Node) -> list[Node]:
 
 
 def _absorb_all(state: State) -> int:
-    graph, consumers = state.graph, state.graph.consumers()
-    gone: list[Node] = []
-    absorbed: set[int] = set()
-    last_first = graph.nodes[::-1]
+    absorbing = _Absorbing(state)
+    last_first = state.graph.nodes[::-1]
     for node in sorted(last_first, key=lambda node: node.engine != "matrix"):
-        while id(node) not in absorbed and (follower := _follower(state, consumers, node)) is not None:
-            for name in follower.reads:
-                consumers[name] = [node if reader is follower else reader for reader in consumers[name]]
-            node.epilogue += edit.parts(follower)
-            gone.append(follower)
-            absorbed.add(id(follower))
-    edit.drop(graph, gone)
-    return len(gone)
+        absorbing.behind(node)
+    return absorbing.finish()
 
 
-def _follower(state: State, consumers: dict[str, list[Node]], node: Node) -> Node | None:
-    """The node to fuse behind ``node`` next, or None."""
-    graph = state.graph
-    if node.engine not in ("matrix", "vector") or len(node.writes) != 1 or _ends_in_pool(node):
-        return None
-    follower = edit.only_consumer(graph, consumers, node.writes[0])
-    if follower is None or follower.engine != "vector" or len(follower.outputs) != 1:
-        return None
-    if follower.op == "Bias" and node.engine == "matrix" and not node.epilogue:
-        return follower
-    if not state.options.fuse:
-        return None
-    rule = _behind_matrix if node.engine == "matrix" else _behind_vector
-    return follower if rule(state, node, follower) else None
+class _Absorbing:
+    """Nodes while they are fused. Everything about a node that has absorbed others is kept up to date with each of
+    them, so that a chain of n nodes takes n steps, in whatever order its links are closed.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state, self.graph = state, state.graph
+        self.outputs = frozenset(self.graph.outputs)
+        self.readers = self.graph.consumers()
+        self.times = Counter(
+            name for node in self.graph.nodes for part in edit.parts(node) for name in part.inputs
+        )
+        self.taken: dict[int, Node] = {}
+        """Node that was absorbed -> the one that absorbed it."""
+        self.followers: dict[int, list[Node]] = {}
+        """Node -> what it absorbed itself, in order."""
+        self.ends: dict[int, Node] = {}
+        """Node -> the last node of all that it absorbed."""
+        self.shapes: dict[int, Shape | None] = {}
+        """Node -> shape of all its results where every part works element by element, else None."""
+
+    def behind(self, node: Node) -> None:
+        """Absorb what can be fused behind a node that is still there."""
+        while id(node) not in self.taken and (follower := self._follower(node)) is not None:
+            shape, more = self._shape(node), self._shape(follower)
+            self.shapes[id(node)] = shape if shape == more else None
+            self.followers.setdefault(id(node), []).append(follower)
+            self.ends[id(node)] = self.ends.get(id(follower), follower)
+            self.taken[id(follower)] = node
+
+    def finish(self) -> int:
+        """Write the epilogues, take out what was absorbed; returns how many nodes went."""
+        for node in self.graph.nodes:
+            if id(node) not in self.taken and id(node) in self.followers:
+                node.epilogue += self._parts_behind(node)
+        gone = [node for node in self.graph.nodes if id(node) in self.taken]
+        edit.drop(self.graph, gone)
+        return len(gone)
+
+    def _parts_behind(self, node: Node) -> list[Node]:
+        """Parts of everything that was absorbed behind a node, in order; without recursion, for chains are long."""
+        found, left = list[Node](), self.followers[id(node)][::-1]
+        while left:
+            follower = left.pop()
+            found += edit.parts(follower)
+            left += self.followers.get(id(follower), [])[::-1]
+        return found
+
+    def _follower(self, node: Node) -> Node | None:
+        """The node to fuse behind ``node`` next, or None."""
+        end = self.ends.get(id(node), node)
+        if node.engine not in ("matrix", "vector") or len(end.writes) != 1 or _ends_in_pool(node, end):
+            return None
+        follower = self._only_reader(end.writes[0])
+        if follower is None or follower.engine != "vector" or len(follower.outputs) != 1:
+            return None
+        if follower.op == "Bias" and node.engine == "matrix" and not node.epilogue and end is node:
+            return follower
+        if not self.state.options.fuse:
+            return None
+        rule = self._behind_matrix if node.engine == "matrix" else self._behind_vector
+        return follower if rule(node, end.writes[0], follower) else None
+
+    def _only_reader(self, name: str) -> Node | None:
+        """The node that reads a tensor now, when there is one and the graph does not return the tensor."""
+        nodes = self.readers.get(name, [])
+        return self._holder(nodes[0]) if len(nodes) == 1 and name not in self.outputs else None
+
+    def _holder(self, node: Node) -> Node:
+        """The node that holds another one now; the way to it is made shorter for the next time."""
+        path = [node]
+        while id(path[-1]) in self.taken:
+            path.append(self.taken[id(path[-1])])
+        for passed in path[:-1]:
+            self.taken[id(passed)] = path[-1]
+        return path[-1]
+
+    def _shape(self, node: Node) -> Shape | None:
+        if id(node) not in self.shapes:
+            parts = edit.parts(node)
+            shapes = {self.graph.tensors[name].shape for part in parts for name in part.outputs if name}
+            single = len(shapes) == 1 and all(_kind(part) in ELEMENTWISE for part in parts)
+            self.shapes[id(node)] = shapes.pop() if single else None
+        return self.shapes[id(node)]
+
+    def _behind_matrix(self, node: Node, result: str, follower: Node) -> bool:
+        assert self.state.chip.matrix is not None
+        if not self.state.chip.matrix.epilogue:
+            return False
+        along = all(_along_channels(self.graph, node, part) for part in self._all_parts(follower))
+        return (along and self._is_elementwise(result, follower)) or self._pools(node, follower)
+
+    def _all_parts(self, node: Node) -> list[Node]:
+        behind = self._parts_behind(node) if id(node) in self.followers else []
+        return [*edit.parts(node), *behind]
+
+    def _behind_vector(self, node: Node, result: str, follower: Node) -> bool:
+        return _kind(node) in ELEMENTWISE and self._is_elementwise(result, follower)
+
+    def _is_elementwise(self, result: str, follower: Node) -> bool:
+        """Whether ``follower`` maps each element of ``result`` to one in the same place."""
+        if follower.inputs.count(result) != 1 or self.times[result] != 1:
+            return False
+        return self._shape(follower) == self.graph.tensors[result].shape
+
+    def _pools(self, node: Node, follower: Node) -> bool:
+        return id(follower) not in self.followers and _pools(self.state, node, follower)
 
 
-def _ends_in_pool(node: Node) -> bool:
-    return bool(node.epilogue) and _kind(node.epilogue[-1]) == "pool"
+def _ends_in_pool(node: Node, end: Node) -> bool:
+    """Whether the last part behind ``node``, which is the last of ``end``, is a pooling."""
+    last = edit.parts(end)[-1]
+    return last is not node and _kind(last) == "pool"
 
 
 def _kind(node: Node) -> str:
     return base.get(node.op).kind
-
-
-def _behind_matrix(state: State, node: Node, follower: Node) -> bool:
-    assert state.chip.matrix is not None
-    if not state.chip.matrix.epilogue:
-        return False
-    along = all(_along_channels(state.graph, node, part) for part in edit.parts(follower))
-    return (along and _is_elementwise(state.graph, node, follower)) or _pools(state, node, follower)
 
 
 def _along_channels(graph: Graph, node: Node, part: Node) -> bool:
@@ -131,20 +212,6 @@ def _along_channels(graph: Graph, node: Node, part: Node) -> bool:
     single = all(np.size(value) == 1 for value in values)
     axis = channel_axis(graph, node)
     return single or (axis is not None and part.attrs.get("axis") == axis and not part.attrs.get("block"))
-
-
-def _behind_vector(state: State, node: Node, follower: Node) -> bool:
-    return _kind(node) in ELEMENTWISE and _is_elementwise(state.graph, node, follower)
-
-
-def _is_elementwise(graph: Graph, node: Node, follower: Node) -> bool:
-    """Whether ``follower`` maps each element of the result of ``node`` to one in the same place."""
-    result, parts = node.writes[0], edit.parts(follower)
-    if follower.inputs.count(result) != 1 or any(result in part.inputs for part in follower.epilogue):
-        return False
-    shape = graph.tensors[result].shape
-    same = all(graph.tensors[name].shape == shape for part in parts for name in part.outputs)
-    return same and all(_kind(part) in ELEMENTWISE for part in parts)
 
 
 def _pools(state: State, node: Node, follower: Node) -> bool:

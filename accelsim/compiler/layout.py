@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -47,6 +47,10 @@ class Layout:
         self.readers = {
             name: [n for n in nodes if n.engine != "host"] for name, nodes in self.graph.consumers().items()
         }
+        self._roots: dict[str, str] = {}
+        for node in self.graph.nodes:
+            if node.engine == "alias":
+                self._roots[node.writes[0]] = self._roots.get(node.reads[0], node.reads[0])
         for name, buffer in self.roles.chip.buffers.items():
             alone = len(buffer.holds) == 1
             # beside other tiles, sums that turn could leave no block as large as the search has counted
@@ -215,8 +219,7 @@ class Layout:
         False when there is none.
         """
         kept = {id(self.places[name]) for name in keep if name in self.places}
-        there = {id(place): name for name, place in reversed(self.places.items()) if place.chip is not None}
-        names = [name for place, name in there.items() if place not in kept]
+        names = [name for name in self._there() if id(self.places[name]) not in kept]
         if not names:
             return False
         tensor = max(sorted(names), key=lambda name: self.graph.tensors[name].nbytes)
@@ -227,6 +230,15 @@ class Layout:
         self.release(self.roles.activations, [place.chip])
         place.chip = None
         return True
+
+    def _there(self) -> Iterator[str]:
+        """Tensors that lie in the activation buffer as a whole, by the name that they were made under."""
+        for region in self.spaces[self.roles.activations].live:
+            name = self.builder.regions[region].name
+            place = self.places.get(name)
+            if place is not None and place.chip == region:
+                root = self._roots.get(name, name)
+                yield root if self.places.get(root) is place else name
 
     def arrange(self, rows: Iterable[tuple[str, int]]) -> None:
         """Let the slots of a step, (buffer, bytes) each, lie side by side where several roles share a buffer: behind

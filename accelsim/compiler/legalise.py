@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -64,15 +65,16 @@ def _only_renames(graph: Graph, node: Node) -> bool:
 
 def _drop_renames(graph: Graph) -> int:
     gone: list[Node] = []
+    links, outputs = edit.Links(graph), frozenset(graph.outputs)
     for node in graph.nodes:
         if not _only_renames(graph, node):
             continue
         source, target = node.inputs[0], node.outputs[0]
-        if target not in graph.outputs:
-            edit.rewire(graph, target, source)
+        if target not in outputs:
+            links.rewire(target, source)
         elif _is_free(graph, source):
-            edit.rename_output(edit.producers(graph)[source], source, target)
-            edit.rewire(graph, source, target)
+            links.rename_output(source, target)
+            links.rewire(source, target)
         else:
             continue
         gone.append(node)
@@ -87,12 +89,13 @@ def _is_free(graph: Graph, name: str) -> bool:
 
 def _evaluate_constants(graph: Graph) -> int:
     gone: list[Node] = []
+    outputs = frozenset(graph.outputs)
     for node in graph.nodes:
         tensors = [graph.tensors[name] for name in node.inputs if name]
         op = base.find(node.op)
         if op is None or not tensors or not all(tensor.is_constant for tensor in tensors):
             continue
-        if any(name in graph.outputs for name in node.outputs):
+        if not outputs.isdisjoint(node.outputs):
             continue
         run = _once(op, node, [graph.tensors[name] if name else None for name in node.inputs])
         for index, name in enumerate(node.outputs):
@@ -136,20 +139,21 @@ def _chain(graph: Graph, node: Node) -> list[Node]:
 
 def _plain_gemms(graph: Graph) -> None:
     nodes: list[Node] = []
+    counts = edit.use_counts(graph)
     for node in graph.nodes:
-        nodes += _plain_gemm(graph, node) if node.op == "Gemm" else [node]
+        nodes += _plain_gemm(graph, node, counts) if node.op == "Gemm" else [node]
     graph.nodes = nodes
 
 
-def _plain_gemm(graph: Graph, node: Node) -> list[Node]:
+def _plain_gemm(graph: Graph, node: Node, counts: Counter[str]) -> list[Node]:
     """The node without factors and transposes, and the nodes that this takes before and behind it."""
     alpha, beta = float(node.attrs["alpha"]), float(node.attrs["beta"])
-    before, after = _plain_operands(graph, node, alpha), _plain_bias(graph, node, beta)
+    before, after = _plain_operands(graph, node, alpha, counts), _plain_bias(graph, node, beta, counts)
     node.attrs.update(alpha=1.0, beta=1.0, transA=0, transB=0)
     return [*before, node, *after]
 
 
-def _plain_operands(graph: Graph, node: Node, alpha: float) -> list[Node]:
+def _plain_operands(graph: Graph, node: Node, alpha: float, counts: Counter[str]) -> list[Node]:
     """Transpose A and B as told; alpha goes into B when that is a constant, else into A."""
     trans = [bool(node.attrs["transA"]), bool(node.attrs["transB"])]
     scaled = 1 if graph.tensors[node.inputs[1]].is_constant else 0
@@ -160,7 +164,8 @@ def _plain_operands(graph: Graph, node: Node, alpha: float) -> list[Node]:
         shape = tensor.shape[::-1] if trans[slot] else tensor.shape
         if tensor.is_constant and (trans[slot] or factor != 1.0):
             make = partial(_scaled_view, tensor, factor, trans[slot])
-            node.inputs[slot] = edit.derive_constant(graph, tensor.name, shape, make, tensor.dtype)
+            name = edit.derive_constant(graph, tensor.name, shape, make, tensor.dtype, counts)
+            node.inputs[slot] = edit.moved(counts, tensor.name, name)
             continue
         if trans[slot]:
             before.append(_behind(graph, node, slot, "Transpose", [], {"perm": (1, 0)}, shape))
@@ -198,7 +203,7 @@ def _scalar(graph: Graph, node: Node, value: float) -> str:
     return name
 
 
-def _plain_bias(graph: Graph, node: Node, beta: float) -> list[Node]:
+def _plain_bias(graph: Graph, node: Node, beta: float, counts: Counter[str]) -> list[Node]:
     """Bring the third input to a constant of shape [N], or to an Add behind the node."""
     if len(node.inputs) < 3 or not node.inputs[2] or beta == 0.0:
         del node.inputs[2:]
@@ -212,7 +217,8 @@ def _plain_bias(graph: Graph, node: Node, beta: float) -> list[Node]:
     ):
         if bias.shape != (columns,) or beta != 1.0:
             make = partial(_row, bias, beta, columns)
-            node.inputs[2] = edit.derive_constant(graph, bias.name, (columns,), make, bias.dtype)
+            name = edit.derive_constant(graph, bias.name, (columns,), make, bias.dtype, counts)
+            node.inputs[2] = edit.moved(counts, bias.name, name)
         return []
     return _add_behind(graph, node, beta)
 
@@ -236,32 +242,34 @@ def _add_behind(graph: Graph, node: Node, beta: float) -> list[Node]:
 def _merge_into_batch_norm(graph: Graph) -> int:
     """BatchNormalization -> Mul(w[C,1,1]) -> Add(b[C,1,1]) becomes one BatchNormalization."""
     gone: list[Node] = []
-    consumers = graph.consumers()
+    readers, counts = edit.Readers(graph), edit.use_counts(graph)
     for node in graph.nodes:
         if node.op != "BatchNormalization":
             continue
-        while (after := _foldable(graph, consumers, node)) is not None:
+        while (after := _foldable(graph, readers, node)) is not None:
             follower, affine = after
-            _rescale(graph, node, affine)
+            _rescale(graph, node, affine, counts)
             node.outputs = follower.outputs
             gone.append(follower)
     edit.drop(graph, gone)
     return len(gone)
 
 
-def _foldable(graph: Graph, consumers: dict[str, list[Node]], node: Node) -> tuple[Node, Affine] | None:
-    follower = edit.only_consumer(graph, consumers, node.outputs[0])
+def _foldable(graph: Graph, readers: edit.Readers, node: Node) -> tuple[Node, Affine] | None:
+    follower = readers.only(node.outputs[0])
     if follower is None or follower.op == "BatchNormalization":
         return None
     affine = affine_of(graph, follower, node.outputs[0], axis=1)
     return None if affine is None else (follower, affine)
 
 
-def _rescale(graph: Graph, node: Node, affine: Affine) -> None:
+def _rescale(graph: Graph, node: Node, affine: Affine, counts: Counter[str]) -> None:
     """scale' = scale * a, B' = B * a + b."""
     scale, shift = (graph.tensors[name] for name in node.inputs[1:3])
     if affine.scale is not None:
         make = partial(bake, scale, affine.scale, None)
-        node.inputs[1] = edit.derive_constant(graph, scale.name, scale.shape, make, scale.dtype)
+        name = edit.derive_constant(graph, scale.name, scale.shape, make, scale.dtype, counts)
+        node.inputs[1] = edit.moved(counts, scale.name, name)
     make = partial(bake, shift, affine.scale, affine.shift)
-    node.inputs[2] = edit.derive_constant(graph, shift.name, shift.shape, make, shift.dtype)
+    name = edit.derive_constant(graph, shift.name, shift.shape, make, shift.dtype, counts)
+    node.inputs[2] = edit.moved(counts, shift.name, name)

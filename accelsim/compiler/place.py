@@ -90,12 +90,12 @@ def _not_on_matrix(state: State, node: Node, op: Op) -> str:
 
 def _join_bias(graph: Graph) -> None:
     """A Bias behind a matrix node belongs to it, whatever the functions of the vector unit are."""
-    producers, consumers = edit.producers(graph), graph.consumers()
+    producers, readers = edit.producers(graph), edit.Readers(graph)
     for node in graph.nodes:
         before = producers.get(node.inputs[0]) if node.op == "Bias" else None
         if before is None or before.engine != "matrix":
             continue
-        if edit.only_consumer(graph, consumers, node.inputs[0]) is node:
+        if readers.only(node.inputs[0]) is node:
             node.engine, node.note = "vector", ""
 
 
@@ -140,10 +140,14 @@ def _islands(graph: Graph) -> list[list[_Place]]:
 
 
 def _merge(first: _Place, second: _Place) -> None:
-    if first.island is not second.island:
-        first.island += second.island
-        for place in second.island:
-            place.island = first.island
+    large, small = first.island, second.island
+    if large is small:
+        return
+    if len(large) < len(small):  # each place changes its island at most log2(n) times
+        large, small = small, large
+    large += small
+    for place in small:
+        place.island = large
 
 
 def _edges(graph: Graph) -> Iterator[tuple[Node | None, Node | None]]:

@@ -36,6 +36,7 @@ class Rewriter:
         self.state, self.graph, self.plan, self.codes = state, state.graph, plan, plan.codes
         self.known = state.options.values != "off"
         self.nodes: list[Node] = []
+        self._links, self._counts = edit.Links(state.graph), edit.use_counts(state.graph)
         self._weights = CodedWeights(state)
         self._converted: dict[tuple[str, str], str] = {}
         binary = any(entry.activations == "int1" for entry in plan.operands.values())
@@ -64,16 +65,15 @@ class Rewriter:
     def _enter(self, name: str) -> Node:
         """Host node that quantises a graph input; its readers now read codes."""
         codes = self._twin(name)
-        edit.rewire(self.graph, name, codes)
+        self._links.rewire(name, codes)
         attrs = {**to_codes(self.codes[codes]), **self._edge(self.graph.stays(name))}
         return Node(f"{name}.quantize", "Quantize", [name], [codes], attrs, [], "host")
 
     def _leave(self, name: str) -> Node:
         """Host node that dequantises a graph output; its producer and other readers now have codes."""
         codes = self._twin(name)
-        for node in self.graph.nodes:
-            edit.rename_output(node, name, codes)
-        edit.rewire(self.graph, name, codes)
+        self._links.rename_output(name, codes)
+        self._links.rewire(name, codes)
         attrs = {**to_real(self.codes[codes]), **self._edge(self.graph.stays(name))}
         return Node(f"{name}.dequantize", "Dequantize", [codes], [name], attrs, [], "host")
 
@@ -252,7 +252,7 @@ class Rewriter:
         make: Callable[[], Array] = partial(bias_codes, bias, sum_scale, shift)
         if self.known:
             make = partial(np.asarray, make())
-        name = edit.derive_constant(self.graph, bias.name, bias.shape, make, "int32")
+        name = edit.derive_constant(self.graph, bias.name, bias.shape, make, "int32", self._counts)
         self.graph.tensors[name].quant = Quant(sum_scale, 0, 0 if sum_scale.ndim else None)
         biased = self._sum(part.outputs[0], node.writes[0], operands)
         return [Node(part.name, "Bias", [total, name], [biased], part.attrs)], rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +29,7 @@ def sparsify(state: State) -> None:
     n, m = pattern(state.options.sparsity)
     whole, skipping, dense = 0, 0, list[str]()
     made: dict[tuple[str, bool, bool], str] = {}
+    counts = edit.use_counts(state.graph)
     for node in state.graph.nodes:
         if node.engine != "matrix" or not state.graph.tensors[node.inputs[1]].is_constant:
             continue
@@ -40,8 +42,8 @@ def sparsify(state: State) -> None:
         skip = skips(state.chip, operands_of(state, node).mac, n, m)
         key = (node.inputs[1], node.op == "Conv", skip)
         if key not in made:
-            made[key] = _prune(state, node, n, m)
-        name = node.inputs[1] = made[key]
+            made[key] = _prune(state, node, n, m, counts)
+        name = node.inputs[1] = edit.moved(counts, key[0], made[key])
         if skip:
             skipping += 1
             node.attrs["sparse"] = (n, m)
@@ -58,15 +60,13 @@ def skips(chip: Chip, mac: str, n: int, m: int) -> bool:
     return own is not None and own.m == m and own.n == n and chip.matrix.rows % m == 0
 
 
-def _prune(state: State, node: Node, n: int, m: int) -> str:
-    """Put pruned weights in the place of those of a node; returns their name."""
+def _prune(state: State, node: Node, n: int, m: int, counts: Counter[str]) -> str:
+    """A constant of the pruned weights of a node; returns its name."""
     tensor = state.graph.tensors[node.inputs[1]]
     make = partial(pruned, tensor, node.op, n, m)
     if state.options.values != "off":
         make = partial(_same, make())
-    name = edit.derive_constant(state.graph, tensor.name, tensor.shape, make, tensor.dtype)
-    node.inputs[1] = name
-    return name
+    return edit.derive_constant(state.graph, tensor.name, tensor.shape, make, tensor.dtype, counts)
 
 
 def _same(values: Array) -> Array:

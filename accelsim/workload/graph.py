@@ -164,6 +164,8 @@ class Graph:
     kept: list[str] = field(default_factory=list)
     trains: bool = False
     unused: list[str] = field(default_factory=list)
+    suffixes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    """Name -> the last number that made it unlike another, so that the next one is found at once."""
 
     def __repr__(self) -> str:
         """One line: name, nodes, inputs and outputs."""
@@ -206,6 +208,7 @@ class Graph:
             states=dict(self.states),
             unused=list(self.unused),
             kept=list(self.kept),
+            suffixes=dict(self.suffixes),
         )
 
 

@@ -4,6 +4,7 @@
     probe.py against-ort MODEL CHIP DTYPE
     probe.py ort MODEL
     probe.py calibrate MODEL CHIP DTYPE METHOD
+    probe.py nodes KIND NODES CHIP DTYPE
 
 CPU seconds (``time.process_time``, all threads) and the peak of the resident memory, as one line of JSON. Modules are
 imported before anything is measured.
@@ -141,11 +142,22 @@ def calibrated(model: str, chip_name: str, dtype: str, method: str) -> dict[str,
     return {"total": total, "images": IMAGES, "tensors": scaled}
 
 
+def long_graph(kind: str, nodes: str, chip_name: str, dtype: str) -> dict[str, float]:
+    """Compile a graph of so many nodes (a key of ``long_graphs.LONG``)."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "compiler"))
+    from long_graphs import LONG
+
+    graph, chip = LONG[kind](int(nodes)), load_chip(chip_name)
+    total, program = cpu_s(lambda: compile(graph, chip, Options(dtype=dtype, values="off")))
+    return {"total": total, "commands": len(program.commands)}
+
+
 if __name__ == "__main__":
     kinds: dict[str, Callable[..., dict[str, float]]] = {
         "end-to-end": end_to_end,
         "against-ort": against_ort,
         "calibrate": calibrated,
+        "nodes": long_graph,
         "ort": ort,
     }
     print(json.dumps(kinds[sys.argv[1]](*sys.argv[2:])))

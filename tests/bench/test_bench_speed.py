@@ -17,6 +17,9 @@ SCALESIM_S, SCALESIM_MB = 247, 6800
 RATIO, REPEATS = 5.0, 3
 """Largest allowed ratio to the CPU time of ONNX Runtime on one thread; fresh processes of which the best counts."""
 
+NODES = (5_000, 20_000)
+"""Nodes of the long graphs."""
+
 Probe = Callable[..., dict[str, float]]
 
 
@@ -107,3 +110,21 @@ def test_layer_of_gpt3(benchmark: Any, probe: Probe, figure: Any) -> None:
         what = f"GPT-3 layer on {chip}, values off: load + compile + simulate"
         held.append(figure(what, found["total"], " s", 5.0, note).holds)
     assert any(held)
+
+
+@pytest.mark.parametrize("kind", ["chain", "products", "fan", "residuals"])
+def test_compiling_twenty_thousand_nodes(benchmark: Any, probe: Probe, figure: Any, kind: str) -> None:
+    """Four times the nodes take four times as long; the bar of the ratio leaves room for a busy machine."""
+
+    def measure() -> tuple[dict[str, float], dict[str, float]]:
+        few, many = (probe("nodes", kind, str(count), "edu-mixed", "int8") for count in NODES)
+        return few, many
+
+    few, many = once(benchmark, measure)
+    ratio = many["total"] / few["total"]
+    note = f"{many['commands']:,.0f} commands"
+    held = figure(
+        f"{kind} of {NODES[1]:,} nodes on edu-mixed: compile", many["total"], " s", 20.0, note
+    ).holds
+    what = f"{kind}: time({NODES[1]:,} nodes) / time({NODES[0]:,} nodes)"
+    assert figure(what, ratio, " x", 6.0).holds and held

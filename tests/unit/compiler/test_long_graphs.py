@@ -1,0 +1,32 @@
+"""Compiling costs as much per node in a long graph as in a short one: calls are counted, not seconds."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+
+import pytest
+from long_graphs import LONG
+
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.spec.load import load_chip
+from accelsim.workload.graph import Graph
+
+SHORT, FACTOR = 100, 6
+
+
+def calls(graph: Graph, chip: str, dtype: str) -> int:
+    loaded, profile = load_chip(chip), cProfile.Profile()
+    profile.runcall(compile, graph, loaded, Options(dtype=dtype, values="off"))
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize(
+    ("chip", "dtype"), [("edu-mixed", "int8"), ("tpu-v1", "int8"), ("edu-mixed", "fp32")]
+)
+def test_calls_grow_with_the_nodes_and_not_faster(kind: str, chip: str, dtype: str) -> None:
+    calls(LONG[kind](4), chip, dtype)  # what is made once for all
+    short, long = (calls(LONG[kind](count), chip, dtype) for count in (SHORT, FACTOR * SHORT))
+    assert long < 1.25 * FACTOR * short
