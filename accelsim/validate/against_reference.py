@@ -160,7 +160,7 @@ def _check_core(run: Run, model: Graph) -> Verdict:
     except ModelError as error:
         return Verdict("none", [], reason=str(error))
     names = {rounded_to(node) for node in graph.nodes} | {tensor.dtype for tensor in graph.tensors.values()}
-    bound = max(BOUNDS.get(name, BOUNDS["fp32"]) for name in names)
+    bound = max((BOUNDS.get(name, BOUNDS["fp32"]) for name in names), default=BOUNDS["fp32"])
     known = {
         name: contain(theirs.values[name], graph.tensors[name].dtype)
         for name in ours

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelsim.workload.folding import constant_tensor
+from accelsim.workload.folding import Filled, constant_tensor
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.normalise import Scope
 from accelsim.workload.onnx_read import RawNode
@@ -33,6 +33,12 @@ class Chain:
             else constant_tensor(name, value)
         )
         self._scope.tensors[name] = made
+        return name
+
+    def zeros(self, *shape: int) -> str:
+        """A constant of zeros in the format of the first input, made on first use; gives its name."""
+        name = self._name("zeros")
+        self._scope.tensors[name] = Tensor(name, shape, self.dtype, source=Filled(shape, 0, self.dtype))
         return name
 
     def add(self, op: str, *inputs: str, to: str = "", **attrs: Any) -> str:

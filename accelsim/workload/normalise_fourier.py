@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.workload.build import Chain
+from accelsim.workload.folding import check_bytes
 from accelsim.workload.graph import Array, Node
 from accelsim.workload.normalise import Foreign, Scope, axis_of, optional, rule, scalar
 from accelsim.workload.onnx_read import RawNode
@@ -71,6 +72,7 @@ def stft(raw: RawNode, scope: Scope) -> list[Node]:
     if step is None or length is None:
         raise Foreign
     size, frames = int(length), (samples - int(length)) // int(step) + 1
+    check_bytes((max(frames, 0), size), "int64", raw.name)
     at = np.arange(frames)[:, None] * int(step) + np.arange(size)[None, :]
     y = chain.add("Reshape", x, shape=[batch, samples, parts])
     y = chain.add("Gather", y, chain.constant(at.astype(np.int64)), axis=1)

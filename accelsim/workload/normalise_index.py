@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.workload.folding import constant_tensor
+from accelsim.workload.folding import check_bytes, constant_tensor
 from accelsim.workload.graph import Array, Node
 from accelsim.workload.normalise import Foreign, Scope, axis_of, make, rule, scalar
 from accelsim.workload.onnx_read import RawNode
@@ -128,6 +128,7 @@ def reverse_sequence(raw: RawNode, scope: Scope) -> Node:
     time, batch = raw.attrs.get("time_axis", 0), raw.attrs.get("batch_axis", 1)
     if lengths is None or {time, batch} != {0, 1}:
         raise Foreign
+    check_bytes((shape[time], shape[batch]), "int64", raw.name)
     step, sequence = np.indices((shape[time], shape[batch]))
     turned = np.where(step < lengths[None, :], lengths[None, :] - 1 - step, step)
     pairs = np.stack([turned, sequence] if time == 0 else [sequence, turned], axis=-1)

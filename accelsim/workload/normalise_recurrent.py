@@ -185,7 +185,7 @@ class _Layer:
                 first, inner = self.chain.split(
                     "Split", other, to=["", ""], axis=0, split=[2 * hidden, hidden]
                 )
-                none = self.chain.constant(np.zeros(hidden, CONTAINERS[self.dtype]), self.dtype)
+                none = self.chain.zeros(hidden)
                 other = add("Concat", first, none, axis=0)
             products = add("Add", products, add("Add", own, other))
         holes = self._of(7, direction) if self.raw.op == "LSTM" else ""
@@ -230,7 +230,7 @@ class _Layer:
         name = optional(self.raw, index)
         shape = (self.batch, self.hidden)
         if not name:
-            return self.chain.constant(np.zeros(shape, CONTAINERS[self.dtype]), self.dtype)
+            return self.chain.zeros(*shape)
         if self.directions == 1:
             return self.chain.add("Reshape", name, shape=list(shape))
         axis = 1 if self.batch_first else 0

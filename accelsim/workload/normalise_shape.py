@@ -81,6 +81,8 @@ def window_attrs(raw: RawNode, scope: Scope, kernel: list[int]) -> dict[str, Any
     ones = [1] * len(kernel)
     strides = list(raw.attrs.get("strides") or ones)
     dilations = list(raw.attrs.get("dilations") or ones)
+    if min((*kernel, *strides, *dilations), default=1) < 1:
+        raise ValueError(f"kernel {kernel}, strides {strides}, dilations {dilations} are not 1 or more each")
     pads = list(raw.attrs.get("pads") or [0] * (2 * len(kernel)))
     auto = raw.attrs.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
@@ -91,6 +93,8 @@ def window_attrs(raw: RawNode, scope: Scope, kernel: list[int]) -> dict[str, Any
         pads = [0] * (2 * len(kernel))
     elif auto != "NOTSET":
         raise ValueError(f"auto_pad {auto!r} is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    if min(pads, default=0) < 0:
+        raise ValueError(f"pads {pads} are less than 0")
     return {"kernel_shape": list(kernel), "strides": strides, "pads": pads, "dilations": dilations}
 
 

@@ -23,6 +23,7 @@ def _per_element(count: int) -> Work3:
 def _rows(node: Node, ins: Ins) -> Infers:
     """Scale and bias are as large as the axes that are normalised, or broadcast to them."""
     x, axis = tensor(node, ins, 0), node.attrs["axis"]
+    tensor(node, ins, 1)
     for parameter in ins[1:]:
         shape = () if parameter is None else parameter.shape
         fits = len(shape) <= len(x.shape) and all(
@@ -138,6 +139,8 @@ register(Op("LogSoftmax", "normalise", same, _softmax(True), _per_element(5)))
 
 def _standard(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     """(x - mean) / sqrt(variance + epsilon) over ``axes``; two passes, so that nothing cancels."""
+    if not x.size:
+        return x
     centred = x - x.mean(axis=axes, keepdims=True)
     variance = np.mean(centred * centred, axis=axes, keepdims=True)
     return np.asarray(centred / np.sqrt(variance + x.dtype.type(epsilon)))

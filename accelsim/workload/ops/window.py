@@ -44,6 +44,9 @@ def window_of(node: Node, spatial: Shape) -> Window:
         raise ModelError(
             Problem(what, node.name, f"one entry per spatial axis of {list(spatial)} (pads: two)")
         )
+    if min((*kernel, *stride, *dilation), default=1) < 1:
+        what = f"kernel {list(kernel)}, strides {list(stride)}, dilations {list(dilation)}"
+        raise ModelError(Problem(what, node.name, "1 or more each"))
     before, after = pads[:rank], pads[rank:]
     ceil = bool(node.attrs.get("ceil_mode", 0))
     out = tuple(

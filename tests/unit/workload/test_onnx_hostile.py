@@ -270,6 +270,25 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
         relu(node("Conv", ["x", "w"], ["y"], auto_pad="SOME"), inputs={"x": (1, 1, 4)},
              constants={"w": np.ones((1, 1, 2), np.float32)}), "auto_pad 'SOME' is none of NOTSET",
     ),
+    "kernel below 1": (
+        relu(node("AveragePool", ["x"], ["y"], kernel_shape=[3, -1], auto_pad="SAME_LOWER"), inputs={"x": (1, 1, 4, 4)}),
+        "kernel [3, -1], strides [1, 1], dilations [1, 1] are not 1 or more each",
+    ),
+    "pads below 0": (
+        relu(node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[-1, 0]), inputs={"x": (1, 1, 4)}), "pads [-1, 0]"
+    ),
+    "scale of 3 for 2 channels": (
+        relu(node("InstanceNormalization", ["x", "s", "s"], ["y"]), inputs={"x": (1, 2, 4)},
+             constants={"s": np.ones(3, np.float32)}), "a parameter of shape [3]; expected [2]",
+    ),
+    "five groups of four channels": (
+        relu(node("GroupNormalization", ["x", "s", "s"], ["y"], num_groups=5), inputs={"x": (1, 4, 4)}, opset=21,
+             constants={"s": np.ones(4, np.float32)}), "5 groups of 4 channels",
+    ),
+    "scale of other rows": (
+        relu(node("LayerNormalization", ["x", "s"], ["y"]), constants={"s": np.ones(4, np.float32)}),
+        "a parameter of shape [4]; expected [3]",
+    ),
     "no rows": (
         relu(node("MatMul", ["x", "w"], ["y"]), inputs={"x": (0, 3)}, constants={"w": W}),
         "1 x 0 x 4 x 3 multiply-accumulates",
