@@ -10,7 +10,7 @@ from accelsim.errors import ModelError, Problem
 from accelsim.workload.folding import format_of
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx_types import FORMATS
-from accelsim.workload.ops.foreign import OWN_ATTRIBUTES, foreign_kernel, op_type, stored
+from accelsim.workload.ops.foreign import OWN_ATTRIBUTES, foreign_kernel, node_proto, op_type, stored
 from accelsim.workload.ops.values import CONTAINERS
 
 ELEMENT_TYPES = {name: number for number, name in FORMATS.items()}
@@ -66,20 +66,12 @@ def _tried(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
     return [(value.shape, format_of(value.dtype)) for value in foreign_kernel(node, opset, values)]
 
 
-def attribute(value: Any) -> Any:
-    """A node attribute as ``onnx.helper.make_node`` takes it."""
-    from onnx import numpy_helper
-
-    return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-
-
 def onnx_node(node: Node) -> Any:
     """The NodeProto of a foreign node, unchanged from the file that it came from."""
-    from onnx import helper
-
-    attrs = {key: attribute(value) for key, value in node.attrs.items() if key not in OWN_ATTRIBUTES}
-    domain = node.attrs.get("domain", "")
-    return helper.make_node(op_type(node), node.inputs, node.outputs, node.name, domain=domain, **attrs)
+    attrs = {key: value for key, value in node.attrs.items() if key not in OWN_ATTRIBUTES}
+    return node_proto(
+        op_type(node), node.inputs, node.outputs, attrs, node.name, node.attrs.get("domain", "")
+    )
 
 
 def _one_node_model(node: Node, ins: list[Tensor | None], opset: int) -> Any:

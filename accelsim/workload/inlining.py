@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from accelsim.workload.control_flow import CONTROL
-from accelsim.workload.foreign_shapes import ELEMENT_TYPES, attribute
+from accelsim.workload.foreign_shapes import ELEMENT_TYPES
 from accelsim.workload.normalise import Foreign, Scope
 from accelsim.workload.onnx_read import RawNode
+from accelsim.workload.ops.foreign import node_proto
 from accelsim.workload.subgraphs import Body, instances, label
 
 
@@ -91,7 +92,4 @@ def _built(schema: Any, version: int, raw: RawNode, scope: Scope) -> bytes:
 
 
 def _proto(raw: RawNode) -> Any:
-    from onnx import helper
-
-    attrs = {key: attribute(value) for key, value in raw.attrs.items()}
-    return helper.make_node(raw.op, raw.inputs, raw.outputs, raw.name, domain=raw.domain, **attrs)
+    return node_proto(raw.op, raw.inputs, raw.outputs, raw.attrs, raw.name, raw.domain)

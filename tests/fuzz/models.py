@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import tempfile
 from functools import cache
-from math import prod
 from pathlib import Path
 
 import onnx
@@ -16,17 +15,15 @@ from accelsim.request import Request
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 from accelsim.validate.against_reference import check_run
-from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
-from accelsim.workload.ops.base import find
+from accelsim.workload.limits import limited
 
 from .corpus import corpus
 from .mutate import flipped, mutate
 
 CHIPS = (("edu-4x4", ("fp32", "int8")), ("tpu-v1", ("int8",)), ("neuroncore-v2", ("bf16", "fp8_e4m3fn")))
 """Chips and the formats that are tried on them."""
-MOST_ELEMENTS, MOST_WORK = 200_000, 2_000_000
-"""Of one tensor, and multiply-accumulates of a model, beyond which a case ends after the import."""
+MOST_COMMANDS, MOST_B = 4_000, 256 << 20
+"""Limits of a case: what is larger must be refused before it takes the time and the memory."""
 
 
 def case(seed: int) -> None:
@@ -51,31 +48,16 @@ def try_model(model: onnx.ModelProto, rng: random.Random) -> None:
 def _run(path: Path, rng: random.Random) -> None:
     chip, formats = rng.choice(CHIPS)
     values = rng.choice(("off", "fast", "exact"))
-    graph = load_model(path, batch=rng.choice((None, None, None, 1, 2)))
-    if _too_large(graph):
-        return
-    scheme = rng.choice(("symmetric", "affine"))
-    request = Request(graph, _chip(chip), rng.choice(formats), values, scheme=scheme)
-    job = prepare(request)
-    check = values != "off" and rng.random() < 0.3
-    run = execute(job, check)
-    if check:
-        check_run(run, job.graph)
-    if rng.random() < 0.01:
-        write_run(run, path.parent / "report")
-
-
-def _too_large(graph: Graph) -> bool:
-    """Whether a run takes longer than it is worth here."""
-    if any(prod(tensor.shape) > MOST_ELEMENTS for tensor in graph.tensors.values()):
-        return True
-    total = 0
-    for node in graph.nodes:
-        op = find(node.op)
-        if op is not None:
-            ins = [graph.tensors[name] if name else None for name in node.inputs]
-            total += op.work(node, ins, [graph.tensors[name] for name in node.outputs]).macs
-    return total > MOST_WORK
+    batch, scheme = rng.choice((None, None, None, 1, 2)), rng.choice(("symmetric", "affine"))
+    with limited(MOST_COMMANDS, MOST_B):
+        request = Request(path, _chip(chip), rng.choice(formats), values, batch, scheme=scheme)
+        job = prepare(request)
+        check = values != "off" and rng.random() < 0.3
+        run = execute(job, check)
+        if check:
+            check_run(run, job.graph)
+        if rng.random() < 0.01:
+            write_run(run, path.parent / "report")
 
 
 @cache

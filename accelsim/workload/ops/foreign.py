@@ -6,7 +6,7 @@ package page).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -37,6 +37,9 @@ _NUMPY_TYPES = {
     **{name: name for name in ("int4", "uint4", "int2", "uint2")},
 }  # fmt: skip
 """Format whose container is not the NumPy type that ONNX stores -> that type, of NumPy or ml_dtypes."""
+
+_INTEGERS = 7
+"""AttributeProto.INTS: what an empty list is taken for."""
 
 _WITH_SUBGRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
@@ -114,8 +117,8 @@ def _session(node: Node, opset: int, values: list[Array | None]) -> Any:
     domain = node.attrs.get("domain", "")
     inputs = [f"i{index}" if value is not None else "" for index, value in enumerate(values)]
     outputs = [f"o{index}" if name else "" for index, name in enumerate(node.outputs)]
-    attributes = {key: _attribute(value) for key, value in node.attrs.items() if key not in OWN_ATTRIBUTES}
-    proto = helper.make_node(op_type(node), inputs, outputs, domain=domain, **attributes)
+    attributes = {key: value for key, value in node.attrs.items() if key not in OWN_ATTRIBUTES}
+    proto = node_proto(op_type(node), inputs, outputs, attributes, domain=domain)
     given = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in zip(inputs, values, strict=True)
@@ -126,6 +129,27 @@ def _session(node: Node, opset: int, values: list[Array | None]) -> Any:
     versions = {"": opset} if domain == "" else {"": onnx_opset_version(), domain: opset}
     opsets = [helper.make_opsetid(*item) for item in versions.items()]
     return ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
+
+
+def node_proto(
+    op: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, Any],
+    name: str = "",
+    domain: str = "",
+) -> Any:
+    """A NodeProto; attributes as Python values, arrays for tensors, and of any name (``name`` itself too)."""
+    from onnx import helper
+
+    node = helper.make_node(op, inputs, outputs, name, domain=domain)
+    node.attribute.extend(
+        helper.make_attribute(key, _attribute(value)) if not isinstance(value, list) or value else
+        helper.make_attribute(key, value, attr_type=_INTEGERS)
+        for key, value in sorted(attributes.items())
+        if value is not None
+    )  # fmt: skip
+    return node
 
 
 def _attribute(value: Any) -> Any:
