@@ -32,7 +32,7 @@ def print_generation(request: Request, gather: Gather, files: Mapping[str, Any],
         if given:
             with gather.also():
                 what = f"{option} with prompt and new, which are several runs"
-                raise UsageError(Problem(what, expected="a run of one call: seq=S,past=P"))
+                raise UsageError(Problem(what, expected="one chip, or a run of one call: seq=S,past=P"))
     gather.done()
     from accelsim.explore.generation import generation
 
@@ -105,7 +105,9 @@ def sentences(found: Generation) -> list[str]:
         "time.",
     ]
     if len(found.calls) == found.decode_calls:
-        told.append(f"All {found.decode_calls:,} calls of decoding were simulated.")
+        one = found.decode_calls == 1
+        told.append(f"{'The one call' if one else f'All {found.decode_calls:,} calls'} of decoding "
+                    f"{'was' if one else 'were'} simulated.")  # fmt: skip
     else:
         told.append(
             f"{len(found.calls)} of {found.decode_calls:,} calls of decoding were simulated, those between lie on "

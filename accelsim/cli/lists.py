@@ -27,7 +27,10 @@ def chips() -> None:
 
 @click.command(epilog=example("accelsim models"))
 def models() -> None:
-    """List every model that can be named; parameters are set with --param NAME=VALUE."""
+    """List every model that can be named; parameters are set with --param NAME=VALUE or NAME?PARAMETER=VALUE.
+
+    Decoders (those with past=0) take prompt=P and new=N instead of seq and past: a prompt, and tokens behind it.
+    """
     from accelsim.workload.load import list_models
 
     rows = []

@@ -148,7 +148,8 @@ def run(
     asked |= {"on": chosen[0].on, "set": chosen[0].set}
     request = _request(asked, gather)
     if print_generation(request, gather, {"--check": check, "--out": out, "--save-mapping": save_mapping,
-                                          "--save-trace": save_trace}, as_json):  # fmt: skip
+                                          "--save-trace": save_trace, "--csv": table,
+                                          "several --on or --set": len(chosen) > 1}, as_json):  # fmt: skip
         return
     _check_targets(files, check and request.values == "off", request.memory_model, gather)
     if len(chosen) > 1:
