@@ -51,6 +51,22 @@ def scatter_nd(raw: RawNode, scope: Scope) -> Node:
     return make(raw, reduction=raw.attrs.get("reduction", "none"))
 
 
+@rule("TensorScatter")
+def tensor_scatter(raw: RawNode, scope: Scope) -> Node:
+    """TensorScatter to one known place of all sequences: an Append that fits into what is there."""
+    past, new = (scope.shape(name) for name in raw.inputs[:2])
+    axis = axis_of(raw.attrs.get("axis", -2), len(past))
+    places = (
+        np.zeros(1, np.int64) if len(raw.inputs) < 3 or not raw.inputs[2] else scope.constant(raw.inputs[2])
+    )
+    if places is None or not places.size or np.ptp(places):
+        raise Foreign
+    at = int(places.flat[0])
+    if not 0 <= at <= past[axis] - new[axis]:  # a circular one that begins again at the front
+        raise Foreign
+    return Node(raw.name, "Append", list(raw.inputs[:2]), list(raw.outputs), {"axis": axis, "at": at})
+
+
 @rule("OneHot")
 def one_hot(raw: RawNode, scope: Scope) -> Node:
     """OneHot of constant depth."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.errors import ModelError, Problem
+from accelsim.workload.cached_states import cached_states
 from accelsim.workload.folding import CONSTANT_OPS, UNFOLDED, ConstantOp, constant_tensor, folded
 from accelsim.workload.foreign_shapes import defined, infer
 from accelsim.workload.graph import Array, Graph, Node, Tensor
@@ -87,7 +88,9 @@ def build(
     if batch is None and not shapes:
         raise_all(_misstated(raw, tensors))
     unused = [item.name for item in raw.inputs if item.name not in bound]
-    return _pruned(Graph(raw.name, nodes, tensors, list(bound), list(raw.outputs), raw.opset, unused=unused))
+    graph = _pruned(Graph(raw.name, nodes, tensors, list(bound), list(raw.outputs), raw.opset, unused=unused))
+    graph.states = cached_states(graph)
+    return graph
 
 
 def _misstated(raw: RawModel, tensors: Mapping[str, Tensor]) -> Iterator[Problem]:
