@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from accelsim.workload.zoo import digits, language, light, networks, tpu_paper, transformer, vision
+from accelsim.workload.zoo import digits, encoder, language, light, networks, tpu_paper, transformer, vision
 from accelsim.workload.zoo.entry import ZOO, Entry
 
-__all__ = ["ZOO", "Entry", "digits", "language", "light", "networks", "tpu_paper", "transformer", "vision"]
+__all__ = [
+    "ZOO",
+    "Entry",
+    "digits",
+    "encoder",
+    "language",
+    "light",
+    "networks",
+    "tpu_paper",
+    "transformer",
+    "vision",
+]

@@ -28,14 +28,18 @@ def bert(batch: int, params: Params) -> Graph:
     """Encoder with post-normalisation (Devlin et al. 2018) on hidden states [batch, seq, hidden]."""
     b = Builder("bert")
     x = b.input("x", (batch, params["seq"], params["hidden"]))
-    _check_heads(params)
+    check_heads(params)
     for layer in range(params["layers"]):
-        name = f"l{layer}"
-        q, k, v = (_heads(b, b.project(x, params["hidden"], f"{name}.{part}"), params) for part in "qkv")
-        attended = _attention(b, (q, k, v), params, f"{name}.attention")
-        x = b.layer_norm(b.op("Add", [attended, x], f"{name}.sum1"), f"{name}.norm1")
-        x = b.layer_norm(b.op("Add", [_feed_forward(b, x, params, name), x], f"{name}.sum2"), f"{name}.norm2")
+        x = encoder_layer(b, x, params, f"l{layer}")
     return b.finish(x)
+
+
+def encoder_layer(b: Builder, x: str, params: Params, name: str) -> str:
+    """Attention of all tokens to all, feed-forward part, each added to what it read and normalised."""
+    q, k, v = (_heads(b, b.project(x, params["hidden"], f"{name}.{part}"), params) for part in "qkv")
+    attended = _attention(b, (q, k, v), params, f"{name}.attention")
+    x = b.layer_norm(b.op("Add", [attended, x], f"{name}.sum1"), f"{name}.norm1")
+    return b.layer_norm(b.op("Add", [_feed_forward(b, x, params, name), x], f"{name}.sum2"), f"{name}.norm2")
 
 
 def gpt_prefill(batch: int, params: Params) -> Graph:
@@ -47,7 +51,7 @@ def gpt_prefill(batch: int, params: Params) -> Graph:
     """
     b = Builder("gpt-prefill")
     x = b.input("x", (batch, params["seq"], params["hidden"]))
-    _check_heads(params)
+    check_heads(params)
     mask = CausalMask(params["seq"])
     b.graph.tensors["mask"] = Tensor("mask", (1, 1, mask.size, mask.size), source=mask)
     cache: list[str] = []
@@ -65,7 +69,7 @@ def gpt_decode(batch: int, params: Params) -> Graph:
     """
     b = Builder("gpt-decode")
     x = b.input("x", (batch, 1, params["hidden"]))
-    _check_heads(params)
+    check_heads(params)
     past = (batch, params["heads"], params["seq"], params["hidden"] // params["heads"])
     cache: list[str] = []
     for layer in range(params["layers"]):
@@ -77,7 +81,8 @@ def gpt_decode(batch: int, params: Params) -> Graph:
     return b.finish(x, *cache)
 
 
-def _check_heads(params: Params) -> None:
+def check_heads(params: Params) -> None:
+    """ModelError for heads that do not divide hidden."""
     if params["hidden"] % params["heads"]:
         raise ModelError(
             Problem(
@@ -126,7 +131,7 @@ def _attention(b: Builder, qkv: tuple[str, str, str], params: Params, name: str,
 
 
 def _feed_forward(b: Builder, x: str, params: Params, name: str) -> str:
-    inner = b.project(x, 4 * params["hidden"], f"{name}.ff1")
+    inner = b.project(x, params.get("ffn", 4 * params["hidden"]), f"{name}.ff1")
     return b.project(
         b.op("Gelu", [inner], f"{name}.gelu", approximate="none"), params["hidden"], f"{name}.ff2"
     )
