@@ -16,8 +16,8 @@ SEGMENTS = 2
 def bert_model(batch: int, params: Params) -> Graph:
     """BERT as it is published: embeddings of token, segment and position, encoder layers, pooler.
 
-    Inputs: ``tokens`` and ``segments`` [batch, seq]. Outputs: hidden states [batch, seq, hidden] and the pooled first
-    token [batch, hidden]. Raises ModelError for heads that do not divide hidden, or more tokens than positions.
+    Inputs: ``tokens`` and ``segments`` [batch, seq]. Outputs: the pooled first
+    token [batch, hidden], hidden states [batch, seq, hidden]. Raises ModelError for heads that do not divide hidden, or more tokens than positions.
     """
     check_heads(params)
     if params["seq"] > params["context"]:
@@ -29,7 +29,7 @@ def bert_model(batch: int, params: Params) -> Graph:
         x = encoder_layer(b, x, params, f"l{layer}")
     first = b.op("Slice", [x], "first", starts=[0], ends=[1], axes=[1], steps=[1])
     pooled = b.dense(b.reshaped(first, (batch, hidden), "first.flat"), hidden, "pooler")
-    return b.finish(x, b.op("Tanh", [pooled], "pooled"))
+    return b.finish(b.op("Tanh", [pooled], "pooled"), x)
 
 
 def _embedded(b: Builder, batch: int, params: Params) -> str:
@@ -53,7 +53,7 @@ def _register(name: str, what: str, **sizes: int) -> None:
     description = (
         f"{what} (Devlin et al., arXiv 1810.04805) with embeddings and pooler, as the uncased release"
     )
-    register(Entry(name, "builder", description, bert_model, params))
+    register(Entry(name, "encoder", description, bert_model, params))
 
 
 _register("bert-base", "BERT base", layers=12, hidden=768, heads=12)

@@ -38,6 +38,23 @@ def test_published_parameter_counts(name: str, billions: float) -> None:
     assert parameters(load_model(name)) == round(billions * 1e9)
 
 
+@pytest.mark.parametrize(("name", "millions"), [("bert-base", 109.482240), ("bert-large", 335.141888)])
+def test_parameters_of_bert(name: str, millions: float) -> None:
+    """Uncased releases with pooler and without the language model's head: 110 and 340 million in Devlin et al. 2018."""
+    assert parameters(load_model(name)) == round(millions * 1e6)
+
+
+def test_bert_equals_onnxruntime_at_every_tensor() -> None:
+    pytest.importorskip("onnxruntime")
+    graph = load_model("bert-base?layers=2,hidden=32,heads=4,ffn=48,vocab=40,context=9,seq=6", batch=2)
+    feeds = synthetic(graph, 0)
+    rows = compare(run(graph, feeds, keep=True), reference_outputs(graph, feeds, every_tensor=True).values)
+    assert len(rows) == sum(len(node.writes) for node in graph.nodes)
+    assert max(row.relative for row in rows) <= 1e-5
+    with pytest.raises(ModelError, match="at most context=512"):
+        load_model("bert-base?seq=513")
+
+
 @pytest.mark.parametrize("name", ["llama2-7b", "gpt3"])
 def test_large_models_compile_without_making_a_weight(name: str) -> None:
     graph = load_model(name, params={"layers": 2, "seq": 1, "past": 64})
@@ -159,7 +176,7 @@ def test_rotation_turns_pairs_by_their_position() -> None:
     ("model", "text"),
     [
         ("llama?hidden=10,heads=3", "heads that divide hidden"), ("llama?heads=4,kv_heads=3", "kv_heads that divide"),
-        ("llama?hidden=12,heads=4,kv_heads=4", "an even number"), ("gpt?past=2000,seq=100", "at most 2,048 tokens"),
+        ("bert-base?heads=5", "heads that divide hidden"), ("llama?hidden=12,heads=4,kv_heads=4", "an even number"), ("gpt?past=2000,seq=100", "at most 2,048 tokens"),
     ],
 )  # fmt: skip
 def test_sizes_that_do_not_fit_are_told(model: str, text: str) -> None:
