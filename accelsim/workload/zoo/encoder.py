@@ -16,8 +16,8 @@ SEGMENTS = 2
 def bert_model(batch: int, params: Params) -> Graph:
     """BERT as it is published: embeddings of token, segment and position, encoder layers, pooler.
 
-    Inputs: ``tokens`` and ``segments`` [batch, seq]. Outputs: the pooled first
-    token [batch, hidden], hidden states [batch, seq, hidden]. Raises ModelError for heads that do not divide hidden, or more tokens than positions.
+    Inputs: ``tokens`` and ``segment_ids`` [batch, seq]. Outputs: the pooled first token [batch, hidden] and the hidden
+    states [batch, seq, hidden]. Raises ModelError for heads that do not divide hidden, or more tokens than positions.
     """
     check_heads(params)
     if params["seq"] > params["context"]:
