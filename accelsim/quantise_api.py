@@ -21,6 +21,7 @@ from accelsim.formats import calibrate as ranges
 from accelsim.formats import integer
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.threads import one_blas_thread
 from accelsim.workload import execute
 from accelsim.workload.datasets import Dataset, load_dataset
 from accelsim.workload.export_integer import FORMS, export_quantised
@@ -80,6 +81,7 @@ class Quantised:
         write_file(path, as_bytes(self.model.SerializeToString()))
 
 
+@one_blas_thread
 def quantize(
     model: str | Path | Graph,
     *,

@@ -21,6 +21,7 @@ from accelsim.compiler.verify import verify
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
 from accelsim.spec.models import Chip
+from accelsim.threads import one_blas_thread
 from accelsim.workload.graph import Graph
 from accelsim.workload.value_memory import check_values
 
@@ -69,6 +70,7 @@ def transform(graph: Graph, chip: Chip, options: Options | None = None) -> Graph
     return _transformed(graph, chip, options or Options()).graph
 
 
+@one_blas_thread
 def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
     chip = configured(chip, options)
     state = State(graph, chip, options, options.dtype or preferred_format(chip))

@@ -27,6 +27,7 @@ from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.threads import one_blas_thread
 from accelsim.workload import execute
 from accelsim.workload.datasets import Dataset
 from accelsim.workload.graph import Array, Graph
@@ -120,6 +121,7 @@ class Study:
     seed: int = 0
 
 
+@one_blas_thread
 def accuracy(
     model: str | Path | Graph,
     on: Sequence[str | Path | Chip],

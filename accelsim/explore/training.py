@@ -14,6 +14,7 @@ from accelsim.errors import Problem, UsageError
 from accelsim.explore.training_inputs import Setup, fitted, labelled, prepare
 from accelsim.files import as_bytes, write_file
 from accelsim.formats.loss_scale import LossScaler
+from accelsim.threads import one_blas_thread
 from accelsim.workload.datasets import Dataset, batches, one_hot
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.training import (
@@ -102,6 +103,7 @@ class TrainingResult:
         return self.batch / self.step_s if self.step_s else None
 
 
+@one_blas_thread
 def train(
     model: str | Path | Graph,
     data: str | Path | Dataset = "digits",

@@ -27,6 +27,7 @@ from accelsim.machine.run import Run
 from accelsim.machine.sram import Buffers
 from accelsim.pause import no_collection
 from accelsim.spec.models import Chip, MatrixUnit, VectorUnit
+from accelsim.threads import one_blas_thread
 from accelsim.workload.graph import Array
 
 
@@ -76,6 +77,7 @@ class _How(NamedTuple):
     record: bool
 
 
+@one_blas_thread
 def _simulate(
     program: Program,
     feeds: Mapping[str, Array] | None,

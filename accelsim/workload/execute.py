@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from accelsim.errors import ModelError, Problem, UsageError, nearest
+from accelsim.threads import one_blas_thread
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.multiply import matrix_kernel
 from accelsim.workload.ops import find
@@ -14,6 +15,7 @@ from accelsim.workload.ops.foreign import foreign_kernel
 from accelsim.workload.ops.values import contain
 
 
+@one_blas_thread
 def run(graph: Graph, feeds: Mapping[str, Array], keep: bool = False) -> dict[str, Array]:
     """Execute ``graph`` on ``feeds`` (one array per graph input) and return its outputs by name.
 
