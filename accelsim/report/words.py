@@ -12,6 +12,8 @@ from accelsim.account.provenance import WARN_ABOVE, doubtful
 from accelsim.machine.run import Run
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, shorten, si
+from accelsim.spec.models import Chip
+from accelsim.spec.silicon import silicon
 
 MOST_PARTS, WORTH_A_PART = 3, 0.05
 """Parts of the time that are named at most, and the share from which on all but the first are."""
@@ -25,7 +27,13 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
     """A few sentences about the run; ``layers`` and ``summary`` are those of ``account.latency``."""
     if not summary["latency_s"]:
         return ["Nothing ran."]
-    parts = [_time(run, summary), _layer(run, layers), _energy(run, summary), _trust(run)]
+    parts = [
+        _time(run, summary),
+        _layer(run, layers),
+        _energy(run, summary),
+        _power_said(run.chip),
+        _trust(run),
+    ]
     return [part for part in parts if part]
 
 
@@ -69,6 +77,23 @@ def _energy(run: Run, summary: dict[str, Any]) -> str:
     if ranked[0][0] == STATIC:
         text += ". Static power is drawn whether the chip works or not, so a shorter run saves it"
     return text + "."
+
+
+def _power_said(chip: Chip) -> str:
+    """Where the static power of a chip is an estimate, or left out, a sentence that says so; '' where it is stated."""
+    if chip.power is not None:
+        return (
+            f"Its idle power is {chip.power.note}."
+            if (chip.power.note or "").startswith("an estimate")
+            else ""
+        )
+    if chip.matrix is None:
+        return ""
+    guess = si(silicon(chip).idle_W, "W")
+    return (
+        f"The spec states no power of the chip, so its static power is that of its memories alone; an estimate for its "
+        f"array and buffers, not counted, is {guess} (a guess by area)."
+    )
 
 
 def _trust(run: Run) -> str:

@@ -20,6 +20,7 @@ from accelsim.spec.kinds import KINDS as KINDS
 from accelsim.spec.kinds import kind_by_keys, kind_by_place
 from accelsim.spec.marks import BROKEN, PathTo, Tree, about, dotted, read
 from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
+from accelsim.spec.silicon import SIZED, resized
 from accelsim.spec.status import mark_set_by_hand, stray_rows
 from accelsim.spec.validate import validate
 from accelsim.spec.where import resolve
@@ -59,7 +60,24 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
         chip, problems, _ = _chip(tree, touched)
     if problems:
         raise SpecError(problems)
+    for claim in (("power", "idle"), ("die_area",)):
+        stated_for = _stated_for(tree, claim)
+        chip = chip if stated_for is None else resized(chip, load_chip(stated_for), claim[0])
     return chip
+
+
+def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
+    """The file that states the chip's power or die, where sizes that it rests on were changed elsewhere; or None.
+
+    Sizes that the file itself changes are its own; what an override states holds for what the user has made.
+    """
+    file = tree.keys[claim].file if claim in tree.keys else ""
+    sizes = {
+        mark.file
+        for path, mark in tree.keys.items()
+        if path[-1] in SIZED and path[0] in ("matrix", "buffers", "cores")
+    }
+    return Path(file) if file.endswith(where.SUFFIXES) and sizes - {file} else None
 
 
 def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[PathTo]]:

@@ -1,0 +1,98 @@
+"""Area and idle power of a chip's arrays and buffers, as they grow with them. Every figure here is a guess.
+
+One chip that published die, idle power and floor plan carries it: TPU v1 (Jouppi et al., ISCA 2017: at most 331 mm2 of
+28 nm, 28 W idle; the shares of the die of the matrix unit, 24 %, and of the unified buffer, 29 %, are recalled). Area
+per PE and per byte are theirs; idle power goes by area. Other nodes: the area of logic of Stillmaker and Baas (2017),
+idle power per area taken to be the same. PEs count alike in every number format: wide ones are larger than this says.
+
+Where a chip states its idle power, that figure holds at the size that it was stated for. A chip whose array, cores or
+buffers are changed, by an override or by a spec that starts from the chip's, gets the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import NamedTuple
+
+from accelsim.spec.models import Chip
+from accelsim.spec.node_scaling import AREA
+from accelsim.spec.scaling import interpolate_log
+
+DIE_m2, IDLE_W, NODE_nm = 331e-6, 28.0, 28.0
+"""Die, idle power and node of TPU v1 (read)."""
+ARRAY_SHARE, BUFFER_SHARE = 0.24, 0.29
+"""Shares of the die of TPU v1 that its matrix unit and its unified buffer take (recalled)."""
+ARRAY_PES, BUFFER_B = 256 * 256, 24 * 2**20
+PE_m2, BYTE_m2 = ARRAY_SHARE * DIE_m2 / ARRAY_PES, BUFFER_SHARE * DIE_m2 / BUFFER_B
+"""Area of a PE and of a byte of a buffer at 28 nm."""
+LEAST_LEFT = 0.1
+"""Share of a stated figure that stays, however much smaller a chip is made."""
+SIZED = ("rows", "cols", "capacity", "cores")
+"""Fields that the size of a chip rests on."""
+
+
+class Silicon(NamedTuple):
+    """PEs of all arrays and bytes of all buffers, their area in m2 and their idle power in W."""
+
+    pes: int
+    buffers_B: int
+    area_m2: float
+    idle_W: float
+
+
+def silicon(chip: Chip) -> Silicon:
+    """What the arrays and buffers of a chip take, by the rules of the module."""
+    pes = prod((chip.matrix.rows, chip.matrix.cols, chip.cores)) if chip.matrix else 0
+    held_B = chip.cores * sum(buffer.capacity for buffer in chip.buffers.values())
+    area_m2 = (pes * PE_m2 + held_B * BYTE_m2) * _area_factor(_node_nm(chip))
+    return Silicon(pes, held_B, area_m2, area_m2 * IDLE_W / DIE_m2)
+
+
+def _node_nm(chip: Chip) -> float:
+    """The node of a chip, or of its energy table; 28 nm where neither states one."""
+    found = (re.match(r"\s*([\d.]+)\s*nm", text or "") for text in (chip.process, chip.energy.node))
+    return next((float(each[1]) for each in found if each and float(each[1]) > 0), NODE_nm)
+
+
+def _area_factor(node_nm: float) -> float:
+    """Area at a node relative to 28 nm; beyond the table that of its end."""
+    return _relative(node_nm) / _relative(NODE_nm)
+
+
+def _relative(node_nm: float) -> float:
+    nodes = sorted(AREA)
+    nm = min(max(node_nm, nodes[0]), nodes[-1])
+    low = max(node for node in nodes if node <= nm)
+    high = min(node for node in nodes if node >= nm)
+    return interpolate_log(nm, (low, AREA[low]), (high, AREA[high]))
+
+
+def resized(chip: Chip, stated_for: Chip, field: str) -> Chip:
+    """``chip`` with the power or die area (``field``) that ``stated_for`` has, plus that of what is larger."""
+    now, before = silicon(chip), silicon(stated_for)
+    if now == before:
+        return chip
+    if field == "die_area":
+        assert chip.die_area is not None
+        return chip.model_copy(update={"die_area": _moved(chip.die_area, now.area_m2 - before.area_m2)})
+    assert chip.power is not None
+    more_W = now.idle_W - before.idle_W
+    stated = {name: getattr(chip.power, name) for name in ("idle", "busy", "tdp")}
+    powers = {name: _moved(value, more_W) for name, value in stated.items() if value is not None}
+    return chip.model_copy(
+        update={"power": chip.power.model_copy(update={**powers, "note": _note(now, before, more_W)})}
+    )
+
+
+def _moved(stated: float, more: float) -> float:
+    return max(float(stated) + more, LEAST_LEFT * float(stated))
+
+
+def _note(now: Silicon, before: Silicon, more_W: float) -> str:
+    """What was done to the stated power, for the spec and the report."""
+    return (
+        f"an estimate: what is stated for {before.pes:,} PEs and {before.buffers_B / 1024:,.0f} KiB of buffers, "
+        f"{'plus' if more_W >= 0 else 'minus'} {abs(more_W):.3g} W for {now.pes:,} PEs and "
+        f"{now.buffers_B / 1024:,.0f} KiB, a guess by area and idle power of TPU v1"
+    )
