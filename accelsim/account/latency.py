@@ -19,6 +19,7 @@ from accelsim.account.spans import (
     own_fs,
     peak_mac_rate,
 )
+from accelsim.account.titles import is_of_images, stage, title
 from accelsim.machine.run import Run
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Gemm
@@ -36,7 +37,8 @@ class Layer:
     ``critical_path.KEYS`` or ``HIDDEN``. ``own_fs``: the longest of the time that it adds and the time that one
     engine or memory worked for it, hidden behind other layers or not. ``utilisation``: MACs / (peak rate of their
     format x own time), None without matrix work. ``traffic_B``: off-chip memory -> (bytes read, bytes written).
-    ``energy_J`` by category adds up to its energy.
+    ``energy_J`` by category adds up to its energy. ``title``: what it is, such as 'conv 3x3 64->64 @56x56';
+    ``stage``: the part of the network that it belongs to, '' where none can be told.
     """
 
     index: int
@@ -57,6 +59,8 @@ class Layer:
     traffic_B: dict[str, tuple[int, int]]
     energy_by_category_J: dict[str, float] = field(default_factory=dict)
     note: str = ""
+    title: str = ""
+    stage: str = ""
 
     @property
     def span_fs(self) -> int:
@@ -97,7 +101,8 @@ def layers(run: Run) -> list[Layer]:
     split = energy.by_op_and_category(run.chip, energy.energy_table(run))
     for (op, category), value in split.items():
         joules.setdefault(op, {})[category] = value
-    rows = []
+    rows, graph = [], run.program.graph
+    images = is_of_images(graph)
     for index, step in enumerate(run.program.steps):
         start, end = run.step_spans[index]
         added = sum(paths[index].values())
@@ -110,6 +115,7 @@ def layers(run: Run) -> list[Layer]:
                 cycles=round(Fraction(run.chip.clock) * added / FS_PER_S),
                 utilisation=_utilisation(run, formats.get(index, {}), own), path=paths[index],
                 traffic_B=traffic.get(index, {}), energy_by_category_J=joules.get(index, {}), note=step.note,
+                title=title(step, graph, images), stage=stage(step.name, step.out_shape, images),
             )
         )  # fmt: skip
     return rows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from accelsim.cli.common import (
+    COUNT_OR_ALL,
     FILE,
     OUT,
     check_file_target,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from accelsim.request import Request
     from accelsim.validate.against_reference import Verdict
 
-LAYERS = 64
+LAYERS = 10
 """Layers that the table shows unless asked for more."""
 
 WORST = 5
@@ -120,9 +121,8 @@ WORST = 5
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
 )
 @click.option("--csv", "table", type=OUT, help="Write the figures of the run, or of several, to this file.")
-@click.option("--layers", type=click.IntRange(1), default=LAYERS, show_default=True,
-              help="Rows of the table: the layers that add most time.")  # fmt: skip
-@click.option("--all-layers", is_flag=True, help="Every layer in the table.")
+@click.option("--layers", type=COUNT_OR_ALL, default=str(LAYERS), show_default=True, metavar="N|all",
+              help="Rows of the table: the layers that add most time, or all in their order.")  # fmt: skip
 def run(
     check: bool,
     out: Path | None,
@@ -130,8 +130,7 @@ def run(
     save_trace: Path | None,
     table: Path | None,
     as_json: bool,
-    layers: int,
-    all_layers: bool,
+    layers: int | None,
     **asked: Any,
 ) -> None:
     """Simulate MODEL (an ONNX file, a name from 'accelsim models', or a topology CSV) on a chip.
@@ -165,7 +164,7 @@ def run(
     if as_json:
         _print_json(result, verdict)
     else:
-        _print(result, None if all_layers else layers, verdict)
+        _print(result, layers, verdict)
         _print_files(files)
     if verdict is not None and verdict.wrong:
         raise click.exceptions.Exit(1)
@@ -282,7 +281,7 @@ def _print(result: Run, most: int | None, verdict: Verdict | None) -> None:
     rows, facts = layers(result), summary(result)
     show(layer_table(rows, width(), most))
     if most is not None and len(rows) > most:
-        click.echo(f"The {most} of {len(rows)} layers that add most time; --all-layers shows all.")
+        click.echo(f"The {most} of {len(rows)} layers that add most time; --layers all shows all.")
     click.echo()
     show(summary_table(facts, width()))
     click.echo("\n" + paragraphs(sentences(result, rows, facts)))

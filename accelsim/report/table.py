@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account.latency import Layer, shape_text
+from accelsim.account.latency import Layer
+from accelsim.account.titles import is_own
 from accelsim.machine.memory_models import DEFAULT, MODELS
 from accelsim.report.text import cut, percent, seconds, short_names, shorten, si
 
@@ -34,16 +35,15 @@ class Column:
 
 LAYER_COLUMNS = (
     Column("#", 0),
-    Column("layer", 0, right=False, least=14),
-    Column("op", 8, right=False, least=10, shorten=cut),
-    Column("output", 7, right=False, least=11),
-    Column("MACs", 4),
-    Column("cycles", 6),
+    Column("layer", 0, right=False, least=29),
+    Column("operator", 7, right=False, least=24, shorten=cut),
+    Column("MACs", 6),
+    Column("cycles", 8),
     Column("time", 0),
-    Column("of run", 5),
-    Column("bound by", 1, right=False, least=12, shorten=cut),
-    Column("util.", 2),
-    Column("DRAM", 3),
+    Column("of run", 2),
+    Column("bound by", 1, right=False, least=14, shorten=cut),
+    Column("util.", 4),
+    Column("DRAM", 5),
     Column("energy", 0),
 )
 """Columns of the per-layer table. 'time' is what the layer adds to the latency: its time on the critical path."""
@@ -52,10 +52,10 @@ LAYER_COLUMNS = (
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], list[int]]:
     """Indices of the columns that stay and their widths, so that a row is at most ``width`` characters.
 
-    Shortens first (the widest name loses first), then drops by rank, then shortens as far as it takes.
+    Empty columns go; then it shortens (the widest name loses first), drops by rank, and shortens as far as it takes.
     """
     widths = [max(len(column.title), *(len(row[i]) for row in rows), 1) for i, column in enumerate(columns)]
-    kept = list(range(len(columns)))
+    kept = [i for i, column in enumerate(columns) if not column.rank or any(row[i] for row in rows)]
 
     def excess() -> int:
         return sum(widths[i] for i in kept) + GAP * (len(kept) - 1) - width
@@ -125,8 +125,7 @@ def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
     return [
         str(layer.index + 1),
         name,
-        layer.label,
-        shape_text(layer.out_shape),
+        "" if name == layer.title else layer.title,
         si(layer.macs) if layer.macs else "–",
         f"{layer.cycles:,}",
         seconds(layer.added_fs),
@@ -139,28 +138,33 @@ def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
 
 
 def layer_names(layers: Sequence[Layer]) -> list[str]:
-    """Short names of layers, for tables and plots."""
-    return short_names([layer.name for layer in layers], [layer.label.split("+")[0] for layer in layers])
+    """Short names of layers, for tables and plots: the model's own where it says something, else what the layer is."""
+    names = short_names([layer.name for layer in layers], [layer.label.split("+")[0] for layer in layers])
+    return [
+        name if is_own(layer.name) else layer.title or name for name, layer in zip(names, layers, strict=True)
+    ]
 
 
 def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = None) -> Table:
     """The per-layer table with a total; ``time`` adds up to the latency, ``of run`` to 100 %.
 
-    ``most``: only that many rows, of the layers that add most to the latency; the total is still that of all.
+    ``most``: only that many rows, those that add most to the latency, the largest first; the total is that of all.
     """
     total_fs = sum(layer.added_fs for layer in layers)
     names = layer_names(layers)
-    shown = sorted(layers, key=lambda layer: -layer.added_fs)[:most]
-    rows = [
-        layer_cells(layer, names[layer.index], total_fs)
-        for layer in sorted(shown, key=lambda layer: layer.index)
-    ]
+    shown = layers if most is None or most >= len(layers) else costliest(layers)[:most]
+    rows = [layer_cells(layer, names[layer.index], total_fs) for layer in shown]
     footer = [
-        "", "total", "", "", si(sum(layer.macs for layer in layers)), "", seconds(total_fs), percent(1.0),
+        "", "total", "", si(sum(layer.macs for layer in layers)), "", seconds(total_fs), percent(1.0),
         "", "",
         si(sum(layer.dram_B for layer in layers), "B"), si(sum(layer.energy_J for layer in layers), "J"),
     ]  # fmt: skip
     return table(LAYER_COLUMNS, rows, width, footer=footer)
+
+
+def costliest(layers: Sequence[Layer]) -> list[Layer]:
+    """The layers by the time that they add, the largest first."""
+    return sorted(layers, key=lambda layer: (-layer.added_fs, layer.index))
 
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

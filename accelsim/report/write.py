@@ -80,6 +80,8 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
     header = [
         "index",
         "name",
+        "title",
+        "stage",
         "op",
         "engine",
         "output_shape",
@@ -94,9 +96,9 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
         gemm = layer.gemm
         sizes = [gemm.groups, gemm.M, gemm.N, gemm.K] if gemm else [""] * 4
         use = "" if layer.utilisation is None else layer.utilisation
-        record = [layer.index + 1, layer.name, layer.label, layer.engine, shape_text(layer.out_shape), *sizes,
-                  layer.macs, layer.ops, layer.start_fs, layer.end_fs, layer.added_fs, layer.own_fs, layer.cycles, use,
-                  layer.bound_key]  # fmt: skip
+        what = [layer.name, layer.title, layer.stage, layer.label, layer.engine, shape_text(layer.out_shape)]
+        record = [layer.index + 1, *what, *sizes, layer.macs, layer.ops, layer.start_fs, layer.end_fs,
+                  layer.added_fs, layer.own_fs, layer.cycles, use, layer.bound_key]  # fmt: skip
         record += [layer.reasons.get(key, 0) for key in KEYS]
         record += [count for name in memories for count in layer.traffic_B.get(name, (0, 0))]
         record += [layer.energy_by_category_J.get(category, 0.0) for category in CATEGORIES]
