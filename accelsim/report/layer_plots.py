@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
-from accelsim.account.energy import CATEGORIES, price_list
+from accelsim.account.energy import CATEGORIES, STATIC, price_list
 from accelsim.account.latency import Layer, layers, main_format
 from accelsim.account.spans import memory_of
 from accelsim.machine.run import Run
@@ -34,12 +34,25 @@ if TYPE_CHECKING:
 MOST_NAMES = 40
 """Up to so many layers, each has its name and a horizontal bar; beyond, numbers along a horizontal axis."""
 NAME_WIDTH = 30
+MOST_STAGES = 16
+"""Names of stages that fit beside each other."""
+STATIC_WORTH = 0.05
+"""Share of static power from which on the energy is drawn once more without it."""
 FS = 1e-15
 
 
-def _layer_figure(rows: Sequence[Layer]) -> tuple[Figure, Axes]:
+def _layer_figure(rows: Sequence[Layer], panels: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels: side by side where layers have names, else one above the other."""
+    if len(rows) <= MOST_NAMES:
+        fig, several = figure(max(2.6, 1.5 + 0.21 * len(rows)), 1, panels, sharey=True)
+    else:
+        fig, several = figure(1.0 + 3.6 * panels, panels, 1, sharex=True)
+    _layer_axis(several[0 if len(rows) <= MOST_NAMES else -1], rows)
+    return fig, several
+
+
+def _layer_axis(axes: Axes, rows: Sequence[Layer]) -> None:
     named = len(rows) <= MOST_NAMES
-    fig, (axes,) = figure(max(2.6, 1.5 + 0.21 * len(rows)) if named else 4.6)
     positions = [layer.index + 1 for layer in rows]
     if named:
         names = [
@@ -51,18 +64,50 @@ def _layer_figure(rows: Sequence[Layer]) -> tuple[Figure, Axes]:
         axes.set_xticks(ticks(len(rows), 20))
         axes.set_xlim(0.2, len(rows) + 0.8)
         axes.set_xlabel("layer (number in the table)")
-    return fig, axes
+        _name_stages(axes, rows)
+
+
+def _name_stages(axes: Axes, rows: Sequence[Layer]) -> None:
+    """Under the numbers: where each stage of the network begins, as many names as fit."""
+    found = stages(rows)
+    if len(found) < 2:
+        return
+    second = axes.secondary_xaxis(-0.13)
+    second.set_xticks([first - 0.5 for _, first, _ in found], labels=[])
+    second.tick_params(length=5)
+    apart = len(rows) / MOST_STAGES  # layers that the name of a stage is wide
+    last = -apart
+    for name, first, end in found:
+        middle = (first + end) / 2
+        if middle - last >= apart and end - first + 1 >= apart / 2:
+            axes.annotate(
+                name, (middle, -0.14), xycoords=("data", "axes fraction"), ha="center", va="top", fontsize=7.5
+            )
+            last = middle
+    axes.xaxis.labelpad = 24
+
+
+def stages(rows: Sequence[Layer]) -> list[tuple[str, int, int]]:
+    """(stage, number of its first layer, of its last): neighbours of one stage; those without one join the next."""
+    found: list[tuple[str, int, int]] = []
+    for layer in rows:
+        number = layer.index + 1
+        if found and layer.stage in ("", found[-1][0]):
+            found[-1] = (found[-1][0], found[-1][1], number)
+        else:
+            found.append((layer.stage, number, number))
+    return found
 
 
 def _stacked(
+    axes: Axes,
     rows: Sequence[Layer],
     series: dict[str, list[float]],
     looks: dict[str, Look],
     labels: dict[str, str],
     unit: str,
-) -> tuple[Figure, Axes, str]:
+) -> str:
     """Stacked bars per layer; ``series``: key -> values in SI units of ``unit``; returns the scaled unit."""
-    fig, axes = _layer_figure(rows)
     named = len(rows) <= MOST_NAMES
     totals = [sum(values[i] for values in series.values()) for i in range(len(rows))]
     factor, name = prefixed(totals, unit)
@@ -85,21 +130,27 @@ def _stacked(
         for place, total, end in zip(positions, totals, start, strict=True):
             options: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7.5}
             axes.annotate(si(total, unit), (end, place), xytext=(3, 0), **options)
-        axes.margins(x=0.12)
-    return fig, axes, name
+    _room(axes, max(start, default=0.0), named)
+    return name
+
+
+def _room(axes: Axes, largest: float, named: bool) -> None:
+    """Room behind the longest bar, for its figure; bars begin at the axis."""
+    if largest:
+        (axes.set_xlim if named else axes.set_ylim)(0, largest * (1.18 if named else 1.05))
 
 
 def _largest(rows: Sequence[Layer], values: Sequence[float], unit: str) -> str:
-    """The three layers with the largest values, for plots that have no room for names."""
+    """The two layers with the largest values, for plots that have no room for names."""
     if len(rows) <= MOST_NAMES:
         return ""
     names = layer_names(rows)
-    top = sorted(range(len(rows)), key=lambda i: -values[i])[:3]
-    parts = [f"layer {i + 1}, {shorten(names[i], 20)} ({si(values[i], unit)})" for i in top]
+    top = sorted(range(len(rows)), key=lambda i: -values[i])[:2]
+    parts = [f"layer {i + 1}, {shorten(names[i], NAME_WIDTH)} ({si(values[i], unit)})" for i in top]
     return f"largest: {'; '.join(parts)}"
 
 
-def _finish(fig: Figure, axes: Axes, rows: Sequence[Layer], title: str, note: str, quantity: str) -> None:
+def _finish(axes: Axes, rows: Sequence[Layer], title: str, note: str, quantity: str) -> None:
     named = len(rows) <= MOST_NAMES
     axes.grid(True, axis="x" if named else "y")
     axes.set_title(title, pad=20 if note else 6)
@@ -110,6 +161,9 @@ def _finish(fig: Figure, axes: Axes, rows: Sequence[Layer], title: str, note: st
         axes.tick_params(axis="y", length=0)
     else:
         axes.set_ylabel(quantity)
+
+
+def _legend(fig: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         fig.legend(handles, labels, loc="outside lower center", ncols=4)
@@ -133,24 +187,46 @@ def latency(run: Run) -> Figure:
     parts = [layer.reasons for layer in rows]
     keys = [key for key in KEYS if any(part.get(key) for part in parts)]
     series = {key: [part.get(key, 0) * FS for part in parts] for key in keys}
-    labels = key_labels(run)
-    fig, axes, unit = _stacked(rows, series, REASON_LOOKS, labels, "s")
+    fig, (axes,) = _layer_figure(rows)
+    unit = _stacked(axes, rows, series, REASON_LOOKS, key_labels(run), "s")
     note = _largest(rows, [layer.added_fs * FS for layer in rows], "s")
     title = f"Latency per layer: together {si(run.seconds, 's')}"
-    _finish(fig, axes, rows, title, note, f"time that the layer adds to the run ({unit})")
+    _finish(axes, rows, title, note, f"time that the layer adds to the run ({unit})")
+    _legend(fig, axes)
     return fig
 
 
 def energy(run: Run) -> Figure:
-    """Energy of each layer by category, its share of the static power included."""
+    """Energy of each layer by category: with its share of the static power, and without where that is worth it."""
     rows = layers(run)
-    keys = [key for key in CATEGORIES if any(layer.energy_by_category_J.get(key) for layer in rows)]
-    series = {key: [layer.energy_by_category_J.get(key, 0.0) for layer in rows] for key in keys}
-    fig, axes, unit = _stacked(rows, series, CATEGORY_LOOKS, {key: key for key in keys}, "J")
-    values = [layer.energy_J for layer in rows]
-    title = f"Energy per layer: together {si(sum(values), 'J')}"
-    _finish(fig, axes, rows, title, _largest(rows, values, "J"), f"energy ({unit})")
+    total, static = sum(layer.energy_J for layer in rows), sum(map(_static_J, rows))
+    left_out = static >= STATIC_WORTH * total and static < total
+    fig, panels = _layer_figure(rows, 2 if left_out else 1)
+    _energy_panel(panels[0], rows, CATEGORIES, f"Energy per layer: together {si(total, 'J')}")
+    if left_out:
+        dynamic = [name for name in CATEGORIES if name != STATIC]
+        _energy_panel(panels[1], rows, dynamic, f"Without static power: {si(total - static, 'J')}")
+    _legend(fig, panels[0])
     return fig
+
+
+def _static_J(layer: Layer) -> float:
+    return layer.energy_by_category_J.get(STATIC, 0.0)
+
+
+def _energy_panel(axes: Axes, rows: Sequence[Layer], categories: Iterable[str], title: str) -> None:
+    keys = [key for key in categories if any(layer.energy_by_category_J.get(key) for layer in rows)]
+    series = {key: [layer.energy_by_category_J.get(key, 0.0) for layer in rows] for key in keys}
+    unit = _stacked(axes, rows, series, CATEGORY_LOOKS, {key: key for key in keys}, "J")
+    values = [sum(parts) for parts in zip(*series.values(), strict=True)] or [0.0] * len(rows)
+    _finish(axes, rows, title, _largest(rows, values, "J"), f"energy ({unit})")
+
+
+def has_dynamic_energy(run: Run) -> bool:
+    """Whether any layer used energy to compute or to move data."""
+    return any(
+        layer.energy_by_category_J.get(kind) for layer in layers(run) for kinds, *_ in MARKS for kind in kinds
+    )
 
 
 MARKS = (
@@ -163,7 +239,7 @@ MARKS = (
 def moving_data(run: Run) -> Figure:
     """Energy of computing, of on-chip and of off-chip data movement per layer, on a logarithmic axis."""
     rows = layers(run)
-    fig, axes = _layer_figure(rows)
+    fig, (axes,) = _layer_figure(rows)
     named = len(rows) <= MOST_NAMES
     sums = [
         [sum(layer.energy_by_category_J.get(kind, 0.0) for kind in kinds) for layer in rows]
@@ -181,8 +257,9 @@ def moving_data(run: Run) -> Figure:
     if any(map(any, sums)):
         (axes.set_xscale if named else axes.set_yscale)("log")
         log_axis(axes.xaxis if named else axes.yaxis)
-    _finish(fig, axes, rows, "Energy of moving data against computing", access_note(run),
+    _finish(axes, rows, "Energy of moving data against computing", access_note(run),
             f"energy of the layer ({unit}, logarithmic)")  # fmt: skip
+    _legend(fig, axes)
     return fig
 
 

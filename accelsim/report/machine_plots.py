@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isfinite, log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accelsim.account.critical_path import HIDDEN, KEYS, parts
 from accelsim.account.latency import Layer, layers
@@ -54,9 +54,18 @@ def merged(intervals: Iterable[tuple[int, int]], gap: int) -> list[Interval]:
     return result
 
 
+def has_roofs(run: Run) -> bool:
+    """Whether any layer used the matrix unit and moved data off the chip."""
+    return bool(_roofs(run))
+
+
+def _roofs(run: Run) -> list[Roofline]:
+    return [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
+
+
 def roofline(run: Run) -> Figure:
     """One panel per off-chip memory with every layer; the area of a mark is its share of the latency."""
-    roofs = [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
+    roofs = _roofs(run)
     fig, panels = figure(5.0 if roofs else 1.3, 1, max(1, len(roofs)), sharey=True)
     if not roofs:
         _nothing(panels[0], "Roofline", "no layer used the matrix unit and moved data off the chip")
@@ -65,11 +74,12 @@ def roofline(run: Run) -> Figure:
     rates = [p.achieved_ops_per_s for roof in roofs for p in roof.points if p.achieved_ops_per_s]
     panels[0].set_yscale("log")
     panels[0].set_ylim(min(rates) / 2.5, roofs[0].peak_ops_per_s * 2)
-    log_axis(panels[0].yaxis, 1e-12)
+    factor, unit = prefixed([roofs[0].peak_ops_per_s], "op/s")
+    log_axis(panels[0].yaxis, factor)
     for roof, axes in zip(roofs, panels, strict=True):
         _roof(axes, roof)
         _points(axes, roof, rows, run)
-    panels[0].set_ylabel("achieved (TOPS; one MAC is two operations)")
+    panels[0].set_ylabel(f"achieved ({unit}; one MAC is two operations)")
     for key in dict.fromkeys(rows[p.layer].bound_key for roof in roofs for p in roof.points):
         label = "adds no time" if key == HIDDEN else f"bound by {KEYS[key]}"
         panels[0].plot([], [], "o", color=REASON_LOOKS[key].color, label=label)
@@ -89,15 +99,33 @@ def _roof(axes: Axes, roof: Roofline) -> None:
     axes.set_xlim(low, high)
     log_axis(axes.xaxis)
     axes.grid(True, which="major")
+    _name_roof(axes, roof, low, high)
     kind = "" if roof.kind == roof.memory else f" ({roof.kind})"
     hidden = sum(not isfinite(p.intensity_ops_per_B) for p in roof.points)
     lines = [
         f"{roof.memory}{kind}, {si(roof.bandwidth_Bps, 'B/s')}",
-        f"peak {si(roof.peak_ops_per_s * 1e-12)} TOPS, knee at {si(knee)} operations/B",
+        f"peak {si(roof.peak_ops_per_s, 'OPS')}, knee at {si(knee)} operations/B",
         f"not shown: {count_of(hidden, 'layer')} without bytes" if hidden else "",
     ]
     axes.set_title("\n".join(lines), fontsize=9, weight="normal")
     axes.set_xlabel(f"operations per byte of {', '.join(roof.holds)}")
+
+
+def _name_roof(axes: Axes, roof: Roofline, low: float, high: float) -> None:
+    """The two roofs by name, each along its line: the memory on the slope, the matrix unit on the flat."""
+    knee, peak = roof.knee_ops_per_B, roof.peak_ops_per_s
+    look: dict[str, Any] = {"fontsize": 7.5, "color": INK, "textcoords": "offset points"}
+    axes.annotate(
+        f"peak of the matrix unit {si(peak, 'OPS')}", (high, peak), xytext=(-2, 3), ha="right", **look
+    )
+    middle = low**0.35 * knee**0.65
+    axes.annotate(
+        f"{roof.kind} {si(roof.bandwidth_Bps, 'B/s')}",
+        (middle, roof.roof(middle)),
+        xytext=(-4, 3),
+        ha="right",
+        **look,
+    )
 
 
 def _points(axes: Axes, roof: Roofline, rows: dict[int, Layer], run: Run) -> None:
@@ -191,6 +219,11 @@ def _waited_for(run: Run) -> list[tuple[int, int, int]]:
             found.append((part.step, at, at + part.fs))
         at += part.fs
     return [entry for entry in found if entry[0] >= 0]
+
+
+def has_buffers(run: Run) -> bool:
+    """Whether the run recorded what its on-chip buffers held."""
+    return any(run.occupancy.values())
 
 
 def occupancy(run: Run) -> Figure:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
-from accelsim.report import layer_plots, machine_plots
+from accelsim.report import layer_plots, machine_plots, whole_plot
 from accelsim.report.style import picture, styled
 
 if TYPE_CHECKING:
@@ -20,12 +20,16 @@ SUFFIXES = ("png", "svg")
 
 @dataclass(frozen=True)
 class Plot:
-    """One plot; calling it with a run gives the matplotlib figure. ``caption`` says how to read it."""
+    """One plot; calling it with a run gives the matplotlib figure. ``caption`` says how to read it.
+
+    ``applies``: whether a run has anything to show in it; a report leaves out what would be empty.
+    """
 
     name: str
     title: str
     caption: str
     function: Callable[[Run], Figure]
+    applies: Callable[[Run], bool] = lambda run: True
 
     def __call__(self, run: Run) -> Figure:
         """Draw it; the caller owns the figure."""
@@ -37,6 +41,13 @@ PLOTS: dict[str, Plot] = {
     plot.name: plot
     for plot in (
         Plot(
+            "whole",
+            "The whole run",
+            "What the time and the energy of the run went to, each as a bar of 100 %. The last bar leaves out static "
+            "power, which is drawn whether the chip works or not.",
+            whole_plot.whole,
+        ),
+        Plot(
             "latency",
             "Latency per layer",
             "A bar is what the layer adds to the run: its time on the critical path. Bars add up to the latency; "
@@ -46,7 +57,8 @@ PLOTS: dict[str, Plot] = {
         Plot(
             "energy",
             "Energy per layer",
-            "Energy of each layer by what used it. Static power is charged for the time that the layer adds.",
+            "Energy of each layer by what used it. Static power is charged for the time that the layer adds; the "
+            "second panel leaves it out.",
             layer_plots.energy,
         ),
         Plot(
@@ -55,6 +67,7 @@ PLOTS: dict[str, Plot] = {
             "A mark is a layer (numbers as in the table), its area the layer's share of the time. No layer "
             "can lie above the line: left of the knee the memory is the limit, right of it the matrix unit.",
             machine_plots.roofline,
+            machine_plots.has_roofs,
         ),
         Plot(
             "timeline",
@@ -68,12 +81,14 @@ PLOTS: dict[str, Plot] = {
             "Buffer occupancy",
             "How much of each on-chip buffer held data that was still needed.",
             machine_plots.occupancy,
+            machine_plots.has_buffers,
         ),
         Plot(
             "moving_data",
             "Energy of moving data against computing",
             "Three marks per layer, on a logarithmic axis: a small distance is a large factor.",
             layer_plots.moving_data,
+            layer_plots.has_dynamic_energy,
         ),
     )
 }
@@ -90,9 +105,9 @@ def draw(name: str, run: Run) -> Figure:
 
 
 def all_bytes(run: Run) -> dict[str, bytes]:
-    """Every plot as PNG and SVG, 'latency.png' and so on; the same run gives the same bytes."""
+    """Every plot that has something to show, as PNG and SVG: 'latency.png' and so on. Same run, same bytes."""
     found = {}
-    for name in PLOTS:
+    for name in [name for name, entry in PLOTS.items() if entry.applies(run)]:
         drawn = draw(name, run)
         for suffix in SUFFIXES:
             file = BytesIO()

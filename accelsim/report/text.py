@@ -13,12 +13,22 @@ FS = 1e-15
 
 
 def si(value: float | None, unit: str = "", digits: int = DIGITS) -> str:
-    """``value`` in SI units of ``unit`` with an engineering prefix: '1.23 ms'; a dash for None."""
+    """``value`` in SI units of ``unit`` with an engineering prefix: '1.23 ms'; a dash for None.
+
+    Below 1 a number without a unit has no prefix: '0.867', since 867m reads like 867 million.
+    """
     if value is None:
         return MISSING
     if not isfinite(value):
         return "∞"
+    if not unit and 0 < abs(value) < 1:
+        return plain(value, digits)
     return show(float(value), unit, digits)
+
+
+def plain(value: float, digits: int = DIGITS) -> str:
+    """A number below 1 without a prefix: '0.0024', '2.4e-07' where that would have too many zeros."""
+    return f"{value:.{digits}g}"
 
 
 def seconds(t_fs: float) -> str:

@@ -30,7 +30,11 @@ def write_run(run: Run, out_dir: str | Path) -> Path:
     """
     target = Path(out_dir)
     refuse_foreign(target)
-    write_folder(target, _makers(run))
+    makers = _makers(run)
+    write_folder(target, makers)
+    for name in file_names():
+        if name not in makers:  # a plot of the earlier report that this run has nothing to show in
+            (target / name).unlink(missing_ok=True)
     return target
 
 
@@ -61,7 +65,7 @@ def _makers(run: Run) -> dict[str, Make]:
     """The files of the report, in the order of ``file_names``."""
     rows, facts = layers(run), summary(run)
     plots = plot.all_bytes(run)
-    pictures = {name: plots[f"{name}.svg"].decode() for name in plot.PLOTS}
+    pictures = {name: plots[f"{name}.svg"].decode() for name in plot.PLOTS if f"{name}.svg" in plots}
     makers = (
         text(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
         csv_table(*layer_records(run)),

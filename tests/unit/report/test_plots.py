@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -54,11 +55,43 @@ def test_titles_axes_and_no_text_outside_the_figure(name: str, run: object) -> N
 def test_layer_labels_do_not_overlap(name: str, run: object) -> None:
     figure = draw(name, run)  # type: ignore[arg-type]
     figure.draw_without_rendering()
-    (axes,) = figure.axes
-    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-        boxes = [label.get_window_extent() for label in labels if label.get_text()]
-        for first, second in pairwise(boxes):
-            assert not first.overlaps(second)
+    for axes in figure.axes:
+        for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+            boxes = [
+                label.get_window_extent() for label in labels if label.get_text() and label.get_visible()
+            ]
+            for first, second in pairwise(boxes):
+                assert not first.overlaps(second)
+
+
+def test_stages_cover_every_layer_in_order() -> None:
+    rows = [
+        replace(layer, stage=stage)
+        for layer, stage in zip(layers(LARGE), ["a"] * 30 + [""] * 20 + ["b"] * 99)
+    ]
+    found = layer_plots.stages(rows)
+    assert [name for name, _, _ in found] == ["a", "b"]
+    assert [first for _, first, _ in found] == [1, 51]
+    assert found[-1][2] == len(rows)
+
+
+def test_energy_is_drawn_with_and_without_static_power() -> None:
+    titles = [axes.get_title(loc="left") for axes in draw("energy", SMALL).axes]
+    assert titles[0].startswith("Energy per layer") and titles[1].startswith("Without static power")
+
+
+def test_bars_of_the_whole_run_are_whole() -> None:
+    for axes in draw("whole", SMALL).axes:
+        ends: dict[float, float] = {}
+        for patch in axes.patches:
+            ends[patch.get_y()] = ends.get(patch.get_y(), 0.0) + patch.get_width()
+        assert all(end == pytest.approx(1) for end in ends.values())
+
+
+def test_both_roofs_have_their_names() -> None:
+    axes = draw("roofline", SMALL).axes[0]
+    shown = " ".join(text.get_text() for text in axes.texts)
+    assert "peak of the matrix unit" in shown and "B/s" in shown
 
 
 def test_bars_add_up_to_the_latency() -> None:

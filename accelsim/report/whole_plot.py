@@ -1,0 +1,92 @@
+"""One picture of the whole run: its time and its energy, each as one bar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from accelsim.account.critical_path import KEYS, by_blame
+from accelsim.account.energy import CATEGORIES, STATIC
+from accelsim.account.latency import summary
+from accelsim.machine.run import Run
+from accelsim.report.layer_plots import key_labels
+from accelsim.report.style import CATEGORY_LOOKS, REASON_LOOKS, Look, figure
+from accelsim.report.text import cut, percent, si
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FS = 1e-15
+LEGEND_WIDTH = 48
+ROOM = 0.06
+"""Share of a bar from which on a part has room for its percentage."""
+
+
+def whole(run: Run) -> Figure:
+    """Bars of 100 %: what the time went to, what the energy, and what the energy without static power."""
+    joules = summary(run)["energy_by_category_J"]
+    dynamic = {name: joules.get(name, 0.0) for name in CATEGORIES if name != STATIC}
+    static = joules.get(STATIC, 0.0)
+    fig, (upper, lower) = figure(3.8 if static else 3.2, 2, 1, height_ratios=[1, 2 if static else 1])
+    upper.set_title(f"Where the time went: {si(run.seconds, 's')}")
+    _bar(upper, 0, _by_key(run), REASON_LOOKS, key_labels(run))
+    upper.set_yticks([0], ["time"])
+    lower.set_title(f"Where the energy went: {si(sum(joules.values()), 'J')}")
+    _bar(lower, 0, {name: joules.get(name, 0.0) for name in CATEGORIES}, CATEGORY_LOOKS, {})
+    if static:
+        _bar(lower, 1, dynamic, CATEGORY_LOOKS, dict.fromkeys(CATEGORIES, ""))
+        lower.set_yticks([0, 1], ["energy", f"without static:\n{si(sum(dynamic.values()), 'J')}"])
+    else:
+        lower.set_yticks([0], ["energy"])
+    for axes, quantity in ((upper, "time"), (lower, "energy")):
+        _finish(axes, quantity)
+    return fig
+
+
+def _by_key(run: Run) -> dict[str, float]:
+    totals = dict.fromkeys(KEYS, 0.0)
+    for blame, fs in by_blame(run).items():
+        totals[blame.key] += fs * FS
+    return totals
+
+
+def _bar(
+    axes: Axes, row: int, parts: Mapping[str, float], looks: Mapping[str, Look], labels: Mapping[str, str]
+) -> None:
+    """One bar of 100 %; ``labels``: part -> its text in the legend ('' for none), by default its own name."""
+    total, start = sum(parts.values()), 0.0
+    for name, value in parts.items():
+        if not value:
+            continue
+        share, look = value / total, looks[name]
+        label = labels.get(name, name) or "_"  # matplotlib leaves out what begins so
+        style: dict[str, Any] = {
+            "color": look.color,
+            "hatch": look.hatch,
+            "edgecolor": "white",
+            "linewidth": 0.3,
+        }
+        axes.barh(row, share, 0.7, left=start, label=cut(label, LEGEND_WIDTH), **style)
+        if share >= ROOM:
+            box: dict[str, Any] = {
+                "facecolor": "white",
+                "alpha": 0.8,
+                "linewidth": 0,
+                "boxstyle": "round,pad=0.15",
+            }
+            axes.text(
+                start + share / 2, row, percent(share), ha="center", va="center", fontsize=7.5, bbox=box
+            )
+        start += share
+
+
+def _finish(axes: Axes, quantity: str) -> None:
+    axes.set_xlabel(f"share of the {quantity}, percent where there is room", loc="left", fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xticks([])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncols=3)
