@@ -67,7 +67,7 @@ def test_layer_labels_do_not_overlap(name: str, run: object) -> None:
 def test_stages_cover_every_layer_in_order() -> None:
     rows = [
         replace(layer, stage=stage)
-        for layer, stage in zip(layers(LARGE), ["a"] * 30 + [""] * 20 + ["b"] * 99)
+        for layer, stage in zip(layers(LARGE), ["a"] * 30 + [""] * 20 + ["b"] * 50, strict=True)
     ]
     found = layer_plots.stages(rows)
     assert [name for name, _, _ in found] == ["a", "b"]
