@@ -34,22 +34,14 @@ class Number(click.FloatRange):
         return self.fail("nan is not a number.", param, ctx) if number != number else number
 
 
-class _CountOrAll(click.ParamType):
-    """A whole number from 1, or 'all' (None)."""
-
-    name = "count"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, None for 'all'; click's own error for anything else."""
-        if value is None or value == "all":
-            return None
-        return whole(str(value)) or self.fail(
-            f"{value!r} is neither a whole number from 1 nor 'all'.", param, ctx
-        )
-
-
-COUNT_OR_ALL = _CountOrAll()
-"""The type of an option that takes N or 'all'."""
+def count_or_all(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+    """Callback of an option that takes a whole number from 1, or 'all' (None); click's own error for anything else."""
+    if value == "all":
+        return None
+    number = whole(value)
+    if number is None:
+        raise click.BadParameter(f"{value!r} is neither a whole number from 1 nor 'all'.", ctx, param)
+    return number
 
 
 class _Named(click.Path):

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from accelsim.cli.common import (
-    COUNT_OR_ALL,
     FILE,
     OUT,
     check_file_target,
     check_report_target,
+    count_or_all,
     example,
     extents,
     layer_formats,
@@ -121,7 +121,7 @@ WORST = 5
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
 )
 @click.option("--csv", "table", type=OUT, help="Write the figures of the run, or of several, to this file.")
-@click.option("--layers", type=COUNT_OR_ALL, default=str(LAYERS), show_default=True, metavar="N|all",
+@click.option("--layers", callback=count_or_all, default=str(LAYERS), show_default=True, metavar="N|all",
               help="Rows of the table: the layers that add most time, or all in their order.")  # fmt: skip
 def run(
     check: bool,
