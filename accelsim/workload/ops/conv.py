@@ -43,6 +43,9 @@ def _infer(node: Node, ins: Ins) -> Infers:
         f"{x.shape[1]} channels against weights {list(w.shape)} in {group} groups",
         "C = group * C/g and Co a multiple of group",
     )
+    bias = ins[2] if len(ins) > 2 else None
+    if bias is not None:
+        require(bias.shape == w.shape[:1], node, f"a bias of shape {list(bias.shape)}", f"[{w.shape[0]}]")
     require(tuple(node.attrs["kernel_shape"]) == w.shape[2:], node, "kernel_shape differs from the weights")
     window = window_of(node, x.shape[2:])
     return [((x.shape[0], w.shape[0], *window.out), accumulator(x.dtype))]

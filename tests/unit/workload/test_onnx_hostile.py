@@ -274,6 +274,11 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
         relu(node("AveragePool", ["x"], ["y"], kernel_shape=[3, -1], auto_pad="SAME_LOWER"), inputs={"x": (1, 1, 4, 4)}),
         "kernel [3, -1], strides [1, 1], dilations [1, 1] are not 1 or more each",
     ),
+    "bias of two for one channel": (
+        relu(node("Conv", ["x", "w", "s"], ["y"]), inputs={"x": (1, 1, 4)},
+             constants={"w": np.ones((1, 1, 2), np.float32), "s": np.ones(2, np.float32)}),
+        "a bias of shape [2]; expected [1]",
+    ),
     "pads below 0": (
         relu(node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[-1, 0]), inputs={"x": (1, 1, 4)}), "pads [-1, 0]"
     ),
