@@ -266,8 +266,12 @@ def _foreign(
     """Outputs of a foreign node: computed now from constants (their shapes may depend on values), else
     inferred.
     """
-    if scope.strict or not knows(op_type(node), node.attrs.get("domain", ""), scope.opset):
+    if scope.strict:
         raise Foreign
+    domain = node.attrs.get("domain", "")
+    if not (defined(op_type(node), domain, scope.opset) and knows(op_type(node), domain, scope.opset)):
+        what = f"no kernel knows this form of op {op_type(node)!r} of operator set {scope.opset}"
+        raise ModelError(Problem(what, node.name))
     noted_formats(node, [tensor.dtype if tensor else "" for tensor in ins])
     if constant:
         scope.trace.host.append(op_type(node))

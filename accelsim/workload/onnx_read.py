@@ -199,11 +199,16 @@ def _stated(kind: Any) -> Stated:
 
 
 def _opset_problems(opsets: dict[str, int], where: str) -> list[Problem]:
+    problems = [
+        Problem(f"operator set {version} of domain {domain!r}", where, "a version from 1")
+        for domain, version in opsets.items()
+        if domain and not 0 < version < 2**31
+    ]
     version = opsets.get("", 0)
-    if version in OPSETS:
-        return []
-    what = f"operator set {version}" if version else "no version of the default operator set"
-    return [Problem(what, where, f"{OPSETS[0]} to {OPSETS[-1]}")]
+    if version not in OPSETS:
+        what = f"operator set {version}" if version else "no version of the default operator set"
+        problems.append(Problem(what, where, f"{OPSETS[0]} to {OPSETS[-1]}"))
+    return problems
 
 
 def _raw_input(item: Any) -> RawInput:

@@ -242,6 +242,12 @@ def twice(field: str) -> onnx.ModelProto:
     return proto
 
 
+def versioned(version: int) -> onnx.ModelProto:
+    proto = relu(node("Relu", ["x"], ["y"]))
+    proto.opset_import.append(helper.make_opsetid("own", version))
+    return proto
+
+
 def with_attribute(op: str, **attrs: Any) -> onnx.ModelProto:
     return relu(node(op, ["x"], ["y"], **attrs))
 
@@ -316,6 +322,10 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     "stated shape": (stated([7, 7]), "output 'y' is stated as [7, 7]; expected [2, 3]"),
     "stated rank": (stated([2]), "output 'y' is stated as [2]; expected [2, 3]"),
     "stated type": (stated([2, 3], TensorProto.INT64), "output 'y' is stated as int64; expected fp32"),
+    "domain": (versioned(2**40), "operator set 1099511627776 of domain 'own'; expected a version from 1"),
+    "unknown form": (
+        relu(node("LpNormalization", ["x"], ["y"], p=33)), "no kernel knows this form of op 'ReduceL33'"
+    ),
     "circle": (laughs(3, circle=True), "a function calls itself: F0 -> F2 -> F1 -> F0"),
     "itself": (laughs(1, circle=True), "a function calls itself: F0 -> F0"),
     "call": (called_wrongly(), "a call of F1 with 3 inputs; expected 1 at the most"),
