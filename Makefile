@@ -25,6 +25,8 @@ help:
 demo: .venv/.installed
 	@echo 'accelsim $(RUN)'
 	@$(BIN)/accelsim $(RUN)
+	@echo
+	@echo 'Now try:  ./accelsim.sh run resnet50 --on tpu-v1     (or, once per shell:  . .venv/bin/activate  and then  accelsim ...)'
 
 test: .venv/.installed-dev
 	$(TESTS)

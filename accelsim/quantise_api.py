@@ -25,6 +25,7 @@ from accelsim.threads import one_blas_thread
 from accelsim.workload import execute
 from accelsim.workload.datasets import Dataset, load_dataset
 from accelsim.workload.export_integer import FORMS, export_quantised
+from accelsim.workload.external_files import external_files
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.load import load_model
 from accelsim.workload.onnx_export import export_onnx
@@ -62,7 +63,8 @@ class LayerError:
 class Quantised:
     """A quantised model: the ONNX ``model``, the ``graph`` of codes that it says, and what was measured.
 
-    ``outputs_dB``: SQNR of each output; ``bytes_before``, ``bytes_after``: sizes of both ONNX files. ``accuracy``:
+    ``outputs_dB``: SQNR of each output; ``bytes_before``, ``bytes_after``: sizes of both ONNX files,
+    with the files of external data. ``accuracy``:
     shares of test samples that the float model and this one classify as labelled, where the data have labels.
     """
 
@@ -95,6 +97,7 @@ def quantize(
     percentile: float | None = None,
     weights: str = "model",
     batch: int | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
     seed: int = 0,
 ) -> Quantised:
     """Quantise a float model after training, and write it as ONNX.
@@ -103,12 +106,12 @@ def quantize(
     of an activation is chosen (a key of ``formats.calibrate.METHODS``), with ``percentile`` for the methods of that
     name. ``data``: a dataset's name, an npz file, or arrays by input name, one or more batches behind each other;
     without it one random batch drawn with ``seed``, which says little about a trained network. ``form``: 'qdq' or
-    'qoperator'. ``scheme``: 'symmetric', or 'affine' for activations with a zero point. ``model``, ``weights`` and
-    ``batch`` as in ``load_model``. Raises UsageError (all at once) for choices and data that do not fit, ModelError
-    for a model that cannot be read, is quantised already, or has no such form.
+    'qoperator'. ``scheme``: 'symmetric', or 'affine' for activations with a zero point. ``model``, ``weights``,
+    ``shapes`` and ``batch`` as in ``load_model``. Raises UsageError (all at once) for choices and data that do not
+    fit, ModelError for a model that cannot be read, is quantised already, or has no such form.
     """
     check_choices(dtype, calibrate, form, scheme, percentile)
-    graph = _loaded(model, batch, weights)
+    graph = _loaded(model, batch, weights, dict(shapes or {}))
     given = load_dataset(data) if isinstance(data, str | Path) else data
     options = Options(
         dtype=canonical(dtype), calibrate=calibrate, percentile=percentile, scheme=scheme, per_channel=per_channel,
@@ -126,11 +129,13 @@ def quantize(
     )
 
 
-def _loaded(model: str | Path | Graph, batch: int | None, weights: str) -> Graph:
+def _loaded(
+    model: str | Path | Graph, batch: int | None, weights: str, shapes: dict[str, tuple[int, ...]]
+) -> Graph:
     if not isinstance(model, Graph):
-        return load_model(model, batch=batch, weights=weights)
-    if batch is not None or weights != "model":
-        what = "batch or weights for a graph that is loaded already"
+        return load_model(model, batch=batch, weights=weights, shapes=shapes)
+    if batch is not None or weights != "model" or shapes:
+        what = "batch, shapes or weights for a graph that is loaded already"
         raise UsageError(Problem(what, expected="them in load_model"))
     return model
 
@@ -160,10 +165,11 @@ def _coded(dtype: str) -> None:
 
 
 def _size(model: str | Path | Graph) -> int:
-    """Bytes of an ONNX file; 0 for a model that is none."""
+    """Bytes of an ONNX file and of its external data; 0 for a model that is none."""
     if isinstance(model, Graph) or Path(model).suffix != ".onnx":
         return 0
-    return Path(model).stat().st_size
+    path = Path(model)
+    return sum(each.stat().st_size for each in (path, *external_files(path)))
 
 
 def _feeds(graph: Graph, data: Dataset | Mapping[str, Array] | None) -> dict[str, Array] | None:

@@ -35,20 +35,25 @@ def legend(setup: Setup) -> str:
     return f"{moving} moves right, {still} stays{shadow}, y moves down and leaves at the bottom"
 
 
-def frames(a: Array, b: Array, setup: Setup) -> Iterator[str]:
+WIDTH = 80
+"""Characters of a line, unless one column of PEs alone needs more."""
+
+
+def frames(a: Array, b: Array, setup: Setup, width: int = WIDTH) -> Iterator[str]:
     """One text per clock edge of the product ``a`` [M,K] x ``b`` [K,N]: the registers after that edge.
 
-    '.' is an empty register or port. Raises UsageError for more than 64 PEs and what ``simulate`` raises.
+    '.' is an empty register or port. An array that is wider than ``width`` characters is drawn in parts, some of its
+    columns at a time. Raises UsageError for more than 64 PEs and what ``simulate`` raises.
     """
     if setup.rows * setup.cols > MOST_PES:
         raise UsageError(f"{setup.rows} x {setup.cols} PEs are too many to watch; at most {MOST_PES}")
     machine = build([a], [b], setup)
     while machine.running():
         machine.step()
-        yield _frame(machine)
+        yield _frame(machine, width)
 
 
-def _frame(machine: Fabric) -> str:
+def _frame(machine: Fabric, most: int) -> str:
     batch, rows = machine.batch, machine.setup.rows
     cells = _cells(machine)
     ports = [_text(word, on) for word, on in zip(machine.row_in[0], machine.row_tok[0] & VALID, strict=True)]
@@ -57,12 +62,17 @@ def _frame(machine: Fabric) -> str:
     width = max(len(text) for text in (*chain(*cells), *top, *out))
     side = max(3, *(len(text) for text in ports))
     lines = [f"edge {machine.edge}: {_doing(machine, int(batch.F[0]), int(batch.T[0]))}"]
-    lines.append(" " * (side + 8) + "   ".join(text.center(width) for text in top) + "   in")
-    for row in range(rows):
-        lines.append(
-            f"{ports[row]:>{side}} -> | " + " | ".join(text.ljust(width) for text in cells[row]) + " |"
-        )
-    lines.append(" " * (side + 8) + "   ".join(text.center(width) for text in out) + "   out")
+    columns = machine.setup.cols
+    at_once = max(1, (most - side - 9) // (width + 3))
+    for first in range(0, columns, at_once):
+        part = slice(first, first + at_once)
+        if columns > at_once:
+            lines.append(f"columns {first + 1} to {min(first + at_once, columns)} of {columns}")
+        lines.append(" " * (side + 6) + "   ".join(text.center(width) for text in top[part]) + "   in")
+        for row in range(rows):
+            port = f"{ports[row]:>{side}} ->" if not first else " " * (side + 3)
+            lines.append(f"{port} | " + " | ".join(text.ljust(width) for text in cells[row][part]) + " |")
+        lines.append(" " * (side + 6) + "   ".join(text.center(width) for text in out[part]) + "   out")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

@@ -43,6 +43,15 @@ COMMANDS = {
 }
 """Command -> module that holds it under its own name, and what it does."""
 
+SECTIONS = {
+    "Run a model on a chip": ("run", "rerun", "compare", "batching"),
+    "Numbers and training": ("formats", "quantize", "accuracy", "train"),
+    "One part alone": ("array", "dram", "sram", "link", "noc", "energy"),
+    "What there is": ("chips", "models", "memories", "spec"),
+    "Against the outside": ("validate", "export-trace"),
+}
+"""Sections of the help, and their commands; what is in none comes last."""
+
 BAD_INPUT, FAILED = 2, 1
 """Exit codes: the user's input is wrong; a check that was asked for does not hold, or no memory left."""
 
@@ -109,8 +118,13 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, what) for name, (_, what) in COMMANDS.items()])
+        known = [name for names in SECTIONS.values() for name in names]
+        sections = {**SECTIONS, "Other commands": tuple(name for name in COMMANDS if name not in known)}
+        for title, names in sections.items():
+            rows = [(name, COMMANDS[name][1]) for name in names if name in COMMANDS]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=14)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; errors become one line each on stderr and an exit code."""

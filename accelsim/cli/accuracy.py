@@ -22,6 +22,7 @@ from accelsim.cli.common import (
     whole_list,
     width,
 )
+from accelsim.cli.groups import Grouped
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from accelsim.explore.accuracy import Accuracy
 
 
-@click.command(epilog=example(
+@click.command(cls=Grouped, epilog=example(
     "accelsim accuracy digits-mlp --on edu-mixed,tpu-v1",
     "accelsim accuracy digits-cnn --on edu-mixed,tpu-v1,neuroncore-v2 --qat int8,int4 --out reports/digits-cnn",
     "accelsim accuracy digits-mlp --on edu-mixed --dtypes int4 --keep fp16 --budget 0.5",

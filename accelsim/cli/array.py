@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from accelsim.cli.common import FILE, OUT, check_file_target, example, show, width
+from accelsim.cli.common import (
+    FILE,
+    OUT,
+    check_file_target,
+    check_outputs,
+    csv_option,
+    example,
+    json_option,
+    paragraphs,
+    save_csv,
+    show,
+    whole_list,
+    width,
+)
 from accelsim.errors import Problem, UsageError
+
+ENERGY = "energy/horowitz-45nm"
+"""The energy table of an array that belongs to no chip."""
 
 MOST_EDGES = 2000
 """Clock edges that ``--watch`` prints at most."""
@@ -17,53 +34,71 @@ MOST_EDGES = 2000
 
 @click.command(epilog=example(
     "accelsim array --rows 128 --cols 128 --dataflow ws --schedule overlapped 512 1024 768",
-    "accelsim array --rows 4 --cols 4 --watch 5 4 4",
-    "accelsim array --csv shapes.csv --out results.csv",
+    "accelsim array --rows 16 --cols 16 --dataflow ws,os,is 64 32 48",
+    "accelsim array --rows 4 --cols 4 --watch --edge 8 5 4 4",
+    "accelsim array --shapes shapes.csv --csv results.csv",
 ))  # fmt: skip
 @click.argument("sizes", nargs=-1, type=click.IntRange(1), metavar="[M N K]")
 @click.option("--rows", type=click.IntRange(1), default=128, show_default=True, help="Rows of PEs.")
 @click.option("--cols", type=click.IntRange(1), default=128, show_default=True, help="Columns of PEs.")
-@click.option("--dataflow", default="ws", show_default=True, help="What stays in the PEs: ws, os or is.")
+@click.option("--dataflow", default="ws", show_default=True, metavar="ws|os|is[,...]",
+              help="What stays in the PEs; several are put side by side.")  # fmt: skip
 @click.option(
     "--schedule", default="overlapped", show_default=True, help="scalesim, sequential or overlapped."
 )
 @click.option("--shadow-load", default="column", show_default=True, help="column or diagonal.")
+@click.option("--energy", default=ENERGY, show_default=True, metavar="TABLE",
+              help="Energy table for the array's accesses: a name or a YAML file.")  # fmt: skip
+@click.option("--dtype", default="int8", show_default=True, help="Format whose energies are taken from it.")
 @click.option("--watch", is_flag=True, help="Print every register at every clock edge (at most 64 PEs).")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.option("--csv", "table", type=FILE, help="Shapes: columns array_rows, array_cols, "
+@click.option("--edge", type=click.IntRange(1), help="With --watch: only this clock edge.")
+@click.option("--shapes", "given", type=FILE, help="Many products: a CSV file with columns array_rows, array_cols, "
               "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.")  # fmt: skip
-@click.option("--out", type=OUT, help="Where the results of --csv go.")
+@csv_option
+@click.option(
+    "--out", type=OUT, hidden=True, help="Formerly, with --csv as the shapes: where the results go."
+)
+@json_option
 def array(
-    sizes: tuple[int, ...], table: Path | None, out: Path | None, watch: bool, as_json: bool, **setup: Any
-) -> None:
-    """Cycles, folds, utilisation and every access of Y[M,N] = A[M,K] x B[K,N] on an array of PEs.
+    sizes: tuple[int, ...], given: Path | None, table: Path | None, out: Path | None, watch: bool, edge: int | None,
+    as_json: bool, **setup: Any,
+) -> None:  # fmt: skip
+    """Cycles, folds, utilisation, every access and its energy of Y[M,N] = A[M,K] x B[K,N] on an array of PEs.
 
     A, B and Y move and stay as the dataflow says; the memories always deliver in time.
     """
-    if (table is None) != (out is None):
-        raise UsageError(Problem("--csv and --out belong together", expected="both, or neither"))
-    if table is not None and out is not None:
-        if sizes or watch or as_json:
-            raise UsageError(
-                Problem("M N K, --watch or --json beside --csv", expected="the shapes in the file only")
-            )
-        _many(table, out)
+    if out is not None:  # the spelling of earlier versions: --csv SHAPES --out RESULTS
+        given, table = given or table, out
+    if given is not None:
+        _many(given, table, bool(sizes or watch or as_json))
         return
     if len(sizes) != 3:
-        raise UsageError(Problem(f"{len(sizes)} sizes", expected="three: M N K, or --csv FILE --out FILE"))
+        raise UsageError(Problem(f"{len(sizes)} sizes", expected="three: M N K, or --shapes FILE --csv FILE"))
+    if edge is not None and not watch:
+        raise UsageError(Problem("--edge without --watch", expected="both"))
+    check_outputs(None, table)
+    names = whole_list(setup.pop("dataflow"))
     if watch:
-        _watch(sizes, setup)
+        if len(names) != 1:
+            raise UsageError(Problem(f"--watch with {len(names)} dataflows", "", "one of them"))
+        own = {key: value for key, value in setup.items() if key not in ("energy", "dtype")}
+        _watch(sizes, {**own, "dataflow": names[0]}, edge)
     else:
-        _one(sizes, setup, as_json)
+        _side_by_side(sizes, names, setup, table, as_json)
 
 
-def _many(table: Path, out: Path) -> None:
+def _many(given: Path, table: Path | None, more: bool) -> None:
     from accelsim.array import sweep
 
-    check_file_target(out)
-    rows = sweep.table(sweep.read_rows(table))
-    sweep.write_rows(out, rows)
-    click.echo(f"{len(rows):,} rows: {out}")
+    if table is None:
+        raise UsageError(Problem("--shapes without --csv", expected="--csv FILE, where the results go"))
+    if more:
+        what = "M N K, --watch or --json beside --shapes"
+        raise UsageError(Problem(what, expected="the shapes in the file only"))
+    check_file_target(table)
+    rows = sweep.table(sweep.read_rows(given))
+    sweep.write_rows(table, rows)
+    click.echo(f"{len(rows):,} rows: {table}")
 
 
 def _figures(sizes: tuple[int, ...], setup: dict[str, Any]) -> dict[str, Any]:
@@ -75,29 +110,50 @@ def _figures(sizes: tuple[int, ...], setup: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _one(sizes: tuple[int, ...], setup: dict[str, Any], as_json: bool) -> None:
+def _side_by_side(
+    sizes: tuple[int, ...], names: list[str], setup: dict[str, Any], table: Path | None, as_json: bool
+) -> None:
+    from accelsim.account.array_energy import array_energy_J
     from accelsim.report.table import text_table
+    from accelsim.report.text import si
 
-    M, N, K = sizes
-    result = _figures(sizes, setup)
+    if not names:
+        raise UsageError(Problem("no dataflow", "--dataflow", "ws, os, is, or several of them"))
+    energy, dtype = setup.pop("energy"), setup.pop("dtype")
+    records = []
+    for name in names:
+        result = _figures(sizes, {**setup, "dataflow": name})
+        records.append({"dataflow": name, **result, **array_energy_J(name, result, energy, dtype)})
+    save_csv(table, records)
     if as_json:
-        click.echo(json.dumps(result, indent=2))
+        click.echo(json.dumps(records[0] if len(records) == 1 else records, indent=2))
         return
-    rows = [
-        (_words(name), f"{value:,.2f}" if isinstance(value, float) else f"{value:,}")
-        for name, value in result.items()
-    ]
-    array = f"{setup['rows']} x {setup['cols']} PEs, {setup['dataflow']}, {setup['schedule']}"
-    click.echo(f"Y[{M},{N}] = A[{M},{K}] x B[{K},{N}] on {array}")
-    show(text_table(["figure", "value"], rows, width()))
+    M, N, K = sizes
+    array = f"{setup['rows']} x {setup['cols']} PEs, {', '.join(names)}, {setup['schedule']}"
+    click.echo(f"Y[{M},{N}] = A[{M},{K}] x B[{K},{N}] on {array}; energies of {energy}, {dtype}")
+    cells = [
+        (_words(key), *(_text(row[key], si) if key.endswith("_J") else _text(row[key]) for row in records))
+        for key in records[0] if key != "dataflow"
+    ]  # fmt: skip
+    show(text_table(["figure", *names] if len(names) > 1 else ["figure", "value"], cells, width()))
+
+
+def _text(value: float | None, unit: Callable[[float, str], str] | None = None) -> str:
+    if value is None:
+        return "not stated"
+    if unit is not None:
+        return unit(value, "J")
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
 
 
 def _words(name: str) -> str:
     """A column name as one reads it: 'utilisation_pct' becomes 'utilisation, %'."""
-    return name.removesuffix("_pct").replace("_", " ") + (", %" if name.endswith("_pct") else "")
+    return name.removesuffix("_pct").removesuffix("_J").replace("_", " ") + (
+        ", %" if name.endswith("_pct") else ""
+    )
 
 
-def _watch(sizes: tuple[int, ...], setup: dict[str, Any]) -> None:
+def _watch(sizes: tuple[int, ...], setup: dict[str, Any], edge: int | None) -> None:
     import numpy as np
 
     from accelsim.array.fabric import Setup
@@ -112,6 +168,13 @@ def _watch(sizes: tuple[int, ...], setup: dict[str, Any]) -> None:
     machine = Setup(**setup)
     a = np.arange(1, M * K + 1).reshape(M, K)
     b = np.arange(1, K * N + 1).reshape(K, N)
-    edges = list(frames(a, b, machine))
-    click.echo(f"A[{M},{K}] and B[{K},{N}] count from 1, row by row; {legend(machine)}\n")
+    edges = list(frames(a, b, machine, max(width(), 40)))
+    if edge is not None:
+        if edge > len(edges):
+            raise UsageError(
+                Problem(f"--edge {edge}", expected=f"1 to {len(edges)}, the edges of this product")
+            )
+        edges = [edges[edge - 1]]
+    what = f"A[{M},{K}] and B[{K},{N}] count from 1, row by row; {legend(machine)}"
+    click.echo(paragraphs([what]) + "\n")
     click.echo("\n".join(edges))

@@ -10,11 +10,13 @@ import click
 
 from accelsim.cli.common import (
     OUT,
-    PICTURES,
-    check_file_target,
+    check_outputs,
+    csv_option,
     example,
+    json_option,
     limit_options,
     progress,
+    save_csv,
     show,
     whole,
     whole_list,
@@ -45,7 +47,7 @@ def _batches(context: click.Context, option: click.Parameter, text: str) -> tupl
     "accelsim batching resnet50 --on tpu-v1 --set memories.pcie_memory.link=links/pcie-gen5-x16 --plot batching.png",
 ))  # fmt: skip
 @click.argument("model")
-@click.option("--on", "chip", required=True, metavar="CHIP", help="A chip whose host is behind a link.")
+@click.option("--on", "chip", required=True, metavar="CHIP", help="A chip's name or its YAML file.")
 @click.option("--batches", default="1,2,4,8,16,32,64,128,256", show_default=True, callback=_batches,
               metavar="N,N,...", help="Batch sizes.")  # fmt: skip
 @click.option("--dtype", default="", help="Operand format; without: the chip's preferred one.")
@@ -54,30 +56,32 @@ def _batches(context: click.Context, option: click.Parameter, text: str) -> tupl
 )
 @limit_options
 @click.option("--plot", type=OUT, help="Where the picture goes: FILE.png or FILE.svg.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@csv_option
+@json_option
 def batching(
     model: str, chip: str, batches: tuple[int, ...], dtype: str, overrides: tuple[str, ...], plot: Path | None,
-    as_json: bool,
+    table: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Time per sample of MODEL on CHIP against the batch size, and what of it the host's link costs.
+    """Latency, time and energy per sample of MODEL on CHIP against the batch size, and what the host's link costs.
 
     Transfers hidden behind computing cost nothing; small ones pay the latency of the link and its packet headers.
     """
     from accelsim.explore import batching as explore
 
-    if plot is not None:
-        check_file_target(plot, PICTURES)
+    check_outputs(plot, table)
     with progress(1) as stage:
         found = explore.batching(
-            model, chip, batches, lambda share: stage("simulate", share), dtype=dtype, overrides=overrides
+            model, chip, batches, lambda share: stage("simulate", share), dtype=dtype, set=overrides
         )
     if plot is not None:
         from accelsim.report.batching_plot import time_per_sample
         from accelsim.report.style import save
 
         save(time_per_sample(found), plot)
+    facts = _facts(found)
+    save_csv(table, facts["points"])
     if as_json:
-        click.echo(json.dumps(_facts(found), indent=2))
+        click.echo(json.dumps(facts, indent=2))
     else:
         _print(found)
 
@@ -87,7 +91,8 @@ def _facts(found: Batching) -> dict[str, Any]:
         "model": found.model, "chip": found.chip.name, "links": found.links, "fastest_batch": found.fastest.batch,
         "points": [
             {"batch": point.batch, "samples": point.samples, "time_s": point.time_fs * 1e-15,
-             "s_per_sample": point.seconds_per_sample, "samples_per_s": point.samples_per_s, "link_B": point.link_B,
+             "s_per_sample": point.seconds_per_sample, "samples_per_s": point.samples_per_s, "energy_J": point.energy_J,
+             "J_per_sample": point.energy_J / point.samples, "link_B": point.link_B,
              **{f"{part}_s": spent * 1e-15 for part, spent in point.parts_fs.items()}}
             for point in found.points
         ],
@@ -99,14 +104,18 @@ def _print(found: Batching) -> None:
     from accelsim.report.table import text_table
     from accelsim.report.text import percent, si
 
-    headers = ["batch", "per sample", "samples/s", *PARTS, "over the link"]
+    over = ["over the link"] if found.links else []
+    headers = ["batch", "latency", "per sample", "samples/s", "energy", *found.parts, *over]
     rows = [
-        (point.batch, si(point.seconds_per_sample, "s"), si(point.samples_per_s),
-         *(percent(point.parts_fs[part] / point.time_fs) for part in PARTS), si(point.link_B / point.samples, "B"))
+        (point.batch, si(point.time_fs * 1e-15, "s"), si(point.seconds_per_sample, "s"), si(point.samples_per_s),
+         si(point.energy_J / point.samples, "J"),
+         *(percent(point.parts_fs[part] / point.time_fs) for part in found.parts),
+         *([si(point.link_B / point.samples, "B")] if over else []))
         for point in found.points
     ]  # fmt: skip
     show(text_table(headers, rows, width()))
-    click.echo()
-    for part, text in PARTS.items():
-        click.echo(f"{part}: {text}")
-    click.echo("over the link: bytes of one sample")
+    click.echo("\nlatency: of the whole batch; energy: of one sample")
+    for part in found.parts:
+        click.echo(f"{part}: {PARTS[part]}")
+    if over:
+        click.echo("over the link: bytes of one sample")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,6 +51,13 @@ class _Named(click.Path):
         if not os.fspath(value):
             option = param.opts[0] if param else ""
             raise UsageError(Problem("an empty name", option, "the name of a file or directory"))
+        try:
+            bad = "a name with a null byte" if b"\0" in os.fsencode(value) else ""
+        except UnicodeEncodeError:
+            bad = "a name that no file can have"
+        if bad:
+            option = param.opts[0] if param else ""
+            raise UsageError(Problem(bad, option, "the name of a file or directory"))
         return super().convert(value, param, ctx)
 
 
@@ -243,6 +250,39 @@ def check_file_target(target: Path, suffixes: Sequence[str] = ()) -> None:
         problems += error.problems
     if problems:
         raise UsageError(problems)
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the figures as JSON, and nothing else, on stdout."
+)
+csv_option = click.option(
+    "--csv", "table", type=OUT, help="Write the table to this CSV file, with all digits."
+)
+
+
+def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:
+    """UsageError with all that is wrong with the files of --plot and --csv; for before the work."""
+    problems: list[Problem] = []
+    for target, suffixes in ((plot, PICTURES), (table, ())):
+        try:
+            if target is not None:
+                check_file_target(target, suffixes)
+        except UsageError as error:
+            problems += error.problems
+    if problems:
+        raise UsageError(problems)
+
+
+def save_csv(target: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write records as CSV where --csv was given. A list in a cell is written with blanks between its items."""
+    if target is not None:
+        files.write_file(
+            target, files.records([{key: _cell(value) for key, value in row.items()} for row in rows])
+        )
+
+
+def _cell(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def example(*lines: str) -> str:

@@ -11,6 +11,7 @@ import click
 from accelsim.cli.common import check_folder, example, paragraphs, progress, show, width
 from accelsim.cli.dram_compare import compare, lessons, list_
 from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
+from accelsim.cli.groups import Grouped
 from accelsim.digits import whole
 from accelsim.errors import Problem, SpecError, UsageError
 from accelsim.spec.status import UNSTATED
@@ -55,7 +56,7 @@ def dram() -> None:
 
 def replay_on(name: str) -> click.Command:
     """The command that replays a trace on the memory of that name."""
-    return click.Command(
+    return Grouped(
         name, callback=functools.partial(_replay, name), params=_replay_options.params, epilog=EXAMPLES,
         help=f"Replay a trace on {name} alone.",
     )  # fmt: skip

@@ -10,6 +10,7 @@ import click
 
 from accelsim.cli.common import OUT, check_file_target, example
 from accelsim.errors import ModelError, Problem, UsageError, nearest
+from accelsim.files.reading import exists, is_folder
 
 if TYPE_CHECKING:
     from accelsim.dram.device import Device
@@ -75,12 +76,12 @@ def _source(source: str, memory: str, dram: str) -> Source:
         if not dram:
             raise UsageError(Problem(f"{source!r} has no size of bursts by itself", "", "--on DRAM"))
         return Source(named(source, _device(dram)), dram, NAMED[source].outstanding)
-    if source and (path.is_dir() or path.suffix == ".npz"):
+    if source and (is_folder(path) or path.suffix == ".npz"):
         saved = read_saved(path)
         name = saved.memory(memory)
         spec = None if dram else saved.spec(name)
         return Source(saved.traces[name], dram or saved.dram(name), None, _made(path, spec) if spec else None)
-    if not source or not path.exists():
+    if not source or not exists(path):
         expected = "a file, or one of " + ", ".join(NAMED)
         raise UsageError(Problem(f"no trace {source!r}", "", expected, nearest(source, NAMED)))
     return Source(read_trace(path), dram)

@@ -108,21 +108,6 @@ def _references(path: Path) -> Iterator[Path]:
             if found is not None:
                 yield found
     elif path.suffix == ".onnx":
-        yield from _external_data(path)
+        from accelsim.workload.external_files import external_files
 
-
-def _external_data(path: Path) -> Iterator[Path]:
-    """Files beside a model that hold its tensors. Nothing for what is no model: reading it will tell."""
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from onnx.external_data_helper import _get_all_tensors, uses_external_data
-
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except (DecodeError, OSError, ValueError):
-        return
-    for tensor in _get_all_tensors(model):
-        if uses_external_data(tensor):
-            for entry in tensor.external_data:
-                if entry.key == "location":
-                    yield path.parent / entry.value
+        yield from external_files(path)

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import OUT, check_file_target, example, limit_options, paragraphs, show, width
-from accelsim.errors import Problem, UsageError
+from accelsim.cli.common import (
+    OUT,
+    check_file_target,
+    example,
+    extents,
+    limit_options,
+    pairs,
+    paragraphs,
+    show,
+    width,
+)
+from accelsim.cli.groups import Grouped
 
 if TYPE_CHECKING:
     from accelsim.quantise_api import LayerError, Quantised
@@ -23,7 +33,7 @@ NARROW = (
 )
 
 
-@click.command(epilog=example(
+@click.command(cls=Grouped, epilog=example(
     "accelsim quantize my-model.onnx --data samples.npz --out my-model-int8.onnx",
     "accelsim quantize digits-cnn --data digits --dtype int4xint8 --calibrate mse --out q.onnx",
     "accelsim quantize my-model.onnx --data samples.npz --scheme affine --format qoperator --out q.onnx",
@@ -45,6 +55,9 @@ NARROW = (
 @click.option("--weights", default="model", show_default=True, metavar="random:SEED|model",
               help="Values of the weights.")  # fmt: skip
 @click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input. Repeatable."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn data.")
 @limit_options
 def quantize(
@@ -60,6 +73,7 @@ def quantize(
     bias_correction: bool,
     weights: str,
     batch: int | None,
+    shapes: tuple[str, ...],
     seed: int,
 ) -> None:
     """Quantise MODEL (an ONNX file or a name from 'accelsim models') after training, and write it as ONNX.
@@ -71,23 +85,19 @@ def quantize(
 
     gather = Gather()
     with gather.also():
-        _check_target(model, out)
+        check_file_target(out)
+    sizes: dict[str, tuple[int, ...]] = {}
+    with gather.also():
+        sizes = pairs("--shape", shapes, extents, "1,3,224,224")
     with gather.also():
         quantise_api.check_choices(dtype, calibrate, form, scheme, percentile)
     gather.done()
     result = quantise_api.quantize(
         model, dtype=dtype, calibrate=calibrate, data=data, form=form, scheme=scheme, per_channel=not per_tensor,
-        bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, seed=seed,
+        bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, shapes=sizes, seed=seed,
     )  # fmt: skip
     result.save(out)
     _print(result, calibrate, data, out)
-
-
-def _check_target(model: str, out: Path) -> None:
-    """What would be found out only after the calibration."""
-    check_file_target(out)
-    if out.exists() and Path(model).exists() and out.samefile(model):
-        raise UsageError(Problem("--out is the model itself", str(out), "another file"))
 
 
 def _print(result: Quantised, method: str, data: str | None, out: Path) -> None:

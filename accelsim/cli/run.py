@@ -27,6 +27,7 @@ from accelsim.cli.common import (
     whole,
     width,
 )
+from accelsim.cli.groups import Grouped
 from accelsim.cli.run_many import (
     Outcome,
     Variant,
@@ -53,7 +54,7 @@ WORST = 5
 """Tensors beyond the bound that --check names."""
 
 
-@click.command(epilog=example(
+@click.command(cls=Grouped, epilog=example(
     "accelsim run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1",
     "accelsim run my-model.onnx --on neuroncore-v2 --dtype bf16 --shape tokens=1,128 --check",
     "accelsim run 'gemm?M=64,N=512,K=512' --on my-chip.yaml --set 'clock=1 GHz' --json",

@@ -20,6 +20,7 @@ from accelsim.cli.common import (
     show,
     width,
 )
+from accelsim.cli.groups import Grouped
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from accelsim.workload.training import QuantConfig
 
 
-@click.command(epilog=example(
+@click.command(cls=Grouped, epilog=example(
     "accelsim train digits-mlp --steps 300 --plot loss.png",
     "accelsim train digits-mlp --steps 300 --on neuroncore-v2 --precision mixed-bf16",
     "accelsim train digits-cnn --steps 400 --qat int4 --out digits.onnx",

@@ -6,7 +6,7 @@ import json
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -21,6 +21,39 @@ if TYPE_CHECKING:
 TABLE = "rtl-machine"
 """The check that also takes rows from a file."""
 
+
+class About(NamedTuple):
+    """What a check compares, and how long it takes of one core, both in words."""
+
+    what: str
+    takes: str
+
+
+AT_ONCE, SHORT, LONG = "at once", "up to a minute", "minutes"
+"""Less than 2 s; up to 60 s; more. Measured once, in CPU time, on a core of a server."""
+
+
+ABOUT = {
+    "dram-dramsim3": About("traces on the bank and the pattern model against DRAMsim3", SHORT),
+    "dram-energy": About("energies of DRAM commands and standby against DRAMsim3, from its own counts", AT_ONCE),
+    "dram-ramulator2": About("traces on the bank and the pattern model against Ramulator 2.1", SHORT),
+    "eyeriss-hierarchy": About("AlexNet with the relative energies of Eyeriss (ISCA 2016)", SHORT),
+    "light-models": About("every tensor of simulated runs of small real models against ONNX Runtime", LONG),
+    "neuroncore-v2": About("initiation intervals and peak rates against the rules that AWS publishes", SHORT),
+    "noc-load": About("latency of loaded networks on a chip against BookSim 2", SHORT),
+    "noc-zero-load": About("latency and bounds of empty networks on a chip against BookSim 2", AT_ONCE),
+    "onnx-backend": About("every case of the backend test suite of ONNX that is not refused", LONG),
+    "onnxruntime": About("every tensor of the listed models against ONNX Runtime", LONG),
+    "pcie": About("packets and rates of PCIe against the public pcie-model", AT_ONCE),
+    "rtl-machine": About("the whole machine against RTL, counter by counter", SHORT),
+    "scalesim": About("cycles, utilisation, SRAM words against SCALE-Sim 2.0.2 and 3.0.0", AT_ONCE),
+    "sram-fit": About("energy, time and area of SRAM against the CACTI runs that they were fitted to", AT_ONCE),
+    "systolic": About("closed forms of the array against the register-level model on random products", LONG),
+    "tensor-cores": About("dot products of GPUs against outputs of the hardware, bit by bit", SHORT),
+    "tpu-v1": About("TPU v1 against Table 3 and the roofline of Jouppi et al. (ISCA 2017)", SHORT),
+}  # fmt: skip
+"""Name of a check -> what the list says of it; see ``AT_ONCE`` and so on."""
+
 SMALL = 5e-4
 """Relative errors below this are written as powers of ten."""
 
@@ -34,7 +67,12 @@ SMALL = 5e-4
 @click.option("--csv", "table", type=FILE, help="Rows for rtl-machine, as in its golden file.")
 @click.option("--out", type=OUT, help="Where the results of --csv go.")
 @click.option("--details", is_flag=True, help="What was compared, and the first rows that differ.")
-@click.option("--list", "only_list", is_flag=True, help="List the checks without running them.")
+@click.option(
+    "--list",
+    "only_list",
+    is_flag=True,
+    help="List the checks: what each compares, how long it takes.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def validate(
     names: tuple[str, ...],
@@ -59,7 +97,7 @@ def validate(
                 Problem(f"no check {name!r}", "", expected, nearest(name, checks)) for name in unknown
             )
         if only_list:
-            click.echo("\n".join(checks))
+            _list(checks, as_json)
             return
         outcomes = _run(names or tuple(checks), checks)
     _print(outcomes, details, as_json)
@@ -82,6 +120,17 @@ def _checks() -> dict[str, Any]:
     for module in sorted(module.name for module in iter_modules(package.__path__)):
         import_module(f"{package.__name__}.{module}")
     return dict(sorted(CHECKS.items()))
+
+
+def _list(checks: dict[str, Any], as_json: bool) -> None:
+    """What each check compares and how long it takes."""
+    if as_json:
+        rows = [{"name": name, "what": ABOUT[name].what, "takes": ABOUT[name].takes} for name in checks]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    formatter = click.HelpFormatter(width=width())
+    formatter.write_dl([(name, f"{ABOUT[name].what} ({ABOUT[name].takes})") for name in checks])
+    click.echo(formatter.getvalue(), nl=False)
 
 
 def _run(names: Sequence[str], checks: dict[str, Any]) -> list[Check]:

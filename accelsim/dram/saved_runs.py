@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from accelsim.dram.traces import Trace
 from accelsim.errors import ModelError, Problem, nearest
 from accelsim.files.npz import NUMBERS, read_npz
+from accelsim.files.reading import exists, is_folder
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def check_memory(path: str | Path, memory: str) -> None:
 
 def is_saved(path: Path) -> bool:
     """Whether a path means NumPy archives, and not text."""
-    return path.is_dir() or path.suffix == ".npz"
+    return is_folder(path) or path.suffix == ".npz"
 
 
 def _memories(arrays: Iterable[str]) -> list[str]:
@@ -108,7 +109,7 @@ def _chosen(path: Path, names: Sequence[str], name: str) -> str:
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    if not path.exists():
+    if not exists(path):
         raise unreadable(path, FileNotFoundError(2, "No such file or directory"))
     return read_npz(
         path, "a file of accesses, as accelsim run --save-trace writes it", ModelError, NUMBERS + "U"
@@ -130,7 +131,7 @@ def _meta(path: Path, text: NDArray[Any] | None) -> Mapping[str, Any]:
 
 def _archive(path: Path) -> Path:
     """The file itself, or the only archive of a directory."""
-    if not path.is_dir():
+    if not is_folder(path):
         return path
     found = sorted(path.glob("*.npz"))
     if len(found) != 1:
@@ -190,7 +191,7 @@ def _saved_trace(memory: str, arrays: Mapping[str, NDArray[Any]]) -> Trace:
 
 def unreadable(path: Path, error: Exception) -> ModelError:
     """The error of a file of accesses that cannot be read, with the nearest name beside it."""
-    beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = "" if path.exists() else nearest(path.name, beside)
+    beside = [each.name for each in path.parent.iterdir()] if is_folder(path.parent) else []
+    near = "" if exists(path) else nearest(path.name, beside)
     reason = getattr(error, "strerror", None) or str(error)
     return ModelError(Problem(f"cannot be read: {reason}", str(path), "a file of accesses", near))

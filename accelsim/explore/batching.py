@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import batch_size
 from accelsim.api import execute, prepare
 from accelsim.compiler.program import Transfer
@@ -36,13 +37,17 @@ _COMPUTE, _HOST, _LINK, _MEMORY = range(4)
 
 @dataclass(frozen=True)
 class BatchPoint:
-    """One run: ``parts_fs`` (keys of ``PARTS``) add up to ``time_fs``; ``link_B`` are the bytes over links."""
+    """One run: ``parts_fs`` (keys of ``PARTS``) add up to ``time_fs``; ``link_B`` are the bytes over links.
+
+    ``energy_J`` is that of the whole run, static power included.
+    """
 
     batch: int
     samples: int
     time_fs: int
     parts_fs: dict[str, int]
     link_B: int
+    energy_J: float
 
     @property
     def seconds_per_sample(self) -> float:
@@ -69,6 +74,11 @@ class Batching:
     points: tuple[BatchPoint, ...]
 
     @property
+    def parts(self) -> list[str]:
+        """Keys of ``PARTS`` that can occur: without a link there are no transfers over one."""
+        return [part for part in PARTS if self.links or part not in ("both", "transfer")]
+
+    @property
     def fastest(self) -> BatchPoint:
         """The run with most samples per second; of equal ones the smallest batch."""
         return max(self.points, key=lambda point: (point.samples_per_s, -point.batch))
@@ -84,25 +94,20 @@ def batching(
     """Simulate ``model`` on the chip ``on`` once per batch size, without values.
 
     ``options`` are those of ``accelsim.run`` (``dtype``, ``set`` of a chip given by name, ...); ``told`` hears the
-    share that is done. Raises UsageError for batch sizes below 1 and a chip without a memory behind a link, else as
-    ``accelsim.run``.
+    share that is done. Raises UsageError for batch sizes below 1, else as ``accelsim.run``.
     """
     wrong = [batch for batch in batches if batch < 1]
     if wrong or not batches:
         raise UsageError(Problem(f"batch sizes {list(batches)}", expected="one or more, each 1 or more"))
     overrides = options.pop("set", ())
     chip = on if isinstance(on, Chip) else load_chip(on, overrides)
-    links = linked(chip)
-    if not links:
-        what = f"no memory of {chip.name} lies behind a link"
-        raise UsageError(Problem(what, expected="a chip whose pcie_memory has one, such as tpu-v1"))
     points = []
     for index, batch in enumerate(sorted(set(batches))):
         told(index / len(set(batches)))
         request = Request(model, chip, batch=batch, values="off", **options)
         run = execute(prepare(request))
         points.append(point(run, batch))
-    return Batching(str(model), chip, links, tuple(points))
+    return Batching(str(model), chip, linked(chip), tuple(points))
 
 
 def linked(chip: Chip) -> dict[str, str]:
@@ -118,7 +123,7 @@ def point(run: Run, batch: int) -> BatchPoint:
         if isinstance(command.work, Transfer) and command.work.memory in linked(run.chip)
     )
     samples = batch_size(run.program.graph) * run.program.cores
-    return BatchPoint(batch, samples, run.time_fs, split_fs(run), link_B)
+    return BatchPoint(batch, samples, run.time_fs, split_fs(run), link_B, total_J(energy_table(run)))
 
 
 def split_fs(run: Run) -> dict[str, int]:

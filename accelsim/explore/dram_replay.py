@@ -19,6 +19,7 @@ from accelsim.dram.trace_files import read_trace
 from accelsim.dram.traces import NAMED, Trace, named
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.explore.dram_waits import Waits, waits
+from accelsim.files.reading import exists
 from accelsim.spec import dram_device as build
 from accelsim.spec.dram import Dram
 from accelsim.spec.load_dram import load_dram
@@ -270,7 +271,7 @@ def checked_model(name: str) -> str:
 def check_trace(name: str, memory: str = "") -> None:
     """UsageError when ``name`` is neither a named trace nor a file; ModelError when the file has no such memory."""
     if name not in NAMED:
-        if not name or not Path(name).exists():
+        if not name or not exists(Path(name)):
             expected = "a file of accesses, or one of " + ", ".join(NAMED)
             raise UsageError(Problem(f"no trace {name!r}", "", expected, nearest(name, NAMED)))
         check_memory(name, memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 MOST_B = 2**30
@@ -15,3 +16,26 @@ def read_text(path: Path, most_B: int = MOST_B, encoding: str = "utf-8-sig") -> 
     if len(content) > most_B:
         raise ValueError(f"more than {most_B:,} B")
     return content.decode(encoding)
+
+
+def kind_of(path: Path) -> int:
+    """The type bits of what a path leads to (``stat.S_IFREG``...); 0 for nothing and for what no file can be called."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except (OSError, ValueError):
+        return 0
+
+
+def exists(path: Path) -> bool:
+    """Whether there is anything of that name; False where ``Path.exists`` raises, as for a name that is too long."""
+    return kind_of(path) != 0
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is a directory, with the same care."""
+    return kind_of(path) == stat.S_IFDIR
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is a regular file, with the same care."""
+    return kind_of(path) == stat.S_IFREG

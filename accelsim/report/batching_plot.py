@@ -51,7 +51,7 @@ def time_per_sample(found: Batching) -> Figure:
         rate.grid(True, axis="y")
         bars.set_title(f"{found.model} on {found.chip.title}: time per sample against batch size", pad=20)
         kinds = " and ".join(dict.fromkeys(found.links.values()))
-        subtitle(bars, f"host over {kinds}; most samples per second at batch {best.batch}: "
+        subtitle(bars, f"host over {kinds or 'no link'}; most samples per second at batch {best.batch}: "
                        f"{si(best.samples_per_s)}/s, {si(best.seconds_per_sample, 's')} each")  # fmt: skip
         fig.legend(*bars.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         return fig
@@ -60,7 +60,8 @@ def time_per_sample(found: Batching) -> Figure:
 def _bars(axes: Axes, found: Batching) -> None:
     factor, unit = prefixed([point.seconds_per_sample for point in found.points], "s")
     bottom = [0.0] * len(found.points)
-    for part, text in PARTS.items():
+    for part in found.parts:
+        text = PARTS[part]
         heights = [point.per_sample_s(part) * factor for point in found.points]
         look = LOOKS[part]
         axes.bar(

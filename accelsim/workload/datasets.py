@@ -11,6 +11,7 @@ import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.npz import read_npz
+from accelsim.files.reading import exists
 from accelsim.workload.graph import Array
 
 TEST_SHARE = 0.2
@@ -57,7 +58,7 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     if text in DATASETS:
         return DATASETS[text]()
     path = Path(name_or_path)
-    if path.suffix != ".npz" and not path.exists():
+    if path.suffix != ".npz" and not exists(path):
         expected = f"{', '.join(DATASETS)}, or an npz file"
         raise UsageError(Problem(f"no dataset {text!r}", "", expected, nearest(text, DATASETS)))
     return _from_arrays(text, _read(path))

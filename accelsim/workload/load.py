@@ -10,6 +10,7 @@ from pathlib import Path
 
 from accelsim.digits import whole
 from accelsim.errors import ModelError, Problem, UsageError, nearest
+from accelsim.files.reading import exists, is_file
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import LARGEST, check_sizes
 from accelsim.workload.refusing import located
@@ -107,7 +108,7 @@ def generation_of(
 def _split_parameters(text: str) -> tuple[str, dict[str, int]]:
     """'mlp?hidden=512,layers=3' -> ('mlp', {'hidden': 512, 'layers': 3}); a file name may hold a '?'."""
     name, mark, query = text.partition("?")
-    if not mark or Path(text).exists():
+    if not mark or exists(Path(text)):
         return text, {}
     given: dict[str, int] = {}
     problems = []
@@ -125,10 +126,10 @@ def _split_parameters(text: str) -> tuple[str, dict[str, int]]:
 
 def _existing(text: str) -> Path:
     path = Path(text)
-    if path.is_file():
+    if is_file(path):
         return path
-    if text and (path.suffix in (".onnx", ".csv") or path.exists()):
-        raise ModelError(Problem("no such file" if not path.exists() else "not a file", text))
+    if text and (path.suffix in (".onnx", ".csv") or exists(path)):
+        raise ModelError(Problem("no such file" if not exists(path) else "not a file", text))
     close = difflib.get_close_matches(text.casefold(), ZOO, n=3, cutoff=0.4) or list(ZOO)
     raise ModelError(
         Problem(

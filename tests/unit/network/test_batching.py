@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import accelsim
+from accelsim.account.energy import energy_table, total_J
 from accelsim.errors import UsageError
 from accelsim.explore.batching import PARTS, batching, linked, split_fs
 from accelsim.machine.run import Slice
@@ -60,10 +62,19 @@ def test_slices_by_hand(small) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(UsageError, match="behind a link"):
-        batching("cnn", "edu-4x4", [1])
     with pytest.raises(UsageError, match="batch sizes"):
         batching("cnn", "tpu-v1", [0, 1])
     with pytest.raises(UsageError, match="batch sizes"):
         batching("cnn", "tpu-v1", [])
     assert linked(load_chip("edu-4x4")) == {}
+
+
+def test_a_chip_without_a_link_has_no_transfers_and_every_run_its_latency_and_energy() -> None:
+    found = batching("mlp?hidden=16", "edu-4x4", [1, 4])
+    assert found.parts == ["compute", "host", "memory", "waiting"]
+    for point, batch in zip(found.points, (1, 4), strict=True):
+        run = accelsim.run("mlp?hidden=16", "edu-4x4", batch=batch, values="off")
+        assert point.time_fs == run.time_fs
+        assert point.energy_J == total_J(energy_table(run))
+        assert point.link_B == point.parts_fs["transfer"] == point.parts_fs["both"] == 0
+        assert sum(point.parts_fs[part] for part in found.parts) == run.time_fs
