@@ -7,10 +7,12 @@ import click
 GROUPS: dict[str, tuple[str, ...]] = {
     "What runs, and where": (
         "on", "dram", "chip", "batch", "batches", "shape", "param", "weights", "inputs", "data", "seed", "steps",
-        "lr", "optimiser", "trace", "memory", "outstanding", "injection", "limit", "set", "energy", "memory-model", "model",
+        "lr", "optimiser", "trace", "memory", "outstanding", "injection", "limit", "set", "energy",
+        "memory-model", "model",
     ),
     "Number formats": (
-        "dtype", "dtypes", "format", "layer-dtype", "emulate", "calibrate", "calibration", "percentile", "scheme", "per-tensor",
+        "dtype", "dtypes", "format", "layer-dtype", "emulate", "calibrate", "calibration", "percentile", "scheme",
+        "per-tensor",
         "bias-correction", "edges", "sparsity", "precision", "loss-scale", "qat", "keep", "budget",
     ),
     "Mapping and timing": (
