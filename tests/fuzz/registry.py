@@ -43,7 +43,7 @@ FUZZERS: dict[str, Fuzzer] = {
         "nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000, 60
     ),
     "command_lines": Fuzzer(
-        "command_lines", "command lines, valid and hostile, with files of all kinds", 60, 10_000
+        "command_lines", "command lines, valid and hostile, with files of all kinds", 60, 10_000, 60
     ),
     "specs": Fuzzer("specs", "mutated spec files of every kind, shown, read back and run", 60, 20_000),
     "bad_cases": Fuzzer(
