@@ -37,10 +37,10 @@ class Fuzzer:
 
 FUZZERS: dict[str, Fuzzer] = {
     "models": Fuzzer(
-        "models", "mutated ONNX models, through import, compilation and simulation", 100, 10_000, 60
+        "models", "mutated ONNX models, through import, compilation and simulation", 100, 10_000, 120
     ),
     "nodes": Fuzzer(
-        "nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000, 60
+        "nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000, 120
     ),
     "command_lines": Fuzzer(
         "command_lines", "command lines, valid and hostile, with files of all kinds", 60, 10_000, 60
