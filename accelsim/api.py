@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,8 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
         cores = chip.cores if chip is not None else None
         feeds, calibration = _feeds(request, graph, cores)
         options = _options(request, calibration, gather)
+        if not options.edges:
+            options = replace(options, edges="outside" if graph is not None and graph.products else "host")
     gather.done()
     assert chip is not None and graph is not None
     asked = record_of(request, chip, graph)
@@ -178,7 +180,9 @@ def _check_names(request: Request) -> None:
         with gather.also():
             known(what, name, valid)
     with gather.also():
-        check_choices(Options(calibrate=request.calibrate, scheme=request.scheme, edges=request.edges))
+        check_choices(
+            Options(calibrate=request.calibrate, scheme=request.scheme, edges=request.edges or "host")
+        )
     gather.done()
 
 

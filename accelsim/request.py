@@ -48,7 +48,7 @@ class Request:
     bias_correction: bool = False
     scales: Mapping[str, Array] = field(default_factory=dict)
     sparsity: str = ""
-    edges: str = "host"
+    edges: str = ""
     energy: str | Path | EnergyTable | None = None
     memory_model: str = DEFAULT
     limit_commands: int | None = None

@@ -135,7 +135,7 @@ def run(
     bias_correction: bool = False,
     scales: Mapping[str, Array] | None = None,
     sparsity: str = "",
-    edges: str = "host",
+    edges: str = "",
     energy: str | Path | EnergyTable | None = None,
     memory_model: str = DEFAULT,
     limit_commands: int | None = None,
@@ -159,7 +159,8 @@ def run(
     'entropy') and ``percentile`` choose them, ``scheme`` ('symmetric', 'affine') gives activations a zero point,
     ``per_tensor`` all weights of a layer one scale instead of one for each output channel; ``bias_correction`` takes
     back the mean error of the weights; ``scales`` are given ones, by tensor. ``sparsity`` ('2:4') prunes the weights.
-    ``edges``: inputs become codes, and results numbers, on the 'host', or 'outside' the run, where it costs nothing.
+    ``edges``: inputs become codes, and results numbers, on the 'host', or 'outside' the run, where it costs nothing
+    ('': outside for a single product and the layers of a CSV, which are no network with ends, else on the host).
     ``energy``: another energy table than the chip's, a name ('horowitz-45nm'), a YAML file or a table.
     ``memory_model``: off-chip memories take no time ('ideal'), latency and a rate ('bandwidth'), or are followed
     burst by burst, by bounds ('pattern') or command by command ('bank'); the last two need a ``dram`` of each memory.

@@ -151,9 +151,20 @@ def traffic_by_memory(run: Run) -> dict[str, dict[str, int]]:
 
 
 def batch_size(graph: Graph) -> int:
-    """Inferences of one run: the first dimension of the first input of rank 2 or more, else 1."""
+    """Inferences of one run: the first dimension of the first input of rank 2 or more, else 1.
+
+    Of a graph of single layers, where that dimension may be the rows of a product: as many as were asked for.
+    """
+    if graph.products:
+        return graph.products
     shapes = (graph.tensors[name].shape for name in graph.inputs)
     return next((int(shape[0]) for shape in shapes if len(shape) > 1 and shape[0] > 0), 1)
+
+
+def counted(run: Run) -> str:
+    """What a run makes ``batch`` of: 'products' where its model is a single product, else 'inferences'."""
+    single = sum(step.macs > 0 for step in run.program.steps) == 1
+    return "products" if run.program.graph.products and single else "inferences"
 
 
 def tool_version() -> str:
@@ -197,6 +208,7 @@ def summary(run: Run) -> dict[str, Any]:
         "memory_model": run.memory_model,
         "weights_from": run.program.graph.values_from,
         "batch": batch,
+        "counts": counted(run),
         "steps": len(run.program.steps),
         "steps_on_host": sum(step.engine == "host" for step in run.program.steps),
         "latency_s": seconds,

@@ -100,6 +100,7 @@ def _arguments(asked: dict[str, Any], out: Path | None, keep: str) -> dict[str, 
         "sparsity",
         "edges",
     )
+    asked["edges"] = asked["edges"] or "host"
     options = Options(**{name: asked.pop(name) for name in fields})
     asked.pop("emulate")  # always: the table says where
     for name in ("on", "dtypes", "qat"):

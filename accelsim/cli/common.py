@@ -195,8 +195,9 @@ NUMBER_OPTIONS = (
                  help="Affine: activations have a zero point."),
     click.option("--per-tensor", is_flag=True, help="One scale for all weights of a layer, not one per channel."),
     click.option("--bias-correction", is_flag=True, help="Let biases take back the mean error of rounded weights."),
-    click.option("--edges", default="host", show_default=True, metavar="host|outside",
-                 help="Who turns inputs into codes and back: the host in its time, or somebody outside the run."),
+    click.option("--edges", default="", metavar="host|outside",
+                 help="Who turns inputs into codes and back: the host in its time, or somebody outside the run; "
+                 "default: host; outside for a single product or a topology CSV."),
     click.option("--sparsity", default="", metavar="N:M", help="Prune weights: the N largest of each M stay."),
 )  # fmt: skip
 """How numbers are represented, for every command that compiles a model."""

@@ -180,9 +180,9 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             f"{summary['model']}, {summary['dtype']}, batch {summary['batch']}, values {summary['values']}",
         ),
         ("latency", si(summary["latency_s"], "s", 4)),
-        ("throughput", f"{si(summary['throughput_per_s'])} inferences/s"),
+        ("throughput", f"{si(summary['throughput_per_s'])} {summary['counts']}/s"),
         ("energy", si(summary["energy_J"], "J", 4)),
-        ("energy per inference", si(summary["energy_per_inference_J"], "J", 4)),
+        (f"energy per {summary['counts'].removesuffix('s')}", si(summary["energy_per_inference_J"], "J", 4)),
         ("average power", si(summary["power_average_W"], "W")),
         ("achieved", f"{rate}{peak}"),
     ]

@@ -163,6 +163,8 @@ class Graph:
     states: dict[str, str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     trains: bool = False
+    products: int = 0
+    """Not 0: no network but single layers without codes before and behind them, and how many of each a run has."""
     unused: list[str] = field(default_factory=list)
     suffixes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """Name -> the last number that made it unlike another, so that the next one is found at once."""

@@ -85,6 +85,7 @@ def topology_graph(topology: Topology, name: str, batch: int = 1) -> Graph:
     outputs = [add(builder, layer, batch) for layer in topology.layers]
     graph = builder.finish(*outputs)
     graph.nodes[0].note = "; ".join(topology.notes)
+    graph.products = batch
     return graph
 
 

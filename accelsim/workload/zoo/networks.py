@@ -12,6 +12,7 @@ def gemm(batch: int, params: Params) -> Graph:
     b = Builder("gemm")
     rows = (params["M"], params["K"])
     x = b.input("a", rows if batch == 1 else (batch, *rows))
+    b.graph.products = batch
     return b.finish(b.matmul(x, b.weight("b", (params["K"], params["N"])), "y"))
 
 
