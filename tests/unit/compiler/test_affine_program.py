@@ -14,15 +14,16 @@ from accelsim.workload.zoo.build import Builder
 
 
 def network(lone: bool, shift: float) -> Graph:
-    """A Relu fused behind a product, or on its own between two poolings; the shift moves the zero point."""
+    """A Relu fused behind a product, or alone between nodes of the host; the shift moves the zero point."""
     rng, b = np.random.default_rng(0), Builder("affine")
     x = b.input("x", (1, 4, 8, 8))
     y = x if lone else b.op("Conv", [x, b.constant("w", rng.standard_normal((6, 4, 3, 3))),
                                      b.constant("b", np.full(6, shift))], "conv", kernel_shape=[3, 3], strides=[1, 1],
                             pads=[0] * 4, dilations=[1, 1], group=1, a_zero_point=0, b_zero_point=0)  # fmt: skip
     if lone:
-        y = b.max_pool(b.op("Add", [y, b.constant("b", shift)], "sum"), 2, "pool")
-    return b.finish(b.max_pool(b.op("Relu", [y], "relu"), 2, "y"))
+        y = b.op("Tile", [b.matmul(x, b.constant("v", shift + rng.standard_normal((8, 8))), "sum")], "tile",
+                 repeats=[1, 1, 2, 1])  # fmt: skip
+    return b.finish(b.op("Tile", [b.op("Relu", [y], "relu")], "y", repeats=[1, 2, 1, 1]))
 
 
 @pytest.mark.parametrize("shift", [-2.0, 0.0, 30.0])

@@ -125,3 +125,12 @@ def test_a_mean_behind_a_transposition_is_that_of_the_reference_to_the_last_bit(
     for values in ("exact", "fast"):
         verdict = check_run(run(graph, "tpu-v1", values=values, keep=True), graph)
         assert verdict.holds and all(row.relative == 0 for row in verdict.rows)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "fp32"])
+def test_a_result_that_nothing_computes_is_compared_too(dtype: str) -> None:
+    b = Builder("constant_result")
+    y = b.matmul(b.input("x", (2, 3)), b.constant("w", np.ones((3, 4))), "y")
+    graph = b.finish(y, b.constant("c", np.arange(3.0)))
+    for values in ("exact", "fast"):
+        assert check_run(run(graph, "edu-4x4", dtype=dtype, values=values, keep=True), graph).holds
