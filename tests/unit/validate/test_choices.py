@@ -134,3 +134,15 @@ def test_a_result_that_nothing_computes_is_compared_too(dtype: str) -> None:
     graph = b.finish(y, b.constant("c", np.arange(3.0)))
     for values in ("exact", "fast"):
         assert check_run(run(graph, "edu-4x4", dtype=dtype, values=values, keep=True), graph).holds
+
+
+@pytest.mark.parametrize("values", ["exact", "fast"])
+def test_constants_are_those_that_memory_holds(values: str) -> None:
+    """In a mixed model a constant may be rounded to bfloat16, and a sum of codes and it to another code."""
+    rng, b = np.random.default_rng(3), Builder("mixed")
+    x = b.input("x", (8, 64))
+    y = b.op("Add", [x, b.constant("c", rng.standard_normal((8, 64)))], "sum")
+    y = b.matmul(y, b.constant("w", rng.standard_normal((64, 8))), "first")
+    graph = b.finish(b.matmul(y, b.constant("v", rng.standard_normal((8, 8))), "second"))
+    result = run(graph, CHIP, dtype="int8", layer_dtype={"second": "bf16"}, values=values, keep=True)
+    assert check_run(result, graph).holds
