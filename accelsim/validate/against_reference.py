@@ -179,7 +179,8 @@ def _integer(run: Run, model: Graph, ours: Mapping[str, Array]) -> Verdict:
     tensors = run.program.graph.tensors
     feeds = {name: contain(value, tensors[name].dtype) for name, value in run.feeds.items()}
     rounded = [tensor for tensor in run.program.graph.constants() if tensor.dtype in ("fp16", "bf16")]
-    feeds |= {tensor.name: contain(tensor.value(), tensor.dtype) for tensor in rounded}  # as memory holds them
+    # as memory holds them
+    feeds |= {tensor.name: contain(tensor.value(), tensor.dtype) for tensor in rounded}
     expected = integer_reference(run.program.graph, feeds, floats, given) | floats.computed
     constants = [tensors[name] for name in ours if name not in expected]  # results that nothing computes
     expected |= {tensor.name: contain(tensor.value(), tensor.dtype) for tensor in constants}

@@ -140,9 +140,9 @@ def test_a_result_that_nothing_computes_is_compared_too(dtype: str) -> None:
 def test_constants_are_those_that_memory_holds(values: str) -> None:
     """In a mixed model a constant may be rounded to bfloat16, and a sum of codes and it to another code."""
     rng, b = np.random.default_rng(3), Builder("mixed")
-    x = b.input("x", (8, 64))
-    y = b.op("Add", [x, b.constant("c", rng.standard_normal((8, 64)))], "sum")
-    y = b.matmul(y, b.constant("w", rng.standard_normal((64, 8))), "first")
-    graph = b.finish(b.matmul(y, b.constant("v", rng.standard_normal((8, 8))), "second"))
-    result = run(graph, CHIP, dtype="int8", layer_dtype={"second": "bf16"}, values=values, keep=True)
+    total = b.op("Add", [b.input("x", (64, 64)), b.constant("c", rng.standard_normal((64, 64)))], "sum")
+    product = b.matmul(b.input("z", (4, 8)), b.constant("v", rng.standard_normal((8, 8))), "product")
+    graph = b.finish(total, product)
+    result = run(graph, CHIP, dtype="int8", layer_dtype={"product": "bf16"}, values=values, keep=True)
+    assert result.program.graph.tensors["c"].dtype == "bf16"
     assert check_run(result, graph).holds
