@@ -175,6 +175,13 @@ class Step:
     binds: str = ""
     scored: int = 0
 
+    @property
+    def edge(self) -> str:
+        """'input' or 'output' where the step only turns inputs of the model into codes, or codes into its results; ''
+        for a layer of the model."""
+        found: str = self.node.attrs.get("edge", "")
+        return found
+
 
 @dataclass(repr=False)
 class Program:

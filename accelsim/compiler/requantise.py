@@ -66,7 +66,7 @@ class Rewriter:
         """Host node that quantises a graph input; its readers now read codes."""
         codes = self._twin(name)
         self._links.rewire(name, codes)
-        attrs = {**to_codes(self.codes[codes]), **self._edge(self.graph.stays(name))}
+        attrs = {**to_codes(self.codes[codes]), **self._edge(self.graph.stays(name)), "edge": "input"}
         return Node(f"{name}.quantize", "Quantize", [name], [codes], attrs, [], "host")
 
     def _leave(self, name: str) -> Node:
@@ -74,7 +74,7 @@ class Rewriter:
         codes = self._twin(name)
         self._links.rename_output(name, codes)
         self._links.rewire(name, codes)
-        attrs = {**to_real(self.codes[codes]), **self._edge(self.graph.stays(name))}
+        attrs = {**to_real(self.codes[codes]), **self._edge(self.graph.stays(name)), "edge": "output"}
         return Node(f"{name}.dequantize", "Dequantize", [codes], [name], attrs, [], "host")
 
     def _edge(self, state: bool) -> dict[str, Any]:

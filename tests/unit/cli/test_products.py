@@ -56,7 +56,11 @@ def test_integers_of_a_product_and_of_a_csv_come_from_outside(kind: str, tmp_pat
 
 
 def test_a_network_keeps_its_conversions_on_the_host() -> None:
-    assert "host" in engines(accelsim.run("mlp", "tpu-v1", values="off"))
+    run = accelsim.run("mlp", "tpu-v1", values="off")
+    assert "host" in engines(run)
+    edges = [step.edge for step in run.program.steps]
+    assert (edges[0], edges[-1]) == ("input", "output")
+    assert not any(edges[1:-1])
 
 
 def test_a_csv_of_a_network_counts_the_batch_that_was_asked_for(tmp_path: Path) -> None:
