@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from law_cases import Case, cached_graphs, cases, expert_graphs
 
 from accelsim.compiler.addresses import AddressMap
@@ -96,6 +97,21 @@ def test_the_bytes_of_an_append_are_those_of_the_new_rows(case: Case) -> None:
         addresses = bursts(found.runs(command), 1, 1 << 60) - base_B
         assert sorted(addresses.tolist()) == np.flatnonzero(marks).tolist()
         assert size_B >= whole.nbytes
+
+
+@LAWS
+@given(st.one_of(cases(models=cached_graphs), cases(models=expert_graphs)))
+def test_every_byte_has_an_address_in_its_tensor(case: Case) -> None:
+    found = AddressMap(case.program)
+    for command in case.program.commands:
+        if isinstance(command.work, Transfer):
+            runs, homes = found.runs(command), [found.span(region) for region in found.home(command)]
+            assert sum(run.nbytes for run in runs) == command.work.nbytes
+            for run in runs:
+                assert any(first <= run.base and run.end <= first + size for first, size in homes), (
+                    command,
+                    run,
+                )
 
 
 def test_the_cases_are_not_idle() -> None:
