@@ -139,9 +139,12 @@ SHAPE = (
 
 def test_array_prints_every_figure(cli: Cli) -> None:
     expected = one(4, 3, "ws", "overlapped", 5, 6, 7, "diagonal")
-    assert json.loads(cli("array", *SHAPE, "--json", 5, 6, 7).stdout) == expected
+    found = json.loads(cli("array", *SHAPE, "--json", 5, 6, 7).stdout)
+    assert {name: found[name] for name in expected} == expected
+    energies = {f"{part}_energy_J" for part in ("mac", "register", "network", "array")}
+    assert set(found) == set(expected) | energies | {"dataflow"}
     table = cli("array", *SHAPE, 5, 6, 7).stdout
-    assert len(table.splitlines()) == 3 + len(RESULTS)
+    assert len(table.splitlines()) == 3 + len(RESULTS) + len(energies)
     assert f"cycles                 {expected['cycles']:,}\n" in table
 
 
