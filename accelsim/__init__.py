@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from accelsim.explore.accuracy import accuracy
     from accelsim.explore.generation import generate
     from accelsim.explore.training import train
+    from accelsim.explore.what_ifs import what_ifs
     from accelsim.machine.run import Run
     from accelsim.quantise_api import quantize
     from accelsim.result import Result, run, simulate
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Result", "Run", "__version__", "accuracy", "compile", "errors", "generate", "load_chip", "load_model", "quantize",
-    "run", "simulate", "train",
+    "run", "simulate", "train", "what_ifs",
 ]  # fmt: skip
 
 _HOME = {
@@ -39,6 +40,7 @@ _HOME = {
     "generate": "accelsim.explore.generation",
     "quantize": "accelsim.quantise_api",
     "train": "accelsim.explore.training",
+    "what_ifs": "accelsim.explore.what_ifs",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.request import Arrays, Request
 from accelsim.request import record as record_of
-from accelsim.spec.load import load_chip
+from accelsim.spec.load import load_chip, override
 from accelsim.spec.models import Chip, EnergyTable
 from accelsim.spec.parts import energy_override, with_table
 from accelsim.workload.graph import Array, Graph
@@ -48,7 +48,7 @@ class Job:
     """A checked request: ``graph`` to compile for ``chip`` with ``options``, and its inputs (None: no values).
 
     ``memory_model``: how off-chip memories are followed, a key of ``accelsim.machine.memory_models.MODELS``.
-    ``asked``: the record of the request, see ``request.record``.
+    ``asked``: the record of the request, see ``request.record``; ``request``: the request itself.
     """
 
     graph: Graph
@@ -59,6 +59,7 @@ class Job:
     memory_model: str = DEFAULT
     limits: Limits = field(default_factory=Limits)
     asked: dict[str, Any] = field(default_factory=dict)
+    request: Request | None = None
 
 
 class Gather:
@@ -106,8 +107,24 @@ def execute(
         job.memory_model,
         record,
     )
-    told.asked = job.asked
+    told.asked, told.job = job.asked, job
     return told
+
+
+def changed(job: Job, overrides: Sequence[str], **options: Any) -> Job:
+    """The same job on a chip with further ``overrides``, and with other fields of ``Options``; without values.
+
+    Its time is that of the same request with these overrides behind its own. Raises SpecError, UsageError.
+    """
+    assert job.request is not None
+    given = job.request.on
+    if isinstance(given, Chip):
+        chip = override(given, overrides)
+    else:
+        chip = load_chip(given, [*energy_override(job.request.energy), *job.request.set, *overrides])
+    check_model(job.memory_model, chip)
+    without = replace(job.options, values="off", calibration=None, **options)
+    return replace(job, chip=chip, options=without, feeds=None, values="off")
 
 
 def prepare(request: Request, gather: Gather | None = None) -> Job:
@@ -139,7 +156,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     gather.done()
     assert chip is not None and graph is not None
     asked = record_of(request, chip, graph)
-    return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed, asked)
+    return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed, asked, request)
 
 
 def _chip(request: Request, gather: Gather) -> Chip | None:

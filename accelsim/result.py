@@ -12,6 +12,7 @@ from accelsim.account import latency
 from accelsim.account.latency import Layer
 from accelsim.api import execute, prepare
 from accelsim.compiler.program import Program
+from accelsim.explore.what_ifs import WhatIf, what_ifs
 from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate as simulate_program
@@ -50,6 +51,10 @@ class Result(Run):
     def layers(self) -> list[Layer]:
         """One entry per layer, in program order: time, what bound it, traffic, energy."""
         return latency.layers(self)
+
+    def what_ifs(self) -> list[WhatIf]:
+        """What single changes of the chip would give, each simulated, the shortest run first."""
+        return what_ifs(self)
 
     def ledger_frame(self) -> Any:
         """Every action with its count and energy: a pandas DataFrame where pandas is installed, else a list of
@@ -98,7 +103,7 @@ def _html_row(tag: str, cells: Sequence[str]) -> str:
 
 def answered(run: Run) -> Result:
     """The same run, as one that can be asked."""
-    return Result(**{entry.name: getattr(run, entry.name) for entry in fields(Run)})
+    return Result(**{entry.name: getattr(run, entry.name) for entry in fields(Run) if entry.init})
 
 
 def simulate(

@@ -58,6 +58,9 @@ KEYS: dict[str, str] = {
 }
 """Columns, colours and legends, whatever the chip: a kind, or the operand of a transfer -> text."""
 
+BY_STEP = "time on the critical path by step"
+"""Where ``Run.derived`` keeps the table of ``by_step``."""
+
 HIDDEN = "hidden"
 """``bound_key`` of a layer that adds no time: all that it does happens while the run waits for others."""
 
@@ -76,7 +79,7 @@ class Blame(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For a table: 'ddr3 (weights)', 'pcie latency', 'vector unit'."""
+        """For a table: 'ddr3 (weights)', 'pcie-gen3-x16 latency', 'vector unit'."""
         return KINDS[self.kind].text.format(resource=self.resource, operand=self.operand)
 
     @property
@@ -108,11 +111,14 @@ def parts(run: Run) -> Iterator[Part]:
 
 def by_step(run: Run) -> dict[int, Times]:
     """Step -> what it adds to the run, fs by blame, largest first; ``OUTSIDE``: time that no step caused."""
-    table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
-    for step, blame, fs in parts(run):
-        times = table.setdefault(step, {})
-        times[blame] = times.get(blame, 0) + fs
-    return {step: ranked(times) for step, times in table.items()}
+    if BY_STEP not in run.derived:
+        table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
+        for step, blame, fs in parts(run):
+            times = table.setdefault(step, {})
+            times[blame] = times.get(blame, 0) + fs
+        run.derived[BY_STEP] = {step: ranked(times) for step, times in table.items()}
+    found: dict[int, Times] = run.derived[BY_STEP]
+    return found
 
 
 def by_blame(run: Run) -> Times:

@@ -43,6 +43,7 @@ from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
     from accelsim.api import Gather, Job
+    from accelsim.explore.what_ifs import WhatIf
     from accelsim.machine.run import Run
     from accelsim.request import Request
     from accelsim.validate.against_reference import Verdict
@@ -122,6 +123,9 @@ WORST = 5
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
 )
 @click.option("--csv", "table", type=OUT, help="Write the figures of the run, or of several, to this file.")
+@click.option(
+    "--no-advice", is_flag=True, help="Do not simulate changes of the chip to find those that help most."
+)
 @click.option("--layers", callback=count_or_all, default=str(LAYERS), show_default=True, metavar="N|all",
               help="Rows of the table: the layers that add most time, or all in their order.")  # fmt: skip
 def run(
@@ -131,14 +135,16 @@ def run(
     save_trace: Path | None,
     table: Path | None,
     as_json: bool,
+    no_advice: bool,
     layers: int | None,
     **asked: Any,
 ) -> None:
     """Simulate MODEL (an ONNX file, a name from 'accelsim models', or a topology CSV) on a chip.
 
-    Prints a table of the layers, a summary, and in plain words where time and energy went. A decoder with prompt=P
-    and new=N ('llama2-7b?prompt=512,new=128') runs the prompt and then token by token: time to the first token, tokens
-    per second, energy per token.
+    Prints a table of the layers, a summary, in plain words where time and energy went, and which changes of the chip
+    would shorten the run most: each is simulated without values, which takes as long as such a run. A decoder with
+    prompt=P and new=N ('llama2-7b?prompt=512,new=128') runs the prompt and then token by token: time to the first
+    token, tokens per second, energy per token.
     """
     from accelsim.api import Gather, execute, prepare
     from accelsim.cli.generation import print_generation
@@ -156,16 +162,17 @@ def run(
         refuse({"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace})
         _many(request, chosen, files, as_json, gather)
         return
-    with progress(3 + check + (out is not None)) as stage:
+    with progress(4 - no_advice + check + (out is not None)) as stage:
         stage("read", 0.0)
         job = prepare(request, gather)
         result = execute(job, check, stage, save_trace is not None)
         verdict = _verdict(result, job, stage) if check else None
-        _write(result, files, chosen[0], stage)
+        changes = None if no_advice else _what_ifs(result, stage)
+        _write(result, changes, files, chosen[0], stage)
     if as_json:
-        _print_json(result, verdict)
+        _print_json(result, changes, verdict)
     else:
-        _print(result, layers, verdict)
+        _print(result, changes, layers, verdict)
         _print_files(files)
     if verdict is not None and verdict.wrong:
         raise click.exceptions.Exit(1)
@@ -248,12 +255,25 @@ def _verdict(result: Run, job: Job, stage: Callable[[str, float], None]) -> Verd
     return check_run(result, job.graph)
 
 
-def _write(result: Run, files: _Files, variant: Variant, stage: Callable[[str, float], None]) -> None:
+def _what_ifs(result: Run, stage: Callable[[str, float], None]) -> list[WhatIf]:
+    from accelsim.explore.what_ifs import what_ifs
+
+    stage("what if", 0.0)
+    return what_ifs(result, lambda share: stage("what if", share))
+
+
+def _write(
+    result: Run,
+    changes: list[WhatIf] | None,
+    files: _Files,
+    variant: Variant,
+    stage: Callable[[str, float], None],
+) -> None:
     if files.out is not None:
         from accelsim.report.write import write_run
 
         stage("report", 0.0)
-        write_run(result, files.out)
+        write_run(result, files.out, changes)
     if files.mapping is not None:
         from accelsim.compiler.mapping_file import save_mappings
 
@@ -266,15 +286,15 @@ def _write(result: Run, files: _Files, variant: Variant, stage: Callable[[str, f
         write_csv(files.table, [Outcome(variant, result)])
 
 
-def _print_json(result: Run, verdict: Verdict | None) -> None:
-    from accelsim.account.latency import summary
+def _print_json(result: Run, changes: list[WhatIf] | None, verdict: Verdict | None) -> None:
+    from accelsim.report.write import facts_of
 
-    facts = summary(result) | ({} if verdict is None else {"check": verdict.as_dict()})
+    facts = facts_of(result, changes) | ({} if verdict is None else {"check": verdict.as_dict()})
     click.echo(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _print(result: Run, most: int | None, verdict: Verdict | None) -> None:
-    """The table, the summary, the sentences; then the check."""
+def _print(result: Run, changes: list[WhatIf] | None, most: int | None, verdict: Verdict | None) -> None:
+    """The table, the summary, the sentences, what would help; then the check."""
     from accelsim.account.latency import layers, summary
     from accelsim.report.table import layer_table, summary_table
     from accelsim.report.words import sentences
@@ -286,6 +306,8 @@ def _print(result: Run, most: int | None, verdict: Verdict | None) -> None:
     click.echo()
     show(summary_table(facts, width()))
     click.echo("\n" + paragraphs(sentences(result, rows, facts)))
+    if changes is not None:
+        _print_what_ifs([what.as_dict() for what in changes])
     if result.dram:
         _print_dram(result)
     if result.program.notes:
@@ -295,6 +317,29 @@ def _print(result: Run, most: int | None, verdict: Verdict | None) -> None:
     if verdict is not None:
         click.echo()
         _print_check(verdict)
+
+
+def _print_what_ifs(found: list[dict[str, Any]]) -> None:
+    """The changes that help most, with the option that repeats each."""
+    from accelsim.report.text import count_of, si, signed
+    from accelsim.report.words import helps, nothing_helps, option_texts
+
+    named = helps(found)
+    if not named:
+        click.echo("\n" + paragraphs([nothing_helps(found)]))
+        return
+    title = f"What would help most, of {count_of(len(found), 'change')} simulated one at a time:"
+    click.echo("\n" + paragraphs([title]))
+    wide = max(len(what["change"]) for what in named)
+    for what in named:
+        gain = f"  {signed(-what['saved']):>7}  {si(what['latency_s'], 's'):>8}  "
+        options = option_texts(what)
+        line = f"{gain}{what['change']:{wide}}  {' '.join(options)}"
+        if len(line) <= width():
+            click.echo(line)
+        else:  # an option is never broken, so that it can be copied
+            change = click.wrap_text(what["change"], width(), gain, " " * len(gain))
+            click.echo("\n".join([change, *(f"    {option}" for option in options)]))
 
 
 def _print_dram(result: Run) -> None:

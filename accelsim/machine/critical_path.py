@@ -22,6 +22,7 @@ from accelsim.machine.matrix import timing_of
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import FoldRecord, Run, Segment, Slice
 from accelsim.machine.sram import COMPUTE_UNITS
+from accelsim.spec.models import Attachment
 
 Edges = tuple[int, int, int]
 
@@ -146,7 +147,7 @@ class _Walk:
         begin = self.slices[before].end if before >= 0 else piece.start
         work = cast(Transfer, command.work)
         attached = self.run.chip.memories[work.memory]
-        link = attached.link.kind if attached.link else work.memory
+        link = link_name(attached) or work.memory
         by_link = command.id in self.run.by_link
         self.emit(max(begin, piece.data), command.id, "transfer", link if by_link else work.memory)
         link_fs = int(attached.link.latency * FS_PER_S) if attached.link else 0
@@ -294,6 +295,14 @@ class _Walk:
     def _check(self, command: Command, holds: bool, what: str) -> None:
         if not holds:
             raise LawError(f"{command.label} ({command.id}) {what}, which no cause explains")
+
+
+def link_name(attached: Attachment) -> str:
+    """The link before a memory by its own name: 'pcie-gen3-x16', 'ethernet'; '' without one."""
+    link = attached.link
+    if link is None or link.pcie is None:
+        return link.kind if link is not None else ""
+    return f"{link.kind}-gen{link.pcie.generation}-x{link.pcie.lanes}"
 
 
 def _before(order: Iterable[tuple[int, object]]) -> dict[int, int]:

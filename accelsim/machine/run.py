@@ -150,6 +150,9 @@ class Run:
     by_link: set[int] = field(
         default_factory=set
     )  # transfers whose data the link held up, not the memory behind it
+    job: Any = field(
+        default=None, repr=False, compare=False
+    )  # the accelsim.api.Job that it did, where it came from one
     memory_model: str = "bandwidth"  # a key of ``memory_models.MODELS``
     dram: dict[str, DramStats] = field(default_factory=dict)  # per memory, where its commands were followed
     accesses: dict[str, Accesses] = field(
@@ -163,6 +166,9 @@ class Run:
         """One line: what ran, where, how long it took."""
         name, chip = self.program.graph.name, self.chip.name
         return f"{type(self).__name__}({name} on {chip}, {self.program.dtype}: {self.seconds:.4g} s)"
+
+    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What others have worked out about this run, to be worked out once; a copy with other fields begins anew."""
 
     @cached_property
     def occupancy(self) -> dict[str, list[tuple[int, int]]]:

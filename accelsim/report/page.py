@@ -17,8 +17,8 @@ from accelsim.machine.run import Run
 from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS, energy_rows, layer_cells, layer_names, summary_rows
-from accelsim.report.text import percent, seconds, si
-from accelsim.report.words import sentences
+from accelsim.report.text import percent, seconds, si, signed
+from accelsim.report.words import option_texts, sentences
 
 HOW_TO_READ = (
     ("time", "what the layer adds to the latency: its time on the critical path; adds up to the latency"),
@@ -46,6 +46,7 @@ def html(run: Run, layers: Sequence[Layer], summary: dict[str, Any], pictures: d
         *(f"<p class=lead>{escape(sentence)}</p>" for sentence in sentences(run, layers, summary)),
         _section("Summary", _table(("", ""), summary_rows(summary), numbers=())),
         _section("Energy", _table(("category", "energy", "share"), energy_rows(summary), numbers=(1, 2))),
+        *([_section("What would help", _what_ifs(summary))] if summary.get("what_ifs") is not None else []),
         *([_section("DRAM", _dram(run))] if run.dram else []),
         *(_figure(name, pictures[name]) for name in PLOTS if name in pictures),
         _section("Layers", _layers(layers) + _how_to_read()),
@@ -88,6 +89,17 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], numbers: Seque
 
 def _list(entries: Iterable[str]) -> str:
     return "<ul>\n" + "\n".join(f"<li>{escape(entry)}</li>" for entry in entries) + "\n</ul>"
+
+
+def _what_ifs(summary: dict[str, Any]) -> str:
+    """Every change that was tried, with what it gave and how to repeat it."""
+    found = summary["what_ifs"]
+    rows = [
+        (what["change"], si(what["latency_s"], "s"), signed(-what["saved"]), " ".join(option_texts(what)))
+        for what in found
+    ]
+    note = "<p>Each change was compiled and simulated on its own; the options repeat it.</p>"
+    return _table(("change", "latency", "difference", "options"), rows, numbers=(1, 2)) + note
 
 
 def _dram(run: Run) -> str:

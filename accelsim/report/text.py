@@ -46,6 +46,12 @@ def percent(fraction: float | None) -> str:
     return f"{value:.1f}%" if value < 99.95 else f"{value:.0f}%"
 
 
+def signed(fraction: float) -> str:
+    """A change in percent with its sign: '-37.9%', '+4.5%'; '0.0%' where nothing changes."""
+    text = f"{100 * fraction:+.1f}%"
+    return "0.0%" if text in ("-0.0%", "+0.0%") else text
+
+
 def shorten(name: str, width: int) -> str:
     """``name`` in at most ``width`` characters; what is left out is in the middle and marked."""
     if len(name) <= width:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,11 @@ from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import STATIC
 from accelsim.account.latency import Layer
 from accelsim.account.provenance import WARN_ABOVE, doubtful
+from accelsim.explore.what_ifs import NAMED as NAMED_CHANGES
+from accelsim.explore.what_ifs import WORTH
 from accelsim.machine.run import Run
 from accelsim.report.table import layer_names
-from accelsim.report.text import percent, shorten, si
+from accelsim.report.text import count_of, percent, shorten, si, signed
 from accelsim.spec.models import Chip
 from accelsim.spec.silicon import silicon
 
@@ -24,7 +27,10 @@ NAMED, WORTH_NAMING = 3, 0.01
 
 
 def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> list[str]:
-    """A few sentences about the run; ``layers`` and ``summary`` are those of ``account.latency``."""
+    """A few sentences about the run; ``layers`` and ``summary`` are those of ``account.latency``.
+
+    ``summary["what_ifs"]``, if it is there: the records of ``explore.what_ifs``.
+    """
     if not summary["latency_s"]:
         return ["Nothing ran."]
     parts = [
@@ -33,6 +39,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
         _energy(run, summary),
         _power_said(run.chip),
         _trust(run),
+        _what_ifs(summary),
     ]
     return [part for part in parts if part]
 
@@ -60,8 +67,8 @@ def _layer(run: Run, layers: Sequence[Layer]) -> str:
     name = shorten(layer_names(layers)[slowest.index], 40)
     blame, fs = next(iter(slowest.path.items()))
     what = f"{name} ({slowest.label}, {percent(slowest.added_fs / run.time_fs)} of the run)"
-    goes = f"{percent(fs / slowest.added_fs)} of which goes to {blame.phrase}"
-    return f"The layer that costs most time is {what}, {goes}."
+    share = "all" if fs == slowest.added_fs else percent(fs / slowest.added_fs)
+    return f"The layer that costs most time is {what}; {share} of its time goes to {blame.phrase}."
 
 
 def _energy(run: Run, summary: dict[str, Any]) -> str:
@@ -107,3 +114,48 @@ def _trust(run: Run) -> str:
     return (
         f"Of the dynamic energy {percent(share)} rests on figures that are not verified, above all {named}."
     )
+
+
+def helps(what_ifs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the changes that were tried, those that are named: the best that help."""
+    return [what for what in what_ifs if what["saved"] >= WORTH][:NAMED_CHANGES]
+
+
+def option_texts(what: dict[str, Any]) -> list[str]:
+    """What to add to the command line to get the run of a change."""
+    return [*(f"--set {shlex.quote(text)}" for text in what["set"]), *what["options"]]
+
+
+def nothing_helps(what_ifs: Sequence[dict[str, Any]]) -> str:
+    """What to say where no change that was tried is worth it."""
+    if not what_ifs:
+        return "No single change of the chip has a say in 1% or more of the run, so none was tried."
+    return (
+        f"None of the {count_of(len(what_ifs), 'change')} tried shortens the run by {percent(WORTH)} or more."
+    )
+
+
+def _what_ifs(summary: dict[str, Any]) -> str:
+    found = summary.get("what_ifs")
+    if found is None:
+        return ""
+    named = helps(found)
+    if not named:
+        return nothing_helps(found)
+    before = si(summary["latency_s"], "s")
+    first, *rest = named
+    text = f"{_capital(first['change'])}: {_gain(first)} instead of {before} ({_saved(first)})"
+    text += "".join(f"; {what['change']}: {_gain(what)} ({_saved(what)})" for what in rest)
+    return f"{text}. Each of {count_of(len(found), 'change')} was simulated on its own."
+
+
+def _gain(what: dict[str, Any]) -> str:
+    return si(what["latency_s"], "s")
+
+
+def _saved(what: dict[str, Any]) -> str:
+    return signed(-what["saved"])
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

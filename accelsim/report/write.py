@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from accelsim.account.critical_path import KEYS
 from accelsim.account.energy import CATEGORIES, energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_memory
 from accelsim.errors import Problem, UsageError
+from accelsim.explore.what_ifs import WhatIf
 from accelsim.files import Make, as_bytes, check_folder, recover, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.machine.run import Run
@@ -21,8 +23,10 @@ FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", "report.html")
 FS = 1e-15
 
 
-def write_run(run: Run, out_dir: str | Path) -> Path:
+def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None = None) -> Path:
     """Write the whole report of ``run`` into ``out_dir``, return its path; same run, same bytes.
+
+    ``what_ifs``: changes that were tried (``accelsim.what_ifs``), None where none were asked for.
 
     The files are made first, then they take their places: there never is half a report. The files of an earlier report
     are replaced, all others in the directory stay. UsageError when ``out_dir`` is a file, holds something that
@@ -30,7 +34,7 @@ def write_run(run: Run, out_dir: str | Path) -> Path:
     """
     target = Path(out_dir)
     refuse_foreign(target)
-    makers = _makers(run)
+    makers = _makers(run, what_ifs)
     write_folder(target, makers)
     for name in file_names():
         if name not in makers:  # a plot of the earlier report that this run has nothing to show in
@@ -61,9 +65,9 @@ def is_report(folder: Path) -> bool:
     return isinstance(found, dict) and found.get("tool") == "accelsim"
 
 
-def _makers(run: Run) -> dict[str, Make]:
+def _makers(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, Make]:
     """The files of the report, in the order of ``file_names``."""
-    rows, facts = layers(run), summary(run)
+    rows, facts = layers(run), facts_of(run, what_ifs)
     plots = plot.all_bytes(run)
     pictures = {name: plots[f"{name}.svg"].decode() for name in plot.PLOTS if f"{name}.svg" in plots}
     makers = (
@@ -76,6 +80,11 @@ def _makers(run: Run) -> dict[str, Make]:
     return dict(zip(FILES, makers, strict=True)) | {
         f"plots/{name}": as_bytes(content) for name, content in plots.items()
     }
+
+
+def facts_of(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, Any]:
+    """The summary with the changes that were tried; None under 'what_ifs' where none were asked for."""
+    return summary(run) | {"what_ifs": None if what_ifs is None else [what.as_dict() for what in what_ifs]}
 
 
 def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:

@@ -18,7 +18,7 @@ from accelsim.spec.dram import Dram
 from accelsim.spec.finding import Finding
 from accelsim.spec.kinds import KINDS as KINDS
 from accelsim.spec.kinds import kind_by_keys, kind_by_place
-from accelsim.spec.marks import BROKEN, PathTo, Tree, about, dotted, read
+from accelsim.spec.marks import BROKEN, PathTo, Tree, about, dotted, parse, read
 from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
 from accelsim.spec.silicon import SIZED, resized
 from accelsim.spec.status import mark_set_by_hand, stray_rows
@@ -46,8 +46,15 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
     Overrides reach into what the chip takes from other files: 'memories.ddr3.memory.bandwidth=68 GB/s'.
     Raises SpecError with all problems at once, each with file:line:column.
     """
-    path = resolve(name_or_path)
-    tree = read(path, Chip)
+    return _with(read(resolve(name_or_path), Chip), overrides)
+
+
+def override(chip: Chip, overrides: Sequence[str]) -> Chip:
+    """The chip with ``path.to.field=value`` overrides, as ``load_chip`` applies them to its file. Raises SpecError."""
+    return _with(parse(show(chip), Path(f"{chip.name}.yaml"), Chip), overrides)
+
+
+def _with(tree: Tree, overrides: Sequence[str]) -> Chip:
     if tree.value == BROKEN:
         raise SpecError(tree.problems)
     touched = set_by_user.apply(tree, Chip, overrides)

@@ -75,15 +75,20 @@ def read(file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tre
 
     Problems (YAML syntax, duplicate keys, missing files, cycles) are in the tree, not raised.
     """
+    try:
+        return parse(_text(file), file, model, open_files)
+    except (OSError, ValueError) as error:
+        problem = Problem(f"cannot be read: {error}", str(file))
+        return Tree(BROKEN, values={(): Mark(str(file), 1, 1)}, heads=[()], problems=[problem])
+
+
+def parse(text: str, file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tree:
+    """The same for the text of a file. ValueError for text that YAML cannot be made of."""
     tree = Tree(values={(): Mark(str(file), 1, 1)}, heads=[()])
     try:
-        node = compose(_text(file))
+        node = compose(text)
     except yaml.YAMLError as error:
         tree.problems.append(_syntax(file, error))
-        tree.value = BROKEN
-        return tree
-    except (OSError, ValueError) as error:
-        tree.problems.append(Problem(f"cannot be read: {error}", str(file)))
         tree.value = BROKEN
         return tree
     tree.value = (

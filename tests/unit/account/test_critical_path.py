@@ -17,7 +17,7 @@ from accelsim.machine.run import Run
 
 
 def simulated(model: str, on: str, *overrides: str, **options: object) -> Run:
-    return accelsim.run(model, on, values="off", overrides=overrides, **options)  # type: ignore[arg-type]
+    return accelsim.run(model, on, values="off", set=overrides, **options)  # type: ignore[arg-type]
 
 
 def share(run: Run, **wanted: str) -> float:
@@ -63,10 +63,10 @@ def test_time_on_a_link_is_blamed_on_the_link_and_not_on_the_memory_next_to_the_
     """A sum of large inputs: they come over PCIe, and HBM does nothing."""
     run = simulated("gemm?M=2048,N=64,K=2048", "neuroncore-v2", dtype="bf16")
     first = next(iter(by_blame(run)))
-    assert first == Blame("transfer", "pcie", "activations")
-    assert share(run, resource="pcie") > 0.5
-    assert layers(run)[0].bound == "pcie (activations)"
-    assert next(iter(summary(run)["critical_path_s"])) == "pcie (activations)"
+    assert first == Blame("transfer", "pcie-gen4-x16", "activations")
+    assert share(run, resource="pcie-gen4-x16") > 0.5
+    assert layers(run)[0].bound == "pcie-gen4-x16 (activations)"
+    assert next(iter(summary(run)["critical_path_s"])) == "pcie-gen4-x16 (activations)"
     assert share(run, resource="hbm") < 0.1
 
 
@@ -166,7 +166,7 @@ def test_time_that_no_step_causes_has_its_own_place() -> None:
 
 def test_texts_name_resource_and_operand() -> None:
     assert Blame("transfer", "ddr3", "weights").text == "ddr3 (weights)"
-    assert Blame("latency", "pcie").text == "pcie latency"
+    assert Blame("latency", "pcie-gen3-x16").text == "pcie-gen3-x16 latency"
     assert Blame("padding", "matrix").text == "unused PEs"
     assert set(critical_path.KEYS) >= {
         Blame(kind, "x", operand).key

@@ -13,7 +13,7 @@ from click.testing import Result
 from accelsim.machine.memory_models import MODELS
 
 Cli = Callable[..., Result]
-CNN = ("run", "cnn", "--on", "tpu-v1", "--values", "off")
+CNN = ("run", "cnn", "--on", "tpu-v1", "--values", "off", "--no-advice")
 FOLLOWED = [name for name, level in MODELS.items() if level.dram is not None]
 
 
@@ -98,12 +98,13 @@ def test_compare_names_the_level_where_it_differs(cli: Cli, tmp_path: Path) -> N
 
 
 def test_more_bandwidth_is_not_the_only_advice(cli: Cli) -> None:
-    """A DRAM that is followed may wait for latency or rows."""
+    """A DRAM that is followed has no bandwidth of its own: that of its channels follows from rows, banks and buses."""
     plain, followed = (
         cli("run", "mlp0", "--on", "tpu-v1", "--values", "off", "--memory-model", model).stdout.replace(
             "\n", " "
         )
         for model in ("bandwidth", "bank")
     )
-    assert "Doubling the bandwidth to the weights (ddr3)" in plain
-    assert "Moving the weights (ddr3) twice as fast, be it by bandwidth" in followed
+    assert "twice the bandwidth of ddr3" in plain
+    assert "twice the channels of ddr3" in followed
+    assert "--set memories.ddr3.memory.dram.organisation.channels=4" in followed

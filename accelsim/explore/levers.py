@@ -1,0 +1,243 @@
+"""What one could change about a chip to make a run shorter: one row per change, from the fields of its spec.
+
+A change is what ``--set`` (or another option of a run) takes, so that anybody can repeat it. Which ones are worth a
+simulation follows from the critical path: a change can help as far as what it improves is on the path. A change after
+which the compiler would map layers in another way (sizes, buffers, dataflow) may help more or less than that, so these
+count with the share that they have a say in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, get_args
+
+from accelsim.account.critical_path import OPERANDS, by_blame, by_key, by_step
+from accelsim.machine.critical_path import link_name
+from accelsim.machine.memory_models import MODELS
+from accelsim.machine.run import Run
+from accelsim.spec.models import Attachment, Dataflow, MatrixUnit
+from accelsim.spec.protocol import GENERATIONS, LANES
+from accelsim.units import spell
+
+ARRAY = ("compute", "padding", "weight_shift", "fill_drain")
+REMAPPED = 0.5
+"""Weight of the share that a change of the mapping has a say in, against one that a change makes shorter for sure."""
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One change: in words, as overrides of the spec, as other options of a run; ``share`` of the time it can save."""
+
+    change: str
+    sets: tuple[str, ...]
+    share: float
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The run whose chip is to change, and what its time goes to."""
+
+    run: Run
+
+    @cached_property
+    def _keys(self) -> dict[str, float]:
+        return {key: fs / max(1, self.run.time_fs) for key, fs in by_key(by_blame(self.run)).items()}
+
+    def of(self, *keys: str) -> float:
+        """Share of the run that goes to these keys of ``critical_path.KEYS``."""
+        return sum(self._keys.get(key, 0.0) for key in keys)
+
+    @cached_property
+    def conversions(self) -> float:
+        """Share of the run that goes to turning inputs into codes, and codes into results, on the host."""
+        graph, times = self.run.program.graph, by_step(self.run)
+        steps = (
+            index
+            for index, step in enumerate(self.run.program.steps)
+            if (step.node.op == "Quantize" and step.node.reads[0] in graph.inputs)
+            or (step.node.op == "Dequantize" and step.node.writes[0] in graph.outputs)
+        )
+        return sum(sum(times[step].values()) for step in steps) / max(1, self.run.time_fs)
+
+    def on(self, resource: str, *kinds: str) -> float:
+        """Share of the run that goes to these kinds on one resource."""
+        return sum(
+            fs / max(1, self.run.time_fs)
+            for blame, fs in by_blame(self.run).items()
+            if blame.resource == resource and blame.kind in kinds
+        )
+
+
+def levers(run: Run, least: float = 0.01) -> list[Lever]:
+    """Every change whose share of the run is ``least`` or more, the largest share first."""
+    scene = Scene(run)
+    found = [lever for make in LEVERS for lever in make(scene) if lever.share >= least]
+    return sorted(found, key=lambda lever: -lever.share)
+
+
+def _memories(scene: Scene) -> Iterator[Lever]:
+    for name, attached in scene.run.chip.memories.items():
+        memory, path = attached.memory, f"memories.{name}.memory"
+        moving = scene.on(name, "transfer") / 2
+        twice = f"{path}.bandwidth={spell(2 * memory.bandwidth, 'B/s')}"
+        if MODELS[scene.run.memory_model].dram is not None and memory.dram is not None:
+            channels = f"{path}.dram.organisation.channels={2 * memory.dram.organisation.channels}"
+            yield Lever(f"twice the channels of {name}", (channels, twice), moving)
+            continue
+        yield Lever(f"twice the bandwidth of {name}", (twice,), moving)
+        if memory.efficiency < 1:
+            full = f"all of the peak of {name} (efficiency 1)"
+            yield Lever(full, (f"{path}.efficiency=1",), 2 * moving * (1 - memory.efficiency))
+        late = scene.on(name, "latency")
+        half = f"{path}.latency={spell(memory.latency / 2, 's')}"
+        yield Lever(f"half the latency of {name}", (half,), late / 2)
+        if not memory.pipelined:
+            yield Lever(f"requests to {name} that overlap", (f"{path}.pipelined=true",), late)
+
+
+def _links(scene: Scene) -> Iterator[Lever]:
+    for name, attached in scene.run.chip.memories.items():
+        if attached.link is None:
+            continue
+        link, path, title = attached.link, f"memories.{name}.link", link_name(attached)
+        moving = scene.on(title, "transfer") / 2
+        yield from _rates(attached, path, title, moving)
+        half = f"{path}.latency={spell(link.latency / 2, 's')}"
+        yield Lever(f"half the latency of {title}", (half,), scene.on(title, "latency") / 2)
+        if link.duplex == "half":
+            yield Lever(f"both directions of {title} at once", (f"{path}.duplex=full",), moving)
+
+
+def _rates(attached: Attachment, path: str, title: str, share: float) -> Iterator[Lever]:
+    link = attached.link
+    assert link is not None
+    if link.pcie is not None:
+        if 2 * link.pcie.lanes in LANES:
+            lanes = 2 * link.pcie.lanes
+            yield Lever(f"{lanes} lanes of {title}", (f"{path}.pcie.lanes={lanes}",), share)
+        if link.pcie.generation + 1 in GENERATIONS:
+            newer = link.pcie.generation + 1
+            change = f"PCIe generation {newer} for {title}"
+            yield Lever(change, (f"{path}.pcie.generation={newer}",), share)
+    elif link.protocol is None:
+        twice = f"{path}.bandwidth={spell(2 * link.bandwidth, 'B/s')}"
+        yield Lever(f"twice the bandwidth of {title}", (twice,), share)
+
+
+def _buffers(scene: Scene) -> Iterator[Lever]:
+    says = {
+        "activations": scene.of("activations", "results", "latency"),
+        "weights": scene.of("weights", "latency", "weight_shift"),
+        "partial_sums": scene.of(*OPERANDS, "fill_drain", "weight_shift"),
+    }
+    for name, buffer in scene.run.chip.buffers.items():
+        path = f"buffers.{name}"
+        share = REMAPPED * min(1.0, sum(says[role] for role in buffer.holds))
+        capacity = f"{path}.capacity={spell(2 * buffer.capacity, 'B')}"
+        yield Lever(f"twice the capacity of {name}", (capacity,), share)
+        if buffer.slots is not None:
+            slots = f"{path}.slots={2 * buffer.slots}"
+            yield Lever(f"twice the slots of {name}", (slots, capacity), share)
+        if buffer.ports < 2:
+            waits = scene.on(name, "buffer_port")
+            yield Lever(f"a second port of {name}", (f"{path}.ports=2",), waits)
+        if buffer.holds == ["weights"]:  # the vector unit, which its width may hold up, does not read it
+            continue
+        widths = tuple(
+            f"{path}.{way}_width={spell(2 * getattr(buffer, f'{way}_width'), 'B')}"
+            for way in ("read", "write")
+        )
+        yield Lever(f"twice the width of {name}", widths, REMAPPED * scene.of("vector"))
+
+
+def _array(scene: Scene) -> Iterator[Lever]:
+    unit = scene.run.chip.matrix
+    if unit is None:
+        return
+    for side in ("rows", "cols"):
+        size = getattr(unit, side)
+        larger = _with_slots(scene, unit, (f"matrix.{side}={2 * size}",))
+        yield Lever(f"twice the {side} of the array", larger, scene.of("compute", "weight_shift") / 2)
+        if size > 1:
+            smaller = (f"matrix.{side}={size // 2}",)
+            share = REMAPPED * scene.of("padding", "fill_drain", "weight_shift")
+            yield Lever(f"half the {side} of the array", smaller, share)
+    rate = f"matrix.load_rows_per_clock={2 * unit.load_rows_per_clock}"
+    yield Lever("twice as many weight rows shifted per clock", (rate,), scene.of("weight_shift") / 2)
+    if unit.schedule == "sequential" and not _given(scene.run, "array_timing"):
+        late = scene.of("weight_shift", "fill_drain")
+        yield Lever("folds that overlap", ("matrix.schedule=overlapped",), late)
+    for name in get_args(Dataflow):
+        if name != unit.dataflow and not _given(scene.run, "dataflow"):
+            share = REMAPPED * scene.of("padding", "weight_shift", "fill_drain")
+            yield Lever(f"dataflow {name}", (f"matrix.dataflow={name}",), share)
+
+
+def _with_slots(scene: Scene, unit: MatrixUnit, sets: tuple[str, ...]) -> tuple[str, ...]:
+    """With slots for the larger stationary tile, where their size is stated."""
+    for name, buffer in scene.run.chip.buffers.items():
+        if buffer.slot_capacity is not None and "weights" in buffer.holds:
+            sets += (
+                f"buffers.{name}.capacity={spell(2 * buffer.capacity, 'B')}",
+                f"buffers.{name}.slot_capacity={spell(2 * buffer.slot_capacity, 'B')}",
+            )
+    return sets
+
+
+def _given(run: Run, option: str, value: str = "") -> bool:
+    """Whether the user asked for it (for this) beside the spec, which an override would not change."""
+    asked = getattr(getattr(run.job, "request", None), option, "")
+    return asked == value if value else bool(asked)
+
+
+def _vector(scene: Scene) -> Iterator[Lever]:
+    unit, busy = scene.run.chip.vector, scene.of("vector")
+    if unit is None:
+        return
+    yield Lever("twice the lanes of the vector unit", (f"vector.lanes={2 * unit.lanes}",), busy / 2)
+    if not unit.chained:
+        chained = "fused functions of the vector unit in one pass"
+        yield Lever(chained, ("vector.chained=true",), REMAPPED * busy)
+
+
+def _clocks(scene: Scene) -> Iterator[Lever]:
+    chip = scene.run.chip
+    own: dict[str, tuple[Any, str, tuple[str, ...]]] = {
+        "matrix": (chip.matrix, "the array", ARRAY),
+        "vector": (chip.vector, "the vector unit", ("vector",)),
+    }
+    shared = ["requests", "hand_over"]
+    for path, (unit, title, keys) in own.items():
+        if unit is None:
+            continue
+        clock = f"{path}.clock={spell(2 * (unit.clock or chip.clock), 'Hz')}"
+        yield Lever(f"twice the clock of {title}", (clock,), scene.of(*keys) / 2)
+        shared += keys if unit.clock is None else ()
+    everything = f"clock={spell(2 * chip.clock, 'Hz')}"
+    yield Lever("twice the clock of the chip", (everything,), scene.of(*shared) / 2)
+    if chip.token_delay:
+        yield Lever("tokens without delay", ("token_delay=0",), scene.of("hand_over"))
+
+
+def _host(scene: Scene) -> Iterator[Lever]:
+    host, works = scene.run.chip.host, scene.of("host")
+    if host is None:
+        return
+    faster = (
+        f"host.overhead={spell(host.overhead / 2, 's')}",
+        *(f"host.peak.{name}={spell(2 * rate, 'op/s')}" for name, rate in host.peak.items()),
+        f"host.memory.bandwidth={spell(2 * host.memory.bandwidth, 'B/s')}",
+    )
+    yield Lever("a host twice as fast", faster, works / 2)
+    if _given(scene.run, "edges", "host"):
+        outside = {"edges": "outside"}
+        yield Lever("inputs and outputs converted outside the run", (), scene.conversions, outside)
+
+
+LEVERS: tuple[Callable[[Scene], Iterator[Lever]], ...] = (
+    _memories, _links, _buffers, _array, _vector, _clocks, _host,
+)  # fmt: skip
+"""Where changes come from; a new one is a line in one of these, or a function and a name here."""
