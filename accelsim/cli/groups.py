@@ -22,7 +22,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "values", "check", "no-advice", "details", "limit-commands", "limit-bytes", "ignore-capacity",
     ),
     "What is shown and written": (
-        "layers", "no-advice", "json", "csv", "plot", "out", "save-mapping", "save-trace", "clocks", "channel", "list",
+        "layers", "json", "csv", "plot", "out", "save-mapping", "save-trace", "clocks", "channel", "list",
     ),
 }  # fmt: skip
 """Title -> long names of its options."""
