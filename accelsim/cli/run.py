@@ -331,15 +331,17 @@ def _print_what_ifs(found: list[dict[str, Any]]) -> None:
     title = f"What would help most, of {count_of(len(found), 'change')} simulated one at a time:"
     click.echo("\n" + paragraphs([title]))
     wide = max(len(what["change"]) for what in named)
-    for what in named:
-        gain = f"  {signed(-what['saved']):>7}  {si(what['latency_s'], 's'):>8}  "
-        options = option_texts(what)
-        line = f"{gain}{what['change']:{wide}}  {' '.join(options)}"
-        if len(line) <= width():
-            click.echo(line)
-        else:  # an option is never broken, so that it can be copied
-            change = click.wrap_text(what["change"], width(), gain, " " * len(gain))
-            click.echo("\n".join([change, *(f"    {option}" for option in options)]))
+    gains = [f"  {signed(-what['saved']):>7}  {si(what['latency_s'], 's'):>8}  " for what in named]
+    lines = [
+        f"{gain}{what['change']:{wide}}  {' '.join(option_texts(what))}"
+        for gain, what in zip(gains, named, strict=True)
+    ]
+    if max(map(len, lines)) <= width():
+        click.echo("\n".join(lines))
+        return
+    for gain, what in zip(gains, named, strict=True):  # an option is never broken, so that it can be copied
+        change = click.wrap_text(what["change"], width(), gain, " " * len(gain))
+        click.echo("\n".join([change, *(f"    {option}" for option in option_texts(what))]))
 
 
 def _print_dram(result: Run) -> None:
