@@ -14,12 +14,13 @@ from __future__ import annotations
 
 # isort: off
 from accelsim.dram.pattern_state import (
-    ACTS, ACT_CLOCKS, ANY_ACT, BEFORE, BEFORE_END, BEGUN, CALENDAR, CAP, CAS_CLOCKS, CLOSED, COLUMN, COMMAND, DUE,
-    EVERY, EXCESS, FIRST_GROUP, FRACTION, FROM, GAP, GROUPS, HOLD, ITEM, IT_ACT, IT_BANK, IT_COLUMN, IT_FOUND,
-    IT_ROW, LAST_RANK, LATEST, LOST, MASK, MIXED, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT,
-    NEXT_PRE, NEXT_REF, N_ACT, N_CONFLICT, N_MISS, N_PRE, OPEN_ROW, PASSED, PER_BANK, PLACED, QUEUE, RANK_ACT,
-    RANK_GAP, RAS, RC, RCD, READ, REF_END, RFC, RING, RING_SIZE, RP, RRD, RRD_ANY, SLOT, STEP, TIMEOUT, TO_PRE,
-    USES, VISIT, WINDOW, WINDOW_ACTS, WINDOW_CLOCKS, WRITE, YOUNGEST, Ints,
+    ACTS, ACT_CLOCKS, ANY_ACT, BEFORE, BEFORE_END, BEGUN, B_ACT, B_COLUMN, B_GROUP, B_PRE, B_RANK, CALENDAR, CAP,
+    CAS_CLOCKS, CLOSED, COLUMN, COMMAND, DUE, EVERY, EXCESS, FIRST_GROUP, FRACTION, FROM, GAP, GROUPS, HOLD, ITEM,
+    IT_ACCEPTED, IT_BANK, IT_COLUMN, IT_DUE, IT_FOUND, IT_OWN, IT_ROW, LAST_RANK, LATEST, LOST, MASK, MIXED,
+    MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT, NEXT_PRE, NEXT_REF, N_ACT, N_CONFLICT, N_MISS,
+    N_PRE, OPEN_ROW, PASSED, PER_BANK, PLACED, QUEUE, RANK_ACT, RANK_FROM, RANK_GAP, RANK_LATEST, RAS, RC, RCD, READ,
+    REF_END, RFC, RING, RING_SIZE, RP, RRD, RRD_ANY, SLOT, STEP, TIMEOUT, TO_PRE, USES, VISIT, WINDOW, WINDOW_ACTS,
+    WINDOW_CLOCKS, WRITE, YOUNGEST, Ints,
 )  # fmt: skip
 # isort: on
 
@@ -195,6 +196,8 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     if m[TIMEOUT]:
         expire(m, b, accepted)
     act, v, found = NEVER, 0, 0
+    r = m[b + MY_RANK] & INDEX
+    column, pre, may, paced = m[b + COLUMN], m[b + NEXT_PRE], m[b + NEXT_ACT], m[r + RANK_ACT]
     if m[b + OPEN_ROW] != row:
         if m[b + OPEN_ROW] >= 0:
             v = visit_of(m, b, row, accepted, m[CAP])
@@ -207,7 +210,10 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
         t = accepted
     if m[c + FROM] > t:
         t = m[c + FROM]
-    step, x = m[STEP + d], m[g]
+    if m[r + RANK_FROM] > t:
+        t = m[r + RANK_FROM]
+    step, grouped = m[STEP + d], m[g]
+    x = grouped
     if accepted > x:
         x = accepted
     m[g] = x + step
@@ -238,8 +244,12 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
         occupy(m, b, t, d, act)
     if t > m[c + LATEST]:
         m[c + LATEST] = t
+    if t > m[r + RANK_LATEST]:
+        m[r + RANK_LATEST] = t
     if d == 0 and m[MIXED]:
-        keep(m, q, b, row, t, act, found)
+        e = keep(m, q, b, row, t, found, accepted)
+        m[e + B_COLUMN] = NEVER if v else column
+        m[e + B_PRE], m[e + B_ACT], m[e + B_GROUP], m[e + B_RANK] = pre, may, grouped, paced
     return t
 
 
@@ -257,12 +267,20 @@ def occupy(m: Ints, b: int, t: int, d: int, act: int) -> None:
         m[N_PRE] += 1
 
 
-def keep(m: Ints, q: int, b: int, row: int, t: int, act: int, found: int) -> None:
-    """Note a read that was placed, in case a drain of writes comes before it."""
+def keep(m: Ints, q: int, b: int, row: int, t: int, found: int, accepted: int) -> int:
+    """Note a read that was placed, in case a drain of writes comes before it; returns where."""
     n = m[q + PLACED]
     e = (q + QUEUE + 2 * HOLD * m[WINDOW] + ITEM * n) & INDEX
-    m[e + IT_BANK], m[e + IT_ROW], m[e + IT_COLUMN], m[e + IT_ACT], m[e + IT_FOUND] = b, row, t, act, found
+    m[e + IT_BANK], m[e + IT_ROW], m[e + IT_COLUMN], m[e + IT_FOUND], m[e + IT_ACCEPTED] = (
+        b,
+        row,
+        t,
+        found,
+        accepted,
+    )
+    m[e + IT_OWN], m[e + IT_DUE] = m[m[b + MY_RANK] + RANK_ACT] - m[RRD], m[b + DUE]
     m[q + PLACED] = n + 1 if n + 1 < m[WINDOW] else 0
+    return int(e)
 
 
 LOOP = (

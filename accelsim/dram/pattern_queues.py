@@ -11,12 +11,13 @@ from __future__ import annotations
 from accelsim.dram.locator import TABLE_BITS
 from accelsim.dram.pattern_kernel import INDEX, place, visit_of
 from accelsim.dram.pattern_state import (
-    ACTS, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, CALENDAR, CAP, CHANNELS, CLOSED, COLUMN, COMMAND,
-    DIRECTION, FIRST_RANK, FROM, FRONT, HELD, HIGH, HOLD, H_ACCEPTED, H_BANK, H_ROW, INJECTED, ITEM, ITS_CHANNEL,
-    IT_ACT, IT_BANK, IT_COLUMN, IT_FOUND, IT_ROW, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RING, NEVER,
-    NEXT_ACT, NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPEN_ROW, PASSED, PLACED, QUEUE, RANK, RANKS, RANK_ACT, READ,
-    RING, RING_SIZE, ROW_BITS, RP, SHARED, SINCE, SLOT, SPAN, TURN, UNLIMITED, USES, VISIT, WAITING, WINDOW,
-    WINDOW_ACTS, WINDOW_CLOCKS, YOUNGEST, Ints,
+    ACTS, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, B_ACT, B_COLUMN, B_GROUP, B_PRE, B_RANK, CALENDAR, CAP,
+    CHANNELS, CLOSED, COLUMN, COMMAND, DIRECTION, DUE, FIRST_GROUP, FIRST_RANK, FROM, FRONT, GROUPS, HELD, HIGH, HOLD,
+    H_ACCEPTED, H_BANK, H_READY, H_ROW, INJECTED, ITEM, ITS_CHANNEL, IT_ACCEPTED, IT_BANK, IT_COLUMN, IT_DUE,
+    IT_FOUND, IT_OWN, IT_ROW, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT,
+    NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPEN_ROW, PASSED, PLACED, PLANNED, PLANNED_ROW, QUEUE, RANK, RANKS, RANK_ACT,
+    RANK_FROM, RANK_LATEST, RC, RCD, READ, REF_END, RING, RING_SIZE, ROW_BITS, RP, RRD, RRD_ANY, SHARED, SLOT, SPAN,
+    STEP, TO_PRE, TURN, TURN_GROUP, TURN_RANK, UNLIMITED, USES, VISIT, WAITING, WINDOW, YOUNGEST, Ints,
 )  # fmt: skip
 # isort: on
 
@@ -31,14 +32,56 @@ def hold(m: Ints, q: int, d: int, b: int, row: int, accepted: int) -> None:
     m[q + HELD + d] = n + 1
 
 
-def place_held(m: Ints, slot: Ints, q: int, d: int, since: int, left: int) -> None:
-    """Place the requests that wait, oldest first, but for the last ``left``; none before ``since``."""
-    n, begin = m[q + HELD + d], q + QUEUE + HOLD * m[WINDOW] * d
-    for e in range(begin, begin + HOLD * (n - left), HOLD):
-        place(m, slot, m[e + H_BANK], m[e + H_ROW], d, max(since, m[e + H_ACCEPTED]))
-    for e in range(begin, begin + HOLD * left):
-        m[e] = m[e + HOLD * (n - left)]
-    m[q + HELD + d] = left
+def place_reads(m: Ints, slot: Ints, q: int) -> None:
+    """Place the reads that wait, oldest first."""
+    begin = q + QUEUE
+    for e in range(begin, begin + HOLD * m[q + HELD], HOLD):
+        place(m, slot, m[e + H_BANK], m[e + H_ROW], 0, m[e + H_ACCEPTED])
+    m[q + HELD] = 0
+
+
+def look(m: Ints, begin: int, end: int) -> None:
+    """When each held write could be served, as its bank is now and with those of the bank before it."""
+    for e in range(begin, end, HOLD):
+        b, row = m[e + H_BANK], m[e + H_ROW]
+        if m[b + PLANNED] == NEVER and m[b + OPEN_ROW] == row:
+            t = m[b + COLUMN]
+        elif m[b + PLANNED] > NEVER and m[b + PLANNED_ROW] == row:
+            t = m[b + PLANNED] + m[STEP + 1]
+        else:
+            t = m[b + NEXT_ACT]
+            if m[b + PLANNED] > NEVER:
+                t = max(m[b + PLANNED] + m[TO_PRE + 1] + m[RP], m[b + PLANNED] - m[RCD + 1] + m[RC])
+            elif m[b + OPEN_ROW] >= 0:
+                t = max(t, m[b + NEXT_PRE] + m[RP])
+            t += m[RCD + 1]
+        t = max(t, m[m[b + MY_CHANNEL] + FROM], m[m[b + MY_RANK] + RANK_FROM])
+        m[e + H_READY] = m[b + PLANNED] = t
+        m[b + PLANNED_ROW] = row
+    for e in range(begin, end, HOLD):
+        m[m[e + H_BANK] + PLANNED] = NEVER
+
+
+def place_writes(m: Ints, slot: Ints, q: int, left: int) -> None:
+    """Place the writes that wait, oldest first, but for ``left`` of them: those that could be served last."""
+    n, begin = m[q + HELD + 1], q + QUEUE + HOLD * m[WINDOW]
+    end = begin + HOLD * n
+    if left > 0:
+        look(m, begin, end)
+        for _ in range(left):
+            last = begin
+            for e in range(begin, end, HOLD):
+                if m[e + H_READY] >= m[last + H_READY]:
+                    last = e
+            m[last + H_READY] = NEVER
+    to = begin
+    for e in range(begin, end, HOLD):
+        if left > 0 and m[e + H_READY] == NEVER:
+            m[to + H_BANK], m[to + H_ROW], m[to + H_ACCEPTED] = m[e + H_BANK], m[e + H_ROW], m[e + H_ACCEPTED]
+            to += HOLD
+        else:
+            place(m, slot, m[e + H_BANK], m[e + H_ROW], 1, m[e + H_ACCEPTED])
+    m[q + HELD + 1] = left
 
 
 def latest(m: Ints, q: int) -> int:
@@ -50,21 +93,46 @@ def latest(m: Ints, q: int) -> int:
 
 
 def turn(m: Ints, q: int, d: int) -> None:
-    """The buses of a queue change to direction ``d``, when all of them have served the other one."""
-    end = latest(m, q)
+    """The buses of a queue change to direction ``d``."""
     m[q + DIRECTION] = d
     for h in range(m[SHARED]):
         c = m[q + ITS_CHANNEL] + h * m[q + APART]
-        m[c + FROM] = max(m[c + LATEST] + m[TURN + d], end)
+        m[c + FROM] = m[c + LATEST] + m[TURN + d]
+        first = m[c + FIRST_RANK]
+        for r in range(first, first + RANK * m[RANKS], RANK):
+            m[r + RANK_FROM] = m[r + RANK_LATEST] + m[TURN_RANK + d]
+            apart = m[TURN_GROUP + d] - m[STEP + 1 - d]
+            for g in range(m[r + FIRST_GROUP], m[r + FIRST_GROUP] + m[GROUPS]):
+                m[g] = max(m[g] + apart, m[c + FROM], m[r + RANK_FROM])
 
 
-def undo(m: Ints, b: int, found: int, now: int) -> None:
-    """Take back the activation that opened the row of bank ``b``."""
-    ring, v = m[b + MY_RING], b + m[b + YOUNGEST]
+def forget_act(m: Ints, ring: int, own: int) -> None:
+    """Take the activation at ``own`` out of a record of activations."""
+    n = m[ring + ACTS] - 1
+    k, carried = n, NEVER
+    for _ in range(m[WINDOW]):
+        e = ring + RING + (k & (RING_SIZE - 1))
+        x = m[e]
+        m[e] = carried
+        if x <= own:
+            break
+        carried = x
+        k -= 1
+    m[ring + ACTS] = n
+
+
+def undo(m: Ints, e: int, b: int, found: int) -> None:
+    """Take back the activation that opened the row of bank ``b`` for the read noted at ``e``."""
+    v = b + m[b + YOUNGEST]
     m[N_ACT] -= 1
-    m[ring + ACTS] -= 1
-    m[ring + RING + (m[ring + ACTS] & (RING_SIZE - 1))] = NEVER
-    if found == N_MISS or m[v] < 0:
+    m[found] -= 1
+    if m[b + DUE] != m[e + IT_DUE]:  # it has been refreshed since
+        return
+    if m[CLOSED]:
+        m[N_PRE] -= 1
+    elif m[b + OPEN_ROW] != m[e + IT_ROW]:
+        return
+    elif found == N_MISS or m[v] < 0:
         m[b + OPEN_ROW] = -1
     else:
         for k in range(VISIT):
@@ -72,25 +140,10 @@ def undo(m: Ints, b: int, found: int, now: int) -> None:
         m[v], m[v + COLUMN] = -1, NEVER
         m[b + YOUNGEST] = v - b - VISIT if v - b > BEFORE else BEFORE_END - VISIT
         m[N_PRE] -= 1
-    m[b + NEXT_PRE] = min(m[b + NEXT_PRE], now)
-    m[b + NEXT_ACT] = min(m[b + NEXT_ACT], now)
+    m[b + NEXT_PRE], m[b + NEXT_ACT] = m[e + B_PRE], m[e + B_ACT]
 
 
-def rewind(m: Ints, r: int, now: int) -> None:
-    """The activations of rank ``r`` so far came at the pace that the windows allow, up to ``now``."""
-    if m[r + RANK_ACT] <= now:
-        return
-    m[r + RANK_ACT] = now
-    for k in range(1, RING_SIZE + 1):
-        x = NEVER
-        for w in range(2):
-            if m[WINDOW_CLOCKS + w]:
-                x = max(x, now - k * m[WINDOW_CLOCKS + w] // m[WINDOW_ACTS + w])
-        e = r + RING + ((m[r + ACTS] - k) & (RING_SIZE - 1))
-        m[e] = min(m[e], x)
-
-
-def pull(m: Ints, slot: Ints, e: int, now: int) -> None:
+def pull(m: Ints, slot: Ints, e: int) -> None:
     """Take the read that is noted at ``e`` off the bus."""
     b, t, found = m[e + IT_BANK], m[e + IT_COLUMN], m[e + IT_FOUND]
     calendar, s, mask = m[m[b + MY_CHANNEL] + CALENDAR], t >> m[SLOT], m[MASK]
@@ -99,30 +152,46 @@ def pull(m: Ints, slot: Ints, e: int, now: int) -> None:
     slot[calendar + (s & mask)] = 0
     m[e + IT_COLUMN] = NEVER
     if m[CAP] < UNLIMITED:
-        v = b if m[b + OPEN_ROW] == m[e + IT_ROW] else visit_of(m, b, m[e + IT_ROW], now, UNLIMITED)
+        v = b if m[b + OPEN_ROW] == m[e + IT_ROW] else visit_of(m, b, m[e + IT_ROW], NEVER, UNLIMITED)
         if v:
             m[v + USES] -= 1
-    m[m[b + MY_GROUP]] = min(m[m[b + MY_GROUP]], now)
+    m[m[b + MY_GROUP]] = min(m[m[b + MY_GROUP]], m[e + B_GROUP])
     if found:
-        m[found] -= 1
-    if found and (m[e + IT_ACT] > now or m[CLOSED]):
-        undo(m, b, found, now)
-    else:
-        m[b + COLUMN] = min(m[b + COLUMN], now)
-        m[b + NEXT_PRE] = min(m[b + NEXT_PRE], max(m[b + NEXT_ACT] - m[RP], now))
+        r = m[b + MY_RANK]
+        if m[r + RANK_ACT] > m[r + REF_END]:
+            m[r + RANK_ACT] = max(m[r + REF_END], m[e + B_RANK])
+        forget_act(m, m[b + MY_RING], m[e + IT_OWN])
+        undo(m, e, b, found)
+    elif m[b + OPEN_ROW] == m[e + IT_ROW] and m[e + B_COLUMN] > NEVER:
+        m[b + COLUMN] = m[e + B_COLUMN]
+        m[b + NEXT_PRE] = min(m[b + NEXT_PRE], m[e + B_PRE])
+
+
+def pace_again(m: Ints, q: int) -> None:
+    """The next activation of each rank follows the last one that was not taken back."""
+    for h in range(m[SHARED]):
+        c = m[q + ITS_CHANNEL] + h * m[q + APART]
+        first, after = m[c + FIRST_RANK], NEVER
+        for r in range(first, first + RANK * m[RANKS], RANK):
+            x = m[r + RING + ((m[r + ACTS] - 1) & (RING_SIZE - 1))]
+            if m[RRD_ANY]:
+                after = max(after, x + m[RRD_ANY])
+            else:
+                m[r + RANK_ACT] = max(m[r + REF_END], x + m[RRD])
+        if m[RRD_ANY]:
+            m[c + ANY_ACT] = after
 
 
 def take_back(m: Ints, slot: Ints, q: int, now: int) -> None:
-    """Hold the reads that have not left the queue: writes are drained before them.
-
-    Rows that were opened by ``now`` stay open; what has been planned for later is undone, the youngest first.
-    """
+    """Hold the reads that have not left the queue: writes are drained before them. The youngest is undone first."""
     window, n = m[WINDOW], 0
     m[q + COMMAND] = min(m[q + COMMAND], now)
     for h in range(m[SHARED]):
         c = m[q + ITS_CHANNEL] + h * m[q + APART]
         m[c + LATEST] = min(m[c + LATEST], now)
-        m[c + ANY_ACT] = min(m[c + ANY_ACT], now)
+        first = m[c + FIRST_RANK]
+        for r in range(first, first + RANK * m[RANKS], RANK):
+            m[r + RANK_LATEST] = min(m[r + RANK_LATEST], now)
     noted, held, place_ = q + QUEUE + 2 * HOLD * window, q + QUEUE, m[q + PLACED]
     for _ in range(window):
         place_ = place_ - 1 if place_ > 0 else window - 1
@@ -131,12 +200,9 @@ def take_back(m: Ints, slot: Ints, q: int, now: int) -> None:
             continue
         n += 1
         to = held + HOLD * (window - n)
-        m[to + H_BANK], m[to + H_ROW], m[to + H_ACCEPTED] = m[e + IT_BANK], m[e + IT_ROW], now
-        pull(m, slot, e, now)
-    for h in range(m[SHARED]):
-        first = m[m[q + ITS_CHANNEL] + h * m[q + APART] + FIRST_RANK]
-        for r in range(first, first + RANK * m[RANKS], RANK):
-            rewind(m, r, now)
+        m[to + H_BANK], m[to + H_ROW], m[to + H_ACCEPTED] = m[e + IT_BANK], m[e + IT_ROW], m[e + IT_ACCEPTED]
+        pull(m, slot, e)
+    pace_again(m, q)
     for e in range(held, held + HOLD * n):
         m[e] = m[e + HOLD * (window - n)]
     m[q + HELD] = n
@@ -162,25 +228,21 @@ def leave(m: Ints, slot: Ints, q: int, until: int, d: int) -> int:
 
 
 def drain(m: Ints, slot: Ints, q: int, now: int) -> None:
-    """Place writes where the controller serves them: from the high watermark on, or when no read waits.
-
-    Their rows may be opened as soon as the stream was blocked last.
-    """
+    """Place writes where the controller serves them: from the high watermark on, or when no read waits."""
     if m[q + DIRECTION] == 0 and (m[q + HELD + 1] >= m[HIGH] or m[q + WAITING] == 0):
-        m[q + SINCE] = m[q + PASSED] << m[SLOT]
         if m[WINDOW] > 1:
             take_back(m, slot, q, now)
         turn(m, q, 1)
     if m[q + DIRECTION] == 1:
         left = m[LOW] if m[q + WAITING] > 0 else 0
         if m[q + HELD + 1] > left:
-            place_held(m, slot, q, 1, m[q + SINCE], left)
+            place_writes(m, slot, q, left)
 
 
-def resume(m: Ints, slot: Ints, q: int, clock: int) -> None:
+def resume(m: Ints, slot: Ints, q: int) -> None:
     """Reads go on after a drain."""
     turn(m, q, 0)
-    place_held(m, slot, q, 0, clock, 0)
+    place_reads(m, slot, q)
 
 
 def place_of(tables: Ints, line: int) -> int:
@@ -208,7 +270,7 @@ def run(m: Ints, slot: Ints, tables: Ints, addresses: Ints, writes: Ints) -> Non
         if m[q + DIRECTION] == 1 and (d == 0 or m[q + HELD] > 0):
             end = latest(m, q)
             if d == 0 or now > end:
-                resume(m, slot, q, min(now, end) + FRONT)
+                resume(m, slot, q)
         if m[q + WAITING + d] >= window or m[q + PASSED] < over:
             passed = leave(m, slot, q, over, d)
             if ((passed - 1) << shift) + FRONT > now:
@@ -230,15 +292,16 @@ def finish(m: Ints, slot: Ints, q: int) -> None:
     if m[q + HELD + 1] > 0:
         if m[q + DIRECTION] == 0:
             turn(m, q, 1)
-        place_held(m, slot, q, 1, m[NOW] + FRONT, 0)
+        place_writes(m, slot, q, 0)
     if m[q + HELD] > 0:
-        resume(m, slot, q, m[NOW] + FRONT)
+        resume(m, slot, q)
     noted = q + QUEUE + 2 * HOLD * m[WINDOW]
     for e in range(noted, noted + ITEM * m[WINDOW], ITEM):
         m[e + IT_COLUMN] = NEVER
 
 
 LOOP = (
-    hold, place_held, latest, turn, undo, rewind, pull, take_back, leave, drain, resume, place_of, run, finish,
+    hold, place_reads, look, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, leave, drain,
+    resume, place_of, run, finish,
 )  # fmt: skip
 """Every function of this half, callees first."""

@@ -34,45 +34,54 @@ SLOT, RP, RC, RAS, RRD, RRD_ANY, RANK_GAP, EXCESS = range(17, 25)
 ACT_CLOCKS, CAS_CLOCKS = 25, 26
 # By direction: the next burst of the bank group, ACT to RD or WR, RD or WR to PRE, last burst before a turn to the
 # direction to the first after it. [2]
-STEP, RCD, TO_PRE, TURN = range(27, 35, 2)
+STEP, RCD, TO_PRE = range(27, 33, 2)
+# By direction that the bus turns to: last burst of the other direction to the first of this one, in any rank, in the
+# same rank, in the same bank group. [2]
+TURN, TURN_RANK, TURN_GROUP = range(33, 39, 2)
 # Activations in a window, its clocks. [2]
-WINDOW_ACTS, WINDOW_CLOCKS = 35, 37
+WINDOW_ACTS, WINDOW_CLOCKS = 39, 41
 # The whole: clock of the injection, requests injected in it, whether the batch has writes; then what is counted.
-NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(39, 46)
-RULES = 46
+NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(43, 50)
+RULES = 50
 FRACTION = 1024
 
 # Record of a channel: earliest column command of this direction, latest so far, clocks (1/FRACTION) that the bus has
 # lost, rank of the last burst, earliest ACT, where its slots and the records of its ranks begin.
 FROM, LATEST, LOST, LAST_RANK, ANY_ACT, CALENDAR, FIRST_RANK, CHANNEL = range(8)
 # Record of a queue: slots before PASSED are over; requests in it [2]; direction; requests that wait unplaced [2] (reads
-# behind a drain, writes before one); where the next read is noted; clock of its command bus; since when writes are
-# drained; its first channel, and how far apart the others are.
-PASSED, WAITING, DIRECTION, HELD, PLACED, COMMAND, SINCE, ITS_CHANNEL, APART, QUEUE = (
-    0,
-    1,
-    3,
-    4,
-    6,
-    7,
-    8,
-    9,
-    10,
-    11,
-)
-# Behind it, WINDOW times each: held reads, held writes, and the reads that were placed last.
-H_BANK, H_ROW, H_ACCEPTED, HOLD = range(4)
-IT_BANK, IT_ROW, IT_COLUMN, IT_ACT, IT_FOUND, ITEM = range(6)
+# behind a drain, writes before one); where the next read is noted; clock of its command bus; its first channel, and
+# how far apart the others are.
+PASSED, WAITING, DIRECTION, HELD, PLACED, COMMAND, ITS_CHANNEL, APART, QUEUE = 0, 1, 3, 4, 6, 7, 8, 9, 10
+# Behind it, WINDOW times each: held reads, held writes (with the clock at which each could be served), and the reads
+# that were placed last, each with what was true before: of its bank, of its group and of its rank.
+H_BANK, H_ROW, H_ACCEPTED, H_READY, HOLD = range(5)
+IT_BANK, IT_ROW, IT_COLUMN, IT_FOUND, IT_ACCEPTED, IT_OWN, IT_DUE, ITEM_BEFORE = range(8)
+B_COLUMN, B_PRE, B_ACT, B_GROUP, B_RANK, ITEM = range(ITEM_BEFORE, ITEM_BEFORE + 6)
 # Record of a rank: next refresh, end of the last, earliest ACT, number of activations, where its bank groups (one entry
-# each: earliest column command) begin, clocks of the last activations.
-NEXT_REF, REF_END, RANK_ACT, ACTS, FIRST_GROUP, RING = range(6)
-RING_SIZE = 32
+# each: earliest column command) begin, earliest and latest column command of this direction, clocks of the last
+# activations: as many as a window counts, and as many as may be taken back.
+NEXT_REF, REF_END, RANK_ACT, ACTS, FIRST_GROUP, RANK_FROM, RANK_LATEST, RING = range(8)
+RING_SIZE = 64
 RANK = RING + RING_SIZE
 # Record of a bank: the visit to its open row (row or -1, earliest column command, bursts, first column command),
 # earliest PRE and ACT, next refresh that it has not seen; where the records of its channel, queue, rank, of the rank
-# whose windows count, and of its bank group are; then the visits before, in a ring whose youngest is at YOUNGEST.
+# whose windows count, and of its bank group are; last column command and row of the writes that a drain looks at; then
+# the visits before, in a ring whose youngest is at YOUNGEST.
 OPEN_ROW, COLUMN, USES, BEGUN, VISIT = range(5)
-NEXT_PRE, NEXT_ACT, DUE, MY_CHANNEL, MY_QUEUE, MY_RANK, MY_RING, MY_GROUP, YOUNGEST, BEFORE = range(4, 14)
+(
+    NEXT_PRE,
+    NEXT_ACT,
+    DUE,
+    MY_CHANNEL,
+    MY_QUEUE,
+    MY_RANK,
+    MY_RING,
+    MY_GROUP,
+    YOUNGEST,
+    PLANNED,
+    PLANNED_ROW,
+    BEFORE,
+) = range(4, 16)
 BANK = BEFORE_END = BEFORE + 4 * VISIT
 
 
@@ -91,7 +100,8 @@ def rules(device: Device) -> list[int]:
     several = g.ranks > 1
     gap = round(FRACTION * _rank_gap(device, burst, cycle)) if several else 0
     known = STANDARDS.get(device.standard)
-    turn = [max(rank[b][a], group[b][a], burst) for b, a in ((wr, rd), (rd, wr))]
+    turns = [(wr, rd), (rd, wr)]
+    turn = [max(min(level[b][a] for level in ((sibling, rank) if several else (rank,))), 1) for b, a in turns]
     values = [
         g.channels, c.shared, g.ranks, g.groups, (1 << (2 * farthest).bit_length()) - 1, g.rows.bit_length() - 1, 0, 0,
         c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
@@ -101,6 +111,7 @@ def rules(device: Device) -> list[int]:
         gap, FRACTION * (burst - (1 << slot)),
         c.act_clocks, int(c.act_clocks > 0 and not (known and known.row_bus)),
         *step, bank[act][rd], bank[act][wr], bank[rd][pre], bank[wr][pre], *turn,
+        *[rank[b][a] for b, a in turns], *[max(group[b][a], bank[b][a]) for b, a in turns],
         windows[0][0], windows[1][0], windows[0][1], windows[1][1],
     ]  # fmt: skip
     return [*values, *[0] * (RULES - len(values))]
@@ -143,14 +154,14 @@ def fresh(device: Device) -> tuple[list[int], int]:
     for k in range(g.channels):
         m += [NEVER, NEVER, 0, -1, NEVER, k * size, ranks[k * g.ranks]]
     for k in range(queues):
-        head = [0, 0, 0, 0, 0, 0, 0, NEVER, 0, channels[k], CHANNEL * queues]
+        head = [0, 0, 0, 0, 0, 0, 0, NEVER, channels[k], CHANNEL * queues]
         m += head + [NEVER] * (queue_size - QUEUE)
     due = [m[EVERY] or LATER] * len(ranks)
     if device.controller.refresh == "staggered":
         due = [each + m[EVERY] * (k % g.ranks) // g.ranks for k, each in enumerate(due)]
     groups = len(m) + RANK * len(ranks)
     for k, each in enumerate(due):
-        m += [each, NEVER, NEVER, RING_SIZE, groups + k * g.groups, *[NEVER] * RING_SIZE]
+        m += [each, NEVER, NEVER, RING_SIZE, groups + k * g.groups, NEVER, NEVER, *[NEVER] * RING_SIZE]
     m += [NEVER] * (g.channels * g.ranks * g.groups)
     m[BANKS] = len(m)
     for k in range(g.channels * g.ranks * g.banks_per_rank):
@@ -164,5 +175,5 @@ def fresh(device: Device) -> tuple[list[int], int]:
             groups + k // g.banks,
         ]
         visits = [-1, NEVER, 0, NEVER] * ((BEFORE_END - BEFORE) // VISIT)
-        m += [-1, NEVER, 0, NEVER, NEVER, NEVER, mine, *records, BEFORE, *visits]
+        m += [-1, NEVER, 0, NEVER, NEVER, NEVER, mine, *records, BEFORE, NEVER, -1, *visits]
     return m, size * g.channels
