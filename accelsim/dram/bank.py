@@ -52,8 +52,8 @@ from accelsim.errors import Problem, UsageError
 Array = np.ndarray[Any, Any]
 LOG_ROWS = 1 << 16
 MOST_AT_ONCE = 1_000_000
-MODULES = {"numba": "bank_compiled", "python": "bank_kernel"}
-"""Inner loop -> where it is; the first needs numba."""
+LOOPS = {"bursts": "bank_kernel", "commands": "bank_commands"}
+"""Scheduler -> where its inner loop is, in plain Python."""
 
 
 def engine() -> str:
@@ -70,16 +70,18 @@ def engine() -> str:
 def _compiles() -> bool:
     """Whether Numba works: one that does not fit the NumPy of the day does not."""
     try:
-        import_module(f"accelsim.dram.{MODULES['numba']}")
+        import_module("accelsim.dram.bank_compiled")
     except ImportError:
         return False
     return True
 
 
-def inner_loop(kind: str, buses: bool = False) -> Any:
-    """What has the inner loop, ``run``: compiled by numba or as it is; ``buses``: with command buses."""
-    module = import_module(f"accelsim.dram.{MODULES[kind]}")
-    return getattr(module, "on_buses", module) if buses else module
+def inner_loop(kind: str, scheduler: str = "bursts", buses: bool = False) -> Any:
+    """What has the inner loop ``run`` of a scheduler: compiled by numba or as it is; ``buses``: with command buses."""
+    plain = import_module(f"accelsim.dram.{LOOPS[scheduler]}")
+    if kind == "python":
+        return plain
+    return import_module("accelsim.dram.bank_compiled").variant(plain, buses)
 
 
 class Bank:
@@ -105,7 +107,7 @@ class Bank:
         rules = bank_state.rules(device, injection or device.geometry.channels, outstanding or 0)
         self._rules = self._as_run(rules)
         self._state = State(*[self._as_run(each) for each in bank_state.fresh(device, rules)])
-        self._loop = inner_loop(self._kind, bool(rules[BUS]))
+        self._loop = inner_loop(self._kind, device.controller.scheduler, bool(rules[BUS]))
         self._decode = decoder(device.controller.mapping, device.geometry).decode
 
     def _as_run(self, values: Any) -> Any:

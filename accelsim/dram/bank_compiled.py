@@ -1,12 +1,16 @@
-"""The inner loop of the bank model, compiled by numba (extra ``fast``): without command buses, in ``on_buses`` with."""
+"""The inner loops of the bank model, compiled by numba (extra ``fast``)."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from functools import cache
+from types import ModuleType, SimpleNamespace
 
-from accelsim.dram import bank_bus, bank_kernel, bank_rows
+from accelsim.dram import bank_bus, bank_commands, bank_kernel, bank_rows
 from accelsim.dram.compiled import compiled
 
-PARTS = (bank_bus, bank_rows, bank_kernel)
-globals().update(compiled(PARTS, {"__name__": __name__, "BUSES": False}))
-on_buses = SimpleNamespace(**compiled(PARTS, {"__name__": __name__, "BUSES": True}))
+
+@cache
+def variant(loop: ModuleType, buses: bool) -> SimpleNamespace:
+    """The functions of ``loop`` and of what it needs, compiled without command buses or with them."""
+    parts = (bank_bus, bank_rows, bank_kernel, *([bank_commands] if loop is bank_commands else []))
+    return SimpleNamespace(**compiled(parts, {"__name__": __name__, "BUSES": buses}))

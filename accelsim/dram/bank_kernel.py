@@ -12,12 +12,11 @@ from __future__ import annotations
 from accelsim.dram.bank_bus import BUSES, free, take, take_stretch
 from accelsim.dram.bank_rows import act_time, bus_act, close, expire, note, open_row, refresh
 from accelsim.dram.bank_state import (
-    ACTIVE, ACTIVES, BANK, BEFORE, BUS, BUS_CLOCKS, CAP, CAS_GROUP, CAS_OTHER, CAS_RANK, CLOSED, COLUMNS, COMING,
-    CONTROLLERS, DATA, DRAINING, END, EVERY, FIRST, FRONT, GROUP_CAS, HANDOVER, HEAD, HIGH, HIT, INJECTED,
-    INJECTION, IN_FLIGHT, LAST_USE, LOGGED, LOW, MY_BUS, MY_GROUP, MY_RANK, NEVER, NEXT, NEXT_CAS, NEXT_PRE,
+    ACTIVE, ACTIVES, BANK, BEFORE, BUS, BUS_CLOCKS, CAP, CAS_GROUP, CAS_OTHER, CAS_RANK, CLOCK, CLOSED, COLUMNS,
+    COMING, CONTROLLERS, DATA, DRAINING, END, EVERY, FIRST, FRONT, GROUP_CAS, HANDOVER, HEAD, HIGH, HIT, INJECTED,
+    INJECTION, IN_FLIGHT, LAST_USE, LOGGED, LOW, MET, MY_BUS, MY_GROUP, MY_RANK, NEVER, NEXT, NEXT_CAS, NEXT_PRE,
     NEXT_REF, NOW, N_CONFLICT, N_HIT, N_MISS, N_RD, OPEN_ROW, OUTSTANDING, PER_RANK, PLACE, QUEUE, RANK, RANKS,
-    RANK_CAS, RCD, REACH, REQUEST, ROW, SINCE, SLOT, STEP, TAIL, TIMEOUT, TO_PRE, USES, WAITING, WAITS, WINDOW,
-    Ints,
+    RANK_CAS, RCD, REACH, REQUEST, ROW, SINCE, SLOT, STEP, TAIL, TIMEOUT, TO_PRE, USES, WAITING, WAITS, WINDOW, Ints,
 )  # fmt: skip
 # isort: on
 
@@ -67,9 +66,6 @@ def admit(
     base: int, k: int, d: int, row: int,
 ) -> None:  # fmt: skip
     """Put the next request, for ``row`` of bank ``k``, into the queue at ``base``."""
-    if at[INJECTED] == p[INJECTION]:
-        at[NOW] += 1
-        at[INJECTED] = 0
     b, now = BANK * k, at[NOW]
     s = queue[base + ACTIVE + p[REACH] + queue[base + WAITING]]
     queue[base + WAITING] += 1
@@ -80,6 +76,7 @@ def admit(
     slot_of[at[COMING]] = s
     slot[e + NEXT] = -1
     slot[e + BEFORE] = last
+    slot[e + MET] = 0
     if last >= 0:
         slot[SLOT * last + NEXT] = s
     else:
@@ -221,6 +218,11 @@ def pending(p: Ints, queue: Ints) -> int:
     return -1
 
 
+def behind(p: Ints, queue: Ints, base: int, now: int) -> bool:
+    """Whether a queue may have something to serve before ``now``."""
+    return bool(queue[base + CLOCK] < now and queue[base + WAITING] + queue[base + p[QUEUE] + WAITING] > 0)
+
+
 def run(
     p: Ints, bank: Ints, group: Ints, rank: Ints, ring: Ints, queue: Ints, slot: Ints, at: Ints,
     bases: Ints, banks: Ints, rows: Ints, writes: Ints, first: Ints, past: Ints, follow: Ints, slot_of: Ints,
@@ -231,6 +233,7 @@ def run(
     most = len(log) - 4 * (3 * p[PER_RANK] + 8)
     logging, recording, closed, waits = len(log) > 0, len(done) > 0, p[CLOSED] > 0, p[WAITS] > 0
     quick = not (logging or closed or outstanding > 0)
+    several = p[CONTROLLERS] > 1
     while True:
         if logging and 4 * at[LOGGED] > most:
             return 1
@@ -238,18 +241,31 @@ def run(
         if i < total and (outstanding == 0 or at[IN_FLIGHT] < outstanding):
             base, blocked = bases[i], writes[i]
             place = base + blocked * size
-            if queue[place + WAITING] < window:
-                admit(p, bank, rank, queue, slot, at, log, slot_of, place, banks[i], blocked, rows[i])
-                if recording:
-                    arrived[i] = at[NOW]
-                continue
+            room = queue[place + WAITING] < window
+            if room and at[INJECTED] == p[INJECTION]:
+                at[NOW] += 1
+                at[INJECTED] = 0
         else:
-            base = pending(p, queue)
+            room, base = False, pending(p, queue)
             if base < 0:
                 return 0
-        d = direction(p, queue, base)
+        was = queue[base + DRAINING]
+        if not room or (several and behind(p, queue, base, at[NOW])):
+            d = direction(p, queue, base)
+            k, s, t, act = pick(p, bank, group, rank, ring, queue, slot, base + d * size, d)
+        else:
+            t = LATER
+        if room and t >= at[NOW]:  # what the queue does before this request comes has been done
+            queue[base + DRAINING] = was
+            admit(p, bank, rank, queue, slot, at, log, slot_of, place, banks[i], blocked, rows[i])
+            x = at[NOW] + FRONT
+            if bank[BANK * banks[i] + HIT + blocked] < 0:
+                x += p[RCD + blocked]
+            queue[base + CLOCK] = min(x, t if t < LATER else queue[base + CLOCK])
+            if recording:
+                arrived[i] = at[NOW]
+            continue
         place = base + d * size
-        k, s, t, act = pick(p, bank, group, rank, ring, queue, slot, place, d)
         if BUSES and p[BUS] > 0:
             t = free(ring, bank[BANK * k + MY_BUS] + p[COLUMNS], t, 1)
         mine = bank[BANK * k + MY_RANK]
@@ -265,6 +281,7 @@ def run(
             take(ring, bank[BANK * k + MY_BUS] + p[COLUMNS], t, 1)
         remove(p, bank, queue, slot, at, follow, slot_of, place, k, d, s)
         serve(p, bank, group, rank, at, k, d, t, 1)
+        queue[base + CLOCK] = t
         if logging:
             note(at, log, t, RD + d, k, bank[BANK * k + OPEN_ROW])
         at[IN_FLIGHT] -= 1
@@ -273,10 +290,12 @@ def run(
         if closed:
             close(p, bank, rank, at, log, k, bank[BANK * k + NEXT_PRE])
         ready = t + p[DATA + d] if outstanding else t + p[HANDOVER]
-        if (outstanding > 0 or d == blocked) and ready > at[NOW]:
+        if (outstanding > 0 or d == blocked) and not room and ready > at[NOW]:
             at[NOW] = ready
             at[INJECTED] = 0
-        alone = quick and d == blocked and queue[place + ACTIVES] == 1 and queue[place + WAITING] > 1
+        alone = (
+            quick and not room and d == blocked and queue[place + ACTIVES] == 1 and queue[place + WAITING] > 1
+        )
         if alone and banks[i] == k and bank[BANK * k + OPEN_ROW] == rows[i]:
             forward(
                 p, bank, group, rank, ring, queue, slot, at, first, past, slot_of, arrived, done, place, k, d, t,
@@ -284,6 +303,6 @@ def run(
 
 
 LOOP = (
-    pick, admit, remove, direction, serve, forward, pending, run,
+    pick, admit, remove, direction, serve, forward, pending, behind, run,
 )  # fmt: skip
 """Every function of this half, callees first."""

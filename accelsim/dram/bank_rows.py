@@ -5,11 +5,11 @@ from __future__ import annotations
 # isort: off
 from accelsim.dram.bank_bus import BUSES, free, take
 from accelsim.dram.bank_state import (
-    ACTS, ACT_CLOCKS, ACT_REF, BANK, BUS, CLOSED_AT, EVERY, FIRST_WINDOW, FRONT, GROUP_ACT, HEAD, HIT, LAST_ACT,
-    LAST_USE, LOGGED, MY_BUS, MY_GROUP, MY_RANK, NEVER, NEXT, NEXT_ACT, NEXT_CAS, NEXT_PRE, NEXT_REF, NOW, N_ACT,
-    N_PRE, N_REF, N_REFPB, OPENED, OPEN_BANKS, OPEN_CLOCKS, OPEN_ROW, PER_BANK, PER_RANK, RANK, RANKS, RANK_ACT,
-    RAS, RC, RCD, REF_ACT, REF_AT, REF_BANK, REF_BEFORE, REF_REF, RFC, RING, ROW, RP, RRD_L, RRD_OTHER, RRD_S,
-    SINCE, SLOT, TIMEOUT, USES, WAITS, WINDOWS, Ints,
+    ACTS, ACT_CLOCKS, ACT_REF, BANK, BUS, BY_COMMAND, CLOSED_AT, EVERY, FIRST_WINDOW, FRONT, GROUP_ACT, HEAD, HIT,
+    LAST_ACT, LAST_USE, LOGGED, MY_BUS, MY_GROUP, MY_RANK, NEVER, NEXT, NEXT_ACT, NEXT_CAS, NEXT_PRE, NEXT_REF, NOW,
+    N_ACT, N_PRE, N_REF, N_REFPB, OPENED, OPEN_BANKS, OPEN_CLOCKS, OPEN_ROW, PER_BANK, PER_RANK, RANK, RANKS,
+    RANK_ACT, RAS, RC, RCD, REF_ACT, REF_AT, REF_BANK, REF_BEFORE, REF_REF, RFC, RING, ROW, RP, RRD_L, RRD_OTHER,
+    RRD_S, SINCE, SLOT, TIMEOUT, USES, WAITS, WINDOWS, Ints,
 )  # fmt: skip
 # isort: on
 
@@ -206,7 +206,7 @@ def refresh(
         first += rank[RANK * r + REF_BANK]
         past = first + 1
         rank[RANK * r + REF_BANK] = (rank[RANK * r + REF_BANK] + 1) % p[PER_RANK]
-    elif not p[WAITS]:
+    elif not p[WAITS] and not p[BY_COMMAND]:
         open_ahead(p, bank, group, rank, ring, slot, at, log, r, due)
     begin = due
     if p[PER_BANK]:

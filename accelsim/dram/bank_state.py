@@ -38,14 +38,15 @@ REF_ACT, ACT_REF, REF_REF, RRD_OTHER = range(44, 48)
 # Where the records of command buses begin (0: there are none), clocks of an ACT on its bus, from the record of the bus
 # for rows to that for columns (0: one bus); clocks from an access to the next request in its slot; activations that are
 # remembered, windows of activations, and for each how many in how many clocks.
-BUS, ACT_CLOCKS, COLUMNS, HANDOVER, RING, WINDOWS, FIRST_WINDOW = range(48, 55)
+BUS, ACT_CLOCKS, COLUMNS, HANDOVER, BY_COMMAND, RING, WINDOWS, FIRST_WINDOW = range(48, 56)
 
-# Record of a bank: open row (-1: closed), earliest ACT and PRE, last RD or WR, accesses since the row was opened;
-# where the records of its rank, its group and its bus begin; earliest RD and WR, oldest and youngest waiting slot,
-# oldest one of the open row (-1: none), place in the list of active banks. [2]
-OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, MY_RANK, MY_GROUP, MY_BUS = range(8)
-NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(8, 18, 2)
-BANK = 18
+# Record of a bank: open row (-1: closed), earliest ACT and PRE, last RD or WR, accesses since the row was opened,
+# direction of the request that it was opened for and that still waits (-1: none; where commands are scheduled); where
+# the records of its rank, its group and its bus begin; earliest RD and WR, oldest and youngest waiting slot, oldest one
+# of the open row (-1: none), place in the list of active banks. [2]
+OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, OWNER, MY_RANK, MY_GROUP, MY_BUS = range(9)
+NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(9, 19, 2)
+BANK = 19
 # Record of a group: earliest ACT, earliest RD and WR. [2]
 GROUP_ACT, GROUP_CAS, GROUP = 0, 1, 3
 # Record of a rank: earliest ACT, activations, next refresh, bank of its turn, open banks, since when, clocks with an
@@ -64,11 +65,13 @@ GROUP_ACT, GROUP_CAS, GROUP = 0, 1, 3
     LAST_ACT,
 ) = range(11)
 RANK_CAS, RANK = 11, 13
-# Record of a queue: requests in it, banks that have some, whether writes are drained (in the one of reads), then those
-# banks, then free slots.
-WAITING, ACTIVES, DRAINING, ACTIVE = range(4)
-# Record of a slot: row, clock from which commands for it may be issued, request, neighbours in the list of its bank.
-ROW, SINCE, REQUEST, NEXT, BEFORE, SLOT = range(6)
+# Record of a queue: requests in it, banks that have some, whether writes are drained (in the one of reads); where
+# commands are scheduled, requests whose rows are open for them, and (in the one of reads) the last clock of a command,
+# or one before which nothing more is served; then those banks, then free slots.
+WAITING, ACTIVES, DRAINING, STARTED, CLOCK, ACTIVE = range(6)
+# Record of a slot: row, clock from which commands for it may be issued, request, neighbours in the list of its bank,
+# whether another row was closed for it.
+ROW, SINCE, REQUEST, NEXT, BEFORE, MET, SLOT = range(7)
 # Record of a bus: for the last so many clocks those that are taken, and the latest of them.
 BUS_CLOCKS = 256
 BUS_RECORD = BUS_CLOCKS + 1
@@ -129,10 +132,11 @@ def rules(device: Device, injection: int, outstanding: int) -> list[int]:
         every = device.timing.get("tREFIpb") or max(1, every // g.banks_per_rank)
     near = _between(device, Level.RANK, Level.GROUP, Level.BANK)
     windows = device.windows or ()
+    places = c.window * (2 if c.scheduler == "commands" else 1)
     ring = max([n for n, _ in windows], default=1)
     two = c.act_clocks and device.standard in STANDARDS and STANDARDS[device.standard].row_bus
     return [
-        g.ranks, g.groups, g.banks, g.banks_per_rank, g.channels // c.shared, reach, ACTIVE + reach + c.window,
+        g.ranks, g.groups, g.banks, g.banks_per_rank, g.channels // c.shared, reach, ACTIVE + reach + places,
         c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
         c.cap if c.page_policy == "capped" else 0, c.timeout if c.page_policy == "timeout" else 0,
         int(per_bank), int(c.refresh_waits), 0 if c.refresh == "none" else every,
@@ -145,6 +149,7 @@ def rules(device: Device, injection: int, outstanding: int) -> list[int]:
         rank[Command.REFPB][act], rank[act][Command.REFPB], rank[Command.REFPB][Command.REFPB],
         device.latency[Level.SIBLING][act][act],
         ring * g.channels * g.ranks if c.act_clocks else 0, c.act_clocks, BUS_RECORD if two else 0, c.handover,
+        int(c.scheduler == "commands"),
         ring, len(windows), *[each for pair in windows for each in pair],
     ]  # fmt: skip
 
@@ -154,15 +159,16 @@ def fresh(device: Device, p: Sequence[int]) -> State:
     g = device.geometry
     ranks = g.channels * g.ranks
     buses = p[CONTROLLERS] * (p[COLUMNS] + BUS_RECORD) if p[BUS] else 0
-    slots = 2 * p[CONTROLLERS] * p[WINDOW]
+    places = p[QUEUE] - ACTIVE - p[REACH]
+    slots = 2 * p[CONTROLLERS] * places
     banks: list[int] = []
     for k in range(ranks * g.banks_per_rank):
         bus = k // (g.ranks * g.banks_per_rank) % p[CONTROLLERS] * (p[COLUMNS] + BUS_RECORD)
         records = RANK * (k // g.banks_per_rank), GROUP * (k // g.banks), p[BUS] + bus
-        banks += [-1, NEVER, NEVER, NEVER, 0, *records, *[NEVER] * 2, *[-1] * 8]
+        banks += [-1, NEVER, NEVER, NEVER, 0, -1, *records, *[NEVER] * 2, *[-1] * 8]
     queues = []
     for k in range(2 * p[CONTROLLERS]):
-        queues += [0] * (ACTIVE + p[REACH]) + list(range(k * p[WINDOW], (k + 1) * p[WINDOW]))
+        queues += [0] * (ACTIVE + p[REACH]) + list(range(k * places, (k + 1) * places))
     ranked = []
     for r in range(ranks):
         turn = r % g.ranks if device.controller.refresh == "staggered" else 0
@@ -170,7 +176,7 @@ def fresh(device: Device, p: Sequence[int]) -> State:
         ranked += [NEVER, 0, due, 0, 0, 0, 0, 0, *[NEVER] * 5]
     return State(
         banks, [NEVER] * GROUP * (ranks * g.groups), ranked,
-        [NEVER] * (p[RING] * ranks + buses), queues, [0, 0, 0, -1, -1] * slots, [0] * TOTALS,
+        [NEVER] * (p[RING] * ranks + buses), queues, [0, 0, 0, -1, -1, 0] * slots, [0] * TOTALS,
     )  # fmt: skip
 
 

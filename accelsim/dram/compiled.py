@@ -14,12 +14,14 @@ def compiled(parts: Sequence[ModuleType], around: dict[str, Any]) -> dict[str, C
     """Name -> compiled function, of each function in the LOOP of each module, callees first.
 
     ``around``: further names that they see. The machine code is kept beside the sources, under a name that holds the
-    constants, which are part of it; numba itself would notice a change of the function's own file only.
+    constants and all functions, which are part of it; numba itself would notice a change of the function's own file
+    only.
     """
     names = {name: value for part in parts for name, value in vars(part).items() if name.isupper()} | around
     constants = sorted((name, value) for name, value in names.items() if isinstance(value, int))
-    mark = f"{crc32(repr(constants).encode()):08x}"
     loop = [each for part in parts for each in part.LOOP]
+    codes = [(each.__code__.co_code, repr(each.__code__.co_consts)) for each in loop]
+    mark = f"{crc32(repr((constants, codes)).encode()):08x}"
     for each in loop:
         here = FunctionType(each.__code__, names, each.__name__)
         here.__qualname__ = f"{each.__name__}_{mark}"

@@ -61,6 +61,13 @@ class Geometry:
         return self.channels * self.ranks * self.banks_per_rank * self.rows * self.row_B
 
 
+SCHEDULERS = {
+    "bursts": "the request whose data can come first, with all its commands; rows are opened behind the data of others",
+    "commands": "the command that can go first, of the oldest request: ACT, PRE, RD and WR in the order of time",
+}
+"""What a controller of the bank model chooses next: name -> what that is."""
+
+
 @dataclass(frozen=True)
 class Controller:
     """The memory controller.
@@ -74,7 +81,8 @@ class Controller:
     served it; otherwise they are closed unused. ``shared``: channels that share one queue (two pseudo-channels, say).
     ``act_clocks``: clocks that an ACT holds the command bus, PRE, RD and WR one each; 0: no command waits for it. The
     channels of a queue have one bus, or one for rows and one for columns where the standard has two.
-    ``handover``: clocks from an access to the request that takes its place in the window, 0 or 1.
+    ``handover``: clocks from an access to the request that takes its place in the window, 0 or 1. ``scheduler``: what
+    is chosen next, a row of ``SCHEDULERS``.
     """
 
     mapping: str
@@ -89,6 +97,7 @@ class Controller:
     shared: int = 1
     act_clocks: int = 0
     handover: int = 1
+    scheduler: str = "bursts"
 
 
 @dataclass(frozen=True)

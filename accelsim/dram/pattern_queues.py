@@ -42,6 +42,7 @@ def place_reads(m: Ints, slot: Ints, q: int) -> None:
 
 def look(m: Ints, begin: int, end: int) -> None:
     """When each held write could be served, as its bank is now and with those of the bank before it."""
+    free, step = m[m[m[begin + H_BANK] + MY_CHANNEL] + FROM], 1 << m[SLOT]
     for e in range(begin, end, HOLD):
         b, row = m[e + H_BANK], m[e + H_ROW]
         if m[b + PLANNED] == NEVER and m[b + OPEN_ROW] == row:
@@ -56,6 +57,9 @@ def look(m: Ints, begin: int, end: int) -> None:
                 t = max(t, m[b + NEXT_PRE] + m[RP])
             t += m[RCD + 1]
         t = max(t, m[m[b + MY_CHANNEL] + FROM], m[m[b + MY_RANK] + RANK_FROM])
+        if t <= free:
+            t = free
+            free += step
         m[e + H_READY] = m[b + PLANNED] = t
         m[b + PLANNED_ROW] = row
     for e in range(begin, end, HOLD):

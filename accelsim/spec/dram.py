@@ -174,6 +174,11 @@ class MemoryController(Model):
         le=1,
         description="clocks from an access to the request that takes its place in the window; 0: in the same clock",
     )
+    scheduler: Literal["bursts", "commands"] = Field(
+        "bursts",
+        description="what the model 'bank' chooses next: the burst whose data can come first, or the command (ACT, "
+        "PRE, RD, WR) that can go first, oldest request first",
+    )
 
 
 class Dram(Model):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from accelsim.dram.device import Controller, Device
+from accelsim.dram.device import SCHEDULERS, Controller, Device
 from accelsim.dram.standards import STANDARDS
 from accelsim.spec.dram_device import device
 from accelsim.spec.load_dram import list_drams, load_dram
@@ -65,6 +65,7 @@ def devices(draw: st.DrawFn, policies: tuple[str, ...] = ("open", "closed", "cap
         shared=draw(st.sampled_from([1, channels])),
         act_clocks=draw(st.sampled_from([0, 0, 1, 2, 8])),
         handover=draw(st.sampled_from([0, 1])),
+        scheduler=draw(st.sampled_from(sorted(SCHEDULERS))),
     )
     made = replace(base, controller=controller)
     return often_refreshed(made) if draw(st.booleans()) else made
