@@ -232,11 +232,11 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     late = t - (s << m[SLOT])
     if late < 0:
         t -= late
-    elif act != NEVER:  # time is lost where the bus idled before, if bursts follow: half of it is counted
+    elif act != NEVER and d == 0:  # time is lost where the bus idled before, if bursts follow: half of it is counted
         m[c + LOST] += late * (FRACTION // 2) * (slot[e + ((s - 1) & mask)] == 0)
-    if m[RANK_GAP] and m[c + LAST_RANK] != m[b + MY_RANK]:
+    if m[RANK_GAP + d] and m[c + LAST_RANK] != m[b + MY_RANK]:
         m[c + LAST_RANK] = m[b + MY_RANK]
-        m[c + LOST] += m[RANK_GAP]
+        m[c + LOST] += m[RANK_GAP + d]
     m[c + LOST] += m[EXCESS]
     if m[c + LOST] >= FRACTION << m[SLOT]:
         lose(m, slot, c, s + 1)

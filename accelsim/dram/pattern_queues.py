@@ -42,7 +42,9 @@ def place_reads(m: Ints, slot: Ints, q: int) -> None:
 
 def look(m: Ints, begin: int, end: int) -> None:
     """When each held write could be served, as its bank is now and with those of the bank before it."""
-    free, step = m[m[m[begin + H_BANK] + MY_CHANNEL] + FROM], 1 << m[SLOT]
+    free, step = NEVER, 1 << m[SLOT]
+    for e in range(begin, end, HOLD):
+        free = max(free, m[m[m[e + H_BANK] + MY_RANK] + RANK_FROM])
     for e in range(begin, end, HOLD):
         b, row = m[e + H_BANK], m[e + H_ROW]
         if m[b + PLANNED] == NEVER and m[b + OPEN_ROW] == row:

@@ -28,21 +28,20 @@ CHANNELS, SHARED, RANKS, GROUPS, MASK, ROW_BITS, SPAN, BANKS = range(8)
 # clocks between refreshes (0: none) and of one.
 WINDOW, HIGH, LOW, CLOSED, CAP, TIMEOUT, PER_BANK, EVERY, RFC = range(8, 17)
 # A slot of the bus has 2 to the power of SLOT clocks. Then clocks: PRE to ACT, ACT to ACT of a bank, ACT to
-# PRE, ACT to ACT of a rank and of any rank; in 1/FRACTION, a change of rank and what a burst is longer than a slot.
-SLOT, RP, RC, RAS, RRD, RRD_ANY, RANK_GAP, EXCESS = range(17, 25)
+# PRE, ACT to ACT of a rank and of any rank; in 1/FRACTION, what a burst is longer than a slot.
+SLOT, RP, RC, RAS, RRD, RRD_ANY, EXCESS = range(17, 24)
 # Clocks that an ACT holds the command bus (0: no bus counts), and that a RD or WR does.
-ACT_CLOCKS, CAS_CLOCKS = 25, 26
-# By direction: the next burst of the bank group, ACT to RD or WR, RD or WR to PRE, last burst before a turn to the
-# direction to the first after it. [2]
-STEP, RCD, TO_PRE = range(27, 33, 2)
+ACT_CLOCKS, CAS_CLOCKS = 24, 25
+# By direction: the next burst of the bank group, ACT to RD or WR, RD or WR to PRE, a change of rank (1/FRACTION). [2]
+STEP, RCD, TO_PRE, RANK_GAP = range(26, 34, 2)
 # By direction that the bus turns to: last burst of the other direction to the first of this one, in any rank, in the
 # same rank, in the same bank group. [2]
-TURN, TURN_RANK, TURN_GROUP = range(33, 39, 2)
+TURN, TURN_RANK, TURN_GROUP = range(34, 40, 2)
 # Activations in a window, its clocks. [2]
-WINDOW_ACTS, WINDOW_CLOCKS = 39, 41
+WINDOW_ACTS, WINDOW_CLOCKS = 40, 42
 # The whole: clock of the injection, requests injected in it, whether the batch has writes; then what is counted.
-NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(43, 50)
-RULES = 50
+NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(44, 51)
+RULES = 51
 FRACTION = 1024
 
 # Record of a channel: earliest column command of this direction, latest so far, clocks (1/FRACTION) that the bus has
@@ -98,7 +97,7 @@ def rules(device: Device) -> list[int]:
     farthest = (c.window * (cycle + step[1] + bank[act][rd]) + 4 * rfc) >> slot
     windows = [*device.windows, *[(1, 0)] * 2][:2]
     several = g.ranks > 1
-    gap = round(FRACTION * _rank_gap(device, burst, cycle)) if several else 0
+    gaps = [round(FRACTION * _rank_gap(device, burst, cycle, kind)) if several else 0 for kind in (rd, wr)]
     known = STANDARDS.get(device.standard)
     turns = [(wr, rd), (rd, wr)]
     turn = [max(min(level[b][a] for level in ((sibling, rank) if several else (rank,))), 1) for b, a in turns]
@@ -108,9 +107,9 @@ def rules(device: Device) -> list[int]:
         c.cap if c.page_policy == "capped" else UNLIMITED, c.timeout if c.page_policy == "timeout" else 0,
         int(c.refresh == "per_bank"), every, rfc,
         slot, bank[pre][act], cycle, bank[act][pre], max(rank[act][act], 1), sibling[act][act] if several else 0,
-        gap, FRACTION * (burst - (1 << slot)),
+        FRACTION * (burst - (1 << slot)),
         c.act_clocks, int(c.act_clocks > 0 and not (known and known.row_bus)),
-        *step, bank[act][rd], bank[act][wr], bank[rd][pre], bank[wr][pre], *turn,
+        *step, bank[act][rd], bank[act][wr], bank[rd][pre], bank[wr][pre], *gaps, *turn,
         *[rank[b][a] for b, a in turns], *[max(group[b][a], bank[b][a]) for b, a in turns],
         windows[0][0], windows[1][0], windows[0][1], windows[1][1],
     ]  # fmt: skip
@@ -129,7 +128,7 @@ def refresh(device: Device) -> tuple[int, int]:
     return each * banks, device.latency[Level.BANK][Command.REFPB][Command.ACT]
 
 
-def _rank_gap(device: Device, burst: int, cycle: int) -> float:
+def _rank_gap(device: Device, burst: int, cycle: int, kind: Command) -> float:
     """Clocks that a burst behind one of another rank costs, as the controller often finds one of the same rank.
 
     It can choose among a third of the banks that are waited for and not busy with a row cycle (bursts come in random
@@ -138,7 +137,7 @@ def _rank_gap(device: Device, burst: int, cycle: int) -> float:
     banks = device.geometry.ranks * device.geometry.banks_per_rank
     wanted = banks * (1 - math.exp(-device.controller.window / banks))
     choice = max(1.0, (wanted - cycle / burst) / 3)
-    gap = max(0, device.latency[Level.SIBLING][Command.RD][Command.RD] - burst)
+    gap = max(0, device.latency[Level.SIBLING][kind][kind] - burst)
     return float(gap * 0.5 ** (choice - 1))
 
 
