@@ -200,22 +200,21 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     column, pre, may, paced = m[b + COLUMN], m[b + NEXT_PRE], m[b + NEXT_ACT], m[r + RANK_ACT]
     if m[b + OPEN_ROW] != row:
         if m[b + OPEN_ROW] >= 0:
-            v = visit_of(m, b, row, accepted, m[CAP])
+            v = visit_of(m, b, row, max(accepted, m[c + FROM]), m[CAP])
         if v == 0:
             found = N_MISS if m[b + OPEN_ROW] < 0 else N_CONFLICT
             act = activate(m, b, row, d, accepted)
             m[found] += 1
     t = m[b + COLUMN] if v == 0 else join(m, slot, b, v, d)
-    if accepted > t:
-        t = accepted
-    if m[c + FROM] > t:
-        t = m[c + FROM]
-    if m[r + RANK_FROM] > t:
-        t = m[r + RANK_FROM]
-    step, grouped = m[STEP + d], m[g]
-    x = grouped
-    if accepted > x:
-        x = accepted
+    step, grouped, x = m[STEP + d], m[g], accepted
+    if m[c + FROM] > x:
+        x = m[c + FROM]
+    if m[r + RANK_FROM] > x:
+        x = m[r + RANK_FROM]
+    if x > t:
+        t = x
+    if grouped > x:
+        x = grouped
     m[g] = x + step
     if x > t:
         t = x
@@ -232,7 +231,9 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     late = t - (s << m[SLOT])
     if late < 0:
         t -= late
-    elif act != NEVER and d == 0:  # time is lost where the bus idled before, if bursts follow: half of it is counted
+    elif (
+        act != NEVER and d == 0
+    ):  # time is lost where the bus idled before, if bursts follow: half of it is counted
         m[c + LOST] += late * (FRACTION // 2) * (slot[e + ((s - 1) & mask)] == 0)
     if m[RANK_GAP + d] and m[c + LAST_RANK] != m[b + MY_RANK]:
         m[c + LAST_RANK] = m[b + MY_RANK]
@@ -242,6 +243,8 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
         lose(m, slot, c, s + 1)
     if v == 0:
         occupy(m, b, t, d, act)
+    elif t + step > m[v + COLUMN]:
+        m[v + COLUMN] = t + step
     if t > m[c + LATEST]:
         m[c + LATEST] = t
     if t > m[r + RANK_LATEST]:

@@ -107,9 +107,9 @@ def turn(m: Ints, q: int, d: int) -> None:
         first = m[c + FIRST_RANK]
         for r in range(first, first + RANK * m[RANKS], RANK):
             m[r + RANK_FROM] = m[r + RANK_LATEST] + m[TURN_RANK + d]
-            apart = m[TURN_GROUP + d] - m[STEP + 1 - d]
+            other, after = m[STEP + 1 - d], m[TURN_GROUP + d]
             for g in range(m[r + FIRST_GROUP], m[r + FIRST_GROUP] + m[GROUPS]):
-                m[g] = max(m[g] + apart, m[c + FROM], m[r + RANK_FROM])
+                m[g] = min(m[g] - other, m[r + RANK_LATEST]) + after
 
 
 def forget_act(m: Ints, ring: int, own: int) -> None:
