@@ -17,6 +17,7 @@ from accelsim.files import text, write_folder
 from accelsim.report.style import BLUE, FAINT, INK, VERMILLION, figure, styled, subtitle
 from accelsim.report.style import picture as as_picture
 from accelsim.validate.dram import BARS, Statement, energies, statements
+from accelsim.validate.dram_mixes import table
 from accelsim.validate.dram_replay import (
     COMPARED,
     DRAMSIM3,
@@ -27,7 +28,7 @@ from accelsim.validate.dram_replay import (
     of_traces,
     replays,
 )
-from accelsim.validate.dram_texts import COLUMNS, DISAGREE, HEAD, INTRODUCTION, LESSONS, PICTURE
+from accelsim.validate.dram_texts import COLUMNS, DISAGREE, HEAD, INTRODUCTION, LESSONS, MIXES, PICTURE
 from accelsim.validate.report import markdown
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def page(claims: dict[str, list[Statement]]) -> str:
     parts = [
         HEAD.format(COMMAND=COMMAND),
         *(INTRODUCTION, summary_table(), "\n", claims_text(claims)),
-        *(PICTURE.format(PLOT=PLOT), by_trace(), "\n"),
+        *(PICTURE.format(PLOT=PLOT), by_trace(), "\n", MIXES, mixes_table(), "\n"),
         *(DISAGREE, disagreement_table(), "\n", LESSONS, COLUMNS),
     ]
     for simulator in SIMULATORS:
@@ -127,6 +128,13 @@ def by_trace() -> str:
                 cells.append(f"{_size(errors, np.median)} ({_size(errors, np.max)})" if errors else "")
         rows.append([f"`{trace}`", row.what, *cells])
     return markdown(headers, rows, left=2)
+
+
+def mixes_table() -> str:
+    """|pattern / bank - 1| on random mixes, memory by memory; a row that was looked at and one that was not."""
+    headers = ["memory", "fit: median", "fit: P90", "test: median", "test: P90"]
+    rows = [[f"`{row.name}`", *(f"{100 * size:.1f} %" for size in row[1:])] for row in table()]
+    return markdown(headers, rows, left=1)
 
 
 def disagreement_table() -> str:

@@ -1,0 +1,81 @@
+"""The pattern model beside the bank model on random mixes of reads and writes, for every memory of ``hwspecs/dram``.
+
+The rules of the pattern model were written while looking at the sample ``FIT``; ``TEST`` is another draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.dram import bank
+from accelsim.dram.device import Device
+from accelsim.dram.pattern import Pattern
+from accelsim.spec.dram_device import device
+from accelsim.spec.load_dram import list_drams, load_dram
+
+Array = np.ndarray[Any, Any]
+FIT, TEST = 0, 1
+"""Seeds of the two samples."""
+SHARES = (0.0, 0.1, 0.33, 0.5, 0.8)
+"""Parts of the accesses that are writes."""
+COUNTS = (3_000, 20_000)
+"""Accesses of a mix."""
+NEAR_B = 1 << 28
+"""Bytes that half of the mixes go over; the others go over the whole memory."""
+
+
+class Mix(NamedTuple):
+    """A random mix: the share of writes, and the accesses (int64 bytes, bool)."""
+
+    share: float
+    addresses: Array
+    writes: Array
+
+
+def mixes(dev: Device, seed: int, counts: tuple[int, ...] = COUNTS) -> Iterator[Mix]:
+    """Random places, reads and writes in random order: every size, span and share of writes."""
+    g = dev.geometry
+    for count in counts:
+        for span in (min(NEAR_B, g.capacity_B), g.capacity_B):
+            for share in SHARES:
+                rng = np.random.default_rng([seed, count, span & 0xFFFFFFFF, round(100 * share)])
+                addresses = rng.integers(0, span // g.access_B, count) * g.access_B
+                yield Mix(share, addresses, rng.random(count) < share)
+
+
+def errors(name: str, seed: int, counts: tuple[int, ...] = COUNTS) -> Array:
+    """|pattern / bank - 1| of the clocks of each mix on a memory of ``hwspecs/dram``, in the order of ``mixes``."""
+    dev = device(load_dram(name), name)
+    found = []
+    for each in mixes(dev, seed, counts):
+        planned = Pattern(dev).serve(each.addresses, each.writes).elapsed
+        found.append(abs(planned / bank.serve(dev, each.addresses, each.writes).elapsed - 1))
+    return np.array(found)
+
+
+class Row(NamedTuple):
+    """A memory: median and 90th percentile of |error| on the sample looked at and on the other one."""
+
+    name: str
+    fit_median: float
+    fit_p90: float
+    test_median: float
+    test_p90: float
+
+
+@cache
+def table() -> tuple[Row, ...]:
+    """Every memory of ``hwspecs/dram``."""
+    rows = []
+    for name in list_drams():
+        sizes = [f(errors(name, seed)) for seed in (FIT, TEST) for f in (np.median, _p90)]
+        rows.append(Row(name, *map(float, sizes)))
+    return tuple(rows)
+
+
+def _p90(values: Array) -> float:
+    return float(np.quantile(values, 0.9))
