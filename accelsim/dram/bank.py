@@ -1,4 +1,4 @@
-"""DRAM by the bank: a scheduler (``device.SCHEDULERS``) with reordering windows, write drain, refresh and page policies.
+"""DRAM by the bank: a scheduler (``device.SCHEDULERS``) with windows, write drain, refresh and page policies.
 
 Promise (``accelsim validate``): bandwidth within a few percent of DRAMsim3 and Ramulator 2, unloaded latency to a
 clock; loaded latency is queueing in a window and only a trend. Commands wait for the command bus
