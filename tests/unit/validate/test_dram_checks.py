@@ -171,7 +171,7 @@ def test_pattern_model_answers_for_the_largest_error_of_each_trace() -> None:
 
 
 def test_bounds_are_those_that_are_claimed() -> None:
-    assert BARS == {RAMULATOR2: (0.01, 0.03), DRAMSIM3: (0.01, 0.04)}
+    assert BARS == {RAMULATOR2: (0.002, 0.01), DRAMSIM3: (0.01, 0.04)}
 
 
 def test_page_has_every_run_and_names_its_command(perfect: Callable[..., None]) -> None:
