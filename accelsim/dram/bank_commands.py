@@ -95,7 +95,7 @@ def next_command(
                 s = bank[b + HEAD + x]
                 if full:
                     continue
-                t = max(last, act_time(p, bank, group, rank, k, slot[SLOT * s + SINCE]))
+                t = act_time(p, bank, group, rank, k, max(last, slot[SLOT * s + SINCE]))
                 if BUSES and p[BUS] > 0:
                     t = bus_act(p, bank, rank, ring, slot, k, s, t)
                 age = slot[SLOT * s + REQUEST]
