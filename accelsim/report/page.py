@@ -1,7 +1,8 @@
-"""One self-contained HTML page: words, tables, plots, ledger totals, provenance. No script."""
+"""One self-contained HTML page: words, tables, plots, ledger totals, provenance. Its script only sorts tables."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
@@ -16,7 +17,7 @@ from accelsim.account.spans import unit_of
 from accelsim.machine.run import Run
 from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
 from accelsim.report.plot import PLOTS
-from accelsim.report.table import LAYER_COLUMNS, energy_rows, layer_cells, layer_names, summary_rows
+from accelsim.report.table import LAYER_COLUMNS, Column, energy_rows, layer_cells, layer_names, summary_rows
 from accelsim.report.text import percent, seconds, si, signed
 from accelsim.report.words import option_texts, sentences
 
@@ -50,6 +51,8 @@ def html(run: Run, layers: Sequence[Layer], summary: dict[str, Any], pictures: d
         *([_section("DRAM", _dram(run))] if run.dram else []),
         *(_figure(name, pictures[name]) for name in PLOTS if name in pictures),
         _section("Layers", _layers(layers) + _how_to_read()),
+        _section("How it was run", _asked(summary)),
+        _section("Files of this report", _files(pictures)),
         _section("Engines", _engines(run)),
         _section("Ledger", _ledger(run)),
         _section("Where the figures of the chip come from", _provenance(run)),
@@ -60,11 +63,15 @@ def html(run: Run, layers: Sequence[Layer], summary: dict[str, Any], pictures: d
 
 
 def _document(title: str, body: str) -> str:
-    style = files("accelsim.report").joinpath("page.css").read_text(encoding="utf-8")
+    style, script = (
+        files("accelsim.report").joinpath(f"page.{kind}").read_text(encoding="utf-8")
+        for kind in ("css", "js")
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
+        f"<script>\n{script}</script>\n</body>\n</html>\n"
     )
 
 
@@ -128,12 +135,79 @@ def inline_svg(svg: str, name: str, title: str) -> str:
 
 
 def _layers(layers: Sequence[Layer]) -> str:
+    """The table of layers: sorts by a click on a column, drops columns where the page is narrow."""
     total_fs = sum(layer.added_fs for layer in layers)
-    rows = [
-        layer_cells(layer, name, total_fs) for layer, name in zip(layers, layer_names(layers), strict=True)
-    ]
-    numbers = [index for index, column in enumerate(LAYER_COLUMNS) if column.right]
-    return _table([column.title for column in LAYER_COLUMNS], rows, numbers)
+    shown = [index for index, column in enumerate(LAYER_COLUMNS) if not column.rank or _used(layers, index)]
+    head = "".join(_cell("th", LAYER_COLUMNS[i], LAYER_COLUMNS[i].title) for i in shown)
+    rows = []
+    for layer, name in zip(layers, layer_names(layers), strict=True):
+        cells, values = layer_cells(layer, name, total_fs), _sort_values(layer)
+        rows.append("".join(_cell("td", LAYER_COLUMNS[i], cells[i], values.get(i)) for i in shown))
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    return (
+        '<div class="wide scroll"><table class=sortable>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n"
+        "<p class=hint>A click on a column sorts by it. layers.csv has all digits and more columns.</p>"
+    )
+
+
+def _used(layers: Sequence[Layer], index: int) -> bool:
+    names = layer_names(layers)
+    return any(layer_cells(layer, name, 1)[index] for layer, name in zip(layers, names, strict=True))
+
+
+def _cell(tag: str, column: Column, text: str, value: float | None = None) -> str:
+    """A cell with the rank of its column, for narrow pages, and the number that it sorts by."""
+    marks = " ".join(
+        mark for mark in ("n" if column.right else "", f"r{column.rank}" if column.rank else "") if mark
+    )
+    kept = f' class="{marks}"' if marks else ""
+    sort = "" if value is None else f' data-v="{value:.6g}"'
+    return f"<{tag}{kept}{sort}>{escape(text)}</{tag}>"
+
+
+def _sort_values(layer: Layer) -> dict[int, float]:
+    """Index of a column -> the number that its cell stands for; other columns sort as text."""
+    values = {
+        "#": layer.index, "MACs": layer.macs, "cycles": layer.cycles, "time": layer.added_fs,
+        "of run": layer.added_fs, "util.": layer.utilisation or 0.0, "DRAM": layer.dram_B, "energy": layer.energy_J,
+    }  # fmt: skip
+    return {
+        i: float(values[column.title]) for i, column in enumerate(LAYER_COLUMNS) if column.title in values
+    }
+
+
+def _asked(summary: dict[str, Any]) -> str:
+    """The command that repeats the run, every setting that is not the default, hashes and versions."""
+    asked = summary.get("run") or {}
+    if not asked:
+        return "<p>The run was put together in Python step by step; what was asked was not recorded.</p>"
+    command = asked["command"] or f"not a command line: {', '.join(asked['in_memory'])} given in memory"
+    rows = [("command", command)]
+    rows += [(name, json.dumps(value, ensure_ascii=False)) for name, value in asked["asked"].items()]
+    rows += [(f"SHA-256 of {name}", digest) for name, digest in asked["files"].items()]
+    rows += [("SHA-256 of the chip", asked["chip_sha256"]), ("SHA-256 of the model", asked["model_sha256"])]
+    rows.append(("versions", ", ".join(f"{name} {text}" for name, text in asked["versions"].items())))
+    note = "<p><code>accelsim rerun DIR</code> repeats the run of a report and compares every figure.</p>"
+    return _table(("", ""), rows, numbers=()) + note
+
+
+FILES = (
+    ("summary.json", "the figures of the run in one dictionary"),
+    ("layers.csv", "a row a layer, all digits"),
+    ("ledger.csv", "every action with its count and energy"),
+    (
+        "timeline.json.gz",
+        "what every engine did when: open ui.perfetto.dev in a browser and choose this file there",
+    ),
+)
+"""File beside the page -> what is in it."""
+
+
+def _files(pictures: dict[str, str]) -> str:
+    links = [f'<li><a href="{name}">{name}</a>: {escape(text)}</li>' for name, text in FILES]
+    plots = ", ".join(f'<a href="plots/{name}.png">{name}</a>' for name in pictures)
+    return "<ul>\n" + "\n".join([*links, f"<li>plots as PNG, each also as SVG: {plots}</li>"]) + "\n</ul>"
 
 
 def _how_to_read() -> str:
