@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from accelsim.workload.zoo import digits, encoder, language, light, networks, tpu_paper, transformer, vision
+from accelsim.workload.zoo import (
+    digits,
+    encoder,
+    language,
+    light,
+    networks,
+    tpu_paper,
+    transformer,
+    vision,
+    vit,
+)
 from accelsim.workload.zoo.entry import ZOO, Entry
 
 __all__ = [
@@ -16,4 +26,5 @@ __all__ = [
     "tpu_paper",
     "transformer",
     "vision",
+    "vit",
 ]

@@ -45,7 +45,7 @@ MOBILENET_V1 = [
 
 def mobilenet(batch: int, params: Params) -> Graph:
     """MobileNet v1: depthwise 3x3 and pointwise 1x1 convolutions, each with batch normalisation and ReLU6."""
-    b = Builder("mobilenet")
+    b = Builder("mobilenet-v1")
     x = b.input("x", (batch, 3, params["resolution"], params["resolution"]))
     x = _conv_bn_relu6(b, x, _scaled(32, params), "conv0", kernel=3, stride=2, pad=1)
     for index, (filters, stride) in enumerate(MOBILENET_V1, 1):
@@ -122,10 +122,11 @@ register(
     Entry("cnn", "builder", "tiny convolutional network for teaching", cnn,
           {"resolution": 28, "channels": 8, "classes": 10})
 )  # fmt: skip
-register(
-    Entry("mobilenet", "builder", "MobileNet v1, depthwise convolutions; width in percent", mobilenet,
-          {"width": 100, "resolution": 224, "classes": 1000})
-)  # fmt: skip
+for _name, _text in (
+    ("mobilenet-v1", "MobileNet v1 (Howard et al. 2017), depthwise convolutions; width in percent"),
+    ("mobilenet", "the same as mobilenet-v1"),
+):
+    register(Entry(_name, "builder", _text, mobilenet, {"width": 100, "resolution": 224, "classes": 1000}))
 register(
     Entry("lstm", "builder", "LSTM layers unrolled in time", lstm,
           {"inputs": 256, "hidden": 256, "steps": 8, "layers": 1})

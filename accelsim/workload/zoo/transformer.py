@@ -56,9 +56,9 @@ def gpt_prefill(batch: int, params: Params) -> Graph:
     b.graph.tensors["mask"] = Tensor("mask", (1, 1, mask.size, mask.size), source=mask)
     cache: list[str] = []
     for layer in range(params["layers"]):
-        q, k, v = _project_qkv(b, x, params, f"l{layer}")
+        q, k, v = project_qkv(b, x, params, f"l{layer}")
         cache += [k, v]
-        x = _decoder_block(b, x, (q, k, v), params, f"l{layer}", mask="mask")
+        x = pre_norm_block(b, x, (q, k, v), params, f"l{layer}", mask="mask")
     b.graph.kept += cache
     return b.finish(x, *cache)
 
@@ -74,10 +74,10 @@ def gpt_decode(batch: int, params: Params) -> Graph:
     cache: list[str] = []
     for layer in range(params["layers"]):
         name = f"l{layer}"
-        q, k, v = _project_qkv(b, x, params, name)
+        q, k, v = project_qkv(b, x, params, name)
         k, v = (b.appended(f"{name}.{part}", past, rows, axis=2) for part, rows in (("k", k), ("v", v)))
         cache += [k, v]
-        x = _decoder_block(b, x, (q, k, v), params, name)
+        x = pre_norm_block(b, x, (q, k, v), params, name)
     return b.finish(x, *cache)
 
 
@@ -91,16 +91,20 @@ def check_heads(params: Params) -> None:
         )
 
 
-def _project_qkv(b: Builder, x: str, params: Params, name: str) -> tuple[str, str, str]:
+def project_qkv(b: Builder, x: str, params: Params, name: str) -> tuple[str, str, str]:
     """Queries, keys and values [batch, heads, seq, d] of the normalised x."""
     normal = b.layer_norm(x, f"{name}.norm1")
     q, k, v = (_heads(b, b.project(normal, params["hidden"], f"{name}.{part}"), params) for part in "qkv")
     return q, k, v
 
 
-def _decoder_block(
+def pre_norm_block(
     b: Builder, x: str, qkv: tuple[str, str, str], params: Params, name: str, mask: str = ""
 ) -> str:
+    """Attention, then the feed-forward part of what was normalised, each added to x [batch, seq, hidden].
+
+    ``qkv``: queries, keys and values as ``project_qkv`` makes them, perhaps with earlier keys and values.
+    """
     attended = _attention(b, qkv, params, f"{name}.attention", mask)
     x = b.op("Add", [attended, x], f"{name}.sum1")
     fed = _feed_forward(b, b.layer_norm(x, f"{name}.norm2"), params, name)

@@ -20,6 +20,7 @@ SMALL = {
     "bert": "layers=2,hidden=16,heads=2,seq=5", "gpt-prefill": "layers=2,hidden=16,heads=2,seq=5",
     "gpt-decode": "layers=2,hidden=16,heads=2,seq=5", "llama": "seq=1,past=4", "gpt3": "layers=1,seq=5",
     **dict.fromkeys(("bert-base", "bert-large"), "layers=1,hidden=24,heads=2,vocab=20,seq=4"),
+    "vit-b16": "layers=2,hidden=24,heads=3,patch=4,resolution=12,classes=5",
     **dict.fromkeys(("llama2-7b", "llama2-70b", "llama3-8b"), "layers=1,seq=5"),
 }  # fmt: skip
 """Parameters that make a model of the zoo small."""

@@ -20,6 +20,7 @@ SMALL = {
     "mlp0": "mlp0?hidden=40",
     "cnn": "cnn",
     "mobilenet": "mobilenet?width=25,resolution=32,classes=10",
+    "mobilenet-v1": "mobilenet-v1?width=25,resolution=32,classes=10",
     "lstm": "lstm?hidden=16,inputs=8,steps=3,layers=2",
     "bert": "bert?layers=2,hidden=32,heads=4,seq=6",
     "gpt-prefill": "gpt-prefill?layers=2,hidden=32,heads=4,seq=6",
@@ -33,6 +34,7 @@ SMALL = {
     "mobilenet-v3": "mobilenet-v3?resolution=32,classes=10",
     "mobilenet-v3-small": "mobilenet-v3-small?resolution=32,classes=10",
     "efficientnet-b0": "efficientnet-b0?resolution=32,classes=10",
+    "vit-b16": "vit-b16?layers=2,hidden=24,heads=3,patch=4,resolution=12,classes=10",
     "unet": "unet?channels=2,resolution=188",
     "digits-mlp": "digits-mlp",
     "digits-tanh": "digits-tanh",
@@ -50,6 +52,7 @@ PUBLISHED = {
     "mobilenet-v3": (5_483_032, 0.22e9),
     "mobilenet-v3-small": (2_542_856, 0.06e9),
     "efficientnet-b0": (5_288_548, 0.39e9),
+    "vit-b16": (86_567_656, 17.56e9),
 }
 """Parameters and multiply-accumulates (there "GFLOPS", to two digits) of the models of torchvision 0.20, from its page
 "Models and pre-trained weights"."""
@@ -128,11 +131,22 @@ def test_causality() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["bert?hidden=10,heads=3", "gpt-prefill?hidden=10,heads=3", "gpt-decode?heads=5"]
+    "name",
+    ["bert?hidden=10,heads=3", "gpt-prefill?hidden=10,heads=3", "gpt-decode?heads=5", "vit-b16?heads=5"],
 )
 def test_heads_must_divide_the_hidden_size(name: str) -> None:
     with pytest.raises(ModelError, match="heads that divide hidden"):
         load_model(name)
+
+
+def test_patches_must_fill_the_image() -> None:
+    with pytest.raises(ModelError, match="a patch that divides the resolution"):
+        load_model("vit-b16?patch=15")
+
+
+def test_mobilenet_v1_has_two_names() -> None:
+    first, second = load_model("mobilenet"), load_model("mobilenet-v1")
+    assert first.nodes == second.nodes and first.name == second.name == "mobilenet-v1"
 
 
 def test_sizes_that_vanish_are_refused() -> None:
@@ -161,7 +175,9 @@ def test_a_name_is_registered_once() -> None:
 def test_published_parameters_and_work_of_vision_models(name: str) -> None:
     graph = load_model(name)
     parameters, work = PUBLISHED[name]
-    learnt = [tensor for tensor in graph.constants() if not tensor.name.endswith((".mean", ".var"))]
+    learnt = [
+        tensor for tensor in graph.constants() if tensor.shape and not tensor.name.endswith((".mean", ".var"))
+    ]
     assert sum(tensor.elements for tensor in learnt) == parameters
     assert macs(graph) == pytest.approx(work, abs=0.005e9)
 
