@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
@@ -38,7 +40,9 @@ class Layer:
     engine or memory worked for it, hidden behind other layers or not. ``utilisation``: MACs / (peak rate of their
     format x own time), None without matrix work. ``traffic_B``: off-chip memory -> (bytes read, bytes written).
     ``energy_J`` by category adds up to its energy. ``title``: what it is, such as 'conv 3x3 64->64 @56x56';
-    ``stage``: the part of the network that it belongs to, '' where none can be told.
+    ``stage``: the part of the network that it belongs to, '' where none can be told. ``edge``: 'input' or 'output'
+    for a step that only turns numbers into codes or back at the ends of the model; it is no layer and its
+    ``number`` is 0, layers are numbered from 1.
     """
 
     index: int
@@ -61,6 +65,8 @@ class Layer:
     note: str = ""
     title: str = ""
     stage: str = ""
+    number: int = 0
+    edge: str = ""
 
     @property
     def span_fs(self) -> int:
@@ -102,7 +108,7 @@ def layers(run: Run) -> list[Layer]:
     for (op, category), value in split.items():
         joules.setdefault(op, {})[category] = value
     rows, graph = [], run.program.graph
-    images = is_of_images(graph)
+    images, numbers = is_of_images(graph), itertools.count(1)
     for index, step in enumerate(run.program.steps):
         start, end = run.step_spans[index]
         added = sum(paths[index].values())
@@ -116,9 +122,43 @@ def layers(run: Run) -> list[Layer]:
                 utilisation=_utilisation(run, formats.get(index, {}), own), path=paths[index],
                 traffic_B=traffic.get(index, {}), energy_by_category_J=joules.get(index, {}), note=step.note,
                 title=title(step, graph, images), stage=stage(step.name, step.out_shape, images),
+                number=0 if step.edge else next(numbers), edge=step.edge,
             )
         )  # fmt: skip
     return rows
+
+
+def lines(layers: Sequence[Layer]) -> list[Layer]:
+    """The layers, with all conversions at one end of the model as one line before or behind them."""
+    found = [layer for layer in layers if not layer.edge]
+    ends = {end: [layer for layer in layers if layer.edge == end] for end in ("input", "output")}
+    first, last = (_together(parts, f"{end} conversion") for end, parts in ends.items())
+    return [*first, *found, *last]
+
+
+def _together(parts: Sequence[Layer], name: str) -> list[Layer]:
+    """One line for all of them; nothing for none, or where they happen outside of the run and cost nothing."""
+    if not any(layer.added_fs or layer.energy_J for layer in parts):
+        return []
+    path: Times = {}
+    traffic: dict[str, tuple[int, int]] = {}
+    joules: dict[str, float] = {}
+    for layer in parts:
+        for blame, fs in layer.path.items():
+            path[blame] = path.get(blame, 0) + fs
+        for memory, (read, written) in layer.traffic_B.items():
+            before = traffic.get(memory, (0, 0))
+            traffic[memory] = (before[0] + read, before[1] + written)
+        for category, value in layer.energy_by_category_J.items():
+            joules[category] = joules.get(category, 0.0) + value
+    whole = replace(
+        parts[0], name=name, title=name, stage="", path=critical_path.ranked(path), traffic_B=traffic,
+        energy_by_category_J=joules, end_fs=max(layer.end_fs for layer in parts),
+        start_fs=min(layer.start_fs for layer in parts), ops=sum(layer.ops for layer in parts),
+        added_fs=sum(layer.added_fs for layer in parts), own_fs=max(layer.own_fs for layer in parts),
+        cycles=sum(layer.cycles for layer in parts),
+    )  # fmt: skip
+    return [whole]
 
 
 def _utilisation(run: Run, formats: dict[str, int], own: int) -> float | None:
@@ -211,6 +251,8 @@ def summary(run: Run) -> dict[str, Any]:
         "counts": counted(run),
         "steps": len(run.program.steps),
         "steps_on_host": sum(step.engine == "host" for step in run.program.steps),
+        "layers": sum(not step.edge for step in run.program.steps),
+        "layers_on_host": sum(step.engine == "host" and not step.edge for step in run.program.steps),
         "latency_s": seconds,
         "cycles": round(Fraction(run.chip.clock) * run.time_fs / FS_PER_S),
         "throughput_per_s": batch / seconds if seconds else None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
 from accelsim.account.energy import CATEGORIES, STATIC, price_list
-from accelsim.account.latency import Layer, layers, main_format
+from accelsim.account.latency import Layer, layers, lines, main_format
 from accelsim.account.spans import memory_of
 from accelsim.machine.run import Run
 from accelsim.report.style import (
@@ -53,15 +53,18 @@ def _layer_figure(rows: Sequence[Layer], panels: int = 1) -> tuple[Figure, list[
 
 def _layer_axis(axes: Axes, rows: Sequence[Layer]) -> None:
     named = len(rows) <= MOST_NAMES
-    positions = [layer.index + 1 for layer in rows]
+    positions = range(1, len(rows) + 1)
     if named:
         names = [
-            f"{shorten(name, NAME_WIDTH)}  {p}" for name, p in zip(layer_names(rows), positions, strict=True)
+            f"{shorten(name, NAME_WIDTH)}  {layer.number or ''}".rstrip()
+            for layer, name in zip(rows, layer_names(rows), strict=True)
         ]
         axes.set_yticks(positions, names, fontsize=8)
         axes.set_ylim(len(rows) + 0.6, 0.4)
     else:
-        axes.set_xticks(ticks(len(rows), 20))
+        told = set(ticks(len(rows), 20))
+        places = [(place, layer.number) for place, layer in enumerate(rows, 1) if layer.number in told]
+        axes.set_xticks([place for place, _ in places], [str(number) for _, number in places])
         axes.set_xlim(0.2, len(rows) + 0.8)
         axes.set_xlabel("layer (number in the table)")
         _name_stages(axes, rows)
@@ -88,10 +91,9 @@ def _name_stages(axes: Axes, rows: Sequence[Layer]) -> None:
 
 
 def stages(rows: Sequence[Layer]) -> list[tuple[str, int, int]]:
-    """(stage, number of its first layer, of its last): neighbours of one stage; those without one join the next."""
+    """(stage, place of its first layer, of its last): neighbours of one stage; those without one join the next."""
     found: list[tuple[str, int, int]] = []
-    for layer in rows:
-        number = layer.index + 1
+    for number, layer in enumerate(rows, 1):
         if found and layer.stage in ("", found[-1][0]):
             found[-1] = (found[-1][0], found[-1][1], number)
         else:
@@ -112,7 +114,7 @@ def _stacked(
     totals = [sum(values[i] for values in series.values()) for i in range(len(rows))]
     factor, name = prefixed(totals, unit)
     start = [0.0] * len(rows)
-    positions = [layer.index + 1 for layer in rows]
+    positions = range(1, len(rows) + 1)
     for key, values in series.items():
         look, part = looks[key], [value * factor for value in values]
         style: dict[str, Any] = {
@@ -146,8 +148,12 @@ def _largest(rows: Sequence[Layer], values: Sequence[float], unit: str) -> str:
         return ""
     names = layer_names(rows)
     top = sorted(range(len(rows)), key=lambda i: -values[i])[:2]
-    parts = [f"layer {i + 1}, {shorten(names[i], NAME_WIDTH)} ({si(values[i], unit)})" for i in top]
+    parts = [f"{_called(rows[i])}{shorten(names[i], NAME_WIDTH)} ({si(values[i], unit)})" for i in top]
     return f"largest: {'; '.join(parts)}"
+
+
+def _called(layer: Layer) -> str:
+    return f"layer {layer.number}, " if layer.number else ""
 
 
 def _finish(axes: Axes, rows: Sequence[Layer], title: str, note: str, quantity: str) -> None:
@@ -183,7 +189,7 @@ def key_labels(run: Run) -> dict[str, str]:
 
 def latency(run: Run) -> Figure:
     """What each layer adds to the latency, its time on the critical path, split by what it went to."""
-    rows = layers(run)
+    rows = lines(layers(run))
     parts = [layer.reasons for layer in rows]
     keys = [key for key in KEYS if any(part.get(key) for part in parts)]
     series = {key: [part.get(key, 0) * FS for part in parts] for key in keys}
@@ -198,7 +204,7 @@ def latency(run: Run) -> Figure:
 
 def energy(run: Run) -> Figure:
     """Energy of each layer by category: with its share of the static power, and without where that is worth it."""
-    rows = layers(run)
+    rows = lines(layers(run))
     total, static = sum(layer.energy_J for layer in rows), sum(map(_static_J, rows))
     left_out = static >= STATIC_WORTH * total and static < total
     fig, panels = _layer_figure(rows, 2 if left_out else 1)
@@ -238,7 +244,7 @@ MARKS = (
 
 def moving_data(run: Run) -> Figure:
     """Energy of computing, of on-chip and of off-chip data movement per layer, on a logarithmic axis."""
-    rows = layers(run)
+    rows = lines(layers(run))
     fig, (axes,) = _layer_figure(rows)
     named = len(rows) <= MOST_NAMES
     sums = [
@@ -247,7 +253,7 @@ def moving_data(run: Run) -> Figure:
     ]
     factor, unit = prefixed([value for values in sums for value in values], "J")
     for (_, marker, color, label), joules in zip(MARKS, sums, strict=True):
-        where = [layer.index + 1 for layer, value in zip(rows, joules, strict=True) if value]
+        where = [place for place, value in enumerate(joules, 1) if value]
         values = [value * factor for value in joules if value]
         xy = (values, where) if named else (where, values)
         axes.plot(

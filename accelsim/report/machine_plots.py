@@ -137,7 +137,7 @@ def _points(axes: Axes, roof: Roofline, rows: dict[int, Layer], run: Run) -> Non
         edgecolors="white", linewidths=0.6, zorder=3,
     )  # fmt: skip
     for group in _clusters(axes, shown, rows):
-        numbers = [str(p.layer + 1) for p in group]
+        numbers = [str(rows[p.layer].number) for p in group]
         text = ", ".join(numbers) if len(numbers) <= 3 else f"{numbers[0]}, {numbers[1]}, +{len(numbers) - 2}"
         axes.annotate(
             text, (group[0].intensity_ops_per_B, group[0].achieved_ops_per_s), xytext=(6, -9),
@@ -200,8 +200,9 @@ def timeline(run: Run) -> Figure:
 
 def _layer_row(axes: Axes, run: Run, scale: float) -> None:
     """The top row: which layer the run was waiting for, with its number where there is room."""
+    rows = layers(run)
     for step, start, end in _waited_for(run):
-        width, number = (end - start) * scale, str(step + 1)
+        width, number = (end - start) * scale, str(rows[step].number or "")
         color = "#d9d9d9" if step % 2 else "#f0f0f0"
         axes.broken_barh([(start * scale, width)], (-0.36, 0.72), facecolor=color, linewidth=0)
         if run.time_fs and (end - start) / run.time_fs > 0.004 + 0.006 * len(number):

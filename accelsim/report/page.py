@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from accelsim.account.energy import energy_table, prices_of
-from accelsim.account.latency import Layer
+from accelsim.account.latency import Layer, lines
 from accelsim.account.spans import unit_of
 from accelsim.machine.run import Run
 from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
@@ -136,7 +136,7 @@ def inline_svg(svg: str, name: str, title: str) -> str:
 
 def _layers(layers: Sequence[Layer]) -> str:
     """The table of layers: sorts by a click on a column, drops columns where the page is narrow."""
-    total_fs = sum(layer.added_fs for layer in layers)
+    total_fs, layers = sum(layer.added_fs for layer in layers), lines(layers)
     shown = [index for index, column in enumerate(LAYER_COLUMNS) if not column.rank or _used(layers, index)]
     head = "".join(_cell("th", LAYER_COLUMNS[i], LAYER_COLUMNS[i].title) for i in shown)
     rows = []
@@ -169,7 +169,7 @@ def _cell(tag: str, column: Column, text: str, value: float | None = None) -> st
 def _sort_values(layer: Layer) -> dict[int, float]:
     """Index of a column -> the number that its cell stands for; other columns sort as text."""
     values = {
-        "#": layer.index, "MACs": layer.macs, "cycles": layer.cycles, "time": layer.added_fs,
+        "#": layer.number, "MACs": layer.macs, "cycles": layer.cycles, "time": layer.added_fs,
         "of run": layer.added_fs, "util.": layer.utilisation or 0.0, "DRAM": layer.dram_B, "energy": layer.energy_J,
     }  # fmt: skip
     return {

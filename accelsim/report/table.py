@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account.latency import Layer
+from accelsim.account.latency import Layer, lines
 from accelsim.account.titles import is_own
 from accelsim.machine.memory_models import DEFAULT, MODELS
 from accelsim.report.text import cut, percent, seconds, short_names, shorten, si
@@ -123,7 +123,7 @@ def _plain(cell: str) -> Any:
 def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
     """The cells of one layer, in the order of ``LAYER_COLUMNS``."""
     return [
-        str(layer.index + 1),
+        str(layer.number) if layer.number else "",
         name,
         "" if name == layer.title else layer.title,
         si(layer.macs) if layer.macs else "–",
@@ -141,7 +141,8 @@ def layer_names(layers: Sequence[Layer]) -> list[str]:
     """Short names of layers, for tables and plots: the model's own where it says something, else what the layer is."""
     names = short_names([layer.name for layer in layers], [layer.label.split("+")[0] for layer in layers])
     return [
-        name if is_own(layer.name) else layer.title or name for name, layer in zip(names, layers, strict=True)
+        name if is_own(layer.name) and not layer.edge else layer.title or name
+        for name, layer in zip(names, layers, strict=True)
     ]
 
 
@@ -151,20 +152,17 @@ def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = Non
     ``most``: only that many rows, those that add most to the latency, the largest first; the total is that of all.
     """
     total_fs = sum(layer.added_fs for layer in layers)
-    names = layer_names(layers)
-    shown = layers if most is None or most >= len(layers) else costliest(layers)[:most]
-    rows = [layer_cells(layer, names[layer.index], total_fs) for layer in shown]
+    shown = lines(layers)
+    named = list(zip(shown, layer_names(shown), strict=True))
+    if most is not None and most < len(named):
+        named = sorted(named, key=lambda row: (-row[0].added_fs, row[0].index))[:most]
+    rows = [layer_cells(layer, name, total_fs) for layer, name in named]
     footer = [
         "", "total", "", si(sum(layer.macs for layer in layers)), "", seconds(total_fs), percent(1.0),
         "", "",
         si(sum(layer.dram_B for layer in layers), "B"), si(sum(layer.energy_J for layer in layers), "J"),
     ]  # fmt: skip
     return table(LAYER_COLUMNS, rows, width, footer=footer)
-
-
-def costliest(layers: Sequence[Layer]) -> list[Layer]:
-    """The layers by the time that they add, the largest first."""
-    return sorted(layers, key=lambda layer: (-layer.added_fs, layer.index))
 
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
@@ -195,8 +193,8 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if summary["memory_model"] != DEFAULT:
         rows.append(("memory model", f"{summary['memory_model']}: {MODELS[summary['memory_model']].text}"))
-    if summary["steps_on_host"]:
-        rows.append(("on the host", f"{summary['steps_on_host']} of {summary['steps']} layers"))
+    if summary["layers_on_host"]:
+        rows.append(("on the host", f"{summary['layers_on_host']} of {summary['layers']} layers"))
     return rows
 
 

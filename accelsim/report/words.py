@@ -61,10 +61,13 @@ def _time(run: Run, summary: dict[str, Any]) -> str:
 def _layer(run: Run, layers: Sequence[Layer]) -> str:
     if len(layers) < 2 or not run.time_fs:
         return ""
-    slowest = max(layers, key=lambda layer: layer.added_fs)
+    named = [(layer, name) for layer, name in zip(layers, layer_names(layers), strict=True) if layer.number]
+    if not named:
+        return ""
+    slowest, name = max(named, key=lambda row: row[0].added_fs)
     if not slowest.path:
         return ""
-    name = shorten(layer_names(layers)[slowest.index], 40)
+    name = shorten(name, 40)
     blame, fs = next(iter(slowest.path.items()))
     what = f"{name} ({slowest.label}, {percent(slowest.added_fs / run.time_fs)} of the run)"
     share = "all" if fs == slowest.added_fs else percent(fs / slowest.added_fs)

@@ -92,6 +92,8 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
     memories = list(traffic_by_memory(run))
     header = [
         "index",
+        "number",
+        "edge",
         "name",
         "title",
         "stage",
@@ -109,8 +111,9 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
         gemm = layer.gemm
         sizes = [gemm.groups, gemm.M, gemm.N, gemm.K] if gemm else [""] * 4
         use = "" if layer.utilisation is None else layer.utilisation
+        which = [layer.index + 1, layer.number or "", layer.edge]
         what = [layer.name, layer.title, layer.stage, layer.label, layer.engine, shape_text(layer.out_shape)]
-        record = [layer.index + 1, *what, *sizes, layer.macs, layer.ops, layer.start_fs, layer.end_fs,
+        record = [*which, *what, *sizes, layer.macs, layer.ops, layer.start_fs, layer.end_fs,
                   layer.added_fs, layer.own_fs, layer.cycles, use, layer.bound_key]  # fmt: skip
         record += [layer.reasons.get(key, 0) for key in KEYS]
         record += [count for name in memories for count in layer.traffic_B.get(name, (0, 0))]
