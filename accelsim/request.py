@@ -22,7 +22,31 @@ Arrays = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that one can ask of a run; fields, arguments of :func:`accelsim.run` and options have one name."""
+    """Everything that one can ask of a run; fields, arguments of :func:`accelsim.run` and options have one name.
+
+    ``model``: a name of the zoo, an ONNX file, a topology CSV, or a graph; ``on``: a name, a YAML file or a chip.
+    ``dtype``: operand format ('' = the chip's preferred one). ``values``: 'exact' computes tile by tile as the
+    hardware does, 'fast' each layer at once, 'off' nothing; time and energy are the same.
+    ``batch``, ``shape`` (input -> shape), ``param`` (zoo) and ``weights`` ('model' or 'random:SEED') are those
+    of ``load_model``; a chip of several cores runs as many batches side by side, and inputs and outputs hold all
+    of them, one after the other along the first axis. ``inputs``: an npz file or arrays by input name, else drawn
+    with ``seed``. ``calibration`` sets the scales of an integer format: the same kind of data, else ``inputs``,
+    else one drawn batch of another seed. ``set``: 'path.to.field=value' on the spec. ``array_timing``
+    ('scalesim', 'sequential', 'overlapped') and ``dataflow`` ('ws', 'os', 'is') replace the chip's own.
+    ``mapping``: a file of ``save_mappings`` or layer -> fields, which the search must keep.
+    ``layer_dtype``: layer -> its own format. ``emulate``: a format that the chip lacks is computed in the narrowest of
+    its formats that holds it. Narrow formats are codes with scales: ``calibrate`` ('absmax', 'percentile', 'mse',
+    'entropy') and ``percentile`` choose them, ``scheme`` ('symmetric', 'affine') gives activations a zero point,
+    ``per_tensor`` all weights of a layer one scale instead of one for each output channel; ``bias_correction`` takes
+    back the mean error of the weights; ``scales`` are given ones, by tensor. ``sparsity`` ('2:4') prunes the weights.
+    ``edges``: inputs become codes, and results numbers, on the 'host', or 'outside' the run, where it costs nothing
+    ('': outside for a single product and the layers of a CSV, which are no network with ends, else on the host).
+    ``energy``: another energy table than the chip's, a name ('horowitz-45nm'), a YAML file or a table.
+    ``memory_model``: off-chip memories take no time ('ideal'), latency and a rate ('bandwidth'), or are followed
+    burst by burst, by bounds ('pattern') or command by command ('bank'); the last two need a ``dram`` of each memory.
+    ``limit_commands``, ``limit_bytes``: the most that the run may build, commands and bytes of this machine's memory
+    (None: those of ``workload.limits``); estimates are checked before anything is built.
+    """
 
     model: str | Path | Graph
     on: str | Path | Chip
