@@ -22,23 +22,25 @@ MOST = 12
 def rerun(report: Path, out: Path | None, as_json: bool) -> None:
     """Repeat the run whose report is in DIR, as it was asked for, and compare every figure of its summary.
 
-    Exit code 1 when a figure differs. Says what has changed since: chip, model, files, versions.
+    Changes of the chip are simulated again where the report has them. Exit code 1 when a figure differs. Says what has
+    changed since: chip, model, files, versions.
     """
-    from accelsim.account.latency import summary
     from accelsim.api import execute, prepare
+    from accelsim.explore.what_ifs import what_ifs
+    from accelsim.report.write import facts_of, write_run
     from accelsim.request import differences, repeated
 
     before = _saved(report)
     request = repeated(before.get("run", {}), str(report / "summary.json"))
     if out is not None:
         check_report_target(out)
-    with progress(2) as stage:
+    advised = before.get("what_ifs") is not None
+    with progress(2 + advised) as stage:
         run = execute(prepare(request), progress=stage)
+        changes = what_ifs(run, lambda share: stage("what if", share)) if advised else None
     if out is not None:
-        from accelsim.report.write import write_run
-
-        write_run(run, out)
-    now: dict[str, Any] = json.loads(json.dumps(summary(run)))
+        write_run(run, out, changes)
+    now: dict[str, Any] = json.loads(json.dumps(facts_of(run, changes)))
     changed = differences(before["run"], run.asked)
     differing = list(_differing(_figures(before), _figures(now)))
     if as_json:
@@ -70,6 +72,9 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _leaves(part, f"{path}.{key}" if path else str(key))
+    elif path == "what_ifs" and value:
+        for number, part in enumerate(value, 1):
+            yield from _leaves(part, f"{path}.{number}")
     else:
         yield path, value
 

@@ -83,6 +83,20 @@ def test_rerun_names_what_differs(cli: Cli, tmp_path: Path) -> None:
     assert "the chip is not what it was" in result.stdout
 
 
+def test_rerun_simulates_changes_of_the_chip_where_the_report_has_them(cli: Cli, tmp_path: Path) -> None:
+    advised, plain = tmp_path / "advised", tmp_path / "plain"
+    model = ["run", "mlp?hidden=16", "--on", "edu-4x4", "--values", "off"]
+    cli(*model, "--out", advised)
+    cli(*model, "--out", plain, "--no-advice")
+    assert json.loads((advised / "summary.json").read_text())["what_ifs"]
+    assert cli("rerun", advised).exit_code == cli("rerun", plain).exit_code == 0
+    saved = json.loads((advised / "summary.json").read_text())
+    saved["what_ifs"][1]["latency_s"] = 1.5
+    (advised / "summary.json").write_text(json.dumps(saved))
+    result = cli("rerun", advised)
+    assert result.exit_code == 1 and "what_ifs.2.latency_s  1.5" in result.stdout
+
+
 def test_rerun_of_what_is_no_report_or_of_an_older_one_says_so(cli: Cli, tmp_path: Path) -> None:
     assert cli("rerun", tmp_path).exit_code == 2
     (tmp_path / "summary.json").write_text('{"tool": "accelsim"}')
