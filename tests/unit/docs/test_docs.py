@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from difflib import unified_diff
@@ -17,7 +18,7 @@ from matplotlib.image import imread
 
 import accelsim
 from accelsim.account.critical_path import HIDDEN, KEYS
-from accelsim.account.latency import summary
+from accelsim.account.latency import layers, summary
 from accelsim.array.timing import fold_timing
 from accelsim.cli import main
 from accelsim.cli.validate import _checks
@@ -31,11 +32,13 @@ from accelsim.machine.clock import Clock
 from accelsim.machine.run import Slice
 from accelsim.report.accuracy_report import FILES as ACCURACY_FILES
 from accelsim.report.accuracy_report import HEADERS
+from accelsim.report.page import html
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS
-from accelsim.report.write import FILES, layer_records, ledger_records
+from accelsim.report.write import FILES, facts_of, layer_records, ledger_records
 from accelsim.validate.rtl_check import golden_rows, roofline, simpler_errors
 from accelsim.validate.rtl_machine import run_row
+from accelsim.workload.topology_csv import CONV_COLUMNS, GEMM_COLUMNS, STRIDES_COLUMNS
 
 ROOTS = ("accelsim/", "hwspecs/", "docs/", "tests/", "reports/", "examples/", ".ci/")
 NOT_MADE_YET = re.compile(r"reports/(resnet50-tpu-v1|cnn|count|one-port)")
@@ -172,7 +175,7 @@ def test_pictures_are_drawn_again(path: Path, tmp_path: Path, monkeypatch: pytes
 def test_index_names_every_page() -> None:
     index = page("README.md")
     assert all(
-        path.name in index for path in PAGES if path.parent.name == "docs" and path.name != "README.md"
+        path.name in index for path in PAGES if path.parent == ROOT / "docs" and path.name != "README.md"
     )
 
 
@@ -244,6 +247,45 @@ def test_every_file_and_column_of_a_report_is_explained(run: accelsim.Run) -> No
     for column in layer_records(run)[0]:
         family = [name for name, suffix in families.items() if column.endswith(suffix)]
         assert column in text or (family and set(family) <= text), column
+
+
+def test_every_key_of_the_record_of_a_run_is_explained(run: accelsim.Run) -> None:
+    assert set(run.asked) <= codes(page("reading-the-output.md"))
+
+
+def test_every_section_of_the_page_is_explained(run: accelsim.Run) -> None:
+    written = html(run, layers(run), facts_of(run, []), {})
+    rows = {
+        cell
+        for row in table(page("reading-the-output.md"), "| section | holds")
+        for cell in row[0].split(", ")
+    }
+    assert set(re.findall(r"<h2>(.*?)</h2>", written)) <= rows
+
+
+def test_every_argument_of_run_and_every_public_name_is_on_the_python_page() -> None:
+    text = page("python.md")
+    listed = {name for row in table(text, "| argument | what it is") for name in codes(row[0])}
+    assert listed == set(inspect.signature(accelsim.run).parameters)
+    assert all(f"`accelsim.{name}" in text for name in accelsim.__all__)
+    members = {name for name in vars(accelsim.Result) if not name.startswith("_")}
+    assert members <= set(re.findall(r"`run\.(\w+)", text))
+
+
+def test_errors_are_those_of_the_python_page() -> None:
+    listed = {row[0].strip("`") for row in table(page("python.md"), "| error | when")}
+    kinds = {kind.__name__ for kind in accelsim.errors.AccelsimError.__subclasses__()}
+    assert listed == {name for name in kinds if hasattr(accelsim.errors, name)}
+
+
+def test_columns_of_a_topology_are_those_of_the_page() -> None:
+    text = page("topology-csv.md")
+    heads = [line.split("#")[0].split(", ")[1:] for line in text.splitlines() if line.startswith("Layer")]
+    found = [tuple(re.sub(r"[^a-z]", "", name.casefold()) for name in names) for names in heads]
+    assert set(found) == {CONV_COLUMNS, GEMM_COLUMNS}
+    rows = {name for row in table(text, "| column | means") for name in codes(row[0])}
+    named = {re.sub(r"[^a-z]", "", name.casefold()) for name in rows | codes(text)}
+    assert {*CONV_COLUMNS, *STRIDES_COLUMNS} <= named
 
 
 def test_the_table_of_formats_is_explained() -> None:
