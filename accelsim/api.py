@@ -95,7 +95,7 @@ def execute(
     ``record``: keep every burst of the memories that are followed one by one, as ``Run.accesses``.
     """
     progress("compile", 0.0)
-    with limited(job.limits.commands, job.limits.memory_B):
+    with limited(job.limits.commands, job.limits.memory_B, job.limits.ignore_capacity):
         program = compile(job.graph, job.chip, job.options)
     progress("simulate", 0.0)
     told = simulate(
@@ -133,8 +133,9 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
     ``gather`` may already hold problems of the caller's own checks.
     """
     gather = gather or Gather()
-    with limited(request.limit_commands, request.limit_bytes) as allowed:
-        return _prepared(request, gather, allowed)
+    ignored = request.ignore_capacity or None  # a caller may have said so for all that it runs
+    with limited(request.limit_commands, request.limit_bytes, ignored) as allowed:
+        return _prepared(replace(request, ignore_capacity=allowed.ignore_capacity), gather, allowed)
 
 
 def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:

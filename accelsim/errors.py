@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,65 @@ class Infeasible(AccelsimError):
         reason = why or f"{buffer} needs {needed_B:,} B, {available_B:,} B are available"
         super().__init__(Problem(f"{op} does not fit: {reason} (tile {tile})"))
         self.args = (op, buffer, needed_B, available_B, tile, why)
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """What must be in an off-chip memory at one time, bytes; at the moment when that is most, during ``layer``.
+
+    ``weights_B``: all constants; ``states_B``: what stays there between calls, such as keys and values of earlier
+    tokens; ``activations_B``: everything else; ``available_B``: the capacity. ``layer``: '' where nothing runs.
+    """
+
+    memory: str
+    weights_B: int
+    states_B: int
+    activations_B: int
+    layer: str
+    available_B: int
+
+    @property
+    def needed_B(self) -> int:
+        """All of it, bytes."""
+        return self.weights_B + self.states_B + self.activations_B
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory has room for it."""
+        return self.needed_B <= self.available_B
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the fields and ``needed_B``."""
+        return {**asdict(self), "needed_B": self.needed_B}
+
+    def __str__(self) -> str:
+        terms = [f"{memory_text(size_B)} of {what}"
+                 for what, size_B in (("weights", self.weights_B), ("states", self.states_B)) if size_B]  # fmt: skip
+        if self.activations_B:
+            at = f" (at {self.layer})" if self.layer else ""
+            terms.append(f"at most {memory_text(self.activations_B)} of activations{at}")
+        *first, last = terms or ["nothing"]
+        told = f"{', '.join(first)} and {last}" if first else last
+        verb = "fit" if self.fits else "do not fit"
+        exact = f"{self.needed_B:,} B of {self.available_B:,} B"
+        return f"{self.memory}: {told} {verb} into {memory_text(self.available_B)} ({exact})"
+
+
+class OverCapacity(Infeasible):
+    """What must be in a memory at one time is more than it holds. ``needs``: one entry per memory that is too small.
+
+    The fields of ``Infeasible`` are those of the memory that lacks most.
+    """
+
+    def __init__(self, model: str, needs: Iterable[MemoryNeed]) -> None:
+        self.model, self.needs = model, tuple(needs)
+        worst = max(self.needs, key=lambda need: need.needed_B - need.available_B)
+        self.op, self.buffer, self.tile, self.why = worst.layer or model, worst.memory, "", str(worst)
+        self.needed_B, self.available_B = worst.needed_B, worst.available_B
+        advice = "a chip with a larger memory, a narrower format (--dtype), a smaller batch or model; or, for a study"
+        problems = [Problem(str(need), expected=f"{advice}, --ignore-capacity") for need in self.needs]
+        AccelsimError.__init__(self, problems)
+        self.args = (model, self.needs)
 
 
 class TooLarge(AccelsimError):

@@ -77,6 +77,7 @@ class Request:
     memory_model: str = DEFAULT
     limit_commands: int | None = None
     limit_bytes: int | None = None
+    ignore_capacity: bool = False
 
 
 FILES = ("inputs", "calibration", "mapping")

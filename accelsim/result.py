@@ -145,6 +145,7 @@ def run(
     memory_model: str = DEFAULT,
     limit_commands: int | None = None,
     limit_bytes: int | None = None,
+    ignore_capacity: bool = False,
     keep: bool = False,
 ) -> Result:
     """Compile ``model`` for the chip ``on`` and simulate it.
@@ -157,5 +158,6 @@ def run(
         model, on, dtype, values, batch, weights, inputs, calibration, seed, shape or {}, param or {}, set,
         array_timing, dataflow, mapping, layer_dtype or {}, emulate, calibrate, percentile, scheme, per_tensor,
         bias_correction, scales or {}, sparsity, edges, energy, memory_model, limit_commands, limit_bytes,
+        ignore_capacity,
     )  # fmt: skip
     return answered(execute(prepare(request), keep))

@@ -264,6 +264,7 @@ def summary(run: Run) -> dict[str, Any]:
         "array_s": array_seconds(run.step_stalls),
         "critical_path_s": {blame.text: fs / FS_PER_S for blame, fs in critical_path.by_blame(run).items()},
         "traffic": traffic_by_memory(run),
+        "memory_needs": {name: need.as_dict() for name, need in run.program.needs.items()},
         "dram": {name: stats.as_dict() for name, stats in run.dram.items()},
         "energy_by_component_J": energy.by_component(rows),
         "energy_by_category_J": energy.by_category(run.chip, rows),

@@ -168,11 +168,20 @@ def _limit_bytes(ctx: click.Context, param: click.Parameter, value: str | None) 
     ctx.with_resource(limited(memory_B=int(size_B)))
 
 
+def _ignore_capacity(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        from accelsim.workload.limits import limited
+
+        ctx.with_resource(limited(ignore_capacity=True))
+
+
 LIMIT_OPTIONS = (
     click.option("--limit-commands", type=click.IntRange(1), metavar="N", expose_value=False, callback=_limit_commands,
                  help="Refuse, before building it, a program of more commands; default: 4,000,000."),
     click.option("--limit-bytes", metavar="SIZE", expose_value=False, callback=_limit_bytes,
                  help="Refuse what would take more of this machine's memory, such as '32 GiB'; default: 16 GiB."),
+    click.option("--ignore-capacity", is_flag=True, expose_value=False, callback=_ignore_capacity,
+                 help="Run although the memories of the chip are too small for the model; the report says so."),
 )  # fmt: skip
 """Limits of what is built, for every command that reads, compiles or runs a model."""
 

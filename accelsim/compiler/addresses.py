@@ -143,6 +143,14 @@ def _shared(program: Program) -> dict[int, int]:
     return roots
 
 
+def tiles_B(program: Program) -> dict[int, int]:
+    """Region of a stationary operand that lies in tiles -> bytes of all its tiles, with what pads them."""
+    roots, found = _shared(program), dict[int, int]()
+    for (_, region), tiles in _tiled(program, lambda region: roots.get(region, region)).items():
+        found[region] = max(found.get(region, 0), tiles.size_B)
+    return found
+
+
 class _Tiles:
     """Stationary tiles side by side: where each begins, and bytes of all."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from accelsim.compiler.builder import Builder
+from accelsim.compiler.capacity import check_permanent
 from accelsim.compiler.layout import Layout
 from accelsim.compiler.lower_matrix import MatrixStep
 from accelsim.compiler.lower_simple import lower_append, lower_host, lower_vector
@@ -22,7 +23,8 @@ from accelsim.workload.ops.base import Gemm
 
 def lower(state: State) -> Program:
     """Commands for a placed graph, on all cores of the chip. Raises Infeasible when something does not fit,
-    TooLarge for more commands than the limits allow, ModelError without a host.
+    OverCapacity when weights and states alone are too much for a memory, TooLarge for more commands than the limits
+    allow, ModelError without a host.
 
     The cores run the same steps side by side; their commands alternate step by step, so that the host, which they
     share, serves them in turn.
@@ -33,6 +35,7 @@ def lower(state: State) -> Program:
     cores = [Roles(state.chip, f"core{i}." if count > 1 else "") for i in range(count)]
     builder = Builder({engine: kind for roles in cores for engine, kind in roles.engines().items()})
     layouts = [Layout(state.graph, roles, builder, core) for core, roles in enumerate(cores)]
+    check_permanent(state.graph, state.chip, layouts[0])
     uses = [_Uses(state.graph) for _ in layouts]
     steps: list[Step] = []
     for node in state.graph.nodes:

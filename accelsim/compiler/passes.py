@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from accelsim.compiler.capacity import check_capacity
 from accelsim.compiler.fold import fold_batch_norm
 from accelsim.compiler.fuse import fuse
 from accelsim.compiler.integerise import integerise
@@ -52,8 +53,8 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
     """Compile a graph for a chip.
 
     Raises UsageError for a format or dataflow that the chip does not have, Infeasible for a layer that does not fit
-    (as data), TooLarge beyond the limits of ``workload.limits``, ModelError for what neither the chip nor its host can
-    do.
+    (as data), OverCapacity (one of these) for a memory that is too small, TooLarge beyond the limits of
+    ``workload.limits``, ModelError for what neither the chip nor its host can do.
     """
     options = options or Options()
     if options.values != "off" and sum(node_work(graph, node).macs for node in graph.nodes) > MUCH_WORK:
@@ -61,6 +62,7 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
     state = _transformed(graph, chip, options)
     with no_collection():
         program = lower(state)
+        check_capacity(program)
         verify(program)
     return program
 

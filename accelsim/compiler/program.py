@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from accelsim.compiler.mapping import Mapping
+from accelsim.errors import MemoryNeed
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Gemm
@@ -190,6 +191,7 @@ class Program:
     ``cores`` cores run the graph side by side, each on its own part of the batch (``graph`` is that of one core).
     ``presets``: regions that hold a tensor from the start (region -> tensor, core). ``results``: graph output -> the
     region in which it ends, per core. ``engines``: engine -> kind ('matrix', 'vector', 'host', 'dma').
+    ``needs``: off-chip memory -> what must be in it at one time.
     """
 
     graph: Graph
@@ -203,6 +205,7 @@ class Program:
     engines: dict[str, str]
     cores: int = 1
     notes: list[str] = field(default_factory=list)
+    needs: dict[str, MemoryNeed] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """One line: what runs where, and how large it is."""

@@ -60,10 +60,14 @@ def _of_node(graph: Graph, node: Node) -> Iterator[Problem]:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may build: ``commands`` of its program, and bytes of this machine's memory."""
+    """What one run may build: ``commands`` of its program, and bytes of this machine's memory.
+
+    ``ignore_capacity``: whether the memories of the chip may hold more than they can, for a study.
+    """
 
     commands: int = MOST_COMMANDS
     memory_B: int = MOST_B
+    ignore_capacity: bool = False
 
 
 DEFAULT = Limits()
@@ -76,14 +80,18 @@ def limits() -> Limits:
 
 
 @contextmanager
-def limited(commands: int | None = None, memory_B: int | None = None) -> Iterator[Limits]:
+def limited(
+    commands: int | None = None, memory_B: int | None = None, ignore_capacity: bool | None = None
+) -> Iterator[Limits]:
     """Within the block these limits hold instead (None: as before). Raises UsageError for limits below 1."""
     wanted = {"commands": commands, "memory_B": memory_B}
     given = {name: value for name, value in wanted.items() if value is not None}
     problems = [Problem(f"limit of {value}", name, "1 or more") for name, value in given.items() if value < 1]
     if problems:
         raise UsageError(problems)
-    token = _LIMITS.set(replace(_LIMITS.get(), **given))
+    before = _LIMITS.get()
+    ignored = before.ignore_capacity if ignore_capacity is None else ignore_capacity
+    token = _LIMITS.set(replace(before, **given, ignore_capacity=ignored))
     try:
         yield _LIMITS.get()
     finally:
