@@ -103,7 +103,9 @@ class MemoryNeed:
         if self.activations_B:
             at = f" (at {self.layer})" if self.layer else ""
             terms.append(f"at most {memory_text(self.activations_B)} of activations{at}")
-        *first, last = terms or ["nothing"]
+        if not terms:
+            return f"{self.memory}: holds nothing of {memory_text(self.available_B)}"
+        *first, last = terms
         told = f"{', '.join(first)} and {last}" if first else last
         verb = "fit" if self.fits else "do not fit"
         exact = f"{self.needed_B:,} B of {self.available_B:,} B"

@@ -29,6 +29,10 @@ from accelsim.workload.ops.base import Gemm
 FS_PER_S = 10**15
 
 
+OUT_OF_STEPS = "outside"
+"""``edge`` of the line of what no step causes."""
+
+
 @dataclass(frozen=True)
 class Layer:
     """One step of the program. Times in fs.
@@ -42,7 +46,8 @@ class Layer:
     ``energy_J`` by category adds up to its energy. ``title``: what it is, such as 'conv 3x3 64->64 @56x56';
     ``stage``: the part of the network that it belongs to, '' where none can be told. ``edge``: 'input' or 'output'
     for a step that only turns numbers into codes or back at the ends of the model; it is no layer and its
-    ``number`` is 0, layers are numbered from 1.
+    ``number`` is 0, layers are numbered from 1. Nor is ``OUT_OF_STEPS``, the time that no step causes: where a model
+    only hands out constants, these still travel to the host.
     """
 
     index: int
@@ -100,7 +105,10 @@ class Layer:
 
 
 def layers(run: Run) -> list[Layer]:
-    """One entry per step of the program, in its order. Raises UnpricedAction (see ``energy``)."""
+    """One entry per step of the program, in its order; behind them one for time that no step causes, if there is any.
+
+    Raises UnpricedAction (see ``energy``).
+    """
     paths, works, formats = critical_path.by_step(run), own_fs(run), macs_by_format(run)
     traffic = traffic_by_step(run)
     joules: dict[int, dict[str, float]] = {}
@@ -125,15 +133,32 @@ def layers(run: Run) -> list[Layer]:
                 number=0 if step.edge else next(numbers), edge=step.edge,
             )
         )  # fmt: skip
-    return rows
+    return rows + _outside(run, traffic.get(OUTSIDE, {}), joules.get(OUTSIDE, {}))
+
+
+def _outside(run: Run, traffic: dict[str, tuple[int, int]], joules: dict[str, float]) -> list[Layer]:
+    """The time that no step causes, as an entry of its own; nothing where every step accounts for its own."""
+    path = critical_path.by_step(run).get(OUTSIDE, {})
+    added, name = sum(path.values()), "input and output"
+    if not added:
+        return []
+    entry = Layer(
+        index=len(run.program.steps), name=name, label="", engine="", out_shape=(), gemm=None, macs=0, ops=0,
+        start_fs=0, end_fs=run.time_fs, added_fs=added, own_fs=added,
+        cycles=round(Fraction(run.chip.clock) * added / FS_PER_S), utilisation=None, path=path,
+        traffic_B=traffic, energy_by_category_J=joules, title=name, edge=OUT_OF_STEPS,
+    )  # fmt: skip
+    return [entry]
 
 
 def lines(layers: Sequence[Layer]) -> list[Layer]:
-    """The layers, with all conversions at one end of the model as one line before or behind them."""
+    """The layers, with all conversions at one end of the model as one line before or behind them; then what no step
+    causes.
+    """
     found = [layer for layer in layers if not layer.edge]
     ends = {end: [layer for layer in layers if layer.edge == end] for end in ("input", "output")}
     first, last = (_together(parts, f"{end} conversion") for end, parts in ends.items())
-    return [*first, *found, *last]
+    return [*first, *found, *last, *(layer for layer in layers if layer.edge == OUT_OF_STEPS)]
 
 
 def _together(parts: Sequence[Layer], name: str) -> list[Layer]:
