@@ -46,6 +46,8 @@ class Request:
     burst by burst, by bounds ('pattern') or command by command ('bank'); the last two need a ``dram`` of each memory.
     ``limit_commands``, ``limit_bytes``: the most that the run may build, commands and bytes of this machine's memory
     (None: those of ``workload.limits``); estimates are checked before anything is built.
+    ``ignore_capacity``: run although weights, states and activations do not fit into the memories of the chip; the
+    notes of the run say so.
     """
 
     model: str | Path | Graph
