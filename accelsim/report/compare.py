@@ -1,4 +1,4 @@
-"""Several runs side by side, from their summaries: a table and a bar plot."""
+"""Several runs side by side, from their summaries: a table, records of all digits, and what to beware of."""
 
 from __future__ import annotations
 
@@ -7,34 +7,44 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from accelsim.account.energy import CATEGORIES
+from accelsim.account.energy import CATEGORIES, STATIC
+from accelsim.account.energy_basis import Ground, caveats
 from accelsim.account.latency import summary
 from accelsim.errors import Problem, UsageError
-from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run
-from accelsim.report.style import BLUE, CATEGORY_LOOKS, figure, prefixed, styled
-from accelsim.report.table import Column, table
-from accelsim.report.text import MISSING, percent, shorten, si
+from accelsim.report.compare_labels import common, labels, settings
+from accelsim.report.table import GAP, Column, table
+from accelsim.report.text import percent, ratio, si, wrapped
 from accelsim.report.write import SUMMARY, is_report
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from rich.table import Table
 
 Summary = dict[str, Any]
-RUN_WIDTH = 17
-"""Characters that a run needs as a column."""
+Source = Run | str | Path
+
+LEAST_LABEL, RATIO = 12, 8
+"""Characters of a line of a label at least, of a ratio at most."""
+STAR = "*"
+"""Beside a ratio of energies that do not rest on the same figures."""
+BOTH: tuple[Ground, ...] = ("table", "idle")
+ON_CHIP = frozenset({"MAC", "PE registers", "PE network", "on-chip SRAM", "vector unit"})
+"""Categories of energy that the energy table of a chip prices."""
+
+
+WHAT = ("source", "chip", "model", "dtype", "batch", "values", "memory_model")
+"""Keys of a summary that say what was run."""
 
 
 class Metric(NamedTuple):
     """One compared figure: its name, its column in a CSV (with the unit), its value in a summary (None: not there),
-    how it is written."""
+    how it is written, and which grounds of ``account.energy_basis`` it rests on."""
 
     title: str
     column: str
     value: Callable[[Summary], float | None]
     text: Callable[[float | None], str]
+    grounds: tuple[Ground, ...] = ()
 
 
 def _traffic(entry: Summary) -> float:
@@ -43,17 +53,17 @@ def _traffic(entry: Summary) -> float:
 
 METRICS = (
     Metric("latency", "latency_s", lambda s: s["latency_s"], lambda v: si(v, "s")),
-    Metric("energy", "energy_per_inference_J", lambda s: s["energy_per_inference_J"], lambda v: si(v, "J")),
-    Metric("power", "power_average_W", lambda s: s["power_average_W"], lambda v: si(v, "W")),
+    Metric("energy", "energy_per_inference_J", lambda s: s["energy_per_inference_J"], lambda v: si(v, "J"), BOTH),
+    Metric("power", "power_average_W", lambda s: s["power_average_W"], lambda v: si(v, "W"), BOTH),
     Metric("utilisation", "utilisation", lambda s: s["utilisation"], percent),
     Metric("inferences/s", "throughput_per_s", lambda s: s["throughput_per_s"], si),
     Metric("TOPS", "achieved_TOPS", lambda s: s["achieved_TOPS"], si),
     Metric("off-chip", "off_chip_B", _traffic, lambda v: si(v, "B")),
-)
+)  # fmt: skip
 """What is compared, the most important first; 'energy' is per inference."""
 
 
-def load_summaries(sources: Sequence[Run | str | Path]) -> list[Summary]:
+def load_summaries(sources: Sequence[Source]) -> list[Summary]:
     """Summaries of runs, or of the directories that ``write_run`` wrote.
 
     UsageError naming every directory that has no (readable) summary, all at once.
@@ -76,38 +86,28 @@ def load_summaries(sources: Sequence[Run | str | Path]) -> list[Summary]:
 
 def _read(folder: Path) -> Summary:
     entry: Summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    return entry | {"label": folder.name}
+    return entry | {"label": folder.name, "source": str(folder)}
 
 
-def labels(entries: Sequence[Summary]) -> list[str]:
-    """A name for each run: what differs of chip, model, format, batch, memory model; numbered if that is not enough."""
-    parts = [
-        (
-            entry["chip"],
-            entry["model"],
-            entry["dtype"],
-            f"batch {entry['batch']}",
-            entry.get("memory_model", DEFAULT),
-        )
-        for entry in entries
-    ]
-    shown = [i for i in range(len(parts[0])) if len({part[i] for part in parts}) > 1] or [0, 1]
-    names = [" ".join(part[i] for i in shown) for part in parts]
-    if len(set(names)) < len(names):
-        names = [entry.get("label") or name for entry, name in zip(entries, names, strict=True)]
-    return [f"{n}. {name}" if names.count(name) > 1 else name for n, name in enumerate(names, 1)]
-
-
-def _metrics(entries: Sequence[Summary]) -> list[Metric]:
+def metrics_of(entries: Sequence[Summary]) -> list[Metric]:
     """The common metrics, and the energy per inference of each category that any run has."""
     found = [name for name in CATEGORIES if any(name in entry["energy_by_category_J"] for entry in entries)]
     parts = (
-        Metric(f"E {name}", f"energy_{name}_J", _energy_of(name), lambda v: si(v, "J")) for name in found
-    )
+        Metric(f"E {name}", f"energy_{name.replace(' ', '_')}_J", energy_of(name), lambda v: si(v, "J"), _grounds(name))
+        for name in found
+    )  # fmt: skip
     return [*METRICS, *parts]
 
 
-def _energy_of(name: str) -> Callable[[Summary], float | None]:
+def _grounds(category: str) -> tuple[Ground, ...]:
+    if category == STATIC:
+        return ("idle",)
+    return ("table",) if category in ON_CHIP else ()
+
+
+def energy_of(name: str) -> Callable[[Summary], float | None]:
+    """What gives the energy per inference of a category, J; None where a run has none."""
+
     def energy(entry: Summary) -> float | None:
         joules = entry["energy_by_category_J"].get(name)
         return None if joules is None else float(joules) / int(entry["batch"])
@@ -115,82 +115,112 @@ def _energy_of(name: str) -> Callable[[Summary], float | None]:
     return energy
 
 
-def compare(sources: Sequence[Run | str | Path], width: int = 80) -> Table:
-    """A table of several runs: a column per run (with its ratio to the first) where they fit, else a row.
+def heading(entries: Sequence[Summary]) -> str:
+    """What all runs have in common, in words; '' for a single run, or where nothing is."""
+    shared = common(entries)
+    return f"In all runs: {', '.join(shared)}" if len(entries) > 1 and shared else ""
 
-    'energy' and the rows 'E ...' (its parts) are per inference. UsageError as for ``load_summaries``.
+
+def grounds_of(entries: Sequence[Summary]) -> list[frozenset[Ground]]:
+    """Of each run, on which grounds its energies are not like those of the first."""
+    names = ("", "")
+    first = entries[0].get("energy_basis")
+    told = [caveats(first, entry.get("energy_basis"), names) for entry in entries]
+    return [frozenset[Ground]().union(*(each.grounds for each in found)) for found in told]
+
+
+def notes(entries: Sequence[Summary]) -> list[str]:
+    """Sentences that a reader of the ratios must know."""
+    names = labels(entries)
+    found: dict[str, None] = {}
+    for name, entry in zip(names[1:], entries[1:], strict=True):
+        both = (names[0], name)
+        told = list(caveats(entries[0].get("energy_basis"), entry.get("energy_basis"), both))
+        if told:
+            text = "; ".join(each.text for each in told)
+            found[f"{STAR} {text[:1].upper()}{text[1:]}."] = None
+    if found:
+        found[f"Ratios marked {STAR} hold that difference as well as the one between the runs."] = None
+    return list(found)
+
+
+def compare(sources: Sequence[Source], width: int = 80) -> Table:
+    """A table of several runs: a column per run where they fit, else a row; a column for each ratio to the first.
+
+    'energy' and the rows 'E ...' (its parts) are per inference. No value is ever cut: where the width is short, columns
+    go, the least important first. UsageError as for ``load_summaries``.
     """
     entries = load_summaries(sources)
-    names, metrics = labels(entries), _metrics(entries)
-    if width < 16 + RUN_WIDTH * len(entries):
-        columns = [Column("run", 0, right=False, least=12)]
-        columns += [Column(metric.title, rank) for rank, metric in enumerate(metrics)]
-        rows = [
-            [name, *(metric.text(metric.value(entry)) for metric in metrics)]
-            for name, entry in zip(names, entries, strict=True)
-        ]
-        return table(columns, rows, width)
-    columns = [Column("", right=False), *(Column(name, least=RUN_WIDTH - 3) for name in names)]
-    return table(columns, [[metric.title, *_cells(metric, entries)] for metric in metrics], width)
+    names, metrics = labels(entries), metrics_of(entries)
+    cells = [_cells(metric, entries) for metric in metrics]
+    first = max(len(metric.title) for metric in metrics)
+    room = (width - first - (len(names) - 1) * (RATIO + GAP)) // len(names) - GAP
+    if room >= LEAST_LABEL:
+        return _run_by_column(names, metrics, cells, width, room)
+    return _run_by_row(names, metrics, cells, width)
+
+
+def _run_by_column(
+    names: Sequence[str], metrics: Sequence[Metric], cells: Sequence[Sequence[str]], width: int, room: int
+) -> Table:
+    columns = [Column("", right=False)]
+    for index, name in enumerate(names):
+        columns += [Column("ratio")] * (index > 0)
+        columns.insert(len(columns) - (index > 0), Column("\n".join(wrapped(name, room))))
+    return table(columns, [[metric.title, *row] for metric, row in zip(metrics, cells, strict=True)], width)
+
+
+def _run_by_row(
+    names: Sequence[str], metrics: Sequence[Metric], cells: Sequence[Sequence[str]], width: int
+) -> Table:
+    room = max(LEAST_LABEL, width // 3)
+    columns = [Column("run", 0, right=False)]
+    for rank, metric in enumerate(metrics):
+        columns += [Column(metric.title, 2 * rank), Column("ratio", 2 * rank + (rank > 0))]
+    rows = []
+    for index, name in enumerate(names):
+        at = slice(2 * index - 1, 2 * index + 1)
+        pairs = [part for row in cells for part in (row[at] if index else (row[0], ""))]
+        rows.append(["\n".join(wrapped(name, room)), *pairs])
+    return table(columns, rows, width)
 
 
 def _cells(metric: Metric, entries: Sequence[Summary]) -> list[str]:
-    """The values of one metric; from the second run on with the ratio to the first."""
-    first = metric.value(entries[0])
+    """The values of one metric; from the second run on each with its ratio to the first."""
+    first, grounds = metric.value(entries[0]), grounds_of(entries)
+    starred = any(grounds)
     cells = [metric.text(first)]
-    for entry in entries[1:]:
+    for entry, unlike in zip(entries[1:], grounds[1:], strict=True):
         value = metric.value(entry)
-        ratio = f" ({value / first:.3g}×)" if value is not None and first else ""
-        cells.append(MISSING if value is None else metric.text(value) + ratio)
+        mark = STAR if unlike & set(metric.grounds) else " " * starred
+        cells += [metric.text(value), f"{ratio(value / first)}{mark}" if value is not None and first else ""]
     return cells
 
 
-def compare_figure(sources: Sequence[Run | str | Path]) -> Figure:
-    """Bars of latency and of energy per inference by category. UsageError as for ``compare``."""
+def records(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """A row for each run: its label, what it is, every figure with all digits, and from the second run on the ratios
+    to the first (``ratio_of_...``) with ``unlike``: grounds on which energies are not like those of the first."""
     entries = load_summaries(sources)
-    with styled():
-        fig, (left, right) = figure(1.9 + 0.34 * len(entries), 1, 2, sharey=True)
-        names = [shorten(name, 28) for name in labels(entries)]
-        places = range(len(entries))
-        left.set_yticks(places, names)
-        left.set_ylim(len(entries) - 0.4, -0.6)
-        factor, unit = prefixed([entry["latency_s"] for entry in entries], "s")
-        values = [entry["latency_s"] * factor for entry in entries]
-        left.barh(places, values, 0.7, color=BLUE)
-        _value_labels(left, values, [si(entry["latency_s"], "s") for entry in entries])
-        left.set_title("Latency")
-        left.set_xlabel(f"latency of one run ({unit})")
-        _energy_bars(right, entries)
-        fig.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-        return fig
+    names, metrics, grounds = labels(entries), metrics_of(entries), grounds_of(entries)
+    rows = []
+    for index, (name, entry) in enumerate(zip(names, entries, strict=True)):
+        what = {key: entry.get(key) for key in WHAT}
+        figures = {metric.column: metric.value(entry) for metric in metrics}
+        row: dict[str, Any] = {"run": name, **what, **figures}
+        if index:
+            first = {metric.column: metric.value(entries[0]) for metric in metrics}
+            row |= {f"ratio_of_{key}": _ratio(value, first[key]) for key, value in figures.items()}
+            row["unlike"] = sorted(grounds[index])
+        rows.append(row)
+    return rows
 
 
-def _energy_bars(axes: Axes, entries: Sequence[Summary]) -> None:
-    totals = [entry["energy_per_inference_J"] for entry in entries]
-    factor, unit = prefixed(totals, "J")
-    start = [0.0] * len(entries)
-    for name in CATEGORIES:
-        parts = [(_energy_of(name)(entry) or 0.0) * factor for entry in entries]
-        if any(parts):
-            look = CATEGORY_LOOKS[name]
-            style: dict[str, Any] = {
-                "color": look.color,
-                "hatch": look.hatch,
-                "edgecolor": "white",
-                "linewidth": 0.3,
-            }
-            axes.barh(range(len(entries)), parts, 0.7, left=start, label=name, **style)
-            start = [below + part for below, part in zip(start, parts, strict=True)]
-    _value_labels(axes, start, [si(total, "J") for total in totals])
-    axes.set_title("Energy per inference")
-    axes.set_xlabel(f"energy ({unit})")
+def _ratio(value: float | None, first: float | None) -> float | None:
+    return None if value is None or not first else value / first
 
 
-def _value_labels(axes: Axes, ends: Sequence[float], texts: Sequence[str]) -> None:
-    for place, (end, text) in enumerate(zip(ends, texts, strict=True)):
-        axes.annotate(
-            text, (end, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7.5
-        )
-    axes.margins(x=0.2)
-    axes.grid(True, axis="x")
-    axes.tick_params(axis="y", length=0)
+def facts(sources: Sequence[Source]) -> dict[str, Any]:
+    """The comparison as JSON holds it: 'common' and 'notes' in words, 'runs' as ``records`` with all their settings."""
+    entries = load_summaries(sources)
+    runs = [row | {"settings": settings(entry)} for row, entry in zip(records(sources), entries, strict=True)]
+    return {"tool": "accelsim", "common": common(entries), "runs": runs, "notes": notes(entries)}

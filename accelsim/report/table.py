@@ -23,7 +23,8 @@ GAP = 2
 class Column:
     """One column: ``rank`` 0 is never dropped, the highest goes first.
 
-    ``least``: characters that it may be shortened to (None: never shortened) by ``shorten``.
+    ``least``: characters that it may be shortened to (None: never shortened) by ``shorten``. Titles, and cells of
+    columns that are never shortened, may have several lines.
     """
 
     title: str
@@ -54,7 +55,9 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
 
     Empty columns go; then it shortens (the widest name loses first), drops by rank, and shortens as far as it takes.
     """
-    widths = [max(len(column.title), *(len(row[i]) for row in rows), 1) for i, column in enumerate(columns)]
+    widths = [
+        max(_wide(column.title), *(_wide(row[i]) for row in rows), 1) for i, column in enumerate(columns)
+    ]
     kept = [i for i, column in enumerate(columns) if not column.rank or any(row[i] for row in rows)]
 
     def excess() -> int:
@@ -73,8 +76,17 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
     return kept, [widths[i] for i in kept]
 
 
+def _wide(text: str) -> int:
+    """Characters of the longest line."""
+    return max(map(len, text.split("\n")))
+
+
 def _floor(column: Column, width: int) -> int:
-    return width if column.least is None else min(width, max(column.least, len(column.title)))
+    return width if column.least is None else min(width, max(column.least, _wide(column.title)))
+
+
+def _shortened(column: Column, text: str, width: int) -> str:
+    return "\n".join(column.shorten(line, width) for line in text.split("\n"))
 
 
 def table(
@@ -100,13 +112,13 @@ def table(
     for index, space in zip(kept, widths, strict=True):
         column = columns[index]
         result.add_column(
-            column.shorten(column.title, space),
+            _shortened(column, column.title, space),
             justify="right" if column.right else "left",
             no_wrap=True,
             width=space,
         )
     for number, row in enumerate(body):
-        cells = [columns[i].shorten(row[i], space) for i, space in zip(kept, widths, strict=True)]
+        cells = [_shortened(columns[i], row[i], space) for i, space in zip(kept, widths, strict=True)]
         is_footer = footer is not None and number == len(body) - 1
         result.add_row(
             *map(_plain, cells), style="bold" if is_footer else None, end_section=number == len(rows) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import isfinite
 
 from accelsim.units import show
@@ -10,6 +11,8 @@ DIGITS = 3
 MISSING = "–"
 ELLIPSIS = "…"
 FS = 1e-15
+SIGNED = re.compile(r"[^.=,/_-]*[.=,/_-]+|[^.=,/_-]+")
+"""Parts of a long word: each up to and with a sign behind which a line may end."""
 
 
 def si(value: float | None, unit: str = "", digits: int = DIGITS) -> str:
@@ -65,6 +68,23 @@ def shorten(name: str, width: int) -> str:
 def cut(name: str, width: int) -> str:
     """``name`` in at most ``width`` characters; what is left out is at the end and marked."""
     return name if len(name) <= width else name[: max(0, width - 1)].rstrip(" (") + ELLIPSIS
+
+
+def ratio(value: float) -> str:
+    """'0.608×', '10.8k×' of a ratio."""
+    return f"{value:.{DIGITS}g}×" if 1e-3 <= abs(value) < 999.5 or not value else f"{si(value)}×"
+
+
+def wrapped(name: str, width: int) -> list[str]:
+    """``name`` in lines of at most ``width`` characters, nothing left out: cut at blanks, long words behind signs."""
+    lines = [""]
+    for word in name.split():
+        for at, part in enumerate([word] if len(word) <= width else SIGNED.findall(word)):
+            joined = f"{lines[-1]}{' ' if lines[-1] and not at else ''}{part}"
+            lines[-1:] = [joined] if len(joined) <= width or not lines[-1] else [lines[-1], part]
+            while len(lines[-1]) > width:
+                lines[-1:] = [lines[-1][:width], lines[-1][width:]]
+    return lines
 
 
 def short_names(names: list[str], ops: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ from accelsim.machine.run import Run
 from accelsim.report.table import layer_names
 from accelsim.report.text import count_of, percent, shorten, si, signed
 from accelsim.spec.models import Chip
-from accelsim.spec.silicon import silicon
+from accelsim.spec.silicon import ESTIMATE, silicon
 
 MOST_PARTS, WORTH_A_PART = 3, 0.05
 """Parts of the time that are named at most, and the share from which on all but the first are."""
@@ -92,11 +92,7 @@ def _energy(run: Run, summary: dict[str, Any]) -> str:
 def _power_said(chip: Chip) -> str:
     """Where the static power of a chip is an estimate, or left out, a sentence that says so; '' where it is stated."""
     if chip.power is not None:
-        return (
-            f"Its idle power is {chip.power.note}."
-            if (chip.power.note or "").startswith("an estimate")
-            else ""
-        )
+        return f"Its idle power is {chip.power.note}." if (chip.power.note or "").startswith(ESTIMATE) else ""
     if chip.matrix is None:
         return ""
     guess = si(silicon(chip).idle_W, "W")

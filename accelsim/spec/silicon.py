@@ -28,6 +28,8 @@ PE_m2, BYTE_m2 = ARRAY_SHARE * DIE_m2 / ARRAY_PES, BUFFER_SHARE * DIE_m2 / BUFFE
 """Area of a PE and of a byte of a buffer at 28 nm."""
 LEAST_LEFT = 0.1
 """Share of a stated figure that stays, however much smaller a chip is made."""
+ESTIMATE = "an estimate"
+"""How the note of a power starts that was moved with the size of the chip."""
 SIZED = ("rows", "cols", "capacity", "cores")
 """Fields that the size of a chip rests on."""
 
@@ -92,7 +94,7 @@ def _moved(stated: float, more: float) -> float:
 def _note(now: Silicon, before: Silicon, more_W: float) -> str:
     """What was done to the stated power, for the spec and the report."""
     return (
-        f"an estimate: what is stated for {before.pes:,} PEs and {before.buffers_B / 1024:,.0f} KiB of buffers, "
+        f"{ESTIMATE}: what is stated for {before.pes:,} PEs and {before.buffers_B / 1024:,.0f} KiB of buffers, "
         f"{'plus' if more_W >= 0 else 'minus'} {abs(more_W):.3g} W for {now.pes:,} PEs and "
         f"{now.buffers_B / 1024:,.0f} KiB, a guess by area and idle power of TPU v1"
     )

@@ -119,8 +119,30 @@ def test_compare_puts_runs_side_by_side(cli: Cli, tmp_path: Path) -> None:
     result = cli("compare", tmp_path / "tpu-v1", tmp_path / "edu-4x4", "--plot", tmp_path / "plot.svg")
     assert result.exit_code == 0
     assert "latency" in result.stdout
-    assert "tpu-v1" in result.stdout.splitlines()[0]
+    heading, _, header, *_ = result.stdout.splitlines()
+    assert heading == "In all runs: cnn, int8, batch 1, values off"
+    assert header.split() == ["tpu-v1", "edu-4x4", "ratio"]
     assert (tmp_path / "plot.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_compare_gives_layers_csv_and_json(cli: Cli, tmp_path: Path) -> None:
+    for name, rows in (("few", 4), ("many", 8)):
+        line = ("run", "mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--no-advice")
+        assert cli(*line, "--set", f"matrix.rows={rows}", "--out", tmp_path / name).exit_code == 0
+    both = ("compare", tmp_path / "few", tmp_path / "many")
+    assert cli(*both, "--csv", tmp_path / "runs.csv").exit_code == 0
+    found = json.loads(cli(*both, "--layers", "--json").stdout)
+    assert [each["run"] for each in found["runs"]] == ["matrix.rows=4", "matrix.rows=8"]
+    rows = list(csv.DictReader((tmp_path / "runs.csv").read_text().splitlines()))
+    assert [float(row["latency_s"]) for row in rows] == [each["latency_s"] for each in found["runs"]]
+    for words in (("--layers",), ("--layers", "all"), ("--layers", 1)):
+        result = cli("compare", *words, *both[1:], "--csv", tmp_path / "layers.csv")
+        assert result.exit_code == 0, result.output
+        assert "First: matrix.rows=4; second: matrix.rows=8." in result.stdout
+        layers = list(csv.DictReader((tmp_path / "layers.csv").read_text().splitlines()))
+        assert [row["name"] for row in layers] == [each["name"] for each in found["layers"]]
+    alone = cli(*both[:2], "--layers")
+    assert alone.exit_code == 2 and "two runs of one model" in alone.stderr
 
 
 SHAPE = (

@@ -94,7 +94,7 @@ def test_compare_names_the_level_where_it_differs(cli: Cli, tmp_path: Path) -> N
     for name in ("bandwidth", "ideal"):
         cli(*CNN, "--memory-model", name, "--out", tmp_path / name)
     text = cli("compare", tmp_path / "bandwidth", tmp_path / "ideal").stdout
-    assert text.splitlines()[0].split() == ["bandwidth", "ideal"]
+    assert text.splitlines()[2].split() == ["memory-model", "bandwidth", "memory-model", "ideal", "ratio"]
 
 
 def test_more_bandwidth_is_not_the_only_advice(cli: Cli) -> None:

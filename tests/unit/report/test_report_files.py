@@ -19,7 +19,7 @@ from synthetic_run import altered, make_run
 import accelsim
 from accelsim.account.energy import energy_table, total_J
 from accelsim.errors import UsageError
-from accelsim.report import compare, page, table, trace, write
+from accelsim.report import page, trace, write
 from accelsim.report.plot import PLOTS
 from accelsim.result import run
 from accelsim.workload.zoo.build import Builder
@@ -216,34 +216,6 @@ def test_names_are_escaped() -> None:
     text = page.html(run, write.layers(run), write.summary(run), {})
     assert "<b>&" not in text
     assert "&lt;b&gt;&amp;" in text
-
-
-# the comparison
-
-
-def test_a_comparison_shows_runs_side_by_side_with_ratios(report: Path) -> None:
-    slow = make_run(layers=10, name="other-chip")
-    shown = table.render(compare.compare([report, slow], 80))
-    assert "synthetic-tpu" in shown and "other-chip" in shown
-    ratio = slow.time_fs / RUN.time_fs
-    assert f"({ratio:.3g}×)" in shown
-    assert max(map(len, shown.splitlines())) <= 80
-    compare.compare_figure([report, slow]).draw_without_rendering()
-
-
-def test_many_runs_become_rows() -> None:
-    shown = table.render(compare.compare([RUN] * 8, 80)).splitlines()
-    assert len(shown) == 8 + 2
-    assert [line[:2] for line in shown[2:]] == [f"{n}." for n in range(1, 9)]
-
-
-def test_missing_summaries_are_all_named(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError) as caught:
-        compare.compare([tmp_path / "empty", tmp_path / "missing", RUN])
-    assert [Path(problem.where).name for problem in caught.value.problems] == ["empty", "missing"]
-    with pytest.raises(UsageError, match="nothing to compare"):
-        compare.compare([])
 
 
 @pytest.mark.parametrize("op", ["Relu", "Flatten"])

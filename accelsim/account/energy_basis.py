@@ -1,0 +1,76 @@
+"""What the joules of a run rest on, and what keeps those of two runs from being set in one ratio."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
+
+from accelsim.spec.models import Chip, EnergyTable
+from accelsim.spec.silicon import ESTIMATE
+from accelsim.units import show
+
+STATED, ESTIMATED, ABSENT = "stated", "an estimate", "not stated"
+"""What can be said of a chip's idle power."""
+FIGURES = {"node", "mac", "vector", "register", "network", "sram"}
+"""Fields of an energy table that its joules follow from."""
+
+Ground = Literal["table", "idle"]
+
+
+class Caveat(NamedTuple):
+    """Why energies of two runs are not alike: what of them it touches, and a sentence without its full stop.
+
+    ``grounds``: 'table', energies on the chip; 'idle', static power.
+    """
+
+    grounds: frozenset[Ground]
+    text: str
+
+
+def energy_basis(chip: Chip) -> dict[str, Any]:
+    """Node and hash of the energy table, the idle power that is charged (W, None: none), and what it is."""
+    what = ABSENT
+    if chip.power is not None:
+        what = ESTIMATED if (chip.power.note or "").startswith(ESTIMATE) else STATED
+    return {
+        "table_node": chip.energy.node,
+        "table_sha256": _digest(chip.energy),
+        "idle_power_W": float(chip.power.idle) if chip.power is not None else None,
+        "idle_power": what,
+    }
+
+
+def _digest(table: EnergyTable) -> str:
+    figures = table.model_dump(mode="json", include=FIGURES)
+    return sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()
+
+
+def caveats(
+    first: Mapping[str, Any] | None, other: Mapping[str, Any] | None, names: tuple[str, str]
+) -> Iterator[Caveat]:
+    """What differs between two records of ``energy_basis`` of runs called ``names``; None: a report without one."""
+    if first is None or other is None:
+        unsaid = [name for name, basis in zip(names, (first, other), strict=True) if basis is None]
+        text = f"no energy table and idle power are recorded for {' and '.join(unsaid)}"
+        yield Caveat(frozenset({"table", "idle"}), text)
+        return
+    if first["table_sha256"] != other["table_sha256"]:
+        yield Caveat(frozenset({"table"}), _tables(first["table_node"], other["table_node"], names))
+    if first["idle_power"] != other["idle_power"]:
+        told = "; ".join(_idle(name, basis) for name, basis in zip(names, (first, other), strict=True))
+        yield Caveat(frozenset({"idle"}), told)
+
+
+def _tables(one: str, two: str, names: tuple[str, str]) -> str:
+    if one == two:
+        return f"{names[1]} has other energies per action than {names[0]}, both of {one}"
+    return f"the energy table of {names[0]} is of {one}, that of {names[1]} of {two}"
+
+
+def _idle(name: str, basis: Mapping[str, Any]) -> str:
+    if basis["idle_power"] == ABSENT:
+        return f"no idle power of the chip is stated for {name}, so none is counted"
+    what = " (an estimate)" if basis["idle_power"] == ESTIMATED else ""
+    return f"{name} is charged {show(basis['idle_power_W'], 'W', 3)} of idle power{what}"

@@ -1,0 +1,105 @@
+"""Bars of compared runs: latency and energy, relative to the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from accelsim.account.energy import CATEGORIES
+from accelsim.report.compare import (
+    STAR,
+    Source,
+    Summary,
+    energy_of,
+    grounds_of,
+    heading,
+    load_summaries,
+    notes,
+)
+from accelsim.report.compare_labels import labels
+from accelsim.report.style import CATEGORY_LOOKS, GREY, figure, styled
+from accelsim.report.text import ratio, si, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NAME, NOTE = 30, 145
+"""Characters of a line of a name, and of a note."""
+LINE_IN = 0.15
+"""Height of a line of a name."""
+
+
+def compare_figure(sources: Sequence[Source]) -> Figure:
+    """Bars of latency and of energy per inference by category, relative to the first run, with the figures as text.
+
+    UsageError as for ``load_summaries``.
+    """
+    entries = load_summaries(sources)
+    names = ["\n".join(wrapped(name, NAME)) for name in labels(entries)]
+    told = [line for text in (heading(entries), *notes(entries)) if text for line in wrapped(text, NOTE)]
+    height = (
+        1.7 + sum(max(0.4, 0.2 + LINE_IN * (1 + name.count("\n"))) for name in names) + LINE_IN * len(told)
+    )
+    with styled():
+        fig, (left, right) = figure(height, 1, 2, sharey=True)
+        left.set_yticks(range(len(entries)), names)
+        left.set_ylim(len(entries) - 0.4, -0.6)
+        _latency_bars(left, entries)
+        _energy_bars(right, entries)
+        fig.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        if told:
+            fig.suptitle("\n".join(told), fontsize=8, x=0.01, ha="left", color="#555555")
+        return fig
+
+
+def _base(values: Sequence[float]) -> tuple[float, str]:
+    """What bars are relative to: the first value, else the largest; and that in words."""
+    if values[0]:
+        return values[0], "relative to the first run"
+    return max(values) or 1.0, "relative to the largest"
+
+
+def _latency_bars(axes: Axes, entries: Sequence[Summary]) -> None:
+    values = [entry["latency_s"] for entry in entries]
+    base, words = _base(values)
+    axes.barh(range(len(entries)), [value / base for value in values], 0.7, color=GREY)
+    _value_labels(axes, values, base, "s", [""] * len(values))
+    axes.set_title("Latency of one run")
+    axes.set_xlabel(words)
+
+
+def _energy_bars(axes: Axes, entries: Sequence[Summary]) -> None:
+    totals = [entry["energy_per_inference_J"] for entry in entries]
+    base, words = _base(totals)
+    start = [0.0] * len(entries)
+    for name in CATEGORIES:
+        parts = [(energy_of(name)(entry) or 0.0) / base for entry in entries]
+        if any(parts):
+            look = CATEGORY_LOOKS[name]
+            style: dict[str, Any] = {
+                "color": look.color,
+                "hatch": look.hatch,
+                "edgecolor": "white",
+                "linewidth": 0.3,
+            }
+            axes.barh(range(len(entries)), parts, 0.7, left=start, label=name, **style)
+            start = [below + part for below, part in zip(start, parts, strict=True)]
+    _value_labels(axes, totals, base, "J", [STAR if unlike else "" for unlike in grounds_of(entries)])
+    axes.set_title("Energy per inference")
+    axes.set_xlabel(words)
+
+
+def _value_labels(axes: Axes, values: Sequence[float], base: float, unit: str, marks: Sequence[str]) -> None:
+    """The value beside each bar, from the second on with its ratio to the first."""
+    for place, (value, mark) in enumerate(zip(values, marks, strict=True)):
+        text = si(value, unit)
+        if place and values[0]:
+            text += f" ({ratio(value / base)}{mark})"
+        axes.annotate(
+            text, (value / base, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7.5
+        )
+    axes.margins(x=0.35)
+    axes.set_xlim(left=0.0)
+    axes.grid(True, axis="x")
+    axes.tick_params(axis="y", length=0)
