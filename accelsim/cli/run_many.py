@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 
 class Variant(NamedTuple):
-    """One run of several: the chip, the overrides, and what tells it apart from the others."""
+    """One run of several: the chip, the overrides, and what tells it apart from the others; ``short`` for a table."""
 
     on: str
     set: tuple[str, ...]
     label: str
+    short: str
 
 
 class Outcome(NamedTuple):
@@ -46,11 +48,24 @@ def variants(chips: Sequence[str], overrides: Sequence[str]) -> list[Variant]:
     values: dict[str, list[str]] = {}
     for text in overrides:
         values.setdefault(text.partition("=")[0].strip(), []).append(text)
-    found = []
+    found, tails = [], _tails([path for path, all_of in values.items() if len(all_of) > 1])
     for name, chosen in product(dict.fromkeys(part.strip() for part in names), product(*values.values())):
-        differing = [text for text, all_of in zip(chosen, values.values(), strict=True) if len(all_of) > 1]
-        found.append(Variant(name, chosen, " ".join([Path(name).stem, *differing])))
+        settings = {path: text for path, text in zip(values, chosen, strict=True) if path in tails}
+        short = [f"{tails[path]}={text.partition('=')[2].strip()}" for path, text in settings.items()]
+        chip = Path(name).stem
+        found.append(Variant(name, chosen, " ".join([chip, *settings.values()]), " ".join([chip, *short])))
     return found
+
+
+def _tails(paths: Sequence[str]) -> dict[str, str]:
+    """The shortest end of each path that no other one has: 'rows' of 'matrix.rows'."""
+
+    def ends(path: str) -> list[str]:
+        parts = path.split(".")
+        return [".".join(parts[start:]) for start in reversed(range(len(parts)))]
+
+    taken = Counter(end for path in paths for end in ends(path))
+    return {path: next((end for end in ends(path) if taken[end] == 1), path) for path in paths}
 
 
 def _exists(text: str) -> bool:
@@ -117,10 +132,10 @@ def show_table(found: Sequence[Outcome]) -> None:
     cells = []
     for each in found:
         if each.run is None:
-            cells.append((each.variant.label, "does not fit", *[""] * (len(METRICS) - 1)))
+            cells.append((each.variant.short, "does not fit", *[""] * (len(METRICS) - 1)))
         else:
             facts = summary(each.run)
-            cells.append((each.variant.label, *(metric.text(metric.value(facts)) for metric in METRICS)))
+            cells.append((each.variant.short, *(metric.text(metric.value(facts)) for metric in METRICS)))
     show(text_table(headers, cells, width()))
     for each in found:
         if each.run is None:

@@ -20,6 +20,16 @@ def test_variants_are_chips_times_the_values_of_each_field() -> None:
     assert [each.label for each in variants(["a"], ["clock=1 GHz"])] == ["a"]
 
 
+def test_a_table_names_fields_by_the_shortest_end_that_tells_them_apart() -> None:
+    fields = ["matrix.rows", "buffers.act_sram.capacity", "buffers.weight_sram.capacity"]
+    found = variants(["edu-4x4"], [f"{field}={value}" for field in fields for value in (4, 8)])
+    assert found[1].short == "edu-4x4 rows=4 act_sram.capacity=4 weight_sram.capacity=8"
+    assert (
+        found[1].label == "edu-4x4 matrix.rows=4 buffers.act_sram.capacity=4 buffers.weight_sram.capacity=8"
+    )
+    assert [each.short for each in variants(["a"], ["matrix.rows=4", "matrix.cols=4"])] == ["a"]
+
+
 def test_one_table_with_the_figures_of_the_single_runs(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "runs.csv"
     line = ("run", "mlp?hidden=16", "--on", "edu-4x4,systolic-generic", "--set", "clock=100 MHz", "--set",
