@@ -295,13 +295,13 @@ def _print_json(result: Run, changes: list[WhatIf] | None, verdict: Verdict | No
 
 def _print(result: Run, changes: list[WhatIf] | None, most: int | None, verdict: Verdict | None) -> None:
     """The table, the summary, the sentences, what would help; then the check."""
-    from accelsim.account.latency import layers, lines, summary
+    from accelsim.account.latency import layers, summary
     from accelsim.report.table import layer_table, summary_table
     from accelsim.report.words import sentences
 
     rows, facts = layers(result), summary(result)
     show(layer_table(rows, width(), most))
-    if most is not None and len(lines(rows)) > most:
+    if most is not None and facts["layers"] > most:
         click.echo(f"The {most} of {facts['layers']} layers that add most time; --layers all shows all.")
     click.echo()
     show(summary_table(facts, width()))

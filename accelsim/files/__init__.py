@@ -7,7 +7,7 @@ complete. What a killed process left has no lock any more: the next write to tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from accelsim.files.makers import Make, as_bytes, records, table, text
@@ -40,12 +40,12 @@ def write_file(path: str | Path, make: Make) -> Path:
     return target
 
 
-def write_folder(folder: str | Path, makers: Mapping[str, Make]) -> list[Path]:
+def write_folder(folder: str | Path, makers: Mapping[str, Make], stale: Iterable[str] = ()) -> list[Path]:
     """Write files (name, which may hold a subdirectory -> maker) into ``folder``; returns their paths.
 
     A new directory appears with all of them. In one that exists they take the places of their predecessors when the
     last of them is made, and all other files stay untouched; a kill in that moment leaves ``.accelsim-...`` in it,
-    from which :func:`recover` goes on. UsageError when ``folder`` cannot be written.
+    from which :func:`recover` goes on. ``stale``: files of an earlier time that are removed then. UsageError when ``folder`` cannot be written.
     """
     target = Path(folder)
     try:
@@ -55,6 +55,8 @@ def write_folder(folder: str | Path, makers: Mapping[str, Make]) -> list[Path]:
             fill(real, makers, target)
         else:
             create(real, makers, target)
+        for name in stale:
+            (real / name).unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(target, error, "a directory where files can be made") from error
     return [target / name for name in makers]

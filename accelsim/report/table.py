@@ -161,13 +161,13 @@ def layer_names(layers: Sequence[Layer]) -> list[str]:
 def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = None) -> Table:
     """The per-layer table with a total; ``time`` adds up to the latency, ``of run`` to 100 %.
 
-    ``most``: only that many rows, those that add most to the latency, the largest first; the total is that of all.
+    ``most``: only that many layers, those that add most to the latency, the largest first; the total is that of all.
     """
     total_fs = sum(layer.added_fs for layer in layers)
     shown = lines(layers)
     named = list(zip(shown, layer_names(shown), strict=True))
-    if most is not None and most < len(named):
-        named = sorted(named, key=lambda row: (-row[0].added_fs, row[0].index))[:most]
+    if most is not None:
+        named = _costliest(named, most)
     rows = [layer_cells(layer, name, total_fs) for layer, name in named]
     footer = [
         "", "total", "", si(sum(layer.macs for layer in layers)), "", seconds(total_fs), percent(1.0),
@@ -175,6 +175,16 @@ def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = Non
         si(sum(layer.dram_B for layer in layers), "B"), si(sum(layer.energy_J for layer in layers), "J"),
     ]  # fmt: skip
     return table(LAYER_COLUMNS, rows, width, footer=footer)
+
+
+def _costliest(named: list[tuple[Layer, str]], most: int) -> list[tuple[Layer, str]]:
+    """So many layers, the costliest first, between the conversions; all of them in their order where they fit."""
+    found = [row for row in named if row[0].number]
+    if most >= len(found):
+        return named
+    top = sorted(found, key=lambda row: (-row[0].added_fs, row[0].index))[:most]
+    ends = {end: [row for row in named if row[0].edge == end] for end in ("input", "output")}
+    return [*ends["input"], *top, *ends["output"]]
 
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

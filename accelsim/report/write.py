@@ -35,10 +35,10 @@ def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None =
     target = Path(out_dir)
     refuse_foreign(target)
     makers = _makers(run, what_ifs)
-    write_folder(target, makers)
-    for name in file_names():
-        if name not in makers:  # a plot of the earlier report that this run has nothing to show in
-            (target / name).unlink(missing_ok=True)
+    unused = [
+        name for name in file_names() if name not in makers
+    ]  # plots that this run has nothing to show in
+    write_folder(target, makers, unused)
     return target
 
 
