@@ -31,7 +31,7 @@ class _BareLayers(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with the value that a bare ``--layers`` means."""
         told = []
-        for word, behind in zip(args, [*args[1:], ""], strict=True):
+        for word, behind in zip(args, [*args, ""][1:], strict=True):
             bare = word == "--layers" and not (behind == "all" or behind.isdecimal())
             told.append(f"--layers={LAYERS}" if bare else word)
         return super().parse_args(ctx, told)

@@ -45,7 +45,8 @@ def write_folder(folder: str | Path, makers: Mapping[str, Make], stale: Iterable
 
     A new directory appears with all of them. In one that exists they take the places of their predecessors when the
     last of them is made, and all other files stay untouched; a kill in that moment leaves ``.accelsim-...`` in it,
-    from which :func:`recover` goes on. ``stale``: files of an earlier time that are removed then. UsageError when ``folder`` cannot be written.
+    from which :func:`recover` goes on. ``stale``: files of an earlier time that are removed then. UsageError when
+    ``folder`` cannot be written.
     """
     target = Path(folder)
     try:

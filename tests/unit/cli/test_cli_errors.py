@@ -256,9 +256,11 @@ def test_inputs_that_are_no_npz(refused: Refused, tmp_path: Path, content: bytes
 def test_a_single_array_or_pickles_are_no_inputs(refused: Refused, tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.zeros(3))
     np.savez(tmp_path / "pickle.npz", x=np.array([{}], dtype=object))
+    np.savez(tmp_path / "text.npz", x=np.full((1, 1, 28, 28), "a"))
     for name, says in (
         ("one.npy", "without a name"),
         ("pickle.npz", "array 'x' holds object values; expected numbers"),
+        ("text.npz", "array 'x' holds <U1 values; expected numbers"),
     ):
         (line,) = refused("run", "cnn", "--on", "tpu-v1", "--inputs", tmp_path / name)
         assert says in line
