@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,20 @@ import click
 from accelsim.cli.common import (
     OUT,
     check_folder,
+    check_outputs,
+    csv_option,
     example,
+    json_option,
     limit_options,
     number_options,
     numbers,
     paragraphs,
+    plot_option,
     progress,
+    save_csv,
+    save_plot,
     show,
+    show_json,
     whole_list,
     width,
 )
@@ -55,10 +61,12 @@ if TYPE_CHECKING:
 @click.option("--budget", type=click.FloatRange(0), default=0.5, show_default=True,
               help="Points of accuracy that --keep may lose.")  # fmt: skip
 @click.option("--out", type=OUT, help="Directory for the page, the CSV file and the plot.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the figures as JSON, and nothing else, on stdout."
-)
-def accuracy(out: Path | None, as_json: bool, keep: str, budget: float, **asked: Any) -> None:
+@csv_option
+@plot_option
+@json_option
+def accuracy(
+    out: Path | None, table: Path | None, plot: Path | None, as_json: bool, keep: str, budget: float, **asked: Any
+) -> None:  # fmt: skip
     """Accuracy, latency and energy of MODEL in many number formats on several chips.
 
     MODEL is an ONNX file, or a listed model, which is trained first. A format that a chip lacks is emulated in a
@@ -66,9 +74,9 @@ def accuracy(out: Path | None, as_json: bool, keep: str, budget: float, **asked:
     """
     from accelsim.explore.accuracy import accuracy as compare
 
-    arguments = _arguments(asked, out, keep)
+    arguments = _arguments(asked, out, keep, plot, table)
     if keep:
-        _search(arguments, keep, budget, as_json)
+        _search(arguments, keep, budget, as_json, table)
         return
     with progress(1 + len(arguments["dtypes"]) + len(arguments["qat"])) as stage:
         result = compare(**arguments, progress=stage)
@@ -76,15 +84,23 @@ def accuracy(out: Path | None, as_json: bool, keep: str, budget: float, **asked:
         from accelsim.report.accuracy_report import write_accuracy
 
         write_accuracy(result, out, _command(arguments, out))
+    facts = as_dict(result)
+    save_csv(table, facts["rows"])
+    if plot is not None:
+        from accelsim.report.accuracy_report import draw
+
+        save_plot(plot, lambda: draw(result))
     if as_json:
-        click.echo(json.dumps(as_dict(result), indent=2, allow_nan=False))
+        show_json(facts)
         return
     _print(result)
     if out is not None:
         click.echo(f"\nReport: {out / 'accuracy.md'}")
 
 
-def _arguments(asked: dict[str, Any], out: Path | None, keep: str) -> dict[str, Any]:
+def _arguments(
+    asked: dict[str, Any], out: Path | None, keep: str, plot: Path | None, table: Path | None
+) -> dict[str, Any]:
     from accelsim.api import Gather
     from accelsim.compiler.state import Options
 
@@ -111,9 +127,11 @@ def _arguments(asked: dict[str, Any], out: Path | None, keep: str) -> dict[str, 
     with gather.also():
         if not asked["on"]:
             raise UsageError(Problem("no chip", "--on", "at least one (see 'accelsim chips')"))
+    with gather.also():
+        check_outputs(plot, table)
     if keep:
         with gather.also():
-            _check_search(asked, out)
+            _check_search(asked, out or plot)
     elif out is not None:
         with gather.also():
             check_folder(out)
@@ -176,12 +194,14 @@ def _check_search(asked: dict[str, Any], out: Path | None) -> None:
     if len(asked["on"]) != 1 or len(asked["dtypes"]) != 1:
         problems.append(Problem("--keep with several chips or formats", "", "one of --on, one of --dtypes"))
     if out is not None or asked["qat"]:
-        problems.append(Problem("--keep with --out or --qat", "", "the table on the terminal, or --json"))
+        problems.append(
+            Problem("--keep with --out, --plot or --qat", "", "the table on the terminal, --csv or --json")
+        )
     if problems:
         raise UsageError(problems)
 
 
-def _search(arguments: dict[str, Any], keep: str, budget: float, as_json: bool) -> None:
+def _search(arguments: dict[str, Any], keep: str, budget: float, as_json: bool, table: Path | None) -> None:
     """Which layers to keep wide; one chip and one format."""
     from accelsim.explore.mixed import keep_layers
     from accelsim.report.table import text_table
@@ -193,9 +213,10 @@ def _search(arguments: dict[str, Any], keep: str, budget: float, as_json: bool) 
             budget=budget / 100, batch=arguments["batch"], steps=arguments["steps"], options=arguments["options"],
             seed=arguments["seed"],
         )  # fmt: skip
+    facts = {**vars(found), "rows": [vars(row) for row in found.rows]}
+    save_csv(table, facts["rows"])
     if as_json:
-        facts = {key: value for key, value in vars(found).items() if key != "rows"}
-        click.echo(json.dumps({**facts, "rows": [vars(row) for row in found.rows]}, indent=2))
+        show_json(facts)
         return
     rows = [
         (row.layer, f"{100 * row.alone:.2f} %", f"{100 * row.without:.2f} %", int(row.cost), keep if row.kept else

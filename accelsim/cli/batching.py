@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from accelsim.cli.common import (
-    OUT,
     check_outputs,
     csv_option,
     example,
     json_option,
     limit_options,
+    plot_option,
     progress,
     save_csv,
+    save_plot,
     show,
+    show_json,
     whole,
     whole_list,
     width,
@@ -55,8 +56,8 @@ def _batches(context: click.Context, option: click.Parameter, text: str) -> tupl
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
 )
 @limit_options
-@click.option("--plot", type=OUT, help="Where the picture goes: FILE.png or FILE.svg.")
 @csv_option
+@plot_option
 @json_option
 def batching(
     model: str, chip: str, batches: tuple[int, ...], dtype: str, overrides: tuple[str, ...], plot: Path | None,
@@ -75,13 +76,12 @@ def batching(
         )
     if plot is not None:
         from accelsim.report.batching_plot import time_per_sample
-        from accelsim.report.style import save
 
-        save(time_per_sample(found), plot)
+        save_plot(plot, lambda: time_per_sample(found))
     facts = _facts(found)
     save_csv(table, facts["points"])
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        show_json(facts)
     else:
         _print(found)
 

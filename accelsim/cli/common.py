@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ from accelsim.digits import whole as whole_number
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
     from accelsim.api import Gather
@@ -270,6 +272,9 @@ csv_option = click.option(
 )
 
 
+plot_option = click.option("--plot", type=OUT, help="Draw the picture: FILE.png or FILE.svg.")
+
+
 def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:
     """UsageError with all that is wrong with the files of --plot and --csv; for before the work."""
     problems: list[Problem] = []
@@ -289,6 +294,27 @@ def save_csv(target: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
         files.write_file(
             target, files.records([{key: _cell(value) for key, value in row.items()} for row in rows])
         )
+
+
+def save_plot(target: Path | None, draw: Callable[[], Figure]) -> None:
+    """Draw and write the picture where --plot was given."""
+    if target is not None:
+        from accelsim.report.style import save
+
+        save(draw(), target)
+
+
+def show_json(facts: Any) -> None:
+    """Print facts as JSON, the same for the same facts."""
+    click.echo(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def flat(record: Mapping[str, Any], inside: str = "") -> dict[str, Any]:
+    """A nested record as one row of a CSV: {'a': {'b': 1}} becomes {'a.b': 1}."""
+    row: dict[str, Any] = {}
+    for key, value in record.items():
+        row |= flat(value, f"{inside}{key}.") if isinstance(value, Mapping) else {f"{inside}{key}": value}
+    return row
 
 
 def _cell(value: Any) -> Any:

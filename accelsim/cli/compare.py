@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -17,7 +16,9 @@ from accelsim.cli.common import (
     json_option,
     paragraphs,
     save_csv,
+    save_plot,
     show,
+    show_json,
     width,
 )
 
@@ -74,12 +75,11 @@ def compare(
         found["layers"] = [each.as_dict() for each in differences]
     if plot is not None:
         from accelsim.report.compare_plot import compare_figure
-        from accelsim.report.style import save
 
-        save(compare_figure(runs), plot)
+        save_plot(plot, lambda: compare_figure(runs))
     save_csv(table, comparison.records(runs) if differences is None else found["layers"])
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
+        show_json(found)
         return
     _print(runs, layers)
     if plot is not None:

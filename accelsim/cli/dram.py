@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import check_folder, example, paragraphs, progress, show, width
+from accelsim.cli.common import (
+    check_folder,
+    check_outputs,
+    example,
+    flat,
+    paragraphs,
+    progress,
+    save_csv,
+    save_plot,
+    show,
+    show_json,
+    width,
+)
 from accelsim.cli.dram_compare import compare, lessons, list_
 from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
 from accelsim.cli.groups import Grouped
@@ -102,10 +114,13 @@ def _replay(name: str, trace: str, memory: str, rest: tuple[str, ...], **asked: 
         made, status = device(spec, preset(name)), spec.energy_status or UNSTATED
         found = dram_replay.run(made, status, trace, asked["model"], offer, asked["limit"], memory)
     files = _write(found, asked["out"], window, asked["channel"])
-    if asked["as_json"]:
-        from accelsim.report.dram_files import as_json
+    save_csv(asked["table"], [flat(found.as_dict())])
+    if asked["plot"] is not None:
+        from accelsim.report.dram_plots import main_picture
 
-        click.echo(as_json(found.as_dict()), nl=False)
+        save_plot(asked["plot"], lambda: main_picture(found))
+    if asked["as_json"]:
+        show_json(found.as_dict())
     else:
         _print(found)
         print_files(files)
@@ -132,6 +147,8 @@ def _checked(
         window = _clocks(asked["clocks"], asked["out"])
     with gather.also():
         check_folder(asked["out"])
+    with gather.also():
+        check_outputs(asked["plot"], asked["table"])
     gather.done()
     return specs[name], window
 

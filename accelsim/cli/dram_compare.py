@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import OUT, check_folder, example, paragraphs, progress, show, width
+from accelsim.cli.common import (
+    OUT,
+    check_folder,
+    check_outputs,
+    csv_option,
+    example,
+    flat,
+    json_option,
+    paragraphs,
+    progress,
+    save_csv,
+    save_plot,
+    show,
+    show_json,
+    width,
+)
 from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
 from accelsim.errors import Problem, UsageError
 
@@ -20,8 +35,10 @@ OF_EACH_KIND = ("ddr3-1600", "ddr4-3200", "lpddr4-2400", "gddr6-14000", "hbm2-20
 LESSONS_FOLDER = Path("reports/dram-lessons")
 
 
-@click.command("list", epilog=example("accelsim dram list"))
-def list_() -> None:
+@click.command("list", epilog=example("accelsim dram list", "accelsim dram list --json"))
+@csv_option
+@json_option
+def list_(table: Path | None, as_json: bool) -> None:
     """Every DRAM that can be named: standard, rate of a pin, peak, capacity, how far its energies can be trusted."""
     from accelsim.report.table import text_table
     from accelsim.report.text import si
@@ -29,13 +46,24 @@ def list_() -> None:
     from accelsim.spec.load_dram import list_drams, load_dram
     from accelsim.units import show as quantity
 
-    rows = []
+    check_outputs(None, table)
+    facts: list[dict[str, Any]] = []
     for name in list_drams():
         spec = load_dram(name)
         made = device(spec)
-        capacity = quantity(made.geometry.capacity_B, "B", 4, binary=True)
-        status = spec.energy_status or "none"
-        rows.append((name, spec.standard, si(spec.rate, "T/s"), si(made.peak_Bps, "B/s"), capacity, status))
+        facts.append({
+            "name": name, "standard": spec.standard, "rate_per_s": float(spec.rate), "peak_Bps": made.peak_Bps,
+            "capacity_B": made.geometry.capacity_B, "energy_status": spec.energy_status or "none",
+        })  # fmt: skip
+    save_csv(table, facts)
+    if as_json:
+        show_json(facts)
+        return
+    rows = [
+        (row["name"], row["standard"], si(row["rate_per_s"], "T/s"), si(row["peak_Bps"], "B/s"),
+         quantity(row["capacity_B"], "B", 4, binary=True), row["energy_status"])
+        for row in facts
+    ]  # fmt: skip
     show(text_table(["name", "standard", "rate", "peak", "capacity", "energies"], rows, width()))
 
 
@@ -44,7 +72,9 @@ def list_() -> None:
 )
 @click.argument("names", nargs=-1, metavar="[DRAM]...")
 @controller_options
-def compare(names: tuple[str, ...], as_json: bool, out: Path | None, **asked: Any) -> None:
+def compare(
+    names: tuple[str, ...], as_json: bool, out: Path | None, table: Path | None, plot: Path | None, **asked: Any
+) -> None:  # fmt: skip
     """The same traces on several DRAMs (one of each kind by default): share of the peak, latency, energy per bit."""
     from accelsim.api import Gather
     from accelsim.explore import dram_compare
@@ -62,14 +92,20 @@ def compare(names: tuple[str, ...], as_json: bool, out: Path | None, **asked: An
             )
     with gather.also():
         check_folder(out)
+    with gather.also():
+        check_outputs(plot, table)
     gather.done()
     with progress(1) as stage:
         rows = dram_compare.compare(specs, asked["model"], asked["limit"], stage)
     files = _write_compare(rows, out)
-    if as_json:
-        from accelsim.report.dram_files import as_json as text
+    facts = [row.as_dict() for row in rows]
+    save_csv(table, [flat(row) for row in facts])
+    if plot is not None:
+        from accelsim.report.dram_plots import utilisation
 
-        click.echo(text([row.as_dict() for row in rows]), nl=False)
+        save_plot(plot, lambda: utilisation(rows))
+    if as_json:
+        show_json(facts)
     else:
         _print_compare(rows)
         print_files(files)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import OUT
+from accelsim.cli.common import OUT, csv_option, json_option, plot_option
 
 if TYPE_CHECKING:
     from accelsim.spec.dram import Dram
@@ -31,8 +31,8 @@ def controller_options(command: Callable[..., None]) -> Callable[..., None]:
                      help="Change a field of the spec, e.g. organisation.ranks=1. Repeatable."),
         click.option("--model", default="bank", show_default=True, help="bank, pattern, bandwidth or ideal."),
         click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N accesses of a trace."),
-        click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON."),
         click.option("--out", type=OUT, help="Directory for the figures and plots."),
+        csv_option, plot_option, json_option,
     )  # fmt: skip
     return functools.reduce(lambda made, option: option(made), reversed(options), command)
 

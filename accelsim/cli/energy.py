@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import OUT, check_folder, example, show, width
+from accelsim.cli.common import (
+    OUT,
+    check_folder,
+    check_outputs,
+    csv_option,
+    example,
+    json_option,
+    plot_option,
+    save_csv,
+    save_plot,
+    show,
+    show_json,
+    width,
+)
 
 if TYPE_CHECKING:
     from accelsim.account.energy_figures import Figure
@@ -35,9 +48,11 @@ def energy() -> None:
 @click.option(
     "--node", type=click.FloatRange(min=1), metavar="NM", help="Only this process node, scaled if need be."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
 @click.option("--out", type=OUT, help="Directory for the figures as CSV and JSON, and the picture of them.")
-def table(node: float | None, as_json: bool, out: Path | None) -> None:
+@csv_option
+@plot_option
+@json_option
+def table(node: float | None, as_json: bool, out: Path | None, table: Path | None, plot: Path | None) -> None:
     """Energy per action: arithmetic by format, registers, SRAM, wires, DRAM, links; by node and by source.
 
     Figures come from the spec files (tables, memories, DRAMs, links) and from publications, each with its status.
@@ -45,11 +60,18 @@ def table(node: float | None, as_json: bool, out: Path | None) -> None:
     from accelsim.account.energy_figures import figures
 
     check_folder(out)
+    check_outputs(plot, table)
     found = figures(node)
     if out is not None:
         _write(found, out)
+    facts = [figure.as_dict() for figure in found]
+    save_csv(table, facts)
+    if plot is not None:
+        from accelsim.report.energy_plots import per_access
+
+        save_plot(plot, lambda: per_access(found))
     if as_json:
-        click.echo(json.dumps([figure.as_dict() for figure in found], indent=2, ensure_ascii=False))
+        show_json(facts)
         return
     _print(found)
     if out is not None:

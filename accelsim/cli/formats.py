@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import OUT, PICTURES, check_file_target, example, show, width
+from accelsim.cli.common import (
+    check_outputs,
+    csv_option,
+    example,
+    json_option,
+    plot_option,
+    save_csv,
+    save_plot,
+    show,
+    show_json,
+    width,
+)
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -22,9 +32,10 @@ if TYPE_CHECKING:
     invoke_without_command=True,
     epilog=example("accelsim formats", "accelsim formats show fp8_e4m3fn 0.3 --plot fp8.png"),
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+@csv_option
+@json_option
 @click.pass_context
-def formats(ctx: click.Context, as_json: bool) -> None:
+def formats(ctx: click.Context, table: Path | None, as_json: bool) -> None:
     """List every number format: its size, its range, and the chips that compute in it.
 
     Other names work too: float16, fp8, and floats of any size, such as fp8_e5m2b20 (bias 20).
@@ -33,10 +44,12 @@ def formats(ctx: click.Context, as_json: bool) -> None:
         return
     from accelsim.formats.table import FORMATS
 
+    check_outputs(None, table)
     chips, broken = _chips()
     rows = [_record(row, chips.get(row.name, [])) for row in FORMATS.values()]
+    save_csv(table, rows)
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        show_json(rows)
         return
     _print(rows)
     for name in broken:
@@ -129,8 +142,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of stochastic rounding."
 )
-@click.option("--plot", type=OUT, help="Draw the values around it: a PNG or SVG file.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@plot_option
+@json_option
 def show_value(
     name: str, value: str, rounding: str, overflow: str | None, seed: int, plot: Path | None, as_json: bool
 ) -> None:
@@ -139,16 +152,14 @@ def show_value(
 
     from accelsim.formats.describe import describe
 
-    if plot is not None:
-        check_file_target(plot, PICTURES)
+    check_outputs(plot)
     what = describe(_number(value), name, rounding, overflow, seed)
     if plot is not None:
         from accelsim.report.format_plot import draw
-        from accelsim.report.style import save
 
-        save(draw(what), plot)
+        save_plot(plot, lambda: draw(what))
     if as_json:
-        click.echo(json.dumps({key: _plain(each) for key, each in asdict(what).items()}, indent=1))
+        show_json({key: _plain(each) for key, each in asdict(what).items()})
     else:
         _tell(what)
     if plot is not None:

@@ -3,38 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import example, show, width
+from accelsim.cli.common import (
+    check_outputs,
+    csv_option,
+    example,
+    flat,
+    json_option,
+    save_csv,
+    show,
+    show_json,
+    width,
+)
 
 if TYPE_CHECKING:
     from accelsim.spec.models import Memory
 
 
-@click.command(epilog=example("accelsim chips"))
-def chips() -> None:
+@click.command(epilog=example("accelsim chips", "accelsim chips --json"))
+@csv_option
+@json_option
+def chips(table: Path | None, as_json: bool) -> None:
     """List every chip that can be named, with its stated peak; a broken spec file is listed with its problem."""
     from accelsim.spec.load import list_chips
 
+    check_outputs(None, table)
+    found = list_chips()
+    facts = [
+        {"name": chip.name, "title": chip.title, "kind": chip.kind, "peak_OPS": dict(chip.peak),
+         "problem": chip.problem}
+        for chip in found
+    ]  # fmt: skip
+    save_csv(table, [flat(row) for row in facts])
+    if as_json:
+        show_json(facts)
+        return
     rows = []
-    for chip in list_chips():
+    for chip in found:
         text = f"{chip.title} ({chip.kind}){'; ' if chip.peak else ''}{_peaks(chip.peak)}"
         rows.append((chip.name, f"broken: {chip.problem}" if chip.problem else text))
     _print(rows)
 
 
-@click.command(epilog=example("accelsim models"))
-def models() -> None:
+@click.command(epilog=example("accelsim models", "accelsim models --csv models.csv"))
+@csv_option
+@json_option
+def models(table: Path | None, as_json: bool) -> None:
     """List every model that can be named; parameters are set with --param NAME=VALUE or NAME?PARAMETER=VALUE.
 
     Decoders (those with past=0) take prompt=P and new=N instead of seq and past: a prompt, and tokens behind it.
     """
     from accelsim.workload.load import list_models
 
+    check_outputs(None, table)
+    found = list_models()
+    facts = [
+        {"name": row.name, "kind": row.kind, "description": row.description, "batch": row.batch,
+         "parameters": row.parameters}
+        for row in found
+    ]  # fmt: skip
+    save_csv(table, [{**fact, "parameters": [f"{k}={v}" for k, v in row.parameters.items()]}
+                     for fact, row in zip(facts, found, strict=True)])  # fmt: skip
+    if as_json:
+        show_json(facts)
+        return
     rows = []
-    for row in list_models():
+    for row in found:
         settings = [f"{name}={value}" for name, value in row.parameters.items()]
         settings += [f"batch {row.batch}"] if row.batch != 1 else []
         rows.append((row.name, row.description + (f"; {', '.join(settings)}" if settings else "")))
@@ -48,21 +86,22 @@ def models() -> None:
         "accelsim run cnn --on edu-4x4 --set memories.dram.memory=dram/lpddr4-2400",
     )
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, in SI units.")
-def memories(as_json: bool) -> None:
+@csv_option
+@json_option
+def memories(table: Path | None, as_json: bool) -> None:
     """List every memory that a chip may have: capacity, bandwidth, energy per byte, and how far to trust the energy.
 
     Name one in a chip's file (memory: dram/ddr5-4800), or with --set memories.NAME.memory=dram/ddr5-4800. Figures of
     memories/... are stated in their files; those of dram/... follow from the DRAM and its model. usable: share
     of the peak that a stream gets; standby: power with banks open, and refresh.
     """
-    import json
-
     from accelsim.spec.parts import list_memories
 
+    check_outputs(None, table)
     rows = [_memory_facts(name, memory) for name, memory in list_memories().items()]
+    save_csv(table, rows)
     if as_json:
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        show_json(rows)
         return
     from accelsim.report.table import text_table
 

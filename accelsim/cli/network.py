@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import OUT, check_folder, example, progress, show, width
+from accelsim.cli.common import (
+    OUT,
+    check_folder,
+    check_outputs,
+    csv_option,
+    example,
+    json_option,
+    plot_option,
+    progress,
+    save_csv,
+    save_plot,
+    show,
+    show_json,
+    width,
+)
 from accelsim.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -65,29 +79,34 @@ def _part(name: str, folder: str, model: Any, overrides: tuple[str, ...]) -> Any
 )
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
 @click.option("--out", type=OUT, help="Directory for the table and the plot.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@csv_option
+@plot_option
+@json_option
 def link(
-    name: str, sizes: tuple[int, ...], overrides: tuple[str, ...], out: Path | None, as_json: bool
-) -> None:
+    name: str, sizes: tuple[int, ...], overrides: tuple[str, ...], out: Path | None, table: Path | None,
+    plot: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     """Time and bandwidth of transfers over LINK (a name or a YAML file), by their size.
 
     Back to back: a stream of transfers of one size. Alone: one transfer, latency included.
     """
     from accelsim.spec.models import Link as Model
 
-    made: Link = _checked(out, lambda: _part(name, "links", Model, overrides))
+    made: Link = _checked(out, plot, table, lambda: _part(name, "links", Model, overrides))
     rows = [_link_row(made, size) for size in sizes or SIZES]
     facts = _link_facts(name, made) | {"transfers": rows}
     if out is not None:
         _save(out, facts, {"rates": lambda: _link_plot(name, made)})
+    save_csv(table, rows)
+    save_plot(plot, lambda: _link_plot(name, made))
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        show_json(facts)
         return
     _print_link(name, made, rows)
 
 
-def _checked(out: Path | None, read: Callable[[], Any]) -> Any:
-    """What ``read`` gives; its problems and those of the directory ``out`` at once."""
+def _checked(out: Path | None, plot: Path | None, table: Path | None, read: Callable[[], Any]) -> Any:
+    """What ``read`` gives; its problems and those of the directory ``out`` and both files at once."""
     from accelsim.api import Gather
 
     gather, made = Gather(), []
@@ -95,6 +114,8 @@ def _checked(out: Path | None, read: Callable[[], Any]) -> Any:
         made.append(read())
     with gather.also():
         check_folder(out)
+    with gather.also():
+        check_outputs(plot, table)
     gather.done()
     return made[0]
 
@@ -192,10 +213,13 @@ def _save(out: Path, facts: dict[str, Any], plots: dict[str, Any]) -> None:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the packets.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
 @click.option("--out", type=OUT, help="Directory for the figures and the plots.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@csv_option
+@plot_option
+@json_option
 def noc(
     name: str, shape: tuple[int, ...], pattern: str, loads: tuple[float, ...], packet_flits: int, clocks: int | None,
-    seed: int, overrides: tuple[str, ...], out: Path | None, as_json: bool,
+    seed: int, overrides: tuple[str, ...], out: Path | None,
+    table: Path | None, plot: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Latency and throughput of a network on a chip under a traffic pattern.
 
@@ -204,18 +228,23 @@ def noc(
     """
     from accelsim.network.noc.sweep import sweep
 
-    made: Noc = _checked(out, lambda: _noc(name, shape, overrides))
+    made: Noc = _checked(out, plot, table, lambda: _noc(name, shape, overrides))
     with progress(1) as stage:
         found = sweep(
             made, pattern, packet_flits, loads, clocks, seed, lambda share: stage("simulate", share)
         )
     facts = _noc_facts(name, found)
-    if out is not None:
+    if out is not None or plot is not None:
         from accelsim.report.network_plots import channel_loads, load_latency
 
-        _save(out, facts, {"latency": lambda: load_latency(found), "channels": lambda: channel_loads(found)})
+        if out is not None:
+            _save(
+                out, facts, {"latency": lambda: load_latency(found), "channels": lambda: channel_loads(found)}
+            )
+        save_plot(plot, lambda: load_latency(found))
+    save_csv(table, facts["points"])
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        show_json(facts)
         return
     _print_noc(facts)
 

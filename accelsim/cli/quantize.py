@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from accelsim.cli.common import (
     OUT,
     check_file_target,
+    check_outputs,
+    csv_option,
     example,
     extents,
+    json_option,
     limit_options,
     pairs,
     paragraphs,
+    save_csv,
     show,
+    show_json,
     width,
 )
 from accelsim.cli.groups import Grouped
@@ -60,9 +66,13 @@ NARROW = (
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn data.")
 @limit_options
+@csv_option
+@json_option
 def quantize(
     model: str,
     out: Path,
+    table: Path | None,
+    as_json: bool,
     dtype: str,
     calibrate: str,
     percentile: float | None,
@@ -86,6 +96,8 @@ def quantize(
     gather = Gather()
     with gather.also():
         check_file_target(out)
+    with gather.also():
+        check_outputs(None, table)
     sizes: dict[str, tuple[int, ...]] = {}
     with gather.also():
         sizes = pairs("--shape", shapes, extents, "1,3,224,224")
@@ -97,7 +109,28 @@ def quantize(
         bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, shapes=sizes, seed=seed,
     )  # fmt: skip
     result.save(out)
+    facts = _facts(result, out)
+    save_csv(table, facts["layers"])
+    if as_json:
+        show_json(facts)
+        return
     _print(result, calibrate, data, out)
+
+
+def _facts(result: Quantised, out: Path) -> dict[str, Any]:
+    """The outcome as JSON holds it: None where a result is no code, or has no noise."""
+    layers = [{key: _number(value) for key, value in vars(row).items()} for row in result.layers]
+    accuracy = dict(zip(("floats", "quantised"), result.accuracy, strict=True)) if result.accuracy else None
+    return {
+        "tool": "accelsim", "model": str(out), "format": result.form, "bytes_before": result.bytes_before,
+        "bytes_after": result.bytes_after, "accuracy": accuracy,
+        "outputs_dB": {name: _number(value) for name, value in result.outputs_dB.items()},
+        "layers": layers, "notes": result.notes,
+    }  # fmt: skip
+
+
+def _number(value: Any) -> Any:
+    return value if not isinstance(value, float) or isfinite(value) else None
 
 
 def _print(result: Quantised, method: str, data: str | None, out: Path) -> None:

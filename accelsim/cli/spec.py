@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from accelsim.cli.common import example
+from accelsim.cli.common import example, json_option, show_json
 from accelsim.errors import Problem, UsageError, nearest
 
 
@@ -18,30 +19,46 @@ def spec() -> None:
 @spec.command(epilog=example("accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'"))
 @click.argument("chip")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
-def show(chip: str, overrides: tuple[str, ...]) -> None:
-    """Print CHIP (a name or a YAML file) with every default and every file that it is composed of."""
+@json_option
+def show(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Print CHIP (a name or a YAML file) with every default and every file that it is composed of.
+
+    As YAML, which can be the file of a chip again, or with --json as JSON.
+    """
     from accelsim.spec import load
 
-    click.echo(load.show(load.load_chip(chip, overrides)), nl=False)
+    text = load.show(load.load_chip(chip, overrides))
+    if as_json:
+        import yaml
+
+        show_json(yaml.safe_load(text))
+    else:
+        click.echo(text, nl=False)
 
 
 @spec.command(epilog=example("accelsim spec check my-chip.yaml hwspecs/memories/hbm2.yaml"))
 @click.argument("files", nargs=-1, required=True)
-def check(files: tuple[str, ...]) -> None:
+@json_option
+def check(files: tuple[str, ...], as_json: bool) -> None:
     """Check spec FILES (names of chips or YAML files of any kind); every error is told with line and column."""
     from accelsim.errors import SpecError
     from accelsim.spec import load
     from accelsim.spec.where import resolve
 
     problems: list[Problem] = []
+    facts: list[dict[str, Any]] = []
     for file in files:
         try:
             found = load.check(file)
         except SpecError as error:
             found = list(error.problems)
-        if not found:
-            click.echo(f"{file}: nothing wrong ({load.kind_of(Path(resolve(file)))})")
+        kind = None if found else load.kind_of(Path(resolve(file)))
+        facts.append({"file": file, "kind": kind, "problems": [str(problem) for problem in found]})
+        if kind and not as_json:
+            click.echo(f"{file}: nothing wrong ({kind})")
         problems += found
+    if as_json:
+        show_json(facts)
     if problems:
         raise SpecError(problems)
 

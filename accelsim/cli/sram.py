@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -10,10 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import OUT, check_folder, example, paragraphs, show, width
+from accelsim.cli.common import (
+    OUT,
+    check_folder,
+    check_outputs,
+    csv_option,
+    example,
+    flat,
+    json_option,
+    paragraphs,
+    plot_option,
+    save_csv,
+    save_plot,
+    show,
+    show_json,
+    width,
+)
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from accelsim.sram.banks import Conflicts
     from accelsim.sram.model import Sram
     from accelsim.sram.patterns import Pattern
@@ -36,10 +52,15 @@ PICTURES = ("sram.png", "sram.svg")
 @click.option(
     "--cell", default="itrs-lop", show_default=True, help="itrs-lop (low operating power) or itrs-hp."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.option("--out", type=OUT, help="Directory for the plot over the capacity.")
+@click.option("--out", type=OUT, help="Directory for the plot over the capacity, as PNG and SVG.")
+@csv_option
+@plot_option
+@json_option
 @click.pass_context
-def sram(ctx: click.Context, /, capacity: str | None, as_json: bool, out: Path | None, **asked: Any) -> None:
+def sram(
+    ctx: click.Context, /, capacity: str | None, as_json: bool, out: Path | None, plot: Path | None,
+    table: Path | None, **asked: Any,
+) -> None:  # fmt: skip
     """Energy, leakage, time and area of an on-chip memory, by a model fitted to CACTI.
 
     What follows by interpolation, extrapolation or a rule of thumb is said with the result.
@@ -50,23 +71,26 @@ def sram(ctx: click.Context, /, capacity: str | None, as_json: bool, out: Path |
         raise UsageError(Problem("no --capacity", expected="--capacity 1MiB, or the command conflicts"))
     setup = {"word_bits": asked["word"], "ports": asked["ports"], "banks": asked["banks"],
              "node_nm": asked["node"], "cell": asked["cell"]}  # fmt: skip
-    capacity_B, found = _asked(capacity, setup, out)
+    capacity_B, found = _asked(capacity, setup, out, plot, table)
     points = _points()
     rest = _residuals(points, asked["node"], asked["cell"])
     if out is not None:
         _plot(out, {"capacity_B": capacity_B, **setup}, points)
+    save_plot(plot, lambda: _drawn({"capacity_B": capacity_B, **setup}, points))
+    fit = {each.quantity: {"median": each.quantile(0.5), "p90": each.quantile(0.9)} for each in rest}
+    facts = {"capacity_B": capacity_B, **setup, **asdict(found), "residual": fit}
+    save_csv(table, [flat(facts)])
     if as_json:
-        fit = {each.quantity: {"median": each.quantile(0.5), "p90": each.quantile(0.9)} for each in rest}
-        click.echo(
-            json.dumps({"capacity_B": capacity_B, **setup, **asdict(found), "residual": fit}, indent=2)
-        )
+        show_json(facts)
         return
     _print(found, rest)
     if out is not None:
         click.echo(f"plot: {out / PICTURES[0]}")
 
 
-def _asked(capacity: str, setup: dict[str, Any], out: Path | None) -> tuple[int, Sram]:
+def _asked(
+    capacity: str, setup: dict[str, Any], out: Path | None, plot: Path | None, table: Path | None
+) -> tuple[int, Sram]:
     """The bytes and the memory; every problem of the command line at once."""
     from accelsim.api import Gather
     from accelsim.sram.model import LIMITS
@@ -79,6 +103,8 @@ def _asked(capacity: str, setup: dict[str, Any], out: Path | None) -> tuple[int,
         model(capacity_B, **setup)
     with gather.also():
         check_folder(out)
+    with gather.also():
+        check_outputs(plot, table)
     gather.done()
     return capacity_B, model(capacity_B, **setup)
 
@@ -141,11 +167,16 @@ def _print(found: Sram, rest: list[Residual]) -> None:
 
 def _plot(out: Path, asked: dict[str, Any], points: list[Point]) -> None:
     from accelsim.files import write_folder
-    from accelsim.report.sram_plots import Asked, sweep
     from accelsim.report.style import picture
 
-    drawn = sweep(Asked(**asked), points)
+    drawn = _drawn(asked, points)
     write_folder(out, {name: picture(drawn, Path(name).suffix) for name in PICTURES})
+
+
+def _drawn(asked: dict[str, Any], points: list[Point]) -> Figure:
+    from accelsim.report.sram_plots import Asked, sweep
+
+    return sweep(Asked(**asked), points)
 
 
 PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
@@ -217,8 +248,9 @@ def _accumulate(asked: dict[str, Any]) -> Pattern:
 @click.option(
     "--delay-registers", is_flag=True, help="Rows are read at once, registers at the array make the skew."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def conflicts(as_json: bool, **asked: Any) -> None:
+@csv_option
+@json_option
+def conflicts(as_json: bool, table: Path | None, **asked: Any) -> None:
     """How often accesses of a systolic array meet in one bank, for every interleaving of the banks.
 
     The array waits until all words that it asked for at a clock were served; lanes that read one word share it.
@@ -226,6 +258,7 @@ def conflicts(as_json: bool, **asked: Any) -> None:
     from accelsim.sram.banks import INTERLEAVES, Banking
     from accelsim.sram.banks import conflicts as count
 
+    check_outputs(None, table)
     pattern = PATTERNS[asked["pattern"]](asked)
     row_words = max(1, _row_B(asked) // max(1, asked["word_bytes"]))
     usable = [name for name in INTERLEAVES if name != "xor" or not asked["banks"] & (asked["banks"] - 1)]
@@ -233,8 +266,10 @@ def conflicts(as_json: bool, **asked: Any) -> None:
         name: count(pattern, Banking(asked["banks"], asked["word_bytes"], asked["ports"], name, row_words))
         for name in usable
     }
+    facts = {name: _facts(each) for name, each in found.items()}
+    save_csv(table, [{"interleaving": name, **row} for name, row in facts.items()])
     if as_json:
-        click.echo(json.dumps({name: _facts(each) for name, each in found.items()}, indent=2))
+        show_json(facts)
         return
     _conflict_table(pattern, found)
 

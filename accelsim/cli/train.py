@@ -14,9 +14,11 @@ from accelsim.cli.common import (
     PICTURES,
     check_file_target,
     example,
+    json_option,
     limit_options,
     paragraphs,
     progress,
+    save_csv,
     show,
     width,
 )
@@ -61,11 +63,12 @@ if TYPE_CHECKING:
 )
 @limit_options
 @click.option("--out", type=OUT, help="Write the learnt model to this ONNX file.")
-@click.option("--plot", type=OUT, help="Draw the loss to this file (PNG or SVG).")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
+    "--csv", "table", type=OUT, help="Write loss, loss scale and whether it was skipped of each step."
 )
-def train(out: Path | None, plot: Path | None, as_json: bool, **asked: Any) -> None:
+@click.option("--plot", type=OUT, help="Draw the loss: FILE.png or FILE.svg.")
+@json_option
+def train(out: Path | None, table: Path | None, plot: Path | None, as_json: bool, **asked: Any) -> None:
     """Train MODEL (a name from 'accelsim models', or an ONNX file) and say what it costs.
 
     The values are those of the training graph in the formats of the chip; with --on one step of it is compiled
@@ -73,13 +76,14 @@ def train(out: Path | None, plot: Path | None, as_json: bool, **asked: Any) -> N
     """
     from accelsim.explore.training import train as run_training
 
-    _check_targets(out, plot)
+    _check_targets(out, plot, table)
     qat, edges, sparsity = asked.pop("qat"), asked.pop("edges"), asked.pop("sparsity")
     quant = _quant(qat, edges)
     with progress(1) as stage:
         stage("train", 0.0)
         result = run_training(fake_quant=quant, sparsity=sparsity, **asked)
     _write(result, out, plot)
+    save_csv(table, _steps(result))
     facts = summary(result)
     if as_json:
         click.echo(json.dumps(facts, indent=2, allow_nan=False))
@@ -118,6 +122,14 @@ def summary(result: TrainingResult) -> dict[str, Any]:
     }
 
 
+def _steps(result: TrainingResult) -> list[dict[str, Any]]:
+    columns = zip(result.losses, result.scales, result.skipped, strict=True)
+    return [
+        {"step": step, "loss": _number(loss), "loss_scale": _number(scale), "skipped": int(skipped)}
+        for step, (loss, scale, skipped) in enumerate(columns, 1)
+    ]
+
+
 def _write(result: TrainingResult, out: Path | None, plot: Path | None) -> None:
     from accelsim.explore.training import save_model
 
@@ -139,11 +151,11 @@ def _number(value: float) -> float | None:
     return float(value) if value == value and abs(value) != float("inf") else None
 
 
-def _check_targets(out: Path | None, plot: Path | None) -> None:
+def _check_targets(out: Path | None, plot: Path | None, table: Path | None) -> None:
     from accelsim.api import Gather
 
     gather = Gather()
-    for target, suffixes in ((out, ()), (plot, PICTURES)):
+    for target, suffixes in ((out, ()), (plot, PICTURES), (table, ())):
         if target is not None:
             with gather.also():
                 check_file_target(target, suffixes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -10,7 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import FILE, OUT, check_file_target, example, progress, show, width
+from accelsim.cli.common import (
+    FILE,
+    OUT,
+    check_file_target,
+    check_outputs,
+    csv_option,
+    example,
+    json_option,
+    progress,
+    save_csv,
+    show,
+    show_json,
+    width,
+)
 from accelsim.errors import Problem, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -61,11 +73,13 @@ SMALL = 5e-4
 @click.command(epilog=example(
     "accelsim validate",
     "accelsim validate scalesim tpu-v1 --details",
-    "accelsim validate rtl-machine --csv runs.csv --out results.csv",
+    "accelsim validate rtl-machine --rows runs.csv --csv results.csv",
 ))  # fmt: skip
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--csv", "table", type=FILE, help="Rows for rtl-machine, as in its golden file.")
-@click.option("--out", type=OUT, help="Where the results of --csv go.")
+@click.option(
+    "--rows", type=FILE, help="Rows for rtl-machine, as in its golden file; --csv takes what came out."
+)
+@click.option("--out", type=OUT, hidden=True, help="Formerly, with --csv as the rows: where the results go.")
 @click.option("--details", is_flag=True, help="What was compared, and the first rows that differ.")
 @click.option(
     "--list",
@@ -73,9 +87,11 @@ SMALL = 5e-4
     is_flag=True,
     help="List the checks: what each compares, how long it takes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@csv_option
+@json_option
 def validate(
     names: tuple[str, ...],
+    rows: Path | None,
     table: Path | None,
     out: Path | None,
     details: bool,
@@ -86,9 +102,13 @@ def validate(
 
     A check passes when every row that it compares agrees, exactly or within the bound that it states.
     """
-    if table is not None or out is not None:
-        outcomes = _table(names, table, out)
+    if out is not None:  # the spelling of earlier versions: --csv ROWS --out RESULTS
+        rows, table = rows or table, out
+        click.echo("hint: --csv ROWS --out RESULTS is --rows ROWS --csv RESULTS now", err=True)
+    if rows is not None or out is not None:
+        outcomes = _rows(names, rows, table)
     else:
+        check_outputs(None, table)
         checks = _checks()
         unknown = [name for name in names if name not in checks]
         if unknown:
@@ -97,9 +117,13 @@ def validate(
                 Problem(f"no check {name!r}", "", expected, nearest(name, checks)) for name in unknown
             )
         if only_list:
-            _list(checks, as_json)
+            _list(checks, table, as_json)
             return
         outcomes = _run(names or tuple(checks), checks)
+        save_csv(
+            table,
+            [{key: value for key, value in _facts(each).items() if key != "details"} for each in outcomes],
+        )
     _print(outcomes, details, as_json)
     if any(outcome.equal < outcome.rows for outcome in outcomes):
         raise click.exceptions.Exit(1)
@@ -122,11 +146,12 @@ def _checks() -> dict[str, Any]:
     return dict(sorted(CHECKS.items()))
 
 
-def _list(checks: dict[str, Any], as_json: bool) -> None:
+def _list(checks: dict[str, Any], table: Path | None, as_json: bool) -> None:
     """What each check compares and how long it takes."""
+    rows = [{"name": name, "what": ABOUT[name].what, "takes": ABOUT[name].takes} for name in checks]
+    save_csv(table, rows)
     if as_json:
-        rows = [{"name": name, "what": ABOUT[name].what, "takes": ABOUT[name].takes} for name in checks]
-        click.echo(json.dumps(rows, indent=2))
+        show_json(rows)
         return
     formatter = click.HelpFormatter(width=width())
     formatter.write_dl([(name, f"{ABOUT[name].what} ({ABOUT[name].takes})") for name in checks])
@@ -142,25 +167,27 @@ def _run(names: Sequence[str], checks: dict[str, Any]) -> list[Check]:
     return outcomes
 
 
-def _table(names: tuple[str, ...], table: Path | None, out: Path | None) -> list[Check]:
+def _rows(names: tuple[str, ...], rows: Path | None, table: Path | None) -> list[Check]:
     """The rows of a file through the machine, written to another."""
-    if names != (TABLE,) or table is None or out is None:
-        raise UsageError(Problem("--csv and --out", expected=f"both, and the one check {TABLE}"))
+    if names != (TABLE,) or rows is None or table is None:
+        raise UsageError(
+            Problem("--rows FILE and --csv RESULTS", expected=f"both, and the one check {TABLE}")
+        )
     from accelsim.validate import rtl_table
 
-    check_file_target(out)
-    lines = rtl_table.read(table)
+    check_file_target(table)
+    lines = rtl_table.read(rows)
     with progress(len(lines)) as stage:
         found = rtl_table.simulate_lines(lines, lambda: stage(TABLE, 0.0))
-    rtl_table.write(out, lines, found)
+    rtl_table.write(table, lines, found)
     outcome = rtl_table.compare(lines, found)
-    click.echo(f"{len(lines):,} rows: {out}", err=True)
+    click.echo(f"{len(lines):,} rows: {table}", err=True)
     return [outcome] if outcome is not None else []
 
 
 def _print(outcomes: Sequence[Check], details: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps([_facts(outcome) for outcome in outcomes], indent=2))
+        show_json([_facts(outcome) for outcome in outcomes])
         return
     from accelsim.report.table import text_table
 

@@ -252,13 +252,14 @@ def test_validate_runs_rows_of_the_small_machine_from_a_file(cli: Cli, tmp_path:
     lines = golden("rtl_machine/machine_golden.csv").read_text().splitlines()[:6]
     rows, out = tmp_path / "rows.csv", tmp_path / "out.csv"
     rows.write_text("\n".join(lines) + "\n")
-    result = cli("validate", "rtl-machine", "--csv", rows, "--out", out)
+    result = cli("validate", "rtl-machine", "--rows", rows, "--csv", out)
     assert result.exit_code == 0
     assert out.read_text() == rows.read_text()
     assert result.stdout.splitlines()[2].split()[:5] == ["rtl-machine", "5", "5", "exact", "passes"]
     rows.write_text("\n".join([lines[0], lines[1].replace(",57,", ",58,", 1)]) + "\n")
-    result = cli("validate", "rtl-machine", "--csv", rows, "--out", out)
+    result = cli("validate", "rtl-machine", "--csv", rows, "--out", out)  # as in earlier versions
     assert result.exit_code == 1
+    assert "hint: --csv ROWS --out RESULTS is --rows ROWS --csv RESULTS now" in result.stderr
     told = f"{rows}:2: total_clocks 57, the file has 58"
     assert "".join(told.split()) in "".join(
         result.stdout.split()

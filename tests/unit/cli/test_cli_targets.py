@@ -70,7 +70,7 @@ def test_a_directory_has_a_name_and_is_no_file(
         ("train", "digits-mlp", "--out"), ("train", "digits-mlp", "--plot"), ("compare", "x", "--plot"),
         ("quantize", "digits-cnn", "--out"), ("batching", "cnn", "--on", "tpu-v1", "--plot"),
         ("formats", "show", "fp16", "1", "--plot"), ("array", "--csv", "x.csv", "--out"),
-        ("validate", "rtl-machine", "--csv", "x.csv", "--out"),
+        ("validate", "rtl-machine", "--rows", "x.csv", "--csv"),
         ("export-trace", "seq_read", "--on", "ddr3-1600", "--format", "dramsim3", "--out"),
     ],
     ids=" ".join,

@@ -1,0 +1,128 @@
+"""One convention for outputs: whatever prints a table has --json, which parses, and --csv; no command has others."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from conftest import Cli
+
+from accelsim.cli import main
+from accelsim.cli.common import OUT
+from accelsim.cli.dram import replay_on
+
+SAMPLES: dict[str, tuple[str, ...]] = {
+    "run": ("mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--no-advice"), "rerun": ("REPORT",),
+    "compare": ("REPORT", "REPORT", "--layers"), "formats": (), "formats show": ("fp16", "0.3"),
+    "quantize": ("digits-mlp", "--weights", "random:0", "--out", "q.onnx"),
+    "accuracy": ("digits-mlp", "--on", "edu-mixed", "--dtypes", "int8", "--steps", "1"),
+    "train": ("digits-mlp", "--steps", "1"), "chips": (), "models": (), "memories": (),
+    "spec show": ("edu-4x4",), "spec check": ("edu-4x4",), "spec schema": ("links",),
+    "dram": ("ddr3-1600", "--limit", "20"), "dram list": (), "dram compare": ("ddr3-1600", "--limit", "20"),
+    "dram lessons": ("--limit", "20"), "sram": ("--capacity", "1MiB"), "sram conflicts": ("--length", "16"),
+    "energy table": (), "energy eyeriss": ("--out", "eyeriss"), "link": ("pcie-gen4-x16",),
+    "noc": ("mesh-4x4", "--load", "0.1", "--clocks", "100"),
+    "batching": ("mlp?hidden=16", "--on", "edu-4x4", "--batches", "1,2"),
+    "export-trace": ("seq_read", "--on", "ddr3-1600", "--format", "dramsim3", "--out", "t.trace"),
+    "array": ("--rows", "4", "--cols", "4", "5", "4", "4"), "validate": ("--list",),
+}  # fmt: skip
+"""A command line of each command that takes a moment."""
+NO_TABLE = {"spec schema", "dram lessons", "energy eyeriss", "export-trace"}
+"""Commands that print a schema, the names of the files that they wrote, or a trace."""
+SLOW = {"dram lessons", "energy eyeriss"}
+"""Of these, commands that take up to a minute; other tests run them."""
+NO_CSV = {"rerun", "formats show", "spec show", "spec check"}
+"""Commands whose result is no table: a verdict, one number, one spec."""
+
+
+def leaves(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that can be called, under its words."""
+    if isinstance(command, click.Group):
+        if command.invoke_without_command:
+            yield name, command
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            assert below is not None
+            yield from leaves(below, f"{name} {word}".strip())
+    else:
+        yield name, command
+
+
+COMMANDS = dict(leaves(main)) | {"dram": replay_on("ddr3-1600")}
+
+
+def options(name: str) -> dict[str, click.Parameter]:
+    return {opt: param for param in COMMANDS[name].params for opt in param.opts}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from accelsim.report.write import write_run
+    from accelsim.result import run
+
+    return write_run(
+        run("mlp?hidden=16", "edu-4x4", values="off"), tmp_path_factory.mktemp("reports") / "mlp"
+    )
+
+
+def test_every_command_has_a_sample() -> None:
+    assert set(SAMPLES) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - NO_TABLE))
+def test_what_prints_figures_prints_them_as_json_too(
+    cli: Cli, name: str, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [*name.split(), *(str(report) if word == "REPORT" else word for word in SAMPLES[name]), "--json"]
+    table = [] if name in NO_CSV else ["--csv", "table.csv"]
+    result = cli(*words, *table)
+    assert result.exit_code == 0, result.output
+    json.loads(result.stdout)
+    if table:
+        header, *rows = csv.reader(Path("table.csv").read_text(encoding="utf-8").splitlines())
+        assert rows and all(len(row) == len(header) for row in rows)
+
+
+@pytest.mark.parametrize("name", sorted(NO_TABLE - SLOW))
+def test_what_has_no_json_prints_no_table(
+    cli: Cli, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli(*name.split(), *SAMPLES[name])
+    assert result.exit_code == 0, result.output
+    assert "───" not in result.stdout
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_options_of_outputs_are_of_one_kind(name: str) -> None:
+    given = options(name)
+    for option in ("--out", "--csv", "--plot"):
+        if option in given:
+            assert given[option].type is OUT, f"{name} {option} is no output"
+    if "--json" in given:
+        flag = given["--json"]
+        assert isinstance(flag, click.Option) and flag.is_flag
+    assert ("--json" in given) == (name not in NO_TABLE)
+    assert ("--csv" in given) == (name not in NO_TABLE | NO_CSV)
+
+
+PICTURES = [name for name in sorted(COMMANDS) if "--plot" in options(name)]
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_drawn_where_plot_says(
+    cli: Cli, name: str, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [str(report) if word == "REPORT" else word for word in SAMPLES[name]]
+    result = cli(*name.split(), *words, "--plot", "picture.png")
+    assert result.exit_code == 0, result.output
+    assert Path("picture.png").read_bytes().startswith(b"\x89PNG")
+    refused = cli(*name.split(), *words, "--plot", "picture.pdf")
+    assert refused.exit_code == 2 and "picture.pdf: ends in '.pdf'" in refused.stderr
