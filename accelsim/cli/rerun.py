@@ -64,7 +64,9 @@ def _saved(report: Path) -> dict[str, Any]:
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Every figure under its path; what only says how the run was asked for is left out."""
-    own = {key: value for key, value in summary.items() if key not in ("run", "tool_version", "label", "source")}
+    own = {
+        key: value for key, value in summary.items() if key not in ("run", "tool_version", "label", "source")
+    }
     return dict(_leaves(own, ""))
 
 
