@@ -30,6 +30,7 @@ from accelsim.spec.load import load_chip, override
 from accelsim.spec.models import Chip, EnergyTable
 from accelsim.spec.parts import energy_override, with_table
 from accelsim.workload.graph import Array, Graph
+from accelsim.workload.limits import DEFAULT as ALLOWED
 from accelsim.workload.limits import Limits, limited
 from accelsim.workload.load import load_model
 from accelsim.workload.value_memory import check_values
@@ -135,7 +136,17 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
     gather = gather or Gather()
     ignored = request.ignore_capacity or None  # a caller may have said so for all that it runs
     with limited(request.limit_commands, request.limit_bytes, ignored) as allowed:
-        return _prepared(replace(request, ignore_capacity=allowed.ignore_capacity), gather, allowed)
+        return _prepared(_under(request, allowed), gather, allowed)
+
+
+def _under(request: Request, allowed: Limits) -> Request:
+    """The request with the limits that hold for it, whoever set them, so that its record repeats the run."""
+    return replace(
+        request,
+        limit_commands=None if allowed.commands == ALLOWED.commands else allowed.commands,
+        limit_bytes=None if allowed.memory_B == ALLOWED.memory_B else allowed.memory_B,
+        ignore_capacity=allowed.ignore_capacity,
+    )
 
 
 def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:

@@ -86,6 +86,8 @@ FILES = ("inputs", "calibration", "mapping")
 """Fields that may name a file, which is recorded with its hash."""
 PACKAGES = ("accelsim", "numpy", "simpy", "onnx", "ml_dtypes")
 """Packages on whose versions a result can depend."""
+UNITS = {"limit_bytes": "B"}
+"""Fields that are numbers here and texts with a unit on the command line."""
 IN_MEMORY = "given in memory"
 """What the record says of an argument that is no text, number or file."""
 
@@ -147,7 +149,7 @@ def command(asked: Mapping[str, Any]) -> str:
             continue
         if name == "scales" or (name == "mapping" and isinstance(value, Mapping)):
             return ""
-        parts += _option(f"--{name.replace('_', '-')}", value)
+        parts += _option(f"--{name.replace('_', '-')}", f"{value} {UNITS[name]}" if name in UNITS else value)
     return shlex.join(parts)
 
 

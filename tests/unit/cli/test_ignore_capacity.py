@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import Result
@@ -35,3 +37,15 @@ def test_the_command_line_refuses_and_obeys(cli: Cli) -> None:
         need["needed_B"] == need["weights_B"] + need["states_B"] + need["activations_B"] > need["available_B"]
     )
     assert memory_text(need["weights_B"]) in told
+
+
+def test_limits_are_recorded_and_the_run_can_be_repeated(cli: Cli, tmp_path: Path) -> None:
+    line = ("run", "mlp", "--on", "edu-4x4", "--values", "off", "--no-advice", "--set", f"{SPACE}=16 KiB")
+    limits = ("--ignore-capacity", "--limit-commands", "90000", "--limit-bytes", "3 GiB")
+    assert cli(*line, *limits, "--out", tmp_path / "report").exit_code == 0
+    asked = json.loads((tmp_path / "report" / "summary.json").read_text())["run"]
+    assert asked["asked"]["limit_commands"] == 90_000 and asked["asked"]["limit_bytes"] == 3 * 2**30
+    assert cli("rerun", tmp_path / "report").exit_code == 0
+    again = cli(*shlex.split(asked["command"])[1:], "--no-advice", "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["run"]["asked"] == asked["asked"]
