@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 
 from accelsim.cli import COMMANDS, SECTIONS
-from accelsim.cli.validate import ABOUT, _checks
+from accelsim.cli.validate import ABOUT, AT_ONCE, LONG, MEASURED, SHORT, _checks
 
 ROOT = Path(__file__).parents[3]
 Cli = Callable[..., Result]
@@ -101,7 +101,10 @@ def test_the_list_of_checks_says_what_each_is_and_how_long_it_takes(cli: Cli) ->
     assert set(ABOUT) == set(_checks())
     text = " ".join(cli("validate", "--list").stdout.split())
     assert "scalesim cycles, utilisation, SRAM words against SCALE-Sim" in text
-    assert text.count(" (at once)") + text.count(" (up to a minute)") + text.count(" (minutes)") == len(ABOUT)
+    assert len(re.findall(r" \((at once|up to a minute|minutes)(, an estimate)?\)", text)) == len(ABOUT)
+    assert text.count(", an estimate)") == len(set(ABOUT) - set(MEASURED))
+    for name, seconds in MEASURED.items():
+        assert ABOUT[name].takes == (AT_ONCE if seconds < 2 else SHORT if seconds <= 60 else LONG), name
     rows = json.loads(cli("validate", "--list", "--json").stdout)
     assert [row["name"] for row in rows] == list(_checks())
 
