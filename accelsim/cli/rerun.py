@@ -58,15 +58,14 @@ def rerun(report: Path, out: Path | None, as_json: bool) -> None:
 
 def _saved(report: Path) -> dict[str, Any]:
     from accelsim.report.compare import load_summaries
+    from accelsim.report.compare_labels import NAMES
 
-    return load_summaries([report])[0]
+    return {key: value for key, value in load_summaries([report])[0].items() if key not in NAMES}
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Every figure under its path; what only says how the run was asked for is left out."""
-    own = {
-        key: value for key, value in summary.items() if key not in ("run", "tool_version", "label", "source")
-    }
+    own = {key: value for key, value in summary.items() if key not in ("run", "tool_version")}
     return dict(_leaves(own, ""))
 
 

@@ -12,7 +12,7 @@ from accelsim.account.energy_basis import Ground, caveats
 from accelsim.account.latency import summary
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
-from accelsim.report.compare_labels import common, labels, settings
+from accelsim.report.compare_labels import NAMES, common, labels, settings
 from accelsim.report.table import GAP, Column, table
 from accelsim.report.text import percent, ratio, si, wrapped
 from accelsim.report.write import SUMMARY, is_report
@@ -86,7 +86,7 @@ def load_summaries(sources: Sequence[Source]) -> list[Summary]:
 
 def _read(folder: Path) -> Summary:
     entry: Summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    return entry | {"label": folder.name, "source": str(folder)}
+    return entry | dict(zip(NAMES, (folder.name, str(folder)), strict=True))
 
 
 def metrics_of(entries: Sequence[Summary]) -> list[Metric]:

@@ -14,6 +14,8 @@ RESOLVED = ("model", "on", "dtype", "batch", "values", "memory_model")
 UNSEEN = ("limit_commands", "limit_bytes", "ignore_capacity")
 """Fields that change no figure."""
 USUAL = (f"memory-model {DEFAULT}", "values exact")
+NAMES = ("label", "source")
+"""Keys that a summary has only once it was read: name and path of its directory."""
 PLAIN = "defaults"
 """The label of a run in which nothing was asked for that others asked for."""
 
@@ -75,7 +77,7 @@ def labels(entries: Sequence[Summary]) -> list[str]:
         for key in extra[0]:
             if _tied(names) and len({each[key] for each in extra}) > 1:
                 names = [_and(name, each[key]) for name, each in zip(names, extra, strict=True)]
-    for key in ("label", "source"):
+    for key in NAMES:
         if _tied(names):
             names = [str(entry.get(key) or name) for entry, name in zip(entries, names, strict=True)]
     return [f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, 1)]
