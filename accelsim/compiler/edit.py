@@ -41,13 +41,6 @@ def peek(tensor: Tensor) -> Array:
     return tensor.source()
 
 
-def rewire(graph: Graph, old: str, new: str) -> None:
-    """Make every reader of tensor ``old`` read ``new``."""
-    for node in graph.nodes:
-        for part in parts(node):
-            part.inputs = [new if name == old else name for name in part.inputs]
-
-
 def producers(graph: Graph) -> dict[str, Node]:
     """Tensor name -> the (fused) node that writes it, parts inside included."""
     return {name: node for node in graph.nodes for part in parts(node) for name in part.outputs if name}

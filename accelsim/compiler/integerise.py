@@ -13,8 +13,10 @@ import numpy as np
 
 from accelsim.compiler import edit
 from accelsim.compiler.integerise_match import PRODUCTS, Matcher, Product, is_turned
-from accelsim.compiler.integerise_moves import Codes, Moves, dequantised, made_by, read_by
+from accelsim.compiler.integerise_moves import Codes, Moves, dequantised, made_by
+from accelsim.compiler.integerise_rise import Rise
 from accelsim.compiler.state import State
+from accelsim.compiler.wiring import Wiring
 from accelsim.formats import integer
 from accelsim.workload.graph import Array, Graph, Node, Quant, Tensor
 
@@ -36,39 +38,47 @@ def integerise(state: State) -> None:
         return
     graph = state.graph = state.graph.copy()
     edit.sort(graph)
-    pass_ = _Integerise(graph)
+    moves = Moves(graph)
+    for step in (moves.free, moves.merge, moves.down, moves.merge):
+        step()
+    wide = _raised(graph)
+    moves.merge()
+    pass_ = _Integerise(graph, wide)
     pass_.run()
     edit.sort(graph)
     edit.prune(graph)
     state.notes += [f"integerise: {note}" for note in pass_.notes()]
 
 
+def _raised(graph: Graph) -> dict[str, None]:
+    """Let Quantize nodes go up to what can absorb them; returns the products found on the way that are too wide."""
+    wires = Wiring(graph)
+    find = Matcher(wires)
+
+    def product(node: Node) -> str | None:
+        found = find.match(node) or find.match_add(node)
+        return None if found is None else found.real
+
+    Rise(wires, product).up()
+    wires.store()
+    return find.wide
+
+
 class _Integerise:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.find = Matcher(graph)
-        self.moves = Moves(graph, self._absorbs)
-        self.done: dict[str, list[str]] = {
-            "requantised": [],
-            "real": [],
-            "weights": [],
-            "wide": self.find.wide,
-        }
+    def __init__(self, graph: Graph, wide: dict[str, None]) -> None:
+        self.graph, self.wires = graph, Wiring(graph)
+        self.find = Matcher(self.wires, wide)
+        self.done: dict[str, list[str]] = {"requantised": [], "real": [], "weights": []}
 
     def run(self) -> None:
         """Rewrite the whole graph."""
-        self.moves.free()
-        self.moves.merge()
-        self.moves.down()
-        self.moves.merge()
-        self.moves.up()
-        self.moves.merge()
-        for node in list(self.graph.nodes):
+        for node in list(self.wires.nodes()):
             product = self.find.match(node)
             if product is not None:
                 self._rewrite(product)
         self._note_weights()
         self._dequantise_constants()
+        self.wires.store()
 
     def notes(self) -> list[str]:
         """What a user should know."""
@@ -80,21 +90,9 @@ class _Integerise:
         }
         return [
             texts[key].format(n=len(names), names=_shortened(names))
-            for key, names in self.done.items()
+            for key, names in (self.done | {"wide": list(self.find.wide)}).items()
             if names
         ]
-
-    def _absorbs(self, name: str) -> bool:
-        """Whether the tensor comes, perhaps through moves, from codes or from a product that can give some."""
-        node = edit.producers(self.graph).get(name)
-        if node is None:
-            return False
-        if node.op == "Dequantize":
-            return read_by(self.graph, node) is not None
-        product = self.find.match(node) or self.find.match_add(node)
-        if product is not None:
-            return product.real == name and edit.uses(self.graph, name) == 1
-        return self.moves.can_rise(node, name)
 
     def _rewrite(self, product: Product) -> None:
         """Put the integer nodes in the place of the float ones."""
@@ -164,22 +162,18 @@ class _Integerise:
 
     def _quantised(self, name: str) -> Codes | None:
         """What the only reader of a tensor makes of it, when that is a Quantize to one scale."""
-        if edit.uses(self.graph, name) != 1:
-            return None
-        reader = next((node for node in self.graph.nodes if name in node.inputs), None)
+        reader = self.wires.only_reader(name)
         codes = None if reader is None else made_by(reader)
         return codes if codes is not None and codes.plain else None
 
     def _put(self, product: Product, new: list[Node]) -> None:
-        graph, last = self.graph, new[-1]
+        last = new[-1]
         gone = [node for node in (product.node, product.add) if node is not None]
-        gone += [node for node in graph.nodes if last.op == "Requantize" and node.outputs == last.outputs]
-        at = next(index for index, node in enumerate(graph.nodes) if node is product.node)
-        graph.nodes[at:at] = new
-        edit.drop(graph, gone)
+        quantize = self.wires.maker(last.outputs[0]) if last.op == "Requantize" else None
+        self.wires.replace([*gone, *([] if quantize is None else [quantize])], new)
 
     def _note_weights(self) -> None:
-        for node in self.graph.nodes:
+        for node in self.wires.nodes():
             if (
                 node.op in PRODUCTS
                 and node.name not in self.find.wide
@@ -189,14 +183,12 @@ class _Integerise:
 
     def _dequantise_constants(self) -> None:
         """Dequantize nodes of constants become float constants, made on first use."""
-        gone = []
-        for node in self.graph.nodes:
+        for node in list(self.wires.nodes()):
             source = self.graph.tensors[node.inputs[0]] if node.op == "Dequantize" else None
-            if source is None or not source.is_constant or node.outputs[0] in self.graph.outputs:
+            if source is None or not source.is_constant or node.outputs[0] in self.wires.outputs:
                 continue
             self.graph.tensors[node.outputs[0]].source = partial(dequantised, node, source)
-            gone.append(node)
-        edit.drop(self.graph, gone)
+            self.wires.drop(node)
 
 
 def _spread_zero(product: Product, graph: Graph) -> int | Array:

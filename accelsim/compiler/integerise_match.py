@@ -8,8 +8,9 @@ import numpy as np
 
 from accelsim.compiler import edit
 from accelsim.compiler.integerise_moves import Codes, dequantised, read_by
+from accelsim.compiler.wiring import Wiring
 from accelsim.formats import integer
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.workload.graph import Array, Node, Tensor
 
 PRODUCTS = frozenset({"Conv", "MatMul", "Gemm"})
 SUM_LIMIT = 2**31 - 1
@@ -40,19 +41,19 @@ class Product:
 class Matcher:
     """Finds products in a graph; ``wide`` collects the names of those whose sums could leave int32."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.wide = graph, list[str]()
+    def __init__(self, wires: Wiring, wide: dict[str, None] | None = None) -> None:
+        self.graph, self.wires, self.wide = wires.graph, wires, dict(wide or {})
 
     def match_add(self, node: Node) -> Product | None:
         """The product whose bias this node adds, or None."""
         if node.op not in ("Add", "Bias"):
             return None
-        made = edit.producers(self.graph)
-        products = [self.match(made[name]) for name in node.inputs if name in made]
+        made = [maker for name in node.inputs if (maker := self.wires.maker(name)) is not None]
+        products = [self.match(maker) for maker in made]
         return next((found for found in products if found is not None and found.add is node), None)
 
     def _codes(self, name: str) -> Codes | None:
-        node = edit.producers(self.graph).get(name)
+        node = self.wires.maker(name)
         return None if node is None else read_by(self.graph, node)
 
     def match(self, node: Node) -> Product | None:
@@ -100,7 +101,7 @@ class Matcher:
 
     def source(self, name: str) -> str:
         """The codes behind a constant that is dequantised, else the name itself."""
-        node = edit.producers(self.graph).get(name)
+        node = self.wires.maker(name)
         constant = (
             node is not None and node.op == "Dequantize" and self.graph.tensors[node.inputs[0]].is_constant
         )
@@ -115,9 +116,7 @@ class Matcher:
     def _added(self, node: Node) -> tuple[str, Node | None]:
         """The constant that the only reader of a product adds to its channels, and that reader."""
         out = node.outputs[0]
-        if edit.uses(self.graph, out) != 1:
-            return "", None
-        reader = next((other for other in self.graph.nodes if out in other.inputs), None)
+        reader = self.wires.only_reader(out)
         if reader is None or reader.op not in ("Add", "Bias"):
             return "", None
         other = next(name for name in reader.inputs if name != out)
@@ -146,12 +145,12 @@ class Matcher:
             moved = edit.peek(b).astype(np.int64) - integer.along(product.b.zero, len(b.shape), axis)
             if peak * int(np.max(np.sum(np.abs(moved), axis=others))) + bias <= SUM_LIMIT:
                 return True
-        self.wide.append(product.node.name)
+        self.wide[product.node.name] = None
         return False
 
     def bias_codes(self, product: Product) -> Array:
         """The bias as int32 with the scale of the sums, one per channel; as the file has it when it fits."""
-        node = edit.producers(self.graph).get(product.bias)
+        node = self.wires.maker(product.bias)
         scale, channels = product.scale, self.channels(product.node)[0]
         if node is None or node.op != "Dequantize":
             values = edit.peek(self.graph.tensors[product.bias])

@@ -1,8 +1,7 @@
-"""Codes instead of reals where an op only moves values: Dequantize goes down, Quantize goes up, pairs vanish."""
+"""Codes instead of reals where an op only moves values: Dequantize goes down, repeated pairs vanish."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -86,26 +85,28 @@ def data_of(node: Node) -> list[int]:
 
 
 class Moves:
-    """Rewrites a graph in place; ``absorbs(name)`` says whether what makes a real tensor can give codes at once."""
+    """Rewrites a graph in place."""
 
-    def __init__(self, graph: Graph, absorbs: Callable[[str], bool]) -> None:
-        self.graph, self._absorbs = graph, absorbs
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self._outputs = graph, frozenset(graph.outputs)
 
     def free(self) -> None:
         """Take out each Clip of codes that bounds them to the codes that there are."""
-        for node in list(self.graph.nodes):
+        links, gone = edit.Links(self.graph), list[Node]()
+        for node in self.graph.nodes:
             dtype = self.graph.tensors[node.inputs[0]].dtype if node.op == "Clip" else ""
-            if dtype in INTEGER_OPERANDS and node.outputs[0] not in self.graph.outputs:
+            if dtype in INTEGER_OPERANDS and node.outputs[0] not in self._outputs:
                 low, high = integer.code_range(dtype)
                 least, most = (node.attrs[key] for key in ("min", "max"))
                 if (least is None or least <= low) and (most is None or most >= high):
-                    edit.rewire(self.graph, node.outputs[0], node.inputs[0])
-                    edit.drop(self.graph, [node])
+                    links.rewire(node.outputs[0], node.inputs[0])
+                    gone.append(node)
+        edit.drop(self.graph, gone)
 
     def merge(self) -> None:
         """One Quantize or Dequantize where several with the same parameters read the same tensor."""
         seen: dict[tuple[Any, ...], str] = {}
-        gone: list[Node] = []
+        links, gone = edit.Links(self.graph), list[Node]()
         for node in self.graph.nodes:
             codes = read_by(self.graph, node) or made_by(node)
             if node.op not in ("Quantize", "Dequantize") or codes is None:
@@ -114,8 +115,8 @@ class Moves:
             out = node.outputs[0]
             if key not in seen:
                 seen[key] = out
-            elif out not in self.graph.outputs:
-                edit.rewire(self.graph, out, seen[key])
+            elif out not in self._outputs:
+                links.rewire(out, seen[key])
                 gone.append(node)
         edit.drop(self.graph, gone)
 
@@ -150,7 +151,7 @@ class Moves:
         before = (
             made.get(node.inputs[0]) if moves(node) and len(node.inputs) == len(node.outputs) == 1 else None
         )
-        if before is None or before.op != "Dequantize" or node.outputs[0] in self.graph.outputs:
+        if before is None or before.op != "Dequantize" or node.outputs[0] in self._outputs:
             return [node]
         source = self.graph.tensors[before.inputs[0]]
         if not source.is_constant:
@@ -165,7 +166,7 @@ class Moves:
         axis = codes[0].axis
         after = Codes("", codes[0].dtype, codes[0].scale, codes[0].zero,
                       None if axis is None else list(node.attrs["perm"]).index(axis))  # fmt: skip
-        moved = self.on_codes(node, [given.name for given in codes], outs, codes[0])
+        moved = on_codes(self.graph, node, [given.name for given in codes], outs, codes[0])
         if (
             self.graph.tensors[codes[0].name].is_constant
             and len(outs) == len(codes) == len(moved.inputs) == 1
@@ -179,81 +180,22 @@ class Moves:
             for name, out in zip(outs, node.outputs, strict=True)
         ]
 
-    def on_codes(self, node: Node, inputs: list[str], outputs: list[str], codes: Codes) -> Node:
-        """The op with codes as data: zeros and bounds become codes too."""
-        given = list(node.inputs)
-        for slot, name in zip(data_of(node), inputs, strict=True):
-            given[slot] = name
-        attrs, op = dict(node.attrs), node.op
-        if op == "Pad":
-            attrs["value"] = int(codes.zero)
-        if op in BOUNDS and (op == "Clip" or codes.zero or not integer.code_range(codes.dtype)[0]):
-            op, attrs = "Clip", bounds(node, codes)
-        for name in outputs:
-            tensor = self.graph.tensors[name]
-            tensor.dtype = codes.dtype
-            tensor.quant = Quant(codes.scale, int(codes.zero)) if codes.plain else None
-        return Node(node.name, op, given, outputs, attrs)
 
-    def up(self) -> None:
-        """move -> Quantize becomes Quantize -> move, wherever that brings the Quantize to what can absorb it."""
-        queue = [node for node in self.graph.nodes if node.op == "Quantize"]
-        while queue:
-            node = queue.pop()
-            if not self._cancelled(node):
-                queue += self._raised(node)
-
-    def _cancelled(self, node: Node) -> bool:
-        """Dequantize -> Quantize with the same parameters is nothing."""
-        before = edit.producers(self.graph).get(node.inputs[0])
-        ours, theirs = made_by(node), None if before is None else read_by(self.graph, before)
-        if ours is None or theirs is None or not ours.same(theirs) or ours.name in self.graph.outputs:
-            return False
-        edit.rewire(self.graph, ours.name, theirs.name)
-        edit.drop(self.graph, [node])
-        return True
-
-    def _raised(self, node: Node) -> list[Node]:
-        """The Quantize nodes above the move that stood above this one, or nothing."""
-        name, codes = node.inputs[0], made_by(node)
-        before = edit.producers(self.graph).get(name)
-        if before is None or codes is None or not codes.plain or not self.can_rise(before, name):
-            return []
-        new: list[Node] = []
-        for slot in data_of(before):
-            real = before.inputs[slot]
-            shape = self.graph.tensors[real].shape
-            out = edit.add_tensor(self.graph, f"{real}.{codes.dtype}", shape, codes.dtype)
-            self.graph.tensors[out].quant = Quant(codes.scale, int(codes.zero))
-            label = f"{before.name}.quantize{slot}"
-            new.append(Node(label, "Quantize", [real], [out], codes.rounded()))
-        moved = self.on_codes(before, [part.outputs[0] for part in new], [codes.name], codes)
-        self._replace([before, node], [*new, *self._useful(moved)])
-        return new
-
-    def can_rise(self, before: Node, name: str) -> bool:
-        """Whether a Quantize of ``name``, which ``before`` makes, may go above ``before`` and gains by that."""
-        if not (moves(before) or before.op in BOUNDS) or len(before.outputs) != 1:
-            return False
-        if edit.uses(self.graph, name) != 1:
-            return False
-        return any(self._absorbs(before.inputs[slot]) for slot in data_of(before))
-
-    def _useful(self, node: Node) -> list[Node]:
-        """The node, or nothing when it is a Clip to all codes: its readers then read its input."""
-        if (
-            node.op != "Clip"
-            or node.attrs != {"min": None, "max": None}
-            or node.outputs[0] in self.graph.outputs
-        ):
-            return [node]
-        edit.rewire(self.graph, node.outputs[0], node.inputs[0])
-        return []
-
-    def _replace(self, old: list[Node], new: list[Node]) -> None:
-        at = next(index for index, node in enumerate(self.graph.nodes) if node is old[0])
-        self.graph.nodes[at:at] = new
-        edit.drop(self.graph, old)
+def on_codes(graph: Graph, node: Node, inputs: list[str], outputs: list[str], codes: Codes) -> Node:
+    """The op with codes as data: zeros and bounds become codes too."""
+    given = list(node.inputs)
+    for slot, name in zip(data_of(node), inputs, strict=True):
+        given[slot] = name
+    attrs, op = dict(node.attrs), node.op
+    if op == "Pad":
+        attrs["value"] = int(codes.zero)
+    if op in BOUNDS and (op == "Clip" or codes.zero or not integer.code_range(codes.dtype)[0]):
+        op, attrs = "Clip", bounds(node, codes)
+    for name in outputs:
+        tensor = graph.tensors[name]
+        tensor.dtype = codes.dtype
+        tensor.quant = Quant(codes.scale, int(codes.zero)) if codes.plain else None
+    return Node(node.name, op, given, outputs, attrs)
 
 
 def bounds(node: Node, codes: Codes) -> dict[str, int | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from accelsim.workload.graph import Graph, Node, Tensor
 
 SHAPE = (4, 8)
 WEIGHTS = np.full((8, 8), 0.1, np.float32)
+CODES = np.full((8, 8), 3, np.int8)
+SCALE = {"scale": np.float32(0.05), "zero_point": 0, "axis": None}
 
 
 def _graph(name: str, nodes: list[Node], outputs: list[str]) -> Graph:
@@ -82,7 +85,91 @@ def renames(count: int) -> Graph:
     return graph
 
 
+class Codes:
+    """Builds graphs of a quantised model: pairs of Quantize and Dequantize around ops on reals."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.tensors = {"x": Tensor("x", SHAPE), "w": Tensor("w", CODES.shape, "int8", CODES)}
+
+    def op(
+        self, op: str, inputs: list[str], shape: tuple[int, ...] = SHAPE, made: str = "fp32", **attrs: Any
+    ) -> str:
+        """A node; its name is that of its output."""
+        name = f"n{len(self.nodes)}"
+        self.nodes.append(Node(name, op, inputs, [name], attrs))
+        self.tensors[name] = Tensor(name, shape, made)
+        return name
+
+    def pair(self, x: str) -> str:
+        """x quantised and dequantised."""
+        shape = self.tensors[x].shape
+        codes = self.op("Quantize", [x], shape, "int8", dtype="int8", **SCALE)
+        return self.op("Dequantize", [codes], shape, **SCALE)
+
+    def product(self, x: str) -> str:
+        """x times weights that are codes."""
+        weights = self.op("Dequantize", ["w"], CODES.shape, **SCALE)
+        return self.op("MatMul", [x, weights], a_zero_point=0, b_zero_point=0)
+
+    def graph(self, *outputs: str) -> Graph:
+        """The graph that returns these tensors."""
+        return Graph("coded", self.nodes, self.tensors, ["x"], list(outputs))
+
+
+def coded_products(count: int) -> Graph:
+    """Products of codes, each with weights of its own; one of two adds a bias or is followed by a Relu."""
+    c = Codes()
+    x = c.pair("x")
+    for i in range(count // 5):
+        c.tensors[f"b{i}"] = Tensor(f"b{i}", (8,), data=WEIGHTS[0])
+        y = c.product(x)
+        y = c.op("Add", [y, f"b{i}"]) if i % 2 else c.op("Relu", [y])
+        x = c.pair(y)
+    return c.graph(x)
+
+
+def coded_moves(count: int) -> Graph:
+    """A product, then many moves, of which a Quantize at the end may go before them all."""
+    c = Codes()
+    x = c.product(c.pair("x"))
+    for _ in range(count):
+        x = c.op("Relu", [x])
+    return c.graph(c.pair(x))
+
+
+def coded_late(count: int) -> Graph:
+    """Many moves behind a Dequantize, each of which works on codes."""
+    c = Codes()
+    x = c.pair("x")
+    for i in range(count):
+        shape = SHAPE[::-1] if i % 2 == 0 else SHAPE
+        x = c.op("Transpose", [x], shape, perm=[1, 0])
+    return c.graph(c.pair(x))
+
+
+def coded_joins(count: int) -> Graph:
+    """Concat behind Concat, each with one more product; a Quantize at the end may go up all branches."""
+    c = Codes()
+    x, rows = c.pair("x"), SHAPE[0]
+    y = c.product(x)
+    for i in range(count // 4):
+        rows += SHAPE[0]
+        other = c.product(x) if i % 2 else c.pair(x)
+        y = c.op("Concat", [y, other], (rows, SHAPE[1]), axis=0)
+        y = c.op("Slice", [y], starts=[0], ends=[SHAPE[0]], axes=[0], steps=[1])
+        rows = SHAPE[0]
+    return c.graph(c.pair(y))
+
+
+def coded_fan(count: int) -> Graph:
+    """Everybody quantises the same input and multiplies it; every result leaves the graph."""
+    c = Codes()
+    return c.graph(*(c.pair(c.product(c.pair("x"))) for _ in range(count // 6)))
+
+
 LONG: dict[str, Callable[[int], Graph]] = {
     "chain": chain, "products": products, "fan": fan, "residuals": residuals, "shared": shared, "sums": sums,
-    "renames": renames,
+    "renames": renames, "coded_products": coded_products, "coded_moves": coded_moves, "coded_late": coded_late,
+    "coded_joins": coded_joins, "coded_fan": coded_fan,
 }  # fmt: skip
