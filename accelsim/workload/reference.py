@@ -15,6 +15,7 @@ from accelsim.workload.graph import Array, Graph
 from accelsim.workload.onnx_export import export_onnx
 from accelsim.workload.ops.foreign import stored
 from accelsim.workload.ops.values import CONTAINERS, contain
+from accelsim.workload.ort_sums import unsaturated
 
 LONGEST = 200
 """Characters of another implementation's error that are shown."""
@@ -121,7 +122,8 @@ def _onnxruntime(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict
     )  # its fused integer ops lack 4-bit and float8
     if plain:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    wire = unsaturated(model).SerializeToString()
+    session = onnxruntime.InferenceSession(wire, options, ["CPUExecutionProvider"])
     names = [item.name for item in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True)), f"onnxruntime {onnxruntime.__version__}"
 

@@ -21,6 +21,7 @@ from accelsim.workload.export_integer import FORMS, export_quantised
 from accelsim.workload.graph import Array, Graph, Quant
 from accelsim.workload.load import load_model
 from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.ort_sums import saturates
 from accelsim.workload.zoo.build import Builder
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -77,6 +78,8 @@ def by_onnx_runtime(
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     options.add_session_config_entry("session.disable_quant_qdq", disable)
+    if saturates():  # its optimiser makes signed activations unsigned, whose sums this processor cuts off
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
     if not optimise:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
