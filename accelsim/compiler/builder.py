@@ -7,7 +7,7 @@ command after the other. Counting tokens of slot buffers ('full', 'empty') are e
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from accelsim.compiler.memory import Space
@@ -57,7 +57,8 @@ class Builder:
             return None
         region = Region(len(self.regions), memory, name, offset, size_B)
         if space is not None:
-            region = replace(region, overlaps=self._used(region, space.add(region)))
+            overlaps = self._used(region, space.add(region))
+            region = Region(region.id, memory, name, offset, size_B, overlaps) if overlaps else region
         self.regions.append(region)
         self._history.append(_History())
         return region.id

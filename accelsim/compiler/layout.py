@@ -41,6 +41,7 @@ class Layout:
     rings: dict[str, Ring] = field(default_factory=dict)
     presets: dict[int, tuple[str, int]] = field(default_factory=dict)
     _entries: dict[tuple[str, str, str, int, bool], tuple[Action, ...]] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
     _behind: dict[str, int] = field(default_factory=dict)  # shared buffer -> where the next slots lie
 
     def __post_init__(self) -> None:
@@ -222,7 +223,7 @@ class Layout:
         names = [name for name in self._there() if id(self.places[name]) not in kept]
         if not names:
             return False
-        tensor = max(sorted(names), key=lambda name: self.graph.tensors[name].nbytes)
+        tensor = min(names, key=lambda name: (-self._size_B(name), name))
         place = self.places[tensor]
         if place.home is None:
             self.store_whole(op, tensor, self.roles.activations_home)
@@ -230,6 +231,13 @@ class Layout:
         self.release(self.roles.activations, [place.chip])
         place.chip = None
         return True
+
+    def _size_B(self, tensor: str) -> int:
+        """Bytes of a tensor of the buffer, worked out once: whoever looks for room asks for all that is there."""
+        size = self._sizes.get(tensor)
+        if size is None:
+            size = self._sizes[tensor] = self.graph.tensors[tensor].nbytes
+        return size
 
     def _there(self) -> Iterator[str]:
         """Tensors that lie in the activation buffer as a whole, by the name that they were made under."""
