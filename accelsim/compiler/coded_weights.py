@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ from accelsim.compiler.state import State
 from accelsim.errors import Problem, UsageError
 from accelsim.formats import integer, table
 from accelsim.workload.graph import Array, Node, Quant, Tensor
+from accelsim.workload.limits import check_memory
+
+SCALE_B = 12
+"""Memory of one channel's scale on its way to the requantisation, bytes: three float32."""
 
 
 class CodedWeights:
@@ -66,7 +71,9 @@ class CodedWeights:
         shared = self._counts[tensor.name] > 1
         name = edit.fresh(self.graph, f"{tensor.name}.{dtype}") if shared else tensor.name
         if self.options.values == "off":
-            scale = np.ones(() if axis is None else tensor.shape[axis], np.float32)
+            channels = () if axis is None else (tensor.shape[axis],)
+            check_memory(f"one scale per channel of {tensor.name!r}", SCALE_B * prod(channels))
+            scale = np.ones(channels, np.float32)
             make = partial(self._codes, tensor, how)
             new = Tensor(name, tensor.shape, dtype, source=make)
         else:

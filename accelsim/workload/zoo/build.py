@@ -10,6 +10,7 @@ import numpy as np
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.folding import Filled
 from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.workload.limits import MOST_NODES, check_memory
 from accelsim.workload.ops import base
 
 OPSET = 20
@@ -40,6 +41,12 @@ class Builder:
         array = np.asarray(values, np.float32)
         return self._add(Tensor(name, array.shape, data=array))
 
+    def numbers(self, name: str, first: int, last: int) -> str:
+        """The numbers from ``first`` to ``last``, without it: int64 [last - first]. TooLarge for too many."""
+        check_memory(f"constant {name!r}", 3 * 8 * (last - first))  # with what checks them as indices
+        array = np.arange(first, last)
+        return self._add(Tensor(name, array.shape, "int64", data=array))
+
     def op(self, op: str, inputs: Sequence[str], name: str, **attrs: Any) -> str:
         """A node with one output, called ``name`` like its output."""
         return self.ops(op, inputs, [name], name, **attrs)[0]
@@ -47,11 +54,19 @@ class Builder:
     def ops(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attrs: Any
     ) -> list[str]:
-        """A node with several outputs."""
+        """A node with several outputs. Raises ModelError as ``room``."""
+        self.room(1)
         node = Node(name, op, list(inputs), list(outputs), attrs)
         shapes = base.get(op).infer(node, [self.graph.tensors[given] for given in inputs])
         self.graph.nodes.append(node)
         return [self._add(Tensor(out, *shape)) for out, shape in zip(outputs, shapes, strict=True)]
+
+    def room(self, nodes: int) -> None:
+        """ModelError when so many nodes more are too many; for before anything as long is made for them."""
+        total = len(self.graph.nodes) + nodes
+        if total > MOST_NODES:
+            what = f"a {self.graph.name} of {total:,} nodes or more"
+            raise ModelError(Problem(what, expected=f"{MOST_NODES:,} at the most: fewer layers or steps"))
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor made before."""

@@ -87,6 +87,8 @@ def _problems(params: Params, style: Style) -> list[Problem]:
     elif style.gated and hidden // heads % 2:
         what = f"hidden={hidden}, heads={heads}: {hidden // heads} elements per head"
         found.append(Problem(what, expected="an even number, whose halves are turned"))
+    if params["bias"] > 1:
+        found.append(Problem(f"bias={params['bias']}", expected="1 or 0: biases or none"))
     if heads % kv_heads:
         found.append(Problem(f"heads={heads}, kv_heads={kv_heads}", expected="kv_heads that divide heads"))
     if params.get("top_k", 1) > params.get("experts", 1):
@@ -139,9 +141,8 @@ class _Decoder:
         if self.style.gated:
             return x
         table = b.weight("positions.weight", (self.style.context, hidden))
-        here = np.arange(self.past, self.past + self.seq)
-        b.graph.tensors["here"] = Tensor("here", here.shape, "int64", data=here)
-        place = b.op("Gather", [table, "here"], "positions", axis=0)
+        here = b.numbers("here", self.past, self.past + self.seq)
+        place = b.op("Gather", [table, here], "positions", axis=0)
         return b.op("Add", [x, place], "embedded")
 
     def _shared_constants(self) -> None:

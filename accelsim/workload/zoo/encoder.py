@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Graph, Tensor
+from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.entry import Entry, Params, register
 from accelsim.workload.zoo.transformer import check_heads, encoder_layer
@@ -34,12 +32,10 @@ def bert_model(batch: int, params: Params) -> Graph:
 
 def _embedded(b: Builder, batch: int, params: Params) -> str:
     shape, hidden = (batch, params["seq"]), params["hidden"]
-    here = np.arange(params["seq"])
-    b.graph.tensors["here"] = Tensor("here", here.shape, "int64", data=here)
     tables = (
         ("words", params["vocab"], b.input("tokens", shape, "int64")),
         ("segments", SEGMENTS, b.input("segment_ids", shape, "int64")),
-        ("positions", params["context"], "here"),
+        ("positions", params["context"], b.numbers("here", 0, params["seq"])),
     )
     words, segments, positions = (
         b.op("Gather", [b.weight(f"{name}.weight", (rows, hidden)), index], name, axis=0)

@@ -15,7 +15,7 @@ class Entry:
     """One model: ``build(batch, params)`` gives its graph, without seeded values where the model has none.
 
     ``params`` are the parameters with their defaults, ``batch`` the default batch, ``least`` the least value of those
-    that may be less than 1. ``generates``: one graph is one call on ``seq`` tokens behind ``past`` earlier ones, so a
+    whose least is not 1. ``generates``: one graph is one call on ``seq`` tokens behind ``past`` earlier ones, so a
     prompt can be followed token by token.
     """
 

@@ -81,6 +81,7 @@ def lstm(batch: int, params: Params) -> Graph:
 
 
 def _steps(b: Builder, x: str, steps: int) -> list[str]:
+    b.room(steps)
     parts = b.ops("Split", [x], [f"x{t}.slice" for t in range(steps)], "x.split", axis=1, split=[1] * steps)
     return [b.op("Squeeze", [part], f"x{t}", axes=[1]) for t, part in enumerate(parts)]
 

@@ -36,6 +36,7 @@ def cnn0(batch: int, params: Params) -> Graph:
     """
     b, size, filters = Builder("cnn0"), params["resolution"], params["filters"]
     x = b.input("x", (batch, params["channels"], size, size))
+    b.room(params["layers"])
     kernels = [5, *[3] * (params["layers"] - 3), 1, 1]
     for index, kernel in enumerate(kernels, 1):
         x = b.op("Relu", [b.conv(x, filters, kernel, f"conv{index}", pad=kernel // 2)], f"relu{index}")
@@ -85,5 +86,8 @@ _TITLES = {
     "cnn0": ("CNN0 of the TPU v1 paper: 16 convolutions of 256 channels at 19 x 19", cnn0,
              {"channels": 48, "filters": 256, "layers": 16, "resolution": 19}, 8),
 }  # fmt: skip
+LEAST = {"cnn0": {"layers": 3}}
+"""Model -> parameters that cannot be 1: its first layer and its last two are given."""
+
 for _name, (_text, _build, _params, _batch) in _TITLES.items():
-    register(Entry(_name, "builder", _text, _build, _params, _batch))
+    register(Entry(_name, "builder", _text, _build, _params, _batch, LEAST.get(_name, {})))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import onnx
 import pytest
 from onnx_models import model, node
 
-from accelsim.errors import ModelError
-from accelsim.workload.limits import LARGEST, MOST_MACS
-from accelsim.workload.load import load_model
+from accelsim.errors import AccelsimError, ModelError, TooLarge, UsageError
+from accelsim.workload.limits import LARGEST, MOST_MACS, limited
+from accelsim.workload.load import list_models, load_model
+from accelsim.workload.zoo import build
 
 
 def refusals(name: str | Path) -> list[str]:
@@ -73,3 +76,41 @@ def test_a_window(tmp_path: Path) -> None:
     onnx.save(model([pool], {"x": (1, 1, 8, 8)}, ["y"]), path)
     (told,) = refusals(path)
     assert told.endswith("strides [1099511627776, 1099511627776]; expected 2,147,483,647 at the most")
+
+
+LONG = [(row.name, name) for row in list_models() for name in row.parameters]
+"""Every parameter of every listed model."""
+
+
+@pytest.mark.parametrize(("model_name", "name"), LONG)
+def test_the_largest_parameters_of_listed_models(
+    model_name: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "MOST_NODES", 5_000)  # or a graph of 65,536 nodes takes seconds
+    asked = [f"{model_name}?{name}={LARGEST}"]
+    if (model_name, "context") in LONG:
+        asked.append(f"{model_name}?context={LARGEST},{name}={LARGEST}")
+    tracemalloc.start()
+    for each in dict.fromkeys(asked):
+        with suppress(AccelsimError), limited(memory_B=1 << 25):
+            load_model(each)
+    peak_B = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_B < 1 << 27
+
+
+def test_nodes_of_a_listed_model() -> None:
+    (told,) = refusals("lstm?steps=70000")
+    assert told == "a lstm of 70,000 nodes or more; expected 65,536 at the most: fewer layers or steps"
+
+
+def test_positions_of_a_listed_model() -> None:
+    with pytest.raises(TooLarge, match="constant 'here' takes about"):
+        load_model(f"bert-base?context={LARGEST},seq={LARGEST}")
+
+
+def test_least_parameters() -> None:
+    assert refusals("llama?bias=2") == ["bias=2; expected 1 or 0: biases or none"]
+    assert sum(node.op == "Conv" for node in load_model("cnn0?layers=3").nodes) == 3
+    with pytest.raises(UsageError, match="cnn0: layers=2; expected 3 to"):
+        load_model("cnn0?layers=2")
