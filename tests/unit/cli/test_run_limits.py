@@ -176,3 +176,9 @@ def test_the_command_line_tells_estimate_and_limit(cli: Cli) -> None:
     wrong = cli("run", "mlp", "--on", "edu-mixed", "--limit-bytes", "1 s")
     assert wrong.exit_code == 2
     assert "a number of bytes" in wrong.stderr
+
+
+def test_scales_of_many_channels() -> None:
+    graph = load_model("gemm?M=1,K=1,N=2000000")
+    with limited(memory_B=10_000_000), pytest.raises(TooLarge, match="one scale per channel of 'b' takes"):
+        compile(graph, load_chip("edu-4x4"), Options(dtype="int8", values="off"))
