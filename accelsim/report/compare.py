@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,9 +13,9 @@ from accelsim.account.latency import summary
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.report.compare_labels import NAMES, common, labels, settings
+from accelsim.report.saved_summary import read_summaries
 from accelsim.report.table import GAP, Column, table
 from accelsim.report.text import percent, ratio, si, wrapped
-from accelsim.report.write import SUMMARY, is_report
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,26 +66,19 @@ METRICS = (
 def load_summaries(sources: Sequence[Source]) -> list[Summary]:
     """Summaries of runs, or of the directories that ``write_run`` wrote.
 
-    UsageError naming every directory that has no (readable) summary, all at once.
+    UsageError naming every directory that has no readable summary, and every wrong field, all at once.
     """
-    problems = [
-        Problem(
-            f"has no readable {SUMMARY}", where=str(source), expected="a directory with the report of a run"
-        )
-        for source in sources
-        if not isinstance(source, Run) and not is_report(Path(source))
-    ]
     if not sources:
-        problems.append(
-            Problem("nothing to compare", expected="one or more directories with the report of a run")
-        )
-    if problems:
-        raise UsageError(problems)
-    return [summary(source) if isinstance(source, Run) else _read(Path(source)) for source in sources]
+        what = "one or more directories with the report of a run"
+        raise UsageError(Problem("nothing to compare", expected=what))
+    folders = [Path(source) for source in sources if not isinstance(source, Run)]
+    read = iter(read_summaries(folders))
+    return [
+        summary(source) if isinstance(source, Run) else _named(next(read), Path(source)) for source in sources
+    ]
 
 
-def _read(folder: Path) -> Summary:
-    entry: Summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+def _named(entry: Summary, folder: Path) -> Summary:
     return entry | dict(zip(NAMES, (folder.name, str(folder)), strict=True))
 
 
@@ -192,8 +185,9 @@ def _cells(metric: Metric, entries: Sequence[Summary]) -> list[str]:
     cells = [metric.text(first)]
     for entry, unlike in zip(entries[1:], grounds[1:], strict=True):
         value = metric.value(entry)
+        times = _ratio(value, first)
         mark = STAR if unlike & set(metric.grounds) else " " * starred
-        cells += [metric.text(value), f"{ratio(value / first)}{mark}" if value is not None and first else ""]
+        cells += [metric.text(value), f"{ratio(times)}{mark}" if times is not None else ""]
     return cells
 
 
@@ -216,7 +210,10 @@ def records(sources: Sequence[Source]) -> list[dict[str, Any]]:
 
 
 def _ratio(value: float | None, first: float | None) -> float | None:
-    return None if value is None or not first else value / first
+    if value is None or not first:
+        return None
+    found = value / first
+    return found if isfinite(found) else None
 
 
 def facts(sources: Sequence[Source]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def is_report(folder: Path) -> bool:
     recover(folder)
     try:
         found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("tool") == "accelsim"
 

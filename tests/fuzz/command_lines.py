@@ -43,7 +43,9 @@ BASES = (
     ("noc", "mesh-4x4", "--load", "0.1", "--clocks", "100"), ("noc", "ring", "8", "--load", "0.2", "--clocks", "100"),
     ("batching", GEMM, "--on", "tpu-v1", "--batches", "1,2"), ("array", "5", "6", "7", "--rows", "4", "--cols", "4"),
     ("export-trace", "t.trace", "--format", "dramsim3"), ("export-trace", "run.npz", "--format", "ramulator2"),
-    ("validate", "--list"),
+    ("validate", "--list"), ("rerun", "report"), ("memories",), ("run", "llama?prompt=2,new=2,layers=1", "--on", "edu-4x4", "--values", "off"),
+    ("run", GEMM, "--on", "edu-4x4,edu-mixed"), ("run", GEMM, "--on", "edu-4x4", "--set", "matrix.rows=2", "--set", "matrix.rows=8"),
+    ("run", "moe?layers=1,seq=4", "--on", "edu-4x4", "--values", "off"),
 )  # fmt: skip
 """Command lines that work, each in less than a second or two."""
 
@@ -91,11 +93,11 @@ def case(seed: int) -> None:
     here = Path.cwd()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "work")
-        shutil.copytree(_stock(), folder, symlinks=True)
+        shutil.copytree(stock(), folder, symlinks=True)
         os.mkfifo(folder / "pipe")
         os.chdir(folder)
         try:
-            _try(line(rng), folder)
+            attempt(line(rng), folder)
         finally:
             os.chdir(here)
 
@@ -160,7 +162,8 @@ def _spoil(words: list[str], rng: random.Random) -> None:
             words[at] = words[at][:place] + rng.choice("=,.:-/?x0 ") + words[at][place + rng.randrange(2) :]
 
 
-def _try(words: list[str], folder: Path) -> None:
+def attempt(words: list[str], folder: Path) -> None:
+    """Run a command line in ``folder``. Raises AssertionError as the module says, UsageError where it is refused."""
     if tuple(words[:2]) in LEFT_OUT or (words[0] == "validate" and "--list" not in words):
         words = [*words, "--nonsense"]
     before = dict(_contents(folder))
@@ -202,7 +205,7 @@ def _contents(folder: Path) -> Iterator[tuple[str, object]]:
 
 
 @cache
-def _stock() -> Path:
+def stock() -> Path:
     """A directory with a file of each kind; of the process, removed by nobody but the system."""
     folder = Path(tempfile.mkdtemp(prefix="accelsim-fuzz-"), "stock")
     folder.mkdir()

@@ -1,0 +1,178 @@
+"""The summary of a saved run, read as what somebody may have edited: every field that is used has its type."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from accelsim.account.energy_basis import ABSENT, ESTIMATED, STATED
+from accelsim.errors import Problem, UsageError
+from accelsim.report.write import SUMMARY, is_report
+
+LARGEST = 1e60
+"""Far beyond any figure of a run in its unit, far from what overflows in a ratio."""
+Figure = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+PREFIX = "Input should be "
+
+
+class _Strict(BaseModel):
+    """Types are those of JSON, none is turned into another; fields that nobody reads may be there."""
+
+    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
+
+
+class Flow(_Strict):
+    """Bytes that one memory gave and took."""
+
+    read_B: Figure
+    write_B: Figure
+
+
+class Basis(_Strict):
+    """As ``account.energy_basis`` writes it."""
+
+    table_node: str
+    table_sha256: str
+    idle_power_W: Figure | None
+    idle_power: Literal["stated", "an estimate", "not stated"]
+
+    @model_validator(mode="after")
+    def _charged(self) -> Self:
+        if (self.idle_power == ABSENT) != (self.idle_power_W is None):
+            stated = f"{STATED!r} or {ESTIMATED!r}"
+            raise ValueError(f"idle_power_W is a number where idle_power is {stated}, else null")
+        return self
+
+
+class Asked(_Strict):
+    """Fields of a request that a file can hold: as JSON has them."""
+
+    model: str = ""
+    on: str = ""
+    dtype: str = ""
+    values: str = ""
+    batch: int | None = None
+    weights: str = ""
+    inputs: str | None = None
+    calibration: str | None = None
+    seed: int = 0
+    shape: dict[str, list[int]] = {}
+    param: dict[str, int] = {}
+    set: list[str] = []
+    array_timing: str = ""
+    dataflow: str = ""
+    mapping: str | dict[str, dict[str, Any]] | None = None
+    layer_dtype: dict[str, str] = {}
+    emulate: bool = False
+    calibrate: str = ""
+    percentile: Figure | None = None
+    scheme: str = ""
+    per_tensor: bool = False
+    bias_correction: bool = False
+    scales: str | dict[str, Figure | list[Figure]] = {}
+    sparsity: str = ""
+    edges: str = ""
+    energy: str | None = None
+    memory_model: str = ""
+    limit_commands: int | None = None
+    limit_bytes: int | None = None
+    ignore_capacity: bool = False
+
+
+class Record(_Strict):
+    """As ``request.record`` writes it."""
+
+    command: str = ""
+    asked: Asked = Asked()
+    in_memory: list[str] = []
+    files: dict[str, str] = {}
+    chip_sha256: str = ""
+    model_sha256: str = ""
+    versions: dict[str, str] = {}
+
+
+class Saved(_Strict):
+    """What is read of a summary; the rest is only shown."""
+
+    chip: str
+    model: str
+    dtype: str
+    batch: Annotated[int, Field(ge=1)]
+    latency_s: Figure
+    energy_per_inference_J: Figure
+    power_average_W: Figure | None
+    utilisation: Figure | None
+    throughput_per_s: Figure | None
+    achieved_TOPS: Figure | None
+    traffic: dict[str, Flow]
+    energy_by_category_J: dict[str, Figure]
+    values: str = ""
+    memory_model: str = ""
+    run: Record = Record()
+    energy_basis: Basis | None = None
+    what_ifs: list[dict[str, Any]] | None = None
+
+
+def read_summaries(folders: list[Path]) -> list[dict[str, Any]]:
+    """The summary in each directory. UsageError with all problems of all of them: no report, or a wrong field."""
+    found = [_read(folder) for folder in folders]
+    problems = [problem for each in found if isinstance(each, list) for problem in each]
+    if problems:
+        raise UsageError(problems)
+    return [each for each in found if isinstance(each, dict)]
+
+
+def _read(folder: Path) -> dict[str, Any] | list[Problem]:
+    unreadable = Problem(f"has no readable {SUMMARY}", str(folder), "a directory with the report of a run")
+    if not is_report(folder):
+        return [unreadable]
+    try:
+        entry: dict[str, Any] = json.loads(
+            (folder / SUMMARY).read_text(encoding="utf-8"), parse_constant=_refuse
+        )
+        json.dumps(entry, ensure_ascii=False).encode()  # halves of characters cannot be printed
+    except (OSError, ValueError, RecursionError):
+        return [unreadable]
+    return _problems(entry, folder / SUMMARY) or entry
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _problems(entry: dict[str, Any], file: Path) -> list[Problem]:
+    try:
+        Saved.model_validate(entry)
+    except ValidationError as error:
+        told: dict[str, Problem] = {}
+        for each in error.errors():
+            path, missing = _path(entry, each["loc"]), each["type"] == "missing"
+            what = f"{path} is {'missing' if missing else _shown(each['input'])}"
+            told.setdefault(path, Problem(what, str(file), _wanted(each["msg"])))  # one for all alternatives
+        return [told[path] for path in sorted(told)]
+    return []
+
+
+def _path(entry: Any, place: tuple[str | int, ...]) -> str:
+    """The keys on the way to a field, without the names of alternatives between them."""
+    parts = []
+    for number, part in enumerate(place, 1):
+        inside = isinstance(entry, dict) or (isinstance(entry, list) and isinstance(part, int))
+        if inside and (number == len(place) or not isinstance(entry, dict) or part in entry):
+            parts.append(str(part))
+            entry = entry.get(part) if isinstance(entry, dict) else entry[int(part)]
+    return ".".join(parts)
+
+
+def _wanted(message: str) -> str:
+    if message == "Field required":
+        return "a report of this version ('accelsim rerun' makes it again)"
+    return message.removeprefix(PREFIX).removeprefix("Value error, ")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}..."
