@@ -169,7 +169,7 @@ def _path(entry: Any, place: tuple[str | int, ...]) -> str:
 
 def _wanted(message: str) -> str:
     if message == "Field required":
-        return "a report of this version ('accelsim rerun' makes it again)"
+        return "a report of this version"
     return message.removeprefix(PREFIX).removeprefix("Value error, ")
 
 

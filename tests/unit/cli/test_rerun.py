@@ -102,4 +102,4 @@ def test_rerun_of_what_is_no_report_or_of_an_older_one_says_so(cli: Cli, tmp_pat
     (tmp_path / "summary.json").write_text('{"tool": "accelsim"}')
     result = cli("rerun", tmp_path)
     assert result.exit_code == 2
-    assert "does not say what was run" in result.stderr
+    assert "latency_s is missing; expected a report of this version" in result.stderr

@@ -59,7 +59,7 @@ def test_every_wrong_field_is_told(summary: dict[str, Any], tmp_path: Path) -> N
             "run.asked.model is 3; expected a valid string",
             'run.asked.set is "clock=1 GHz"; expected a valid list',
             "traffic.dram.read_B is true; expected a valid number",
-            "traffic.dram.write_B is missing; expected a report of this version ('accelsim rerun' makes it again)",
+            "traffic.dram.write_B is missing; expected a report of this version",
         )
     ]
 
