@@ -225,6 +225,9 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     s, e, mask = t >> m[SLOT], m[c + CALENDAR] & INDEX, m[MASK] & INDEX
     if m[q + PASSED] > s:
         s = m[q + PASSED]
+    wanted = max(t, s << m[SLOT])
+    if slot[e + (s & mask)]:
+        wanted = (wanted + (1 << m[SLOT]) - 1) >> m[SLOT] << m[SLOT]
     while slot[e + (s & mask)]:
         s += 1
     slot[e + (s & mask)] = READ << d
@@ -243,6 +246,8 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
         lose(m, slot, c, s + 1)
     if v == 0:
         occupy(m, b, t, d, act)
+        if step & ((1 << m[SLOT]) - 1):
+            m[b + COLUMN] = min(t, wanted) + step
     elif t + step > m[v + COLUMN]:
         m[v + COLUMN] = t + step
     if t > m[c + LATEST]:
