@@ -18,7 +18,7 @@ from accelsim.dram.pattern_state import (
     CAS_CLOCKS, CLOSED, COLUMN, COMMAND, DUE, EVERY, EXCESS, FIRST_GROUP, FRACTION, FROM, GAP, GROUPS, HOLD, ITEM,
     IT_ACCEPTED, IT_BANK, IT_COLUMN, IT_DUE, IT_FOUND, IT_OWN, IT_ROW, LAST_RANK, LATEST, LOST, MASK, MIXED,
     MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT, NEXT_PRE, NEXT_REF, N_ACT, N_CONFLICT, N_MISS,
-    N_PRE, OPEN_ROW, PASSED, PER_BANK, PLACED, QUEUE, RANK_ACT, RANK_FROM, RANK_GAP, RANK_LATEST, RAS, RC, RCD, READ,
+    N_PRE, OPEN_ROW, PACE, PASSED, PER_BANK, PLACED, QUEUE, RANK_ACT, RANK_FROM, RANK_GAP, RANK_LATEST, RAS, RC, RCD, READ,
     REF_END, RFC, RING, RING_SIZE, RP, RRD, RRD_ANY, SLOT, STEP, TIMEOUT, TO_PRE, USES, VISIT, WINDOW, WINDOW_ACTS,
     WINDOW_CLOCKS, WRITE, YOUNGEST, Ints,
 )  # fmt: skip
@@ -109,6 +109,7 @@ def join(m: Ints, slot: Ints, b: int, v: int, d: int) -> int:
     t: int = m[v + COLUMN]
     delay(m, slot, b, b, step)
     m[b + NEXT_PRE] += step
+    m[b + PACE] += step
     while w != v:
         delay(m, slot, b, w, step)
         w = w - VISIT if w > b + BEFORE else b + BEFORE_END - VISIT
@@ -206,6 +207,8 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
             act = activate(m, b, row, d, accepted)
             m[found] += 1
     t = m[b + COLUMN] if v == 0 else join(m, slot, b, v, d)
+    if found == 0 and v == 0 and m[STEP + d] & ((1 << m[SLOT]) - 1):
+        t = min(t, m[b + PACE])
     step, grouped, x = m[STEP + d], m[g], accepted
     if m[c + FROM] > x:
         x = m[c + FROM]
@@ -246,8 +249,7 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
         lose(m, slot, c, s + 1)
     if v == 0:
         occupy(m, b, t, d, act)
-        if step & ((1 << m[SLOT]) - 1):
-            m[b + COLUMN] = min(t, wanted) + step
+        m[b + PACE] = min(t, wanted) + step
     elif t + step > m[v + COLUMN]:
         m[v + COLUMN] = t + step
     if t > m[c + LATEST]:

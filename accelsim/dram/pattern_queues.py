@@ -12,12 +12,12 @@ from accelsim.dram.locator import TABLE_BITS
 from accelsim.dram.pattern_kernel import INDEX, place, visit_of
 from accelsim.dram.pattern_state import (
     ACTS, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, B_ACT, B_COLUMN, B_GROUP, B_PRE, B_RANK, CALENDAR, CAP,
-    CHANNELS, CLOSED, COLUMN, COMMAND, DIRECTION, DUE, FIRST_GROUP, FIRST_RANK, FROM, FRONT, GROUPS, HELD, HIGH, HOLD,
+    BEGUN, CHANNELS, CLOSED, COLUMN, COMMAND, DIRECTION, DUE, EACH, EVERY, FIRST_BANK, FIRST_GROUP, FIRST_RANK, FROM, FRONT, GROUPS, HELD, HIGH, HOLD,
     H_ACCEPTED, H_BANK, H_READY, H_ROW, INJECTED, ITEM, ITS_CHANNEL, IT_ACCEPTED, IT_BANK, IT_COLUMN, IT_DUE,
-    IT_FOUND, IT_OWN, IT_ROW, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT,
-    NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPEN_ROW, PASSED, PLACED, PLANNED, PLANNED_ROW, QUEUE, RANK, RANKS, RANK_ACT,
-    RANK_FROM, RANK_LATEST, RC, RCD, READ, REF_END, RING, RING_SIZE, ROW_BITS, RP, RRD, RRD_ANY, SHARED, SLOT, SPAN,
-    STEP, TO_PRE, TURN, TURN_GROUP, TURN_RANK, UNLIMITED, USES, VISIT, WAITING, WINDOW, YOUNGEST, Ints,
+    IT_FOUND, IT_OWN, IT_ROW, ITEM_BEFORE, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT, NEXT_ALL,
+    NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPEN_ROW, PACE, PASSED, PLACED, PLANNED, PLANNED_ROW, QUEUE, RANK, RANKS, RANK_ACT,
+    RANK_FROM, RANK_LATEST, RC, RCD, READ, REF_END, RFC, RING, RING_SIZE, ROW_BITS, RP, RRD, RRD_ANY, SHARED, SLOT, SPAN,
+    STEP, TO_PRE, TURN, TURN_GROUP, TURN_RANK, UNLIMITED, USES, VISIT, WAITING, WINDOW, WRITE, YOUNGEST, Ints,
 )  # fmt: skip
 # isort: on
 
@@ -251,6 +251,80 @@ def resume(m: Ints, slot: Ints, q: int) -> None:
     place_reads(m, slot, q)
 
 
+def put_off(m: Ints, begin: int, end: int, due: int, move: int) -> None:
+    """Clocks beyond ``due`` among the entries from ``begin`` to ``end`` are later by ``move``."""
+    for e in range(begin, end):
+        if m[e] > due:
+            m[e] += move
+
+
+def clear_bus(m: Ints, slot: Ints, c: int, d: int, due: int, over: int) -> int:
+    """Move what the bus of channel ``c`` has from ``due`` on behind a refresh that is over at ``over``; by how much."""
+    e, mask, end, banks = m[c + CALENDAR], m[MASK], m[c + LATEST], m[c + FIRST_BANK]
+    for b in range(banks, banks + BANK * m[EACH], BANK):
+        end = max(end, m[b + COLUMN])
+    s, first = max(end, due) >> m[SLOT], max(due >> m[SLOT], m[m[banks + MY_QUEUE] + PASSED])
+    while slot[e + (s & mask)]:
+        s += 1
+    while first < s and slot[e + (first & mask)] & (READ | WRITE) == 0:
+        first += 1
+    n = (over + m[RCD + d] - (first << m[SLOT]) + (1 << m[SLOT]) - 1) >> m[SLOT]
+    if first >= s or n <= 0:
+        return 0
+    while s > first:
+        s -= 1
+        slot[e + ((s + n) & mask)] = slot[e + (s & mask)]
+        slot[e + (s & mask)] = 0
+    return int(n << m[SLOT])
+
+
+def close_all(m: Ints, c: int, d: int, due: int, over: int, move: int) -> None:
+    """The banks of channel ``c`` are closed at ``due``; rows that are wanted further on are opened again."""
+    banks = m[c + FIRST_BANK]
+    for b in range(banks, banks + BANK * m[EACH], BANK):
+        if m[b + COLUMN] - m[STEP + d] >= due:
+            m[b + PACE] = max(m[b + PACE] + move, over + m[RCD + d])
+            m[b + NEXT_PRE] += move
+            m[b + NEXT_ACT] = max(m[b + NEXT_ACT] + move, over)
+        else:
+            if m[b + OPEN_ROW] >= 0:
+                m[b + NEXT_ACT] = max(m[b + NEXT_ACT], m[b + NEXT_PRE] + m[RP] + m[RFC])
+            m[b + NEXT_ACT] = max(m[b + NEXT_ACT], over)
+        for k in range(BEFORE - VISIT, BEFORE_END, VISIT):
+            v = b + k if k >= BEFORE else b
+            if m[v + COLUMN] - m[STEP + d] < due:
+                m[v] = -1
+            else:
+                m[N_ACT] += m[v] >= 0 and m[v + BEGUN] - m[RCD + d] < due
+                put_off(m, v + BEGUN, v + BEGUN + 1, due, move)
+                m[v + COLUMN] += move
+
+
+def refresh_all(m: Ints, slot: Ints, q: int, t: int) -> None:
+    """Refresh all ranks of a queue for what was due by ``t``: what had been planned for later goes behind it."""
+    due, d = m[q + NEXT_ALL] + (t - m[q + NEXT_ALL]) // m[EVERY] * m[EVERY], m[q + DIRECTION]
+    over = due + max(FRONT, m[TO_PRE + d] - m[STEP + d] // 2) + m[RP] + m[RFC]
+    m[q + NEXT_ALL], noted, move = due + m[EVERY], q + QUEUE + 2 * HOLD * m[WINDOW], 0
+    for h in range(m[SHARED]):
+        c = m[q + ITS_CHANNEL] + h * m[q + APART]
+        move = clear_bus(m, slot, c, d, due, over)
+        put_off(m, c + FROM, c + LATEST + 1, due, move)
+        close_all(m, c, d, due, over, move)
+        put_off(m, c + ANY_ACT, c + ANY_ACT + 1, due, move)
+        for r in range(m[c + FIRST_RANK], m[c + FIRST_RANK] + RANK * m[RANKS], RANK):
+            put_off(m, m[r + FIRST_GROUP], m[r + FIRST_GROUP] + m[GROUPS], due, move)
+            put_off(m, r + RANK_FROM, r + RANK, due, move)
+            put_off(m, r + RANK_ACT, r + RANK_ACT + 1, due, move)
+            m[r + REF_END] = over
+            m[r + RANK_ACT] = max(m[r + RANK_ACT], over)
+        for e in range(noted, noted + ITEM * m[WINDOW], ITEM):
+            if m[e + IT_COLUMN] >= due and m[m[e + IT_BANK] + MY_CHANNEL] == c:
+                m[e + IT_COLUMN] += move
+                put_off(m, e + IT_OWN, e + IT_OWN + 1, due, move)
+                put_off(m, e + ITEM_BEFORE, e + ITEM, due, move)
+    put_off(m, q + COMMAND, q + COMMAND + 1, due, move)
+
+
 def place_of(tables: Ints, line: int) -> int:
     """Flat bank << row bits | row of an address without its ``Locator.span`` lowest bits; see there for ``tables``."""
     place, table = 0, 0
@@ -283,6 +357,8 @@ def run(m: Ints, slot: Ints, tables: Ints, addresses: Ints, writes: Ints) -> Non
                 now = ((passed - 1) << shift) + FRONT
                 injected = 0
                 over = passed - 1
+        if now + FRONT >= m[q + NEXT_ALL]:
+            refresh_all(m, slot, q, now + FRONT)
         injected += 1
         m[q + WAITING + d] += 1
         if d == 0:
@@ -308,6 +384,6 @@ def finish(m: Ints, slot: Ints, q: int) -> None:
 
 LOOP = (
     hold, place_reads, look, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, leave, drain,
-    resume, place_of, run, finish,
+    resume, put_off, clear_bus, close_all, refresh_all, place_of, run, finish,
 )  # fmt: skip
 """Every function of this half, callees first."""

@@ -41,16 +41,20 @@ TURN, TURN_RANK, TURN_GROUP = range(34, 40, 2)
 WINDOW_ACTS, WINDOW_CLOCKS = 40, 42
 # The whole: clock of the injection, requests injected in it, whether the batch has writes; then what is counted.
 NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(44, 51)
-RULES = 51
+# Banks of a channel.
+EACH = 51
+RULES = 52
 FRACTION = 1024
 
 # Record of a channel: earliest column command of this direction, latest so far, clocks (1/FRACTION) that the bus has
-# lost, rank of the last burst, earliest ACT, where its slots and the records of its ranks begin.
-FROM, LATEST, LOST, LAST_RANK, ANY_ACT, CALENDAR, FIRST_RANK, CHANNEL = range(8)
+# lost, rank of the last burst, earliest ACT, where its slots and the records of its ranks and banks begin.
+FROM, LATEST, LOST, LAST_RANK, ANY_ACT, CALENDAR, FIRST_RANK, FIRST_BANK, CHANNEL = range(9)
 # Record of a queue: slots before PASSED are over; requests in it [2]; direction; requests that wait unplaced [2] (reads
 # behind a drain, writes before one); where the next read is noted; clock of its command bus; its first channel, and
-# how far apart the others are.
-PASSED, WAITING, DIRECTION, HELD, PLACED, COMMAND, ITS_CHANNEL, APART, QUEUE = 0, 1, 3, 4, 6, 7, 8, 9, 10
+# how far apart the others are; next refresh of all its ranks.
+PASSED, WAITING, DIRECTION, HELD, PLACED, COMMAND, ITS_CHANNEL, APART, NEXT_ALL, QUEUE = (
+    0, 1, 3, 4, 6, 7, 8, 9, 10, 11
+)  # fmt: skip
 # Behind it, WINDOW times each: held reads, held writes (with the clock at which each could be served), and the reads
 # that were placed last, each with what was true before: of its bank, of its group and of its rank.
 H_BANK, H_ROW, H_ACCEPTED, H_READY, HOLD = range(5)
@@ -79,8 +83,9 @@ OPEN_ROW, COLUMN, USES, BEGUN, VISIT = range(5)
     YOUNGEST,
     PLANNED,
     PLANNED_ROW,
+    PACE,
     BEFORE,
-) = range(4, 16)
+) = range(4, 17)
 BANK = BEFORE_END = BEFORE + 4 * VISIT
 
 
@@ -113,7 +118,9 @@ def rules(device: Device) -> list[int]:
         *[rank[b][a] for b, a in turns], *[max(group[b][a], bank[b][a]) for b, a in turns],
         windows[0][0], windows[1][0], windows[0][1], windows[1][1],
     ]  # fmt: skip
-    return [*values, *[0] * (RULES - len(values))]
+    values += [0] * (RULES - len(values))
+    values[EACH] = g.ranks * g.banks_per_rank
+    return values
 
 
 def refresh(device: Device) -> tuple[int, int]:
@@ -143,26 +150,29 @@ def _rank_gap(device: Device, burst: int, cycle: int, kind: Command) -> float:
 
 def fresh(device: Device) -> tuple[list[int], int]:
     """(the state of an idle device, all banks closed; how many slots all calendars have)."""
-    g = device.geometry
+    g, refreshed = device.geometry, device.controller.refresh
     m = rules(device)
     size, queues, window = m[MASK] + 1, g.channels // m[SHARED], m[WINDOW]
     channels = [len(m) + CHANNEL * k for k in range(g.channels)]
+    together = m[EVERY] > 0 and (refreshed == "all_bank" or (refreshed == "staggered" and g.ranks == 1))
     queue_size = QUEUE + (2 * HOLD + ITEM) * window
     first = len(m) + CHANNEL * g.channels
     ranks = [first + queue_size * queues + RANK * k for k in range(g.channels * g.ranks)]
     for k in range(g.channels):
-        m += [NEVER, NEVER, 0, -1, NEVER, k * size, ranks[k * g.ranks]]
+        m += [NEVER, NEVER, 0, -1, NEVER, k * size, ranks[k * g.ranks], 0]
     for k in range(queues):
-        head = [0, 0, 0, 0, 0, 0, 0, NEVER, channels[k], CHANNEL * queues]
+        head = [0, 0, 0, 0, 0, 0, 0, NEVER, channels[k], CHANNEL * queues, m[EVERY] if together else LATER]
         m += head + [NEVER] * (queue_size - QUEUE)
-    due = [m[EVERY] or LATER] * len(ranks)
-    if device.controller.refresh == "staggered":
+    due = [m[EVERY] if m[EVERY] and not together else LATER] * len(ranks)
+    if refreshed == "staggered" and not together:
         due = [each + m[EVERY] * (k % g.ranks) // g.ranks for k, each in enumerate(due)]
     groups = len(m) + RANK * len(ranks)
     for k, each in enumerate(due):
         m += [each, NEVER, NEVER, RING_SIZE, groups + k * g.groups, NEVER, NEVER, *[NEVER] * RING_SIZE]
     m += [NEVER] * (g.channels * g.ranks * g.groups)
     m[BANKS] = len(m)
+    for k, channel in enumerate(channels):
+        m[channel + FIRST_BANK] = m[BANKS] + BANK * m[EACH] * k
     for k in range(g.channels * g.ranks * g.banks_per_rank):
         rank, channel = k // g.banks_per_rank, k // (g.ranks * g.banks_per_rank)
         mine = (k % g.banks_per_rank + 1) * (m[EVERY] // g.banks_per_rank) if m[PER_BANK] else due[rank]
@@ -174,5 +184,5 @@ def fresh(device: Device) -> tuple[list[int], int]:
             groups + k // g.banks,
         ]
         visits = [-1, NEVER, 0, NEVER] * ((BEFORE_END - BEFORE) // VISIT)
-        m += [-1, NEVER, 0, NEVER, NEVER, NEVER, mine, *records, BEFORE, NEVER, -1, *visits]
+        m += [-1, NEVER, 0, NEVER, NEVER, NEVER, mine, *records, BEFORE, NEVER, -1, NEVER, *visits]
     return m, size * g.channels
