@@ -14,11 +14,11 @@ from __future__ import annotations
 
 # isort: off
 from accelsim.dram.pattern_state import (
-    ACTS, ACT_CLOCKS, ANY_ACT, BEFORE, BEFORE_END, BEGUN, B_ACT, B_COLUMN, B_GROUP, B_PRE, B_RANK, CALENDAR, CAP,
+    ACTIVE, ACTS, ACT_CLOCKS, ANY_ACT, BEFORE, BEFORE_END, BEGUN, BUSY, B_ACT, B_COLUMN, B_GROUP, B_PRE, B_RANK, CALENDAR, CAP,
     CAS_CLOCKS, CLOSED, COLUMN, COMMAND, DUE, EVERY, EXCESS, FIRST_GROUP, FRACTION, FROM, GAP, GROUPS, HOLD, ITEM,
     IT_ACCEPTED, IT_BANK, IT_COLUMN, IT_DUE, IT_FOUND, IT_OWN, IT_ROW, LAST_RANK, LATEST, LOST, MASK, MIXED,
     MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT, NEXT_PRE, NEXT_REF, N_ACT, N_CONFLICT, N_MISS,
-    N_PRE, OPEN_ROW, PACE, PASSED, PER_BANK, PLACED, QUEUE, RANK_ACT, RANK_FROM, RANK_GAP, RANK_LATEST, RAS, RC, RCD, READ,
+    N_PRE, OPENED, OPEN_ROW, PACE, PASSED, PER_BANK, PLACED, QUEUE, RANK_ACT, RANK_FROM, RANK_GAP, RANK_LATEST, RAS, RC, RCD, READ,
     REF_END, RFC, RING, RING_SIZE, RP, RRD, RRD_ANY, SLOT, STEP, TIMEOUT, TO_PRE, USES, VISIT, WINDOW, WINDOW_ACTS,
     WINDOW_CLOCKS, WRITE, YOUNGEST, Ints,
 )  # fmt: skip
@@ -93,11 +93,11 @@ def delay(m: Ints, slot: Ints, b: int, v: int, step: int) -> None:
         s += 1
     if s >= end:
         return
-    kind = slot[e + (s & mask)]
-    slot[e + (s & mask)] = 0
-    while slot[e + (end & mask)]:
+    kind = slot[e + (s & mask)] & BUSY
+    slot[e + (s & mask)] &= ~BUSY & 255
+    while slot[e + (end & mask)] & BUSY:
         end += 1
-    slot[e + (end & mask)] = kind
+    slot[e + (end & mask)] |= kind
 
 
 def join(m: Ints, slot: Ints, b: int, v: int, d: int) -> int:
@@ -178,9 +178,9 @@ def lose(m: Ints, slot: Ints, c: int, s: int) -> None:
     """The bus of channel ``c`` has lost the time of a slot: it idles for one from ``s`` on."""
     m[c + LOST] -= FRACTION << m[SLOT]
     e = m[c + CALENDAR]
-    while slot[e + (s & m[MASK])]:
+    while slot[e + (s & m[MASK])] & BUSY:
         s += 1
-    slot[e + (s & m[MASK])] = GAP
+    slot[e + (s & m[MASK])] |= GAP
 
 
 def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
@@ -229,18 +229,20 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     if m[q + PASSED] > s:
         s = m[q + PASSED]
     wanted = max(t, s << m[SLOT])
-    if slot[e + (s & mask)]:
+    if slot[e + (s & mask)] & BUSY:
         wanted = (wanted + (1 << m[SLOT]) - 1) >> m[SLOT] << m[SLOT]
-    while slot[e + (s & mask)]:
+    while slot[e + (s & mask)] & BUSY:
         s += 1
-    slot[e + (s & mask)] = READ << d
+    slot[e + (s & mask)] |= READ << d
+    if found and s - m[ACTIVE + d] >= m[q + PASSED] and m[ACTIVE + d]:
+        slot[e + ((s - m[ACTIVE + d]) & mask)] |= OPENED << d
     late = t - (s << m[SLOT])
     if late < 0:
         t -= late
     elif (
         act != NEVER and d == 0
     ):  # time is lost where the bus idled before, if bursts follow: half of it is counted
-        m[c + LOST] += late * (FRACTION // 2) * (slot[e + ((s - 1) & mask)] == 0)
+        m[c + LOST] += late * (FRACTION // 2) * (slot[e + ((s - 1) & mask)] & BUSY == 0)
     if m[RANK_GAP + d] and m[c + LAST_RANK] != m[b + MY_RANK]:
         m[c + LAST_RANK] = m[b + MY_RANK]
         m[c + LOST] += m[RANK_GAP + d]

@@ -11,11 +11,11 @@ from __future__ import annotations
 from accelsim.dram.locator import TABLE_BITS
 from accelsim.dram.pattern_kernel import INDEX, place, visit_of
 from accelsim.dram.pattern_state import (
-    ACTS, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, B_ACT, B_COLUMN, B_GROUP, B_PRE, B_RANK, CALENDAR, CAP,
-    BEGUN, CHANNELS, CLOSED, COLUMN, COMMAND, DIRECTION, DUE, EACH, EVERY, FIRST_BANK, FIRST_GROUP, FIRST_RANK, FROM, FRONT, GROUPS, HELD, HIGH, HOLD,
+    ACTIVE, ACTS, AHEAD, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, B_ACT, B_COLUMN, B_GROUP, B_PRE, B_RANK, CALENDAR, CAP,
+    BEGUN, BUSY, CHANNELS, CLOSED, COLUMN, COMMAND, DIRECTION, DUE, EACH, EVERY, FIRST_BANK, FIRST_GROUP, FIRST_RANK, FROM, FRONT, GROUPS, HELD, HIGH, HOLD,
     H_ACCEPTED, H_BANK, H_READY, H_ROW, INJECTED, ITEM, ITS_CHANNEL, IT_ACCEPTED, IT_BANK, IT_COLUMN, IT_DUE,
     IT_FOUND, IT_OWN, IT_ROW, ITEM_BEFORE, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT, NEXT_ALL,
-    NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPEN_ROW, PACE, PASSED, PLACED, PLANNED, PLANNED_ROW, QUEUE, RANK, RANKS, RANK_ACT,
+    NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPENED, OPEN_ROW, PACE, PASSED, PLACED, PLANNED, PLANNED_ROW, QUEUE, RANK, RANKS, RANK_ACT,
     RANK_FROM, RANK_LATEST, RC, RCD, READ, REF_END, RFC, RING, RING_SIZE, ROW_BITS, RP, RRD, RRD_ANY, SHARED, SLOT, SPAN,
     STEP, TO_PRE, TURN, TURN_GROUP, TURN_RANK, UNLIMITED, USES, VISIT, WAITING, WINDOW, WRITE, YOUNGEST, Ints,
 )  # fmt: skip
@@ -155,7 +155,10 @@ def pull(m: Ints, slot: Ints, e: int) -> None:
     calendar, s, mask = m[m[b + MY_CHANNEL] + CALENDAR], t >> m[SLOT], m[MASK]
     while slot[calendar + (s & mask)] & READ == 0 and s <= (t >> m[SLOT]) + mask:  # it has been moved
         s += 1
-    slot[calendar + (s & mask)] = 0
+    slot[calendar + (s & mask)] &= ~BUSY & 255
+    s = (t >> m[SLOT]) - m[ACTIVE]
+    if found and m[ACTIVE] and s >= m[m[b + MY_QUEUE] + PASSED]:
+        slot[calendar + (s & mask)] &= ~OPENED & 255
     m[e + IT_COLUMN] = NEVER
     if m[CAP] < UNLIMITED:
         v = b if m[b + OPEN_ROW] == m[e + IT_ROW] else visit_of(m, b, m[e + IT_ROW], NEVER, UNLIMITED)
@@ -214,6 +217,18 @@ def take_back(m: Ints, slot: Ints, q: int, now: int) -> None:
     m[q + HELD] = n
 
 
+def departures(m: Ints, q: int, kind: int, d: int) -> int:
+    """Requests of direction ``d`` that leave a queue in a slot that holds ``kind``: some left when their rows opened."""
+    n = (kind >> d) & 1
+    if n and m[q + AHEAD + d] > 0:
+        m[q + AHEAD + d] -= 1
+        n = 0
+    if kind & (OPENED << d):
+        m[q + AHEAD + d] += 1
+        n += 1
+    return int(n)
+
+
 def leave(m: Ints, slot: Ints, q: int, until: int, d: int) -> int:
     """Requests leave the queue in the slots before ``until``, and after it as long as there is no room for one of
     direction ``d``. Returns the slots that are over."""
@@ -225,8 +240,12 @@ def leave(m: Ints, slot: Ints, q: int, until: int, d: int) -> int:
     while s < until or waiting >= window:
         for h in range(m[SHARED]):
             e = (m[(m[q + ITS_CHANNEL] + h * m[q + APART] + CALENDAR) & INDEX] + (s & mask)) & INDEX
-            waiting -= (slot[e] >> d) & 1
-            other -= (slot[e] >> (1 - d)) & 1
+            if m[ACTIVE]:
+                waiting -= departures(m, q, slot[e], d)
+                other -= departures(m, q, slot[e], 1 - d)
+            else:
+                waiting -= (slot[e] >> d) & 1
+                other -= (slot[e] >> (1 - d)) & 1
             slot[e] = 0
         s += 1
     m[q + WAITING + d], m[q + WAITING + 1 - d], m[q + PASSED] = waiting, other, s
@@ -235,12 +254,12 @@ def leave(m: Ints, slot: Ints, q: int, until: int, d: int) -> int:
 
 def drain(m: Ints, slot: Ints, q: int, now: int) -> None:
     """Place writes where the controller serves them: from the high watermark on, or when no read waits."""
-    if m[q + DIRECTION] == 0 and (m[q + HELD + 1] >= m[HIGH] or m[q + WAITING] == 0):
+    if m[q + DIRECTION] == 0 and (m[q + HELD + 1] >= m[HIGH] or m[q + WAITING] + m[q + AHEAD] == 0):
         if m[WINDOW] > 1:
             take_back(m, slot, q, now)
         turn(m, q, 1)
     if m[q + DIRECTION] == 1:
-        left = m[LOW] if m[q + WAITING] > 0 else 0
+        left = m[LOW] if m[q + WAITING] + m[q + AHEAD] > 0 else 0
         if m[q + HELD + 1] > left:
             place_writes(m, slot, q, left)
 
@@ -264,7 +283,7 @@ def clear_bus(m: Ints, slot: Ints, c: int, d: int, due: int, over: int) -> int:
     for b in range(banks, banks + BANK * m[EACH], BANK):
         end = max(end, m[b + COLUMN])
     s, first = max(end, due) >> m[SLOT], max(due >> m[SLOT], m[m[banks + MY_QUEUE] + PASSED])
-    while slot[e + (s & mask)]:
+    while slot[e + (s & mask)] & BUSY:
         s += 1
     while first < s and slot[e + (first & mask)] & (READ | WRITE) == 0:
         first += 1
@@ -383,7 +402,7 @@ def finish(m: Ints, slot: Ints, q: int) -> None:
 
 
 LOOP = (
-    hold, place_reads, look, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, leave, drain,
+    hold, place_reads, look, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, departures, leave, drain,
     resume, put_off, clear_bus, close_all, refresh_all, place_of, run, finish,
 )  # fmt: skip
 """Every function of this half, callees first."""

@@ -20,6 +20,8 @@ FRONT = 1
 """Clocks from the acceptance of a request to its first command, and from a freed place to its next request."""
 READ, WRITE, GAP = 1, 2, 4
 """What a slot of a data bus holds; 0 where it is free."""
+BUSY, OPENED = 7, 8
+"""All of these; beside them, OPENED << direction: a request leaves its queue, as its row is opened."""
 
 # Sizes: channels, channels that share a queue, ranks of one, bank groups of a rank, slots of a calendar less one, bits
 # of a row, lowest bits of an address that are of no account, where the records of the banks begin.
@@ -41,9 +43,9 @@ TURN, TURN_RANK, TURN_GROUP = range(34, 40, 2)
 WINDOW_ACTS, WINDOW_CLOCKS = 40, 42
 # The whole: clock of the injection, requests injected in it, whether the batch has writes; then what is counted.
 NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(44, 51)
-# Banks of a channel.
-EACH = 51
-RULES = 52
+# Banks of a channel; slots between the place in the queue of a request that opened a row and its burst [2] (0: none).
+EACH, ACTIVE = 51, 52
+RULES = 54
 FRACTION = 1024
 
 # Record of a channel: earliest column command of this direction, latest so far, clocks (1/FRACTION) that the bus has
@@ -51,9 +53,10 @@ FRACTION = 1024
 FROM, LATEST, LOST, LAST_RANK, ANY_ACT, CALENDAR, FIRST_RANK, FIRST_BANK, CHANNEL = range(9)
 # Record of a queue: slots before PASSED are over; requests in it [2]; direction; requests that wait unplaced [2] (reads
 # behind a drain, writes before one); where the next read is noted; clock of its command bus; its first channel, and
-# how far apart the others are; next refresh of all its ranks.
-PASSED, WAITING, DIRECTION, HELD, PLACED, COMMAND, ITS_CHANNEL, APART, NEXT_ALL, QUEUE = (
-    0, 1, 3, 4, 6, 7, 8, 9, 10, 11
+# how far apart the others are; next refresh of all its ranks; requests that have left it before their burst
+# [2].
+PASSED, WAITING, DIRECTION, HELD, PLACED, COMMAND, ITS_CHANNEL, APART, NEXT_ALL, AHEAD, QUEUE = (
+    0, 1, 3, 4, 6, 7, 8, 9, 10, 11, 13
 )  # fmt: skip
 # Behind it, WINDOW times each: held reads, held writes (with the clock at which each could be served), and the reads
 # that were placed last, each with what was true before: of its bank, of its group and of its rank.
@@ -120,6 +123,8 @@ def rules(device: Device) -> list[int]:
     ]  # fmt: skip
     values += [0] * (RULES - len(values))
     values[EACH] = g.ranks * g.banks_per_rank
+    if c.scheduler == "commands":
+        values[ACTIVE : ACTIVE + 2] = [bank[act][rd] >> slot, bank[act][wr] >> slot]
     return values
 
 
@@ -161,7 +166,7 @@ def fresh(device: Device) -> tuple[list[int], int]:
     for k in range(g.channels):
         m += [NEVER, NEVER, 0, -1, NEVER, k * size, ranks[k * g.ranks], 0]
     for k in range(queues):
-        head = [0, 0, 0, 0, 0, 0, 0, NEVER, channels[k], CHANNEL * queues, m[EVERY] if together else LATER]
+        head = [0, 0, 0, 0, 0, 0, 0, NEVER, channels[k], CHANNEL * queues, m[EVERY] if together else LATER, 0, 0]
         m += head + [NEVER] * (queue_size - QUEUE)
     due = [m[EVERY] if m[EVERY] and not together else LATER] * len(ranks)
     if refreshed == "staggered" and not together:
