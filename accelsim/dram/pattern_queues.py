@@ -16,7 +16,7 @@ from accelsim.dram.pattern_state import (
     H_ACCEPTED, H_BANK, H_READY, H_ROW, INJECTED, ITEM, ITS_CHANNEL, IT_ACCEPTED, IT_BANK, IT_COLUMN, IT_DUE,
     IT_FOUND, IT_OWN, IT_ROW, ITEM_BEFORE, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT, NEXT_ALL,
     NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPENED, OPEN_ROW, PACE, PASSED, PLACED, PLANNED, PLANNED_ROW, QUEUE, RANK, RANKS, RANK_ACT,
-    RANK_FROM, RANK_LATEST, RC, RCD, READ, REF_END, RFC, RING, RING_SIZE, ROW_BITS, RP, RRD, RRD_ANY, SHARED, SLOT, SPAN,
+    RANK_FROM, RANK_LATEST, RAS, RC, RCD, READ, REF_END, RFC, RING, RING_SIZE, ROW_BITS, RP, RRD, RRD_ANY, SHARED, SLOT, SPAN,
     STEP, TO_PRE, TURN, TURN_GROUP, TURN_RANK, UNLIMITED, USES, VISIT, WAITING, WINDOW, WRITE, YOUNGEST, Ints,
 )  # fmt: skip
 # isort: on
@@ -217,59 +217,6 @@ def take_back(m: Ints, slot: Ints, q: int, now: int) -> None:
     m[q + HELD] = n
 
 
-def departures(m: Ints, q: int, kind: int, d: int) -> int:
-    """Requests of direction ``d`` that leave a queue in a slot that holds ``kind``: some left when their rows opened."""
-    n = (kind >> d) & 1
-    if n and m[q + AHEAD + d] > 0:
-        m[q + AHEAD + d] -= 1
-        n = 0
-    if kind & (OPENED << d):
-        m[q + AHEAD + d] += 1
-        n += 1
-    return int(n)
-
-
-def leave(m: Ints, slot: Ints, q: int, until: int, d: int) -> int:
-    """Requests leave the queue in the slots before ``until``, and after it as long as there is no room for one of
-    direction ``d``. Returns the slots that are over."""
-    q, mask = q & INDEX, m[MASK] & INDEX
-    s: int = m[q + PASSED]
-    if until - s > mask:
-        s = until - mask - 1  # every place of the calendar once
-    waiting, other, window = m[q + WAITING + d], m[q + WAITING + 1 - d], m[WINDOW]
-    while s < until or waiting >= window:
-        for h in range(m[SHARED]):
-            e = (m[(m[q + ITS_CHANNEL] + h * m[q + APART] + CALENDAR) & INDEX] + (s & mask)) & INDEX
-            if m[ACTIVE]:
-                waiting -= departures(m, q, slot[e], d)
-                other -= departures(m, q, slot[e], 1 - d)
-            else:
-                waiting -= (slot[e] >> d) & 1
-                other -= (slot[e] >> (1 - d)) & 1
-            slot[e] = 0
-        s += 1
-    m[q + WAITING + d], m[q + WAITING + 1 - d], m[q + PASSED] = waiting, other, s
-    return s
-
-
-def drain(m: Ints, slot: Ints, q: int, now: int) -> None:
-    """Place writes where the controller serves them: from the high watermark on, or when no read waits."""
-    if m[q + DIRECTION] == 0 and (m[q + HELD + 1] >= m[HIGH] or m[q + WAITING] + m[q + AHEAD] == 0):
-        if m[WINDOW] > 1:
-            take_back(m, slot, q, now)
-        turn(m, q, 1)
-    if m[q + DIRECTION] == 1:
-        left = m[LOW] if m[q + WAITING] + m[q + AHEAD] > 0 else 0
-        if m[q + HELD + 1] > left:
-            place_writes(m, slot, q, left)
-
-
-def resume(m: Ints, slot: Ints, q: int) -> None:
-    """Reads go on after a drain."""
-    turn(m, q, 0)
-    place_reads(m, slot, q)
-
-
 def put_off(m: Ints, begin: int, end: int, due: int, move: int) -> None:
     """Clocks beyond ``due`` among the entries from ``begin`` to ``end`` are later by ``move``."""
     for e in range(begin, end):
@@ -277,19 +224,43 @@ def put_off(m: Ints, begin: int, end: int, due: int, move: int) -> None:
             m[e] += move
 
 
-def clear_bus(m: Ints, slot: Ints, c: int, d: int, due: int, over: int) -> int:
-    """Move what the bus of channel ``c`` has from ``due`` on behind a refresh that is over at ``over``; by how much."""
-    e, mask, end, banks = m[c + CALENDAR], m[MASK], m[c + LATEST], m[c + FIRST_BANK]
+def first_of(m: Ints, slot: Ints, c: int, due: int) -> int:
+    """The first slot of channel ``c`` from ``due`` on that has a burst; 0 if none has."""
+    e, mask, banks = m[c + CALENDAR], m[MASK], m[c + FIRST_BANK]
+    s, end = max(due >> m[SLOT], m[m[banks + MY_QUEUE] + PASSED]), m[c + LATEST]
     for b in range(banks, banks + BANK * m[EACH], BANK):
         end = max(end, m[b + COLUMN])
-    s, first = max(end, due) >> m[SLOT], max(due >> m[SLOT], m[m[banks + MY_QUEUE] + PASSED])
+    while s <= end >> m[SLOT]:
+        if slot[e + (s & mask)] & (READ | WRITE):
+            return int(s)
+        s += 1
+    return 0
+
+
+def closed_by(m: Ints, c: int, d: int, due: int) -> int:
+    """When all banks of channel ``c``, which moves data of direction ``d``, can be closed for a refresh at ``due``."""
+    banks, t = m[c + FIRST_BANK], due + max(FRONT, m[TO_PRE + d] - m[STEP + d] // 2)
+    for b in range(banks, banks + BANK * m[EACH], BANK):
+        if m[b + OPEN_ROW] >= 0 and m[b + COLUMN] - m[STEP + d] < due:
+            t = max(t, m[b + NEXT_PRE])
+        for v in range(b + BEFORE - VISIT, b + BEFORE_END, VISIT):
+            act = m[(v if v >= b + BEFORE else b) + BEGUN] - m[RCD + d]
+            if act < due:
+                t = max(t, act + m[RAS])
+    return int(t)
+
+
+def clear_bus(m: Ints, slot: Ints, c: int, first: int, back: int) -> int:
+    """Move what the bus of channel ``c`` has from its slot ``first`` on to ``back``, clocks, or later; by how much."""
+    e, mask, banks, end = m[c + CALENDAR], m[MASK], m[c + FIRST_BANK], m[c + LATEST]
+    n = (back - (first << m[SLOT]) + (1 << m[SLOT]) - 1) >> m[SLOT]
+    if first == 0 or n <= 0:
+        return 0
+    for b in range(banks, banks + BANK * m[EACH], BANK):
+        end = max(end, m[b + COLUMN])
+    s = end >> m[SLOT]
     while slot[e + (s & mask)] & BUSY:
         s += 1
-    while first < s and slot[e + (first & mask)] & (READ | WRITE) == 0:
-        first += 1
-    n = (over + m[RCD + d] - (first << m[SLOT]) + (1 << m[SLOT]) - 1) >> m[SLOT]
-    if first >= s or n <= 0:
-        return 0
     while s > first:
         s -= 1
         slot[e + ((s + n) & mask)] = slot[e + (s & mask)]
@@ -322,11 +293,14 @@ def close_all(m: Ints, c: int, d: int, due: int, over: int, move: int) -> None:
 def refresh_all(m: Ints, slot: Ints, q: int, t: int) -> None:
     """Refresh all ranks of a queue for what was due by ``t``: what had been planned for later goes behind it."""
     due, d = m[q + NEXT_ALL] + (t - m[q + NEXT_ALL]) // m[EVERY] * m[EVERY], m[q + DIRECTION]
-    over = due + max(FRONT, m[TO_PRE + d] - m[STEP + d] // 2) + m[RP] + m[RFC]
     m[q + NEXT_ALL], noted, move = due + m[EVERY], q + QUEUE + 2 * HOLD * m[WINDOW], 0
     for h in range(m[SHARED]):
         c = m[q + ITS_CHANNEL] + h * m[q + APART]
-        move = clear_bus(m, slot, c, d, due, over)
+        first = first_of(m, slot, c, due)
+        if first:
+            d = (slot[m[c + CALENDAR] + (first & m[MASK])] & WRITE) // WRITE
+        over = closed_by(m, c, d, due) + m[RP] + m[RFC]
+        move = clear_bus(m, slot, c, first, over + m[RCD + d])
         put_off(m, c + FROM, c + LATEST + 1, due, move)
         close_all(m, c, d, due, over, move)
         put_off(m, c + ANY_ACT, c + ANY_ACT + 1, due, move)
@@ -342,6 +316,62 @@ def refresh_all(m: Ints, slot: Ints, q: int, t: int) -> None:
                 put_off(m, e + IT_OWN, e + IT_OWN + 1, due, move)
                 put_off(m, e + ITEM_BEFORE, e + ITEM, due, move)
     put_off(m, q + COMMAND, q + COMMAND + 1, due, move)
+
+
+def departures(m: Ints, q: int, kind: int, d: int) -> int:
+    """Requests of direction ``d`` that leave a queue in a slot that holds ``kind``: some left when their rows opened."""
+    n = (kind >> d) & 1
+    if n and m[q + AHEAD + d] > 0:
+        m[q + AHEAD + d] -= 1
+        n = 0
+    if kind & (OPENED << d):
+        m[q + AHEAD + d] += 1
+        n += 1
+    return int(n)
+
+
+def leave(m: Ints, slot: Ints, q: int, until: int, d: int) -> int:
+    """Requests leave the queue in the slots before ``until``, and after it as long as there is no room for one of
+    direction ``d``. Returns the slots that are over."""
+    q, mask = q & INDEX, m[MASK] & INDEX
+    s: int = m[q + PASSED]
+    if until - s > mask:
+        s = until - mask - 1  # every place of the calendar once
+    waiting, other, window = m[q + WAITING + d], m[q + WAITING + 1 - d], m[WINDOW]
+    while s < until or waiting >= window:
+        if s << m[SLOT] >= m[q + NEXT_ALL]:
+            m[q + PASSED] = s
+            refresh_all(m, slot, q, s << m[SLOT])
+        for h in range(m[SHARED]):
+            e = (m[(m[q + ITS_CHANNEL] + h * m[q + APART] + CALENDAR) & INDEX] + (s & mask)) & INDEX
+            if m[ACTIVE]:
+                waiting -= departures(m, q, slot[e], d)
+                other -= departures(m, q, slot[e], 1 - d)
+            else:
+                waiting -= (slot[e] >> d) & 1
+                other -= (slot[e] >> (1 - d)) & 1
+            slot[e] = 0
+        s += 1
+    m[q + WAITING + d], m[q + WAITING + 1 - d], m[q + PASSED] = waiting, other, s
+    return s
+
+
+def drain(m: Ints, slot: Ints, q: int, now: int) -> None:
+    """Place writes where the controller serves them: from the high watermark on, or when no read waits."""
+    if m[q + DIRECTION] == 0 and (m[q + HELD + 1] >= m[HIGH] or m[q + WAITING] + m[q + AHEAD] == 0):
+        if m[WINDOW] > 1:
+            take_back(m, slot, q, now)
+        turn(m, q, 1)
+    if m[q + DIRECTION] == 1:
+        left = m[LOW] if m[q + WAITING] + m[q + AHEAD] > 0 else 0
+        if m[q + HELD + 1] > left:
+            place_writes(m, slot, q, left)
+
+
+def resume(m: Ints, slot: Ints, q: int) -> None:
+    """Reads go on after a drain."""
+    turn(m, q, 0)
+    place_reads(m, slot, q)
 
 
 def place_of(tables: Ints, line: int) -> int:
@@ -376,8 +406,6 @@ def run(m: Ints, slot: Ints, tables: Ints, addresses: Ints, writes: Ints) -> Non
                 now = ((passed - 1) << shift) + FRONT
                 injected = 0
                 over = passed - 1
-        if now + FRONT >= m[q + NEXT_ALL]:
-            refresh_all(m, slot, q, now + FRONT)
         injected += 1
         m[q + WAITING + d] += 1
         if d == 0:
@@ -402,7 +430,7 @@ def finish(m: Ints, slot: Ints, q: int) -> None:
 
 
 LOOP = (
-    hold, place_reads, look, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, departures, leave, drain,
-    resume, put_off, clear_bus, close_all, refresh_all, place_of, run, finish,
+    hold, place_reads, look, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, put_off,
+    first_of, closed_by, clear_bus, close_all, refresh_all, departures, leave, drain, resume, place_of, run, finish,
 )  # fmt: skip
 """Every function of this half, callees first."""
