@@ -315,6 +315,9 @@ def refresh_all(m: Ints, slot: Ints, q: int, t: int) -> None:
                 m[e + IT_COLUMN] += move
                 put_off(m, e + IT_OWN, e + IT_OWN + 1, due, move)
                 put_off(m, e + ITEM_BEFORE, e + ITEM, due, move)
+                m[e + B_ACT] = max(m[e + B_ACT], over)
+                if m[e + B_COLUMN] > NEVER:
+                    m[e + B_COLUMN] = max(m[e + B_COLUMN], over + m[RCD])
     put_off(m, q + COMMAND, q + COMMAND + 1, due, move)
 
 
