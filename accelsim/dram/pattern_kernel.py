@@ -241,8 +241,8 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
         t -= late
     elif (
         act != NEVER and d == 0
-    ):  # time is lost where the bus idled before, if bursts follow: half of it is counted
-        m[c + LOST] += late * (FRACTION // 2) * (slot[e + ((s - 1) & mask)] & BUSY == 0)
+    ):  # time is lost where the bus idled before, if bursts follow: a quarter of it is counted
+        m[c + LOST] += late * (FRACTION // 4) * (slot[e + ((s - 1) & mask)] & BUSY == 0)
     if m[RANK_GAP + d] and m[c + LAST_RANK] != m[b + MY_RANK]:
         m[c + LAST_RANK] = m[b + MY_RANK]
         m[c + LOST] += m[RANK_GAP + d]

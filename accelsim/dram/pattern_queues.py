@@ -12,7 +12,7 @@ from accelsim.dram.locator import TABLE_BITS
 from accelsim.dram.pattern_kernel import INDEX, place, visit_of
 from accelsim.dram.pattern_state import (
     ACTIVE, ACTS, AHEAD, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, B_ACT, B_COLUMN, B_GROUP, B_PRE, B_RANK, CALENDAR, CAP,
-    BEGUN, BUSY, CHANNELS, CLOSED, COLUMN, COMMAND, DIRECTION, DUE, EACH, EVERY, FIRST_BANK, FIRST_GROUP, FIRST_RANK, FROM, FRONT, GROUPS, HELD, HIGH, HOLD,
+    BEGUN, BUSY, CHANNELS, CLOSED, COLUMN, COMMAND, DIRECTION, DUE, EACH, EVERY, FIRST_BANK, FIRST_GROUP, FIRST_RANK, FROM, FRONT, GRACE, GROUPS, HELD, HIGH, HOLD,
     H_ACCEPTED, H_BANK, H_READY, H_ROW, INJECTED, ITEM, ITS_CHANNEL, IT_ACCEPTED, IT_BANK, IT_COLUMN, IT_DUE,
     IT_FOUND, IT_OWN, IT_ROW, ITEM_BEFORE, LATEST, LOW, MASK, MY_CHANNEL, MY_GROUP, MY_QUEUE, MY_RANK, MY_RING, NEVER, NEXT_ACT, NEXT_ALL,
     NEXT_PRE, NOW, N_ACT, N_MISS, N_PRE, OPENED, OPEN_ROW, PACE, PASSED, PLACED, PLANNED, PLANNED_ROW, QUEUE, RANK, RANKS, RANK_ACT,
@@ -342,7 +342,7 @@ def leave(m: Ints, slot: Ints, q: int, until: int, d: int) -> int:
         s = until - mask - 1  # every place of the calendar once
     waiting, other, window = m[q + WAITING + d], m[q + WAITING + 1 - d], m[WINDOW]
     while s < until or waiting >= window:
-        if s << m[SLOT] >= m[q + NEXT_ALL]:
+        if s << m[SLOT] >= m[q + NEXT_ALL] + m[GRACE]:
             m[q + PASSED] = s
             refresh_all(m, slot, q, s << m[SLOT])
         for h in range(m[SHARED]):

@@ -45,7 +45,9 @@ WINDOW_ACTS, WINDOW_CLOCKS = 40, 42
 NOW, INJECTED, MIXED, N_ACT, N_PRE, N_MISS, N_CONFLICT = range(44, 51)
 # Banks of a channel; slots between the place in the queue of a request that opened a row and its burst [2] (0: none).
 EACH, ACTIVE = 51, 52
-RULES = 54
+# Clocks for which a refresh lets bursts to open rows go on.
+GRACE = 54
+RULES = 55
 FRACTION = 1024
 
 # Record of a channel: earliest column command of this direction, latest so far, clocks (1/FRACTION) that the bus has
@@ -123,6 +125,7 @@ def rules(device: Device) -> list[int]:
     ]  # fmt: skip
     values += [0] * (RULES - len(values))
     values[EACH] = g.ranks * g.banks_per_rank
+    values[GRACE] = bank[rd][pre] if c.refresh_waits else 0
     if c.scheduler == "commands":
         values[ACTIVE : ACTIVE + 2] = [bank[act][rd] >> slot, bank[act][wr] >> slot]
     return values
@@ -166,7 +169,21 @@ def fresh(device: Device) -> tuple[list[int], int]:
     for k in range(g.channels):
         m += [NEVER, NEVER, 0, -1, NEVER, k * size, ranks[k * g.ranks], 0]
     for k in range(queues):
-        head = [0, 0, 0, 0, 0, 0, 0, NEVER, channels[k], CHANNEL * queues, m[EVERY] if together else LATER, 0, 0]
+        head = [
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            NEVER,
+            channels[k],
+            CHANNEL * queues,
+            m[EVERY] if together else LATER,
+            0,
+            0,
+        ]
         m += head + [NEVER] * (queue_size - QUEUE)
     due = [m[EVERY] if m[EVERY] and not together else LATER] * len(ranks)
     if refreshed == "staggered" and not together:

@@ -28,8 +28,6 @@ PATTERN_TRACES = (*SEQUENTIAL, "stream3", "rand_read", CONFLICT)
 """Traces for which the pattern model claims its bound, of each run."""
 
 LATENCY_CLOCKS, CONFLICT_BOUND, ACTIVATION_BOUND = 1.5, 0.003, 0.03
-PATTERN_BOUNDS = {"stream3": 0.08}
-"""Trace -> bound of the pattern model where it is not ``PATTERN_BOUND``."""
 PATTERN_BOUND = 0.05
 
 ENERGY_BOUND = 1e-6
@@ -93,7 +91,7 @@ def summary(found: Sequence[Replay], bars: Bars) -> Iterator[Statement]:
         errors = np.abs([each.pattern_error or 0.0 for each in of_traces(found, trace)])
         if errors.size:
             what = f"clocks of the pattern model, {trace}, largest of {len(errors)} runs"
-            yield Statement(what, float(np.max(errors)), PATTERN_BOUNDS.get(trace, PATTERN_BOUND))
+            yield Statement(what, float(np.max(errors)), PATTERN_BOUND)
 
 
 def single(each: Replay) -> Iterator[Statement]:

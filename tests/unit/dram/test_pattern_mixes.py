@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from accelsim.dram import bank
+from accelsim.dram.mapping import ALIASES
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
 from accelsim.spec.load_dram import list_drams, load_dram
@@ -25,9 +26,11 @@ def test_random_mixes_take_about_as_long_as_scheduled(name: str) -> None:
     assert np.quantile(found, 0.9) <= P90
 
 
+@pytest.mark.parametrize("mapping", ["rorabachcobg", *ALIASES])
 @pytest.mark.parametrize("writes", [False, True])
-def test_streams_of_ddr5(writes: bool) -> None:
-    dev = device(load_dram("ddr5-4800"), "ddr5-4800")
+def test_streams_of_ddr5(writes: bool, mapping: str) -> None:
+    pytest.importorskip("numba", reason="numba is not installed (extra `fast`)")
+    dev = device(load_dram("ddr5-4800"), "ddr5-4800", mapping=mapping)
     addresses = np.arange(20_000) * dev.geometry.access_B
     planned, scheduled = Pattern(dev).serve(addresses, writes), bank.serve(dev, addresses, writes)
     assert abs(planned.elapsed / scheduled.elapsed - 1) <= STREAM
