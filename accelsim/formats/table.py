@@ -326,7 +326,9 @@ def _configured(name: str, match: re.Match[str]) -> Format:
     if encoding == "fn" and bits < 8:
         encoding = "finite"
     least = 2 if encoding == "ieee" else 1
-    stated = whole(match[4]) if match[4] else 0
+    sign, digits = (-1, match[4][1:]) if (match[4] or "").startswith("-") else (1, match[4])
+    size = whole(digits) if digits else 0
+    stated = None if size is None else sign * size
     if (
         stated is None
         or bits != 1 + exponent + mantissa

@@ -29,8 +29,8 @@ def with_energy(
 
     ``table``: a name ('horowitz-45nm'), a YAML file or a table; None keeps the chip's. ``memories``: memory of
     the chip -> the device whose energies and static power it takes; its bandwidth and latency stay, so the time
-    does. Raises SpecError for a file, UsageError when the table lacks a format that the run computed in, or the
-    chip has no memory of that name.
+    does. What was asked (``Run.asked``) is no longer known. Raises SpecError for a file, UsageError when the table
+    lacks a format that the run computed in, or the chip has no memory of that name.
     """
     chip = run.chip
     if table is not None:
@@ -43,7 +43,7 @@ def with_energy(
             raise UsageError(problems)
         changed = {name: _attached(chip.memories[name], device) for name, device in memories.items()}
         chip = chip.model_copy(update={"memories": {**chip.memories, **changed}})
-    return replace(run, chip=chip, program=replace(run.program, chip=chip))
+    return replace(run, chip=chip, program=replace(run.program, chip=chip), asked={})
 
 
 def _missing(run: Run, table: EnergyTable) -> Iterator[Problem]:

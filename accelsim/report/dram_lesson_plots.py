@@ -153,6 +153,5 @@ def _table(lesson: Lesson, points: Sequence[Point]) -> str:
 
 def write_lessons(found: dict[str, list[Point]], folder: Path, command: str) -> list[Path]:
     """summary.md and a PNG of each lesson (points by lesson); UsageError when that is not possible."""
-
     pictures = {f"{key}.png": picture(draw(LESSONS[key], points), ".png") for key, points in found.items()}
     return write_folder(folder, {"summary.md": text(page(found, command)), **pictures})

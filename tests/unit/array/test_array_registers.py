@@ -141,10 +141,10 @@ def test_a_frame_as_a_student_sees_it():
     texts = list(frames(a, b, Setup(2, 2, "ws", "overlapped")))
     assert texts[2] == (
         "edge 3: fold 1 of 1 streams row 1 of 2\n"
-        "                    .                      .             in\n"
+        "                  .                      .             in\n"
         "  1 -> | a 1  b 5*  b' .  y 5 | a .  b .   b' 6  y . |\n"
         "  . -> | a .  b .   b' 7  y . | a .  b .   b' 8  y . |\n"
-        "                    .                      .             out\n"
+        "                  .                      .             out\n"
     )
     assert "y 19" in texts[3]  # 1 x 5 + 2 x 7
 

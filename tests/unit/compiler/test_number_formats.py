@@ -240,7 +240,7 @@ def test_operands_that_are_codes_state_their_format(a: str, b: str, expected: st
 def test_narrow_floats_of_a_training_step_state_theirs() -> None:
     for a, b, expected in (("bf16", "bf16", "bf16"), ("fp32", "bf16", ""), ("fp16", "bf16", "bf16xfp16")):
         graph, node = product(a, b)
-        graph.states = {"s": "t"}
+        graph.trains = True
         assert stated_format(graph, node) == expected
 
 

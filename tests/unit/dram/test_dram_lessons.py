@@ -127,7 +127,7 @@ def test_files_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made = write_lessons(found, tmp_path / "lessons", "command")
     assert [path.name for path in made] == ["summary.md", "mapping.png"]
     before = {path.name: path.read_bytes() for path in made}
-    monkeypatch.setattr("accelsim.report.dram_lesson_plots.save", _broken)
+    monkeypatch.setattr("accelsim.report.dram_lesson_plots.picture", _broken)
     with pytest.raises(RuntimeError):
         write_lessons({"mapping": points("mapping")}, tmp_path / "lessons", "other")
     assert {path.name: path.read_bytes() for path in (tmp_path / "lessons").iterdir()} == before

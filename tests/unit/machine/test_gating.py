@@ -108,7 +108,7 @@ def test_padding_of_a_convolution_is_gated_too(policy: str, pad: int, group: int
     run = simulate(program, {"x": x}, policy)
     assert run.nonzero_macs == {0: expected}
     (node,) = program.graph.nodes
-    assert of_node(node, program.graph, x, graph.tensors["w"].value()) == expected
+    assert of_node(node, program.graph, [x, graph.tensors["w"].value()]) == expected
     if pad:
         ones = simulate(program, {"x": np.ones_like(x)}, policy).nonzero_macs[0]
         assert ones < program.steps[0].macs * 0.7
