@@ -18,7 +18,7 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.sparsify import prune
 from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
-from accelsim.files.npz import read_npz
+from accelsim.files.npz import NUMBERS, read_npz
 from accelsim.machine.batch import batch_shape, whole_batch
 from accelsim.machine.effects import POLICIES
 from accelsim.machine.memory_models import DEFAULT, check_model
@@ -232,8 +232,8 @@ def _feeds(
     request: Request, graph: Graph | None, cores: int | None
 ) -> tuple[dict[str, Array] | None, Arrays | None]:
     """Inputs (drawn when none are given) and calibration data; ``cores`` None: the chip could not be read."""
-    given = None if request.inputs is None else _arrays(request.inputs)
-    calibration = given if request.calibration is None else _arrays(request.calibration)
+    given = None if request.inputs is None else _arrays(request.inputs, graph)
+    calibration = given if request.calibration is None else _arrays(request.calibration, graph)
     if graph is None or request.values == "off":
         return None, None
     if given is None:
@@ -245,13 +245,13 @@ def _feeds(
     return {name: given[name] for name in graph.inputs}, calibration
 
 
-def _arrays(source: str | Path | Arrays) -> dict[str, Array]:
-    """Arrays by name; UsageError when the file cannot be read or is no npz of plain arrays."""
+def _arrays(source: str | Path | Arrays, graph: Graph | None) -> dict[str, Array]:
+    """Arrays by name, texts only where the model takes some; UsageError when the file is no npz of plain arrays."""
     if isinstance(source, Mapping):
         return {name: np.asarray(value) for name, value in source.items()}
-    return read_npz(
-        Path(source), "an npz file with one array per input, as numpy.savez writes it", UsageError
-    )
+    texts = graph is not None and any(graph.tensors[name].dtype == "string" for name in graph.inputs)
+    expected = "an npz file with one array per input, as numpy.savez writes it"
+    return read_npz(Path(source), expected, UsageError, NUMBERS + "U" * texts)
 
 
 def _drawn(graph: Graph, seed: int, cores: int) -> dict[str, Array]:

@@ -124,7 +124,9 @@ def test_memory_of_a_trace_that_has_none(refused: Refused, tmp_path: Path) -> No
 def test_a_trace_that_is_no_archive(refused: Refused, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npz").write_bytes(content)
     (line,) = refused("dram", "ddr4-3200", "--trace", tmp_path / "a.npz")
-    assert line.startswith(f"error: {tmp_path / 'a.npz'}: cannot be read: not an npz file")
+    assert line.startswith(
+        f"error: {tmp_path / 'a.npz'}: cannot be read: truncated, or not an npz file of numbers"
+    )
 
 
 def test_list_has_every_preset(cli: Cli) -> None:
