@@ -18,7 +18,8 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.sparsify import prune
 from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
-from accelsim.files.npz import NUMBERS, read_npz
+from accelsim.files.npz import NUMBERS as NUMERIC
+from accelsim.files.npz import read_npz
 from accelsim.machine.batch import batch_shape, whole_batch
 from accelsim.machine.effects import POLICIES
 from accelsim.machine.memory_models import DEFAULT, check_model
@@ -251,7 +252,7 @@ def _arrays(source: str | Path | Arrays, graph: Graph | None) -> dict[str, Array
         return {name: np.asarray(value) for name, value in source.items()}
     texts = graph is not None and any(graph.tensors[name].dtype == "string" for name in graph.inputs)
     expected = "an npz file with one array per input, as numpy.savez writes it"
-    return read_npz(Path(source), expected, UsageError, NUMBERS + "U" * texts)
+    return read_npz(Path(source), expected, UsageError, NUMERIC + "U" * texts)
 
 
 def _drawn(graph: Graph, seed: int, cores: int) -> dict[str, Array]:
