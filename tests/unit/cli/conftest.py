@@ -11,8 +11,10 @@ Cli = Callable[..., Result]
 
 
 @pytest.fixture
-def cli() -> Cli:
-    """Runs a command line in this process; other exceptions than SystemExit are the test's failure."""
+def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line in this process, 100 characters wide whatever the terminal of the tests is; other exceptions
+    than SystemExit are the test's failure."""
+    monkeypatch.setenv("COLUMNS", "100")
 
     def run(*args: object) -> Result:
         return CliRunner().invoke(main, [str(arg) for arg in args], catch_exceptions=False)
