@@ -45,7 +45,7 @@ FUZZERS: dict[str, Fuzzer] = {
     "command_lines": Fuzzer(
         "command_lines", "command lines, valid and hostile, with files of all kinds", 60, 10_000, 60
     ),
-    "specs": Fuzzer("specs", "mutated spec files of every kind, shown, read back and run", 60, 20_000),
+    "specs": Fuzzer("specs", "mutated spec files of every kind, shown, read back and run", 60, 20_000, 60),
     "graphs": Fuzzer(
         "graphs", "random graphs with all options of a run: values, laws, reports", 15, 2_000, limit_s=120
     ),

@@ -40,6 +40,12 @@ OVERRIDDEN, AS_TEXT, CLAIMING = 0.4, 0.15, 0.5
 keep what contradicts the rest as soon as it changes."""
 
 
+def ready() -> None:
+    """Compile the loops over DRAM bursts: in a fresh checkout that takes longer than a case may."""
+    for model in ("pattern", "bank"):
+        execute(prepare(Request("mlp?hidden=8", "tpu-v1", values="off", memory_model=model)))
+
+
 def case(seed: int) -> None:
     """One mutated file of hwspecs, or a chip with mutated overrides."""
     rng = random.Random(f"specs {seed}")
