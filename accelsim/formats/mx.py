@@ -3,7 +3,8 @@
 OCP Microscaling Formats (MX) Specification 1.0 (2023), section 6.3: the scale of a block is
 2^(floor(log2 max|x|) - emax), emax being the exponent of the largest element; elements are x / scale, rounded and
 saturated. So the largest value of a block uses the top binade of its format, and may lie beyond the largest element
-by less than a factor of two: then it saturates.
+by less than a factor of two: then it saturates. The -128 of int8 is left unused, as the specification allows: it
+would be the one element of a higher binade, and rounding a second time would take another scale.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def encode(x: ArrayLike, name: str, axis: int = -1, rounding: str = "rne", seed:
     exponents = scale_exponents(np.where(finite, values, 0), name, axis).astype(np.int32)
     factors = over_blocks(np.ldexp(np.float32(1), -exponents), values.shape, axis, row.block)
     with np.errstate(under="ignore"):
-        scaled = values * factors * np.float32(1 / row.unit)
+        scaled = np.clip(values * factors, -row.max, row.max) * np.float32(1 / row.unit)
     codes = codec.encode(scaled, row.element, rounding, "saturate", seed)
     split = (*values.shape[:axis], exponents.shape[axis], row.block, *values.shape[axis + 1 :])
     known = finite.reshape(split).all(axis + 1)

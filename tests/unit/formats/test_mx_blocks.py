@@ -53,6 +53,15 @@ def test_laws(name: str, x: Array) -> None:
     assert np.all(np.abs(values.astype(np.float64) - x)[inside] <= (steps / 2)[inside])
 
 
+def test_the_lowest_code_of_int8_is_unused() -> None:
+    """It would be -2, in the binade above, and a second rounding would take another scale."""
+    x = np.full((1, 32), -1.995, np.float32)
+    x[0, 0] = 1.259
+    values = mx.cast(x, "mxint8")
+    assert np.all(values[0, 1:] == -127 / 64)
+    np.testing.assert_array_equal(mx.cast(values, "mxint8"), values)
+
+
 @pytest.mark.parametrize("name", BLOCK_FORMATS)
 def test_any_axis(name: str) -> None:
     x = np.random.default_rng(1).standard_normal((4, 64, 3)).astype(np.float32)
