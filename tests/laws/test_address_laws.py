@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from law_cases import Case, cases
 
 from accelsim.compiler.addresses import AddressMap, Runs
 from accelsim.compiler.program import Command, Transfer
 from accelsim.machine.bursts import bursts
 
-LAWS = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+LAWS = settings(max_examples=120)
 EVERYTHING = 1 << 60
 """Bytes: no address wraps round."""
 

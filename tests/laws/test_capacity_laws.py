@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from law_cases import Case, cases, changed, compiled
 
 from accelsim.compiler.program import Program
 from accelsim.errors import OverCapacity
 from accelsim.workload.limits import limited
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=60)
 
 
 def moved(program: Program) -> dict[str, dict[object, int]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, cases, changed, compiled, graphs, small_chip
 
@@ -19,7 +19,7 @@ from accelsim.spec.load import list_chips, load_chip
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=60)
 
 
 def assert_explained(run: Run) -> None:

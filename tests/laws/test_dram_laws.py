@@ -49,7 +49,7 @@ def random_reads(device: Device, count: int = READS) -> Array:
     return np.random.default_rng(1).integers(0, g.capacity_B // g.access_B, count) * g.access_B
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(cases(longest=100))
 def test_every_command_is_allowed_and_every_burst_is_served_once(case: Case) -> None:
     log: list[protocol.Row] = []
@@ -64,7 +64,7 @@ def test_every_command_is_allowed_and_every_burst_is_served_once(case: Case) -> 
     assert protocol.violations(case.device, log) == []
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(cases())
 def test_bytes_and_clocks_are_bounded(case: Case) -> None:
     t, g, burst = case.device.timing, case.device.geometry, case.device.burst
@@ -89,7 +89,7 @@ def test_bytes_and_clocks_are_bounded(case: Case) -> None:
             assert (np.diff(np.sort(done[channels == channel])) >= burst).all()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(cases())
 def test_clocks_with_open_banks(case: Case) -> None:
     """Against the sum of the log, which is exact; rows are not closed in the order in which they were opened."""
@@ -108,14 +108,14 @@ def test_clocks_with_open_banks(case: Case) -> None:
 
 
 @pytest.mark.skipif(not BOTH, reason=REASON)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(cases(parts=4, longest=120))
 def test_compiled_and_python_loops_agree(case: Case) -> None:
     keep = {"record": True, "commands": True}
     same(served(case, "numba", **keep), served(case, "python", **keep))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(cases(parts=12))
 def test_stretches_served_at_once_are_as_one_by_one(case: Case) -> None:
     """Without a log, stretches in an open row are served at once."""
@@ -131,13 +131,13 @@ def same(some: Iterator[tuple[Served, int]], others: Iterator[tuple[Served, int]
             assert mine is None or its is None or np.array_equal(mine, its)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(cases())
 def test_the_same_again_gives_the_same(case: Case) -> None:
     same(served(case, record=True), served(case, record=True))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(cases(parts=4), st.data())
 def test_a_stream_in_pieces_loses_nothing(case: Case, data: st.DataObject) -> None:
     call, model, at = case.calls[0], Bank(case.device, **case.how), 0
@@ -201,7 +201,7 @@ def test_more_banks_lose_nothing_on_random_reads(name: str, window: int) -> None
     no_loss([serve(device, random_reads(device), False).end for device in made])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(devices(), st.integers(1, 400))
 def test_no_stream_is_faster_than_its_bus(device: Device, count: int) -> None:
     addresses = np.arange(count) * device.geometry.access_B

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, changed, chips, compiled, fitted, lone_products, pins, products, whole_tiles
 
@@ -19,7 +19,7 @@ from accelsim.machine.clock import FS_PER_S
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 
-QUICK = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=150)
 
 
 ROUNDING = 1e-3

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, base_chip, changed, compiled, image_graphs, matrix_graphs, products, whole_tiles
 from test_estimate_laws import ROUNDING, choice_of, clocks
@@ -26,7 +26,7 @@ from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.load import load_model
 
-QUICK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=25)
 MIXED = base_chip("edu-mixed")
 assert MIXED.matrix is not None
 FORMATS = list(MIXED.matrix.formats)

@@ -6,7 +6,7 @@ from functools import cache
 from math import fsum
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, cases, changed
 
@@ -17,7 +17,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.spec.dram import Dram
 from accelsim.spec.load_dram import load_dram
 
-QUICK = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=15)
 PRESETS = ("ddr3-1600", "ddr4-3200", "hbm2-2000", "lpddr4-2400")
 FOLLOWED = [name for name, level in MODELS.items() if level.dram is not None]
 

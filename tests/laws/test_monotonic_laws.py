@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import base_chip as chip_named
 from law_cases import changed, chips, compiled, fitted, formats, graphs, larger, pins, products
@@ -19,7 +19,7 @@ from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.load import load_model
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=60)
 TOLERANCE = 1.01
 
 

@@ -24,7 +24,7 @@ from accelsim.spec.models import Link
 from accelsim.spec.network import Router
 from accelsim.spec.protocol import LANES, PAYLOADS_B, Pcie
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+QUICK = settings(max_examples=60)
 CHANNELS = ("a", "b", "c")
 
 pcies = st.builds(
@@ -134,7 +134,7 @@ networks = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(
     networks,
     st.sampled_from(sorted(TRAFFIC)),

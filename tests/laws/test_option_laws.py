@@ -8,7 +8,7 @@ from math import fsum
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import by_component, energy_table, total_J
@@ -42,7 +42,7 @@ def asked(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, dict[st
     return by_policy["exact"].graph, runs
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30)
 @given(asked())
 def test_the_value_policies_agree_with_any_options(case: tuple[Graph, dict[str, Run]]) -> None:
     graph, runs = case

@@ -79,7 +79,7 @@ def by_hand(dev: Device, addresses: Array) -> dict[str, int]:
 
 
 @given(geometries, st.sampled_from(MAPPINGS), streams, st.lists(st.integers(1, 400), max_size=3))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_in_order_counts_are_those_of_a_loop_over_bursts_however_the_stream_is_cut(
     geometry: Geometry, mapping: str, given_stream: tuple[Array, Array], cuts: list[int]
 ) -> None:
@@ -103,7 +103,7 @@ def test_in_order_counts_are_those_of_a_loop_over_bursts_however_the_stream_is_c
     st.sampled_from(MAPPINGS),
     st.lists(st.tuples(st.integers(0, 4096), st.integers(1, 300), st.booleans()), min_size=1, max_size=5),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_contiguous_tiles_find_the_rows_that_a_loop_over_bursts_finds(
     geometry: Geometry, mapping: str, tiles: list[tuple[int, int, bool]]
 ) -> None:
@@ -132,7 +132,7 @@ def test_contiguous_tiles_find_the_rows_that_a_loop_over_bursts_finds(
     st.sampled_from(["open", "closed", "capped"]),
     streams,
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_stream_is_faster_than_the_peak_and_each_burst_is_counted_once(
     name: str, mapping: str, policy: str, given_stream: tuple[Array, Array]
 ) -> None:
@@ -153,7 +153,7 @@ def test_no_stream_is_faster_than_the_peak_and_each_burst_is_counted_once(
     st.integers(1, 30_000),
     st.integers(1, 9_000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_more_data_never_takes_less_time(name: str, kind: str, count: int, more: int) -> None:
     dev = memory(name)
     bursts = np.arange(count + more)
@@ -168,7 +168,7 @@ def test_more_data_never_takes_less_time(name: str, kind: str, count: int, more:
 
 
 @given(st.sampled_from(MEMORIES), st.booleans(), st.integers(1000, 20_000), st.floats(0.1, 0.9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_read_stream_in_two_calls_takes_as_long_as_in_one(
     name: str, random: bool, count: int, cut: float
 ) -> None:
@@ -182,7 +182,7 @@ def test_a_read_stream_in_two_calls_takes_as_long_as_in_one(
 
 
 @given(st.sampled_from(MEMORIES), streams, st.integers(0, 10**5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_later_beginning_only_moves_the_first_batch(
     name: str, given_stream: tuple[Array, Array], slots: int
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_later_beginning_only_moves_the_first_batch(
     st.sampled_from([1, 2, 8, 32]),
     st.lists(st.tuples(streams, st.integers(0, 3000)), min_size=1, max_size=4),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_compiled_and_plain_python_give_the_same(
     name: str, mapping: str, policy: str, refresh: str, window: int, batches: list[tuple[Any, int]]
 ) -> None:

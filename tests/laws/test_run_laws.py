@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, cases, changed, compiled, graphs, matrix_graphs, scaled_energy, small_chip
 
@@ -21,7 +21,7 @@ from accelsim.workload import execute
 from accelsim.workload.graph import Array
 from accelsim.workload.ops import base
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=60)
 FLOAT_TOLERANCE = 1e-5
 """Relative to the largest element of a tensor: float sums depend on the order of accumulation."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, cached_graphs, cases, expert_graphs
 
@@ -16,7 +16,7 @@ from accelsim.machine.bursts import bursts
 from accelsim.workload import execute
 from accelsim.workload.ops import base
 
-LAWS = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+LAWS = settings(max_examples=40)
 TOLERANCE = 1e-5
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, cases, changed, compiled, formats, graphs, products, small_chip, whole_tiles
 
@@ -16,7 +16,7 @@ from accelsim.machine.run import Run
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 
-QUICK = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=80)
 WHOLE = {"tm": 10**6, "tn": 10**6, "tk": 10**6, "tg": 10**6, "a_resident": True, "y_resident": True}
 """One tile per product, everything on the chip."""
 

@@ -20,7 +20,7 @@ def points(*rows: tuple[str, str]) -> list[SramPoint]:
     return [SramPoint.model_validate({"capacity": c, "read": r, "write": "9 pJ/B"}) for c, r in rows]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(layers=st.integers(1, 9), tiles=st.integers(1, 4), rows=st.integers(1, 400), batch=st.integers(1, 64))
 def test_every_grouping_adds_up_to_the_total(layers: int, tiles: int, rows: int, batch: int) -> None:
     run = make_run(layers, tiles, rows, batch)

@@ -16,7 +16,7 @@ from accelsim.account.array_share import array_split
 from accelsim.machine.run import FoldRecord
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(layers=st.integers(1, 9), tiles=st.integers(1, 4), rows=st.integers(1, 900), batch=st.integers(1, 400))
 def test_laws_of_time(layers: int, tiles: int, rows: int, batch: int) -> None:
     run = make_run(layers, tiles, rows, batch)
@@ -31,7 +31,7 @@ def test_laws_of_time(layers: int, tiles: int, rows: int, batch: int) -> None:
         assert layer.bound_key in critical_path.KEYS if layer.added_fs else layer.bound_key == "hidden"
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(layers=st.integers(1, 6), rows=st.integers(1, 900))
 def test_no_layer_lies_above_its_roof(layers: int, rows: int) -> None:
     run = make_run(layers, 3, rows)

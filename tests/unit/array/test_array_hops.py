@@ -19,7 +19,7 @@ def _load_hops(rows: int, cols: int, per_clock: int, wave: bool) -> int:
     return steps
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SIZES, SIZES, SIZES, SIZES, SIZES, st.sampled_from(["ws", "is"]), st.sampled_from(["sequential", "overlapped"]),
        st.sampled_from(["column", "diagonal"]), st.integers(1, 3))  # fmt: skip
 def test_stationary(
@@ -36,7 +36,7 @@ def test_stationary(
     assert found.sums == folds * down * streamed
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(SIZES, SIZES, SIZES, SIZES, SIZES)
 def test_output_stationary(rows: int, cols: int, M: int, N: int, K: int) -> None:
     folds = -(-M // rows) * -(-N // cols)

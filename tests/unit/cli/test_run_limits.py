@@ -37,7 +37,7 @@ def refused(graph: Graph, chip: str, commands: int) -> TooLarge:
     return caught.value
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(1, 300),
     st.integers(1, 200),

@@ -67,7 +67,7 @@ def convolutions(draw: Any) -> tuple[Gemm, Tile]:
     return gemm, Tile(*ranges(draw, groups, gemm.M, N, gemm.K))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(convolutions())
 def test_tiles_of_a_convolution_are_the_elements_that_it_multiplies(case: tuple[Gemm, Tile]) -> None:
     """Activations: whole input rows under the tile, each once. Weights and results: exactly those of the tile."""
@@ -123,7 +123,7 @@ def matmuls(draw: Any) -> tuple[Gemm, Tile, Node, tuple[int, ...], tuple[int, ..
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(matmuls())
 def test_tiles_of_a_product_are_the_elements_that_it_multiplies(case: Any) -> None:
     """Whatever is transposed, and whatever broadcasts: that is named again for each group, in the order of groups."""

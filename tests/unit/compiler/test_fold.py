@@ -57,7 +57,7 @@ STEPS = st.lists(st.sampled_from(["BatchNormalization", "Mul", "Add", "Sub"]), m
 
 
 @given(STEPS, st.sampled_from(["Conv", "Depthwise", "Gemm", "MatMul"]), st.booleans(), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_chain_of_per_channel_maps_goes(steps: list[str], main: str, bias: bool, seed: int) -> None:
     g = Graphs(seed)
     if main in ("Conv", "Depthwise"):

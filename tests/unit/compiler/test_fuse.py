@@ -157,7 +157,7 @@ def random_graphs(draw: st.DrawFn) -> Graph:
 
 
 @given(random_graphs(), st.sampled_from(["edu-4x4", "tpu-v1"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_random_graphs_keep_their_values_and_the_invariants(graph: Graph, name: str) -> None:
     dtype = "int8" if name == "tpu-v1" else "fp32"
     state = compiled(graph, name, dtype, upto="fuse")

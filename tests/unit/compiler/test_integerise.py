@@ -199,7 +199,7 @@ def test_a_relu_of_codes_keeps_what_is_above_the_zero_point(
     assert [(node.op, node.attrs) for node in after.nodes][3] == (op, attrs)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_gemms_with_any_bias_and_zero_points(data: st.DataObject) -> None:
     g = Quantised(data.draw(st.integers(0, 99)))

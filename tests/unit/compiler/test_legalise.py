@@ -84,7 +84,7 @@ def test_many_inputs_become_a_chain_of_two(op: str, link: str) -> None:
     assert_same_values(graph, after, 1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.sampled_from([0.5, 1.0, 2.0]),
     st.sampled_from([0.0, 1.0, 3.0]),
@@ -149,7 +149,7 @@ def test_dead_nodes_and_tensors_go() -> None:
 
 
 @given(st.permutations(range(6)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_sorting_restores_data_flow_from_any_order(order: list[int]) -> None:
     g = Graphs()
     name = g.input("x", (2,))

@@ -249,7 +249,7 @@ def test_nothing_depends_on_whether_values_are_known(values: str) -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 5), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_pruned_weights_of_any_rank(n: int, groups: int, columns: int, seed: int) -> None:
     values = np.random.default_rng(seed).standard_normal((2, 4 * groups, columns)).astype(np.float32)
     found = pruned(Tensor("w", values.shape, "fp32", values), "MatMul", n, 4)

@@ -29,7 +29,7 @@ def conv(x: Array, w: Array, group: int) -> Array:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 4]))
 def test_pointwise_convolution_is_exact(seed: int, group: int) -> None:
     rng = np.random.default_rng(seed)

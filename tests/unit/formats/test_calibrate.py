@@ -142,7 +142,7 @@ def histograms(draw: st.DrawFn) -> Array:
     return counts
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(histograms(), st.sampled_from([2, 8, 128, 256]))
 def test_entropy_is_the_slow_one(counts: Array, levels: int) -> None:
     want = np.array(slow_divergences(counts.tolist(), levels))
@@ -223,7 +223,6 @@ def test_a_constant_is_represented(method: str) -> None:
     assert parameters(collector, "uint8", method, symmetric=False)[1] == 0
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 100, width=32), min_size=1, max_size=50), st.floats(0.001, 100))
 def test_percentile_covers_what_it_says(values: list[float], percentile: float) -> None:
     collector = collector_of(values)

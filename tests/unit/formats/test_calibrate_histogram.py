@@ -45,7 +45,6 @@ def test_golden_histograms(golden: dict[str, Array], name: str, signed: bool) ->
     assert collector.edges.dtype == np.float32
 
 
-@settings(deadline=None)
 @given(ARRAYS, st.sampled_from([16, 128, 2048]))
 def test_counts_are_those_of_numpy(x: Array, bins: int) -> None:
     peak = np.abs(x).max()
@@ -68,7 +67,6 @@ def test_values_on_and_beside_edges() -> None:
     np.testing.assert_array_equal(collected(x).counts, np.histogram(np.abs(x), 2048, (0, peak))[0])
 
 
-@settings(deadline=None)
 @given(st.lists(ARRAYS, min_size=1, max_size=4), st.booleans())
 def test_nothing_is_lost_when_the_range_grows(batches: list[Array], signed: bool) -> None:
     collector, everything = collected(*batches, bins=8, signed=signed), np.concatenate(batches)
@@ -114,7 +112,6 @@ def test_zeros_wait_for_a_range() -> None:
     np.testing.assert_array_equal(collector.counts, collected(np.append(np.zeros(7, np.float32), x)).counts)
 
 
-@settings(deadline=None)
 @given(ARRAYS)
 def test_signed_histogram_folds_to_the_other(x: Array) -> None:
     counts, edges = collected(x, signed=True, bins=32).signed_histogram()
@@ -126,7 +123,7 @@ def test_signed_histogram_folds_to_the_other(x: Array) -> None:
         assert counts[:32].sum() == np.count_nonzero(x < 0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 4))
 def test_chunks_do_not_show(parts: int) -> None:
     x = np.random.default_rng(parts).laplace(size=(parts, 33_333)).astype(np.float32)

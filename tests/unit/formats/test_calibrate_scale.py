@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
@@ -38,7 +38,6 @@ def test_dynamic_quantise_of_nothing() -> None:
     assert (codes.shape, scale, zero_point) == ((0, 2), 1, 0)
 
 
-@settings(deadline=None)
 @given(ends, ends, st.sampled_from(INTEGERS), st.booleans())
 def test_scales_of_onnxruntime(a: float, b: float, dtype: str, symmetric: bool) -> None:
     utils = pytest.importorskip("onnxruntime.quantization.quant_utils")
@@ -49,7 +48,6 @@ def test_scales_of_onnxruntime(a: float, b: float, dtype: str, symmetric: bool) 
     assert (zero_point, scale) == (int(want[0]), want[1])
 
 
-@settings(deadline=None)
 @given(ends, ends, st.sampled_from(INTEGERS), st.booleans())
 def test_zero_is_exact_and_the_ends_are_reached(a: float, b: float, dtype: str, symmetric: bool) -> None:
     low, high = sorted((a, b))
@@ -63,7 +61,6 @@ def test_zero_is_exact_and_the_ends_are_reached(a: float, b: float, dtype: str, 
     np.testing.assert_allclose(back, ends, rtol=1e-5, atol=float(scale) * 0.5001 * (1 + (dtype[0] == "u")))
 
 
-@settings(deadline=None)
 @given(st.floats(2.0**-100, 2.0**100, width=32), st.sampled_from(["int8", "int16", "int4"]))
 def test_symmetric_scale_is_that_of_absmax(peak: float, dtype: str) -> None:
     want = integer.absmax_scale(np.array([peak, -peak / 2]), dtype)

@@ -65,7 +65,7 @@ def test_codes_survive_the_round_trip(name: str) -> None:
 
 @pytest.mark.parametrize("name", FLOATS)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_rounding_is_exact_rational_arithmetic(name: str, data: st.DataObject) -> None:
     """Every float64 and its neighbours in the format, compared as fractions: no double rounding."""
     row, x = get(name), data.draw(near(name))
@@ -88,7 +88,7 @@ def test_rounding_is_exact_rational_arithmetic(name: str, data: st.DataObject) -
 
 @pytest.mark.parametrize("name", SINGLE)
 @given(x=anything, rounding=st.sampled_from(list(codec.ROUNDINGS)), data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_laws_of_cast(name: str, x: Array, rounding: str, data: st.DataObject) -> None:
     row = get(name)
     overflow = data.draw(st.sampled_from(row.overflows))
@@ -109,7 +109,7 @@ def test_laws_of_cast(name: str, x: Array, rounding: str, data: st.DataObject) -
 
 @pytest.mark.parametrize("name", FLOATS)
 @given(x=finite)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_truncation_never_grows(name: str, x: Array) -> None:
     row = get(name)
     values = codec.cast(x, name, "rz").astype(np.float64)

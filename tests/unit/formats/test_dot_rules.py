@@ -60,7 +60,7 @@ def check(a: F32, b: F32, c: F32, name: str, fmt: str, out: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "fmt", "out"), EVERY)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 2**32), K=st.integers(1, 70), spread=st.sampled_from([0, 2, 8, 40]))
 def test_tensor_cores_are_exact(name: str, fmt: str, out: str, seed: int, K: int, spread: int) -> None:
     check(*operands_of(seed, name, fmt, out, K, spread), name, fmt, out)
@@ -172,7 +172,7 @@ def test_a_sparser_block_is_another_result() -> None:
 
 @pytest.mark.parametrize("name", ["fp32-sequential", "fp16-accumulate"])
 @given(seed=st.integers(0, 2**32), K=st.integers(0, 20))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_sequential_rules_round_each_step(name: str, seed: int, K: int) -> None:
     rng, kind = np.random.default_rng(seed), np.float16 if name == "fp16-accumulate" else np.float32
     a, b, c = (rng.standard_normal(shape).astype(np.float16) for shape in ((3, K), (K, 2), (3, 2)))
@@ -186,7 +186,7 @@ def test_sequential_rules_round_each_step(name: str, seed: int, K: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_int32_is_exact_and_wraps(seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = rng.integers(-(2**15), 2**15, (3, 50)), rng.integers(-(2**15), 2**15, (50, 2))

@@ -62,7 +62,7 @@ def test_saturation_is_said() -> None:
 
 @pytest.mark.parametrize("name", SINGLE)
 @given(value=st.floats(-1e30, 1e30) | st.floats(-300, 300))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_neighbours_enclose_and_are_values(name: str, value: float) -> None:
     what, row = describe(value, name, "rne", get(name).overflows[-1]), get(name)
     if math.isnan(what.rounded):

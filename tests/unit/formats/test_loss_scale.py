@@ -71,7 +71,7 @@ def test_nothing_stops_the_fall_to_zero() -> None:
     interval=st.integers(1, 4),
     found=st.lists(st.booleans(), max_size=60),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_live_pytorch(init: float, growth: float, backoff: float, interval: int, found: list[bool]) -> None:
     torch = pytest.importorskip("torch")
     scale, tracker = torch.tensor([init]), torch.zeros(1, dtype=torch.int32)

@@ -42,7 +42,7 @@ def sparse(rng: np.random.Generator, shape: tuple[int, ...], share: float) -> Ar
     st.integers(0, 99),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_count_is_that_of_all_products_one_by_one(
     m: int, k: int, n: int, share: float, seed: int, batched: bool
 ) -> None:

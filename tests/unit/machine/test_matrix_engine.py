@@ -67,7 +67,7 @@ def test_a_product_alone_takes_what_the_closed_form_says(array: MatrixUnit, M: i
     )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(ARRAYS, SIZES, SIZES, SIZES)
 def test_a_product_alone_takes_what_the_registers_take(array: MatrixUnit, M: int, N: int, K: int) -> None:
     """Every operand through every register of every PE, one edge at a time."""

@@ -43,13 +43,13 @@ def convolutions(draw: st.DrawFn, dtype: Any = np.float32) -> Case:
     return Case("Conv", [x, w], {**attrs, "group": group})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(convolutions())
 def test_conv(case: Case) -> None:
     check(case)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(convolutions(dtype=np.int8), st.integers(-9, 9), st.integers(-9, 9))
 def test_integer_conv_is_the_float64_conv(case: Case, a_zero: int, b_zero: int) -> None:
     case.attrs.update(a_zero_point=a_zero, b_zero_point=b_zero)
@@ -61,7 +61,7 @@ def test_integer_conv_is_the_float64_conv(case: Case, a_zero: int, b_zero: int) 
     np.testing.assert_array_equal(own(case)[0], exact[0])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     geometry(),
     st.sampled_from(["MaxPool", "AveragePool"]),
@@ -79,7 +79,7 @@ def test_pool(shape: tuple[list[int], dict[str, Any]], op: str, ceil: bool, incl
 
 
 @given(convolutions())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_macs_of_the_gemm_view_are_those_of_the_op(case: Case) -> None:
     op = ops.get("Conv")
     assert op.gemm is not None

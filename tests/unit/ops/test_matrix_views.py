@@ -43,13 +43,13 @@ def test_views_of_every_matrix_op(case: Case) -> None:
     assert (gemm.a, gemm.b) == ("x0", "x1")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(convolutions())
 def test_views_of_any_conv(case: Case) -> None:
     np.testing.assert_allclose(by_views(case)[1], own(case)[0], rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(convolutions(dtype=np.int8), st.integers(-9, 9), st.integers(-9, 9))
 def test_views_of_integer_convs_with_zero_points(case: Case, a_zero: int, b_zero: int) -> None:
     case.attrs.update(a_zero_point=a_zero, b_zero_point=b_zero)

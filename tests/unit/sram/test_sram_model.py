@@ -65,7 +65,7 @@ def test_a_refit_gives_the_committed_coefficients() -> None:
     assert "nodes:" in text(again, "here")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(capacities, st.floats(1.001, 8), words, nodes, cells, st.sampled_from([1, 2, 4, 8]), st.integers(1, 3))
 def test_more_capacity_costs_more_of_everything(
     capacity: int, factor: float, word: int, node: int, cell: str, banks: int, ports: int
@@ -76,7 +76,7 @@ def test_more_capacity_costs_more_of_everything(
         assert getattr(large, name) > getattr(small, name) > 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(capacities, words, st.integers(1, 8), nodes, cells, st.sampled_from([1, 4, 16]))
 def test_wider_words_never_cost_less(
     capacity: int, word: int, factor: int, node: int, cell: str, banks: int

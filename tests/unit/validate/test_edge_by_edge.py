@@ -54,7 +54,7 @@ def test_the_oracle_is_the_machine_of_the_golden_rows() -> None:
             assert trace(edge_by_edge.run(parameters)) == row["trace_fnv"], row["id"]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(rows())
 def test_every_event_is_at_the_same_edge(row: dict[str, Any]) -> None:
     events, found = edge_by_edge.run(row), simulate_row(row)

@@ -104,7 +104,7 @@ def test_names_and_files_that_are_none(tmp_path: Path) -> None:
         load_dataset(tmp_path / "single.npy")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(size=st.integers(1, 20), seed=st.integers(0, 5))
 def test_every_epoch_shows_each_sample_at_most_once(size: int, seed: int) -> None:
     count = 20 // size

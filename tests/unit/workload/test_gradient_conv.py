@@ -55,7 +55,7 @@ def conv_gradients(x: Array, w: Array, seed: Array, attrs: dict[str, Any]) -> tu
     return {name: values[grad] for name, grad in found.items()}, graph
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     geometries(),
     st.integers(1, 3),
@@ -116,7 +116,7 @@ def test_conv_as_pytorch(x_shape: tuple[int, ...], w_shape: tuple[int, ...], opt
         np.testing.assert_allclose(grads[name], want.grad.numpy(), rtol=1e-10, atol=1e-10)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(geometries(), st.booleans(), st.booleans(), st.integers(0, 99))
 def test_gradient_of_an_average_pool_is_its_adjoint(
     geometry: Geometry, ceil: bool, include: bool, seed: int

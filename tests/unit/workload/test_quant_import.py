@@ -168,7 +168,7 @@ def test_parameters_per_row_and_per_column(batch: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(by_matrix_views(graph, {"a": a}), sums)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(["uint8", "int8"]), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 99))
 def test_products_with_zero_points_of_the_run(
     dtype: str, left: bool, right: bool, constant: bool, seed: int

@@ -103,7 +103,7 @@ def test_session_refuses_what_it_cannot_run() -> None:
         Session(graph).run({"x": np.zeros((BATCH, 8), np.float32)})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(arrays(np.float32, st.sampled_from([3, SMALL + 5]), elements=st.floats(width=32)))
 def test_rounding_is_that_of_the_codec(x: Array) -> None:
     for dtype in ("fp16", "bf16"):
@@ -390,7 +390,7 @@ def test_models_that_cannot_be_trained() -> None:
         training_graph(load_model("gemm?M=4,N=1,K=2"))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 1000),
     rule=st.sampled_from(sorted(RULES)),
