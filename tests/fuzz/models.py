@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -16,14 +17,21 @@ from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.limits import limited
+from accelsim.workload.load import load_model
 
 from .corpus import corpus
 from .mutate import flipped, mutate
+from .run_options import compile_loops, drawn_chip, drawn_request
 
 CHIPS = (("edu-4x4", ("fp32", "int8")), ("tpu-v1", ("int8",)), ("neuroncore-v2", ("bf16", "fp8_e4m3fn")))
 """Chips and the formats that are tried on them."""
+EVERY_OPTION = 0.2
+"""Share of the cases that draw every option of a run."""
 MOST_COMMANDS, MOST_B = 4_000, 256 << 20
 """Limits of a case: what is larger must be refused before it takes the time and the memory."""
+
+
+ready = compile_loops
 
 
 def case(seed: int) -> None:
@@ -46,18 +54,30 @@ def try_model(model: onnx.ModelProto, rng: random.Random) -> None:
 
 
 def _run(path: Path, rng: random.Random) -> None:
-    chip, formats = rng.choice(CHIPS)
-    values = rng.choice(("off", "fast", "exact"))
-    batch, scheme = rng.choice((None, None, None, 1, 2)), rng.choice(("symmetric", "affine"))
     with limited(MOST_COMMANDS, MOST_B):
-        request = Request(path, _chip(chip), rng.choice(formats), values, batch, scheme=scheme)
+        request = _any_options(path, rng) if rng.random() < EVERY_OPTION else _few_options(path, rng)
         job = prepare(request)
-        check = values != "off" and rng.random() < 0.3
+        check = request.values != "off" and rng.random() < 0.3
         run = execute(job, check)
         if check:
             check_run(run, job.graph)
         if rng.random() < 0.01:
             write_run(run, path.parent / "report")
+
+
+def _few_options(path: Path, rng: random.Random) -> Request:
+    """What most users say: a chip, a format, a batch."""
+    chip, formats = rng.choice(CHIPS)
+    values = rng.choice(("off", "fast", "exact"))
+    batch, scheme = rng.choice((None, None, None, 1, 2)), rng.choice(("symmetric", "affine"))
+    return Request(path, _chip(chip), rng.choice(formats), values, batch, scheme=scheme)
+
+
+def _any_options(path: Path, rng: random.Random) -> Request:
+    """Every option of a run on a chip of changed fields."""
+    chip = drawn_chip(rng.choice)
+    asked = drawn_request(rng.choice, load_model(path), chip)
+    return replace(asked, model=path, values=rng.choice(("off", "fast", "exact")))
 
 
 @cache

@@ -272,6 +272,136 @@ def _attribute_number(model: onnx.ModelProto, rng: random.Random) -> None:
             attr.i = rng.choice(INTEGERS)
 
 
+def _open_dimension(model: onnx.ModelProto, rng: random.Random) -> None:
+    """A dimension of an input loses its size: a name, or nothing."""
+    dims = [dim for each in model.graph.input for dim in each.type.tensor_type.shape.dim]
+    if dims:
+        dim = rng.choice(dims)
+        dim.Clear()
+        if rng.random() < 0.8:
+            dim.dim_param = rng.choice(("N", "batch", "seq", "", "é" * 40, "2", "N*2"))
+
+
+def _another_type(model: onnx.ModelProto, rng: random.Random) -> None:
+    """Inputs, or all tensors alike, get another element type; constants keep their bytes in half of the cases."""
+    from onnx import numpy_helper
+
+    kind = rng.choice((0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 14, 16, 17, 19, 21, 22, 23, 99))
+    for each in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        if rng.random() < 0.8:
+            each.type.tensor_type.elem_type = kind
+    for tensor in model.graph.initializer:
+        if rng.random() < 0.5:
+            tensor.data_type = kind
+        elif kind in (1, 10, 11) and tensor.data_type in (1, 10, 11):
+            wanted = onnx.helper.tensor_dtype_to_np_dtype(kind)
+            try:
+                tensor.CopyFrom(
+                    numpy_helper.from_array(numpy_helper.to_array(tensor).astype(wanted), tensor.name)
+                )
+            except (ValueError, TypeError, OSError):  # another mutation was here
+                return
+
+
+def _false_claim(model: onnx.ModelProto, rng: random.Random) -> None:
+    """A claim about a tensor inside that may contradict what its node gives."""
+    names = [name for node in model.graph.node for name in node.output if name]
+    if names:
+        dims = [rng.choice((1, 2, 3, 8, 0, -1, 2**40, "N")) for _ in range(rng.randrange(5))]
+        kind = rng.choice((1, 1, 1, 7, 9, 10))
+        model.graph.value_info.append(onnx.helper.make_tensor_value_info(rng.choice(names), kind, dims))
+
+
+def _chain(model: onnx.ModelProto, rng: random.Random) -> None:
+    """A node many times in a row, each fed by the one before it."""
+    nodes = [node for node in model.graph.node if node.input and node.output]
+    if not nodes:
+        return
+    node = rng.choice(nodes)
+    last = node.output[0]
+    for number in range(rng.choice((1, 2, 5, 50, 400))):
+        copy = model.graph.node.add()
+        copy.CopyFrom(node)
+        copy.name = f"{node.name}.{number}"
+        copy.input[0] = last
+        last = f"{node.output[0]}.{number}"
+        for at, name in enumerate(node.output):
+            copy.output[at] = f"{name}.{number}" if name else ""
+    if model.graph.output and rng.random() < 0.8:
+        model.graph.output[0].name = last
+
+
+def _branch(model: onnx.ModelProto, rng: random.Random) -> None:
+    """A node moves into both branches of an If."""
+    at = _position(model, rng)
+    if at is None:
+        return
+    node = onnx.NodeProto()
+    node.CopyFrom(model.graph.node[at])
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output]
+    body = onnx.helper.make_graph([node], "branch", [], outputs)
+    condition = rng.choice(("told", "given", *_names(model)))
+    taken = onnx.helper.make_node("If", [condition], list(node.output), then_branch=body, else_branch=body)
+    model.graph.node[at].CopyFrom(taken)
+    if condition == "told":
+        data = onnx.helper.make_tensor(condition, 9, [], [rng.random() < 0.5])
+        model.graph.initializer.append(data)
+    elif condition == "given":
+        model.graph.input.append(onnx.helper.make_tensor_value_info(condition, 9, []))
+
+
+def _function(model: onnx.ModelProto, rng: random.Random) -> None:
+    """A node moves into a function of the model, which may call itself or miss an operator set."""
+    at = _position(model, rng)
+    if at is None:
+        return
+    node = onnx.NodeProto()
+    node.CopyFrom(model.graph.node[at])
+    domain = rng.choice(("own", "own", "", "ai.onnx.ml"))
+    inner = (
+        [node]
+        if rng.random() < 0.9
+        else [node, onnx.helper.make_node("F", node.input[:1], ["z"], domain=domain)]
+    )
+    sets = list(model.opset_import) if rng.random() < 0.9 else []
+    made = onnx.helper.make_function(domain, "F", list(node.input), list(node.output), inner, sets)
+    model.functions.append(made)
+    call = onnx.helper.make_node("F", list(node.input), list(node.output), domain=domain)
+    model.graph.node[at].CopyFrom(call)
+    if rng.random() < 0.9 and domain not in [entry.domain for entry in model.opset_import]:
+        model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
+
+
+def _quantised(model: onnx.ModelProto, rng: random.Random) -> None:
+    """A tensor is quantised and dequantised on its way to a node, with odd scales and zero points now and then."""
+    at = _position(model, rng)
+    if at is None or not model.graph.node[at].input or not model.graph.node[at].input[0]:
+        return
+    name, kind = model.graph.node[at].input[0], rng.choice((2, 3, 3, 6, 21, 22))
+    scale = rng.choice((0.1, 0.05, 1.0, 1e-45, 0.0, -1.0, float("nan"), float("inf")))
+    length = rng.choice((None, None, None, 1, 3, 0))
+    dims, count = ([], 1) if length is None else ([length], length)
+    model.graph.initializer.append(onnx.helper.make_tensor(f"{name}.s", 1, dims, [scale] * count))
+    model.graph.initializer.append(
+        onnx.helper.make_tensor(f"{name}.z", kind, dims, [rng.choice((0, 0, 3))] * count)
+    )
+    ends = [f"{name}.s", f"{name}.z"][: rng.choice((1, 2, 2))]
+    model.graph.node[at].input[0] = f"{name}.d"
+    pair = [
+        onnx.helper.make_node(
+            "QuantizeLinear", [name, *ends], [f"{name}.q"], axis=rng.choice((1, 1, 0, -1, 7))
+        ),
+        onnx.helper.make_node("DequantizeLinear", [f"{name}.q", *ends], [f"{name}.d"]),
+    ]
+    rest = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend([*rest[:at], *pair, *rest[at:]])
+
+
+def _position(model: onnx.ModelProto, rng: random.Random) -> int | None:
+    return rng.randrange(len(model.graph.node)) if model.graph.node else None
+
+
 MUTATORS: dict[str, tuple[int, Callable[[onnx.ModelProto, random.Random], None]]] = {
     "any field": (8, _any_field),
     "another op": (2, _another_op),
@@ -281,5 +411,12 @@ MUTATORS: dict[str, tuple[int, Callable[[onnx.ModelProto, random.Random], None]]
     "external data": (1, _external),
     "dimension": (2, _dimension),
     "number of an attribute": (4, _attribute_number),
+    "dimension without a size": (1, _open_dimension),
+    "another element type": (1, _another_type),
+    "claim about a tensor": (1, _false_claim),
+    "chain of a node": (1, _chain),
+    "node in a branch": (1, _branch),
+    "node in a function": (1, _function),
+    "quantised input": (1, _quantised),
 }
 """Name -> how often, in parts, and the mutation in place."""

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from .models import try_model
+from .run_options import compile_loops
 
 
 def case(seed: int) -> None:
@@ -19,7 +20,8 @@ def case(seed: int) -> None:
 
 
 def ready() -> None:
-    """Make the models: it takes longer than a case may."""
+    """Make the models, and what the others make ready: it takes longer than a case may."""
+    compile_loops()
     _models()
 
 

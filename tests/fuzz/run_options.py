@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from accelsim.api import Job, prepare
+from accelsim.api import Job, execute, prepare
 from accelsim.array.timing import DATAFLOWS, SCHEDULES
 from accelsim.compiler.state import EDGES, SCHEMES, Options
 from accelsim.formats.calibrate import METHODS
@@ -80,6 +80,12 @@ def candidates(name: str, kind: str, graph: Graph, chip: Chip) -> Sequence[Any]:
     if kind == "bool":
         return [False, True]
     raise KeyError(f"option {name!r} of type {kind}: say in STATED what it may be, or in NOT_DRAWN why not")
+
+
+def compile_loops() -> None:
+    """Compile the loops over DRAM bursts: in a fresh checkout that takes longer than a case may."""
+    for model in ("pattern", "bank"):
+        execute(prepare(Request("mlp?hidden=8", "tpu-v1", values="off", memory_model=model)))
 
 
 def drawn_chip(pick: Pick) -> Chip:

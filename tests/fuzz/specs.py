@@ -25,6 +25,7 @@ from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.load import load_model
 
+from .run_options import compile_loops
 from .spec_mutations import mutate_text, mutate_tree, override
 
 INTO = {
@@ -35,27 +36,28 @@ INTO = {
     "processors": ("edu-mixed", "host"),
 }
 """Kind of a file -> the chip that takes it, and where."""
-OVERRIDDEN, AS_TEXT, CLAIMING = 0.4, 0.15, 0.5
-"""Shares of the cases that change a chip by ``--set``, of files whose text is mutated and not its tree, and of chips that
-keep what contradicts the rest as soon as it changes."""
+OVERRIDDEN, DERIVED, AS_TEXT, CLAIMING = 0.4, 0.1, 0.15, 0.5
+"""Shares of the cases that change a chip by ``--set``, that state a chip by what differs from another; of files whose
+text is mutated and not its tree, and of chips that keep what contradicts the rest as soon as it changes."""
+WORKLOADS = ("mlp?hidden=16,layers=2",) * 5 + (
+    "cnn",
+    "gemm?M=5,N=7,K=9",
+    "gpt-decode?layers=1,dim=32,heads=2,context=5",
+)
 
 
-def ready() -> None:
-    """Compile the loops over DRAM bursts: in a fresh checkout that takes longer than a case may."""
-    for model in ("pattern", "bank"):
-        execute(prepare(Request("mlp?hidden=8", "tpu-v1", values="off", memory_model=model)))
+ready = compile_loops
 
 
 def case(seed: int) -> None:
     """One mutated file of hwspecs, or a chip with mutated overrides."""
     rng = random.Random(f"specs {seed}")
-    if rng.random() < OVERRIDDEN:
-        name = rng.choice(list(where.names("chips")))
-        tree = yaml.safe_load(show(load_chip(name)))
-        _use(load_chip(name, [override(tree, rng) for _ in range(rng.choice((1, 1, 2, 3)))]), rng)
+    sort = rng.random()
+    if sort < OVERRIDDEN:
+        _use(_overridden(rng), rng)
         return
-    kind, path = rng.choices(*_files())[0]
-    text = path.read_text(encoding="utf-8")
+    kind, path = ("chips", None) if sort < OVERRIDDEN + DERIVED else rng.choices(*_files())[0]
+    text = path.read_text(encoding="utf-8") if path else _derived(rng)
     if rng.random() < AS_TEXT:
         text = mutate_text(text, rng)
     else:
@@ -68,6 +70,27 @@ def case(seed: int) -> None:
         file.parent.mkdir()
         file.write_text(text, encoding="utf-8", errors="surrogatepass")
         _load(kind, file, rng)
+
+
+def _overridden(rng: random.Random) -> Chip:
+    """A shipped chip with overrides; one of its memories is a DRAM now and then."""
+    name = rng.choice(list(where.names("chips")))
+    chip = load_chip(name)
+    tree = yaml.safe_load(show(chip))
+    settings = [override(tree, rng) for _ in range(rng.choice((1, 1, 2, 3)))]
+    if chip.memories and rng.random() < 0.25:
+        memory, dram = rng.choice(list(chip.memories)), rng.choice(list(where.names("dram")))
+        settings.insert(rng.randrange(len(settings) + 1), f"memories.{memory}.memory=dram/{dram}")
+    return load_chip(name, settings)
+
+
+def _derived(rng: random.Random) -> str:
+    """A chip that starts from another and states some of that one's blocks, or of a third one's."""
+    names = list(where.names("chips"))
+    base, other = rng.choice(names), rng.choice(names)
+    tree = yaml.safe_load(show(load_chip(rng.choice((base, base, other)))))
+    kept = rng.sample(sorted(tree), rng.randint(1, min(5, len(tree))))
+    return yaml.safe_dump({"use": f"chips/{base}", **{key: tree[key] for key in kept}}, sort_keys=False)
 
 
 @cache
@@ -102,9 +125,12 @@ def _use(chip: Chip, rng: random.Random) -> None:
         file.write_text(show(chip), encoding="utf-8", errors="surrogatepass")
         assert load_chip(file).model_dump() == chip.model_dump(), "what is shown is another chip"
     followed = all(each.memory.dram is not None for each in chip.memories.values())
-    model = rng.choice(("bandwidth", "bandwidth", "ideal", "pattern") if followed else ("bandwidth", "ideal"))
+    model = rng.choice(
+        ("bandwidth", "bandwidth", "ideal", "pattern", "bank") if followed else ("bandwidth", "ideal")
+    )
     dataflow = rng.choice((None, None, None, "ws", "os", "is")) if chip.matrix else None
-    job = prepare(Request(_graph(), chip, values="off", memory_model=model, dataflow=dataflow))
+    graph, batch = _graph(rng.choice(WORKLOADS)), rng.choice((None, None, 1, 3))
+    job = prepare(Request(graph, chip, values="off", batch=batch, memory_model=model, dataflow=dataflow))
     run = execute(job)
     rows = energy_table(run)
     wrong = [row for row in rows if not (math.isfinite(row.energy_J) and row.energy_J >= 0)]
@@ -128,5 +154,5 @@ def _finite(value: Any) -> None:
 
 
 @cache
-def _graph() -> Graph:
-    return load_model("mlp?hidden=16,layers=2")
+def _graph(name: str) -> Graph:
+    return load_model(name)
