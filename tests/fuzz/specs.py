@@ -42,7 +42,7 @@ text is mutated and not its tree, and of chips that keep what contradicts the re
 WORKLOADS = ("mlp?hidden=16,layers=2",) * 5 + (
     "cnn",
     "gemm?M=5,N=7,K=9",
-    "gpt-decode?layers=1,dim=32,heads=2,context=5",
+    "gpt-decode?layers=1,hidden=32,heads=2,seq=5",
 )
 
 
