@@ -8,7 +8,7 @@ from accelsim.compiler.builder import Builder
 from accelsim.compiler.capacity import check_permanent
 from accelsim.compiler.layout import Layout
 from accelsim.compiler.lower_matrix import MatrixStep
-from accelsim.compiler.lower_simple import lower_append, lower_host, lower_vector
+from accelsim.compiler.lower_simple import check_host, lower_append, lower_host, lower_vector
 from accelsim.compiler.place import gemm_view
 from accelsim.compiler.program import Program, Step
 from accelsim.compiler.roles import Roles
@@ -29,6 +29,7 @@ def lower(state: State) -> Program:
     The cores run the same steps side by side; their commands alternate step by step, so that the host, which they
     share, serves them in turn.
     """
+    check_host(state.graph, state.chip)
     count = state.chip.cores
     steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
     check_commands(f"{state.graph.name} on {count} cores", count * steps_each)

@@ -7,8 +7,9 @@ from accelsim.compiler.layout import Layout, Place
 from accelsim.compiler.program import Action, Duration, Effect
 from accelsim.compiler.roles import HOST
 from accelsim.compiler.timing import host_fs, node_work
-from accelsim.errors import Infeasible
-from accelsim.workload.graph import Node
+from accelsim.errors import Infeasible, ModelError, Problem
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Graph, Node
 
 OUTSIDE = "outside"
 """Attribute of a node that somebody else does, before or after the run: it takes no time and no energy."""
@@ -20,6 +21,22 @@ def _activations(layout: Layout, node: Node) -> list[str]:
 
 def _constants(layout: Layout, node: Node) -> list[str]:
     return [name for name in node.reads if layout.graph.tensors[name].is_constant]
+
+
+def check_host(graph: Graph, chip: Chip) -> None:
+    """ModelError on a chip without a host that names every node which needs one, and what would do instead."""
+    if chip.host is not None:
+        return
+    problems = []
+    for node in graph.nodes:
+        if node.engine == HOST and not node.attrs.get(OUTSIDE):
+            what = f"{node.op} must run on a host processor and {chip.name} has none"
+            instead = "'host:' in the spec of the chip"
+            if node.attrs.get("edge"):
+                instead = f"--edges outside (somebody else converts inputs and outputs), or {instead}"
+            problems.append(Problem(what, node.name, instead))
+    if problems:
+        raise ModelError(problems)
 
 
 def lower_host(layout: Layout, op: int, node: Node) -> None:
@@ -45,6 +62,7 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
     ]
     effect = Effect("node", operands=tuple(sources), last=True)
     if node.attrs.get(OUTSIDE):
+        layout.builder.engines.setdefault(HOST, HOST)  # of a chip without one, somebody else's
         duration, actions = Duration(0), []
     else:
         duration = Duration(host_fs(roles.chip.host, graph, node, read_B + write_B))

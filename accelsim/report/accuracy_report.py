@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim.files import text, write_folder
+from accelsim.report.legends import below
 from accelsim.report.style import (
     BLUE,
     GREEN,
@@ -150,7 +151,7 @@ def accuracy_figure(result: Accuracy) -> Figure:
         _bars(axes, known, labels, chips, value, unit, what)
     bottom.set_xticks(range(len(labels)), labels)
     bottom.set_xlabel("number format (QAT: trained with its rounding; the others: rounded after training)")
-    fig.legend(*middle.get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(chips)))
+    below(fig, middle)
     return fig
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accelsim.explore.batching import PARTS, Batching
+from accelsim.report.legends import below
 from accelsim.report.style import (
     BLUE,
     GREEN,
@@ -53,7 +54,7 @@ def time_per_sample(found: Batching) -> Figure:
         kinds = " and ".join(dict.fromkeys(found.links.values()))
         subtitle(bars, f"host over {kinds or 'no link'}; most samples per second at batch {best.batch}: "
                        f"{si(best.samples_per_s)}/s, {si(best.seconds_per_sample, 's')} each")  # fmt: skip
-        fig.legend(*bars.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        below(fig, bars, 2)
         return fig
 
 

@@ -17,6 +17,7 @@ from accelsim.report.compare import (
     notes,
 )
 from accelsim.report.compare_labels import labels
+from accelsim.report.legends import below
 from accelsim.report.style import CATEGORY_LOOKS, GREY, figure, styled
 from accelsim.report.text import ratio, si, wrapped
 
@@ -47,7 +48,7 @@ def compare_figure(sources: Sequence[Source]) -> Figure:
         left.set_ylim(len(entries) - 0.4, -0.6)
         _latency_bars(left, entries)
         _energy_bars(right, entries)
-        fig.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        below(fig, right)
         if told:
             fig.suptitle("\n".join(told), fontsize=8, x=0.01, ha="left", color="#555555")
         return fig

@@ -10,6 +10,7 @@ from accelsim.account.energy import CATEGORIES, STATIC, price_list
 from accelsim.account.latency import Layer, layers, lines, main_format
 from accelsim.account.spans import memory_of
 from accelsim.machine.run import Run
+from accelsim.report.legends import below
 from accelsim.report.style import (
     BLUE,
     CATEGORY_LOOKS,
@@ -169,12 +170,6 @@ def _finish(axes: Axes, rows: Sequence[Layer], title: str, note: str, quantity: 
         axes.set_ylabel(quantity)
 
 
-def _legend(fig: Figure, axes: Axes) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        fig.legend(handles, labels, loc="outside lower center", ncols=4)
-
-
 def key_labels(run: Run) -> dict[str, str]:
     """Keys of ``KEYS`` -> text for a legend, with the names of the resources: 'moving weights (ddr3)'."""
     named: dict[str, dict[str, None]] = {}
@@ -198,7 +193,7 @@ def latency(run: Run) -> Figure:
     note = _largest(rows, [layer.added_fs * FS for layer in rows], "s")
     title = f"Latency per layer: together {si(run.seconds, 's')}"
     _finish(axes, rows, title, note, f"time that the layer adds to the run ({unit})")
-    _legend(fig, axes)
+    below(fig, axes)
     return fig
 
 
@@ -212,7 +207,7 @@ def energy(run: Run) -> Figure:
     if left_out:
         dynamic = [name for name in CATEGORIES if name != STATIC]
         _energy_panel(panels[1], rows, dynamic, f"Without static power: {si(total - static, 'J')}")
-    _legend(fig, panels[0])
+    below(fig, panels[0])
     return fig
 
 
@@ -265,7 +260,7 @@ def moving_data(run: Run) -> Figure:
         log_axis(axes.xaxis if named else axes.yaxis)
     _finish(axes, rows, "Energy of moving data against computing", access_note(run),
             f"energy of the layer ({unit}, logarithmic)")  # fmt: skip
-    _legend(fig, axes)
+    below(fig, axes)
     return fig
 
 
@@ -285,8 +280,7 @@ def access_note(run: Run) -> str:
     if not memory or not mac_J:
         return ""
     access_J = prices[memory, "read"] * FORMAT_BYTES.get(mac_format, 1.0)
-    kind = run.chip.memories[memory].memory.kind
     return (
-        f"reading one {mac_format} operand from {kind} costs {si(access_J, 'J')}, "
+        f"reading one {mac_format} operand from {memory} costs {si(access_J, 'J')}, "
         f"as much as {si(access_J / mac_J)} MACs of {si(mac_J, 'J')}"
     )

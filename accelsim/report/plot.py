@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
-from accelsim.report import layer_plots, machine_plots, whole_plot
+from accelsim.report import layer_plots, machine_plots, roofline_plot, whole_plot
 from accelsim.report.style import picture, styled
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ PLOTS: dict[str, Plot] = {
             "Roofline",
             "A mark is a layer (numbers as in the table), its area the layer's share of the time. No layer "
             "can lie above the line: left of the knee the memory is the limit, right of it the matrix unit.",
-            machine_plots.roofline,
-            machine_plots.has_roofs,
+            roofline_plot.roofline,
+            roofline_plot.has_roofs,
         ),
         Plot(
             "timeline",

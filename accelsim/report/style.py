@@ -19,6 +19,7 @@ from accelsim.units import parse, show
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.figure import Figure
 
 WIDTH_IN = 9.0
@@ -128,6 +129,14 @@ def figure(height_in: float, rows: int = 1, cols: int = 1, **shared: Any) -> tup
     return result, [axis for line in axes for axis in line]
 
 
+def renderer(fig: Figure) -> RendererAgg:
+    """What measures the texts of a figure of ours."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    assert isinstance(fig.canvas, FigureCanvasAgg)
+    return fig.canvas.get_renderer()  # type: ignore[no-untyped-call,no-any-return]
+
+
 def save(drawn: Figure, path: Path) -> None:
     """Write the figure as PNG or SVG (by the suffix of ``path``): the same bytes for the same figure."""
     write_file(path, picture(drawn, path.suffix))
@@ -183,3 +192,16 @@ def subtitle(axes: Axes, text: str) -> None:
         text, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5,
         color="#555555", va="bottom",
     )  # fmt: skip
+
+
+def nothing(axes: Axes, title: str, why: str) -> None:
+    """A picture without anything to show, which says why."""
+    axes.set_title(title)
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes)
+
+
+def tint(color: str, share: float) -> str:
+    """So much of '#rrggbb', the rest white."""
+    parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from accelsim.report.legends import below
 from accelsim.report.style import (
     BLUE,
     GREEN,
@@ -68,8 +69,7 @@ def losses(curves: Mapping[str, Curve], title: str = "Loss of training", note: s
         axes[1].grid(True, axis="y")
     axes[-1].set_xlabel("step")
     if len(curves) > 1 or scaled:
-        handles, labels = axes[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside lower center", ncols=2 if len(labels) > 3 else 3)
+        below(fig, axes[0], 2 if len(curves) > 3 else 3)
     return fig
 
 

@@ -10,15 +10,17 @@ from accelsim.account.energy import CATEGORIES, STATIC
 from accelsim.account.latency import summary
 from accelsim.machine.run import Run
 from accelsim.report.layer_plots import key_labels
+from accelsim.report.legends import under
 from accelsim.report.style import CATEGORY_LOOKS, REASON_LOOKS, Look, figure
-from accelsim.report.text import cut, percent, si
+from accelsim.report.text import percent, si
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FS = 1e-15
-LEGEND_WIDTH = 48
+LEGEND_SHARE = 0.85
+"""Of the width of the figure, for a legend that begins where the bars do."""
 ROOM = 0.06
 """Share of a bar from which on a part has room for its percentage."""
 
@@ -41,6 +43,7 @@ def whole(run: Run) -> Figure:
         lower.set_yticks([0], ["energy"])
     for axes, quantity in ((upper, "time"), (lower, "energy")):
         _finish(axes, quantity)
+        under(fig, axes, 3, LEGEND_SHARE)
     return fig
 
 
@@ -67,7 +70,7 @@ def _bar(
             "edgecolor": "white",
             "linewidth": 0.3,
         }
-        axes.barh(row, share, 0.7, left=start, label=cut(label, LEGEND_WIDTH), **style)
+        axes.barh(row, share, 0.7, left=start, label=label, **style)
         if share >= ROOM:
             box: dict[str, Any] = {
                 "facecolor": "white",
@@ -88,5 +91,3 @@ def _finish(axes: Axes, quantity: str) -> None:
     axes.set_xticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), ncols=3)

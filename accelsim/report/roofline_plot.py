@@ -1,0 +1,212 @@
+"""The roofline of a run: a panel for each off-chip memory, a mark for each layer, and labels that keep apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import cos, isfinite, log, pi, sin
+from typing import TYPE_CHECKING, Any
+
+from accelsim.account.critical_path import HIDDEN, KEYS
+from accelsim.account.latency import Layer, layers
+from accelsim.account.roofline import Point, Roofline, rooflines
+from accelsim.machine.run import Run
+from accelsim.report.legends import below
+from accelsim.report.style import FAINT, INK, REASON_LOOKS, figure, log_axis, nothing, prefixed, renderer
+from accelsim.report.text import count_of, si, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
+
+TITLE = 104
+"""Characters of titles that fit beside each other."""
+POINTS_PER_IN = 72
+NEAR_PT, STEP_PT, STEPS = 9.0, 11.0, 6
+"""From the middle of a mark to its label, points: at least, and how much farther in each of so many steps."""
+LINE_PX, LINE_PARTS = 2, 200
+"""Of the roof: its width, and the parts in which labels keep away from it."""
+ANGLES = tuple(eighth * pi / 4 for eighth in (-1, 1, 0, -2, -3, 3, 4, 2))
+"""Directions in which a label is tried, the best first: below and to the right."""
+
+
+def has_roofs(run: Run) -> bool:
+    """Whether any layer used the matrix unit and moved data off the chip."""
+    return bool(_roofs(run))
+
+
+def _roofs(run: Run) -> list[Roofline]:
+    return [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
+
+
+def roofline(run: Run) -> Figure:
+    """One panel per off-chip memory with every layer; the area of a mark is its share of the latency."""
+    roofs = _roofs(run)
+    fig, panels = figure(5.0 if roofs else 1.3, 1, max(1, len(roofs)), sharey=True)
+    if not roofs:
+        nothing(panels[0], "Roofline", "no layer used the matrix unit and moved data off the chip")
+        return fig
+    rows = {layer.index: layer for layer in layers(run)}
+    rates = [p.achieved_ops_per_s for roof in roofs for p in roof.points if p.achieved_ops_per_s]
+    panels[0].set_yscale("log")
+    panels[0].set_ylim(min(rates) / 2.5, roofs[0].peak_ops_per_s * 2)
+    factor, unit = prefixed([roofs[0].peak_ops_per_s], "op/s")
+    log_axis(panels[0].yaxis, factor)
+    for roof, axes in zip(roofs, panels, strict=True):
+        _roof(axes, roof, TITLE // len(roofs) - 4)
+        _marks(axes, roof, rows, run)
+    panels[0].set_ylabel(f"achieved ({unit.removesuffix('op/s')}OPS; one MAC is two operations)")
+    for key in dict.fromkeys(rows[p.layer].bound_key for roof in roofs for p in roof.points):
+        label = "adds no time" if key == HIDDEN else f"bound by {KEYS[key]}"
+        panels[0].plot([], [], "o", color=REASON_LOOKS[key].color, label=label)
+    fig.suptitle("Roofline: how fast each layer ran, and how fast it could", x=0.01, ha="left", weight="bold")
+    below(fig, panels[0], 3)
+    dot = fig.dpi / POINTS_PER_IN
+    fig.draw_without_rendering()  # only then it is known where things are
+    for roof, axes in zip(roofs, panels, strict=True):
+        taken = [
+            _box_of(
+                axes, (p.intensity_ops_per_B, p.achieved_ops_per_s), _area(rows[p.layer], run) ** 0.5 * dot
+            )
+            for p in _shown(roof)
+        ]
+        taken += [_box_of(axes, place, LINE_PX) for place in _along(axes, roof)]
+        for told in (*_roof_names(axes, roof), *_mark_names(axes, _shown(roof), rows, run)):
+            _place(fig, axes, told, taken)
+    return fig
+
+
+def _roof(axes: Axes, roof: Roofline, width: int) -> None:
+    finite = [p.intensity_ops_per_B for p in roof.points if isfinite(p.intensity_ops_per_B)]
+    low = min(*finite, roof.knee_ops_per_B) / 4
+    high = max(*finite, roof.knee_ops_per_B) * 4
+    knee, peak = roof.knee_ops_per_B, roof.peak_ops_per_s
+    axes.plot([low, knee, high], [roof.roof(low), peak, peak], color=INK, linewidth=1.5)
+    axes.vlines(knee, axes.get_ylim()[0], peak, color=FAINT, linestyle=":", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    log_axis(axes.xaxis)
+    axes.grid(True, which="major")
+    kind = "" if roof.kind == roof.memory else f" ({roof.kind})"
+    hidden = sum(not isfinite(p.intensity_ops_per_B) for p in roof.points)
+    lines = [
+        f"{roof.memory}{kind}, {si(roof.bandwidth_Bps, 'B/s')}",
+        f"peak {si(roof.peak_ops_per_s, 'OPS')}, knee at {si(knee)} operations/B",
+        f"not shown: {count_of(hidden, 'layer')} without bytes" if hidden else "",
+    ]
+    told = [part for line in lines for part in wrapped(line, width)]
+    axes.set_title("\n".join(told), fontsize=9, weight="normal")
+    axes.set_xlabel("\n".join(wrapped(f"operations per byte of {', '.join(roof.holds)}", width)))
+
+
+def _shown(roof: Roofline) -> list[Point]:
+    return [p for p in roof.points if isfinite(p.intensity_ops_per_B) and p.achieved_ops_per_s]
+
+
+def _area(layer: Layer, run: Run) -> float:
+    """Of a mark, square points."""
+    return 18 + 400 * layer.added_fs / max(run.time_fs, 1)
+
+
+def _marks(axes: Axes, roof: Roofline, rows: dict[int, Layer], run: Run) -> None:
+    shown = _shown(roof)
+    axes.scatter(
+        [p.intensity_ops_per_B for p in shown], [p.achieved_ops_per_s for p in shown],
+        s=[_area(rows[p.layer], run) for p in shown], c=[REASON_LOOKS[rows[p.layer].bound_key].color for p in shown],
+        edgecolors="white", linewidths=0.6, zorder=3,
+    )  # fmt: skip
+
+
+def _roof_names(axes: Axes, roof: Roofline) -> Iterator[Iterator[Annotation]]:
+    """The two roofs by name, each along its line: the memory on the slope, the matrix unit on the flat."""
+    (low, high), knee = axes.get_xlim(), roof.knee_ops_per_B
+    look: dict[str, Any] = {"fontsize": 7.5, "color": INK}
+    peak = f"peak of the matrix unit {si(roof.peak_ops_per_s, 'OPS')}"
+    yield (
+        _label(axes, peak, (high, roof.peak_ops_per_s), (-2, 7 + up), "right", **look) for up in (0, 8, 12)
+    )
+    slope = f"{roof.memory} {si(roof.bandwidth_Bps, 'B/s')}"
+    places = [low ** (1 - part) * knee**part for part in (0.65, 0.8, 0.5, 0.95, 0.35)]
+    yield (_label(axes, slope, (x, roof.roof(x)), (-4, 7), "right", **look) for x in places)
+
+
+def _mark_names(
+    axes: Axes, points: Sequence[Point], rows: dict[int, Layer], run: Run
+) -> Iterator[Iterator[Annotation]]:
+    """The numbers of the layers, each label wherever it may stand, the best place first."""
+    for group in _clusters(axes, points, rows):
+        numbers = [str(rows[p.layer].number) for p in group]
+        text = ", ".join(numbers) if len(numbers) <= 3 else f"{numbers[0]}, {numbers[1]}, +{len(numbers) - 2}"
+        yield _around(axes, text, group[0], _area(rows[group[0].layer], run) ** 0.5 / 2)
+
+
+def _around(axes: Axes, text: str, point: Point, radius_pt: float) -> Iterator[Annotation]:
+    """A label beside a mark in all directions, then farther away with a line between the two."""
+    where = (point.intensity_ops_per_B, point.achieved_ops_per_s)
+    line: dict[str, Any] = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 0}
+    for step in range(STEPS):
+        reach = radius_pt + NEAR_PT + step * STEP_PT
+        for angle in ANGLES:
+            x, y = reach * cos(angle), reach * sin(angle)
+            side = "center" if abs(x) < 1 else "left" if x > 0 else "right"
+            arrow = line if step else None
+            yield _label(axes, text, where, (x, y), side, fontsize=7, color="#444444", arrowprops=arrow)
+
+
+def _label(
+    axes: Axes, text: str, where: tuple[float, float], offset_pt: tuple[float, float], side: str, **look: Any
+) -> Annotation:
+    found = axes.annotate(
+        text, where, xytext=offset_pt, textcoords="offset points", ha=side, va="center", zorder=4, **look
+    )
+    found.set_in_layout(False)
+    return found
+
+
+def _place(fig: Figure, axes: Axes, choices: Iterator[Annotation], taken: list[Bbox]) -> None:
+    """The first of the choices within the axes that covers nothing of what is ``taken`` stays; none, where all do."""
+    from matplotlib.text import Text
+
+    for label in choices:
+        label.update_positions(renderer(fig))
+        box = Text.get_window_extent(label, renderer(fig))  # without the line to the mark
+        if _inside(box, axes.bbox) and not any(box.overlaps(other) for other in taken):
+            taken.append(box)
+            return
+        label.remove()
+
+
+def _along(axes: Axes, roof: Roofline) -> Iterator[tuple[float, float]]:
+    """Places on the roof, so close together that no label fits between them."""
+    low, high = axes.get_xlim()
+    for part in range(LINE_PARTS + 1):
+        x = low ** (1 - part / LINE_PARTS) * high ** (part / LINE_PARTS)
+        yield x, roof.roof(x)
+
+
+def _box_of(axes: Axes, where: tuple[float, float], width_px: float) -> Bbox:
+    from matplotlib.transforms import Bbox
+
+    x, y = axes.transData.transform(where)
+    return Bbox.from_bounds(x - width_px / 2, y - width_px / 2, width_px, width_px)
+
+
+def _inside(box: Bbox, frame: Bbox) -> bool:
+    return bool(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1)
+
+
+def _clusters(axes: Axes, points: Sequence[Point], rows: dict[int, Layer]) -> list[list[Point]]:
+    """Points that lie so close that they can only share one label; the costliest layer leads each group."""
+    (low, high), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    groups: list[tuple[float, float, list[Point]]] = []
+    for point in sorted(points, key=lambda p: -rows[p.layer].added_fs):
+        x = log(point.intensity_ops_per_B / low) / log(high / low)
+        y = log(point.achieved_ops_per_s / bottom) / log(top / bottom)
+        for gx, gy, group in groups:
+            if abs(gx - x) < 0.05 and abs(gy - y) < 0.04:
+                group.append(point)
+                break
+        else:
+            groups.append((x, y, [point]))
+    return [group for _, _, group in groups]
