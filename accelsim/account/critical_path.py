@@ -100,10 +100,17 @@ class Part(NamedTuple):
 
 
 def parts(run: Run) -> Iterator[Part]:
-    """The critical path in order of time, blamed; the parts add up to ``run.time_fs``."""
+    """The critical path in order of time, blamed; the parts add up to ``run.time_fs``.
+
+    What somebody else does outside of the run costs nothing; that it comes to know of a result belongs to the result.
+    """
+    steps, before = run.program.steps, OUTSIDE
     for piece in run.critical_path:
         command = run.program.commands[piece.command]
-        step = command.op if 0 <= command.op < len(run.program.steps) else OUTSIDE
+        step = command.op if 0 <= command.op < len(steps) else OUTSIDE
+        if step != OUTSIDE and steps[step].outside and before != OUTSIDE:
+            step = before
+        before = step
         for blame, fs in blamed(run, piece):
             if fs:
                 yield Part(step, blame, fs)

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from accelsim.compiler.addresses import tiles_B
 from accelsim.compiler.layout import Layout
-from accelsim.compiler.lower_simple import OUTSIDE
-from accelsim.compiler.program import Program, Step
+from accelsim.compiler.program import OUTSIDE, Program, Step
 from accelsim.compiler.roles import HOST, Roles
 from accelsim.errors import MemoryNeed, OverCapacity
 from accelsim.spec.models import Chip
@@ -124,7 +123,7 @@ def _lives(program: Program, rooms: Iterable[str]) -> dict[int, tuple[int, int]]
     inside, now = set(), 0
     for command in program.commands:
         now = max(now, command.op)  # results are stored last, by the step that made them
-        apart = 0 <= command.op < len(program.steps) and program.steps[command.op].node.attrs.get(OUTSIDE)
+        apart = 0 <= command.op < len(program.steps) and program.steps[command.op].outside
         for use in (*command.reads, *command.writes):
             if regions[use.region].memory in memories:
                 lives[use.region] = (lives.get(use.region, (now, now))[0], now)

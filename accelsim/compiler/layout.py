@@ -14,7 +14,7 @@ from accelsim.compiler.memory import Ring, Space
 from accelsim.compiler.program import Action, Effect, Transfer
 from accelsim.compiler.roles import HOST, Roles
 from accelsim.errors import Infeasible, Problem, SpecError
-from accelsim.workload.graph import Graph, Tensor
+from accelsim.workload.graph import Graph, Node, Tensor
 
 STAGING = "dma"
 """Buffer of the DMA engines, through which a tensor passes on its way from one memory to another."""
@@ -40,6 +40,7 @@ class Layout:
     spaces: dict[str, Space] = field(default_factory=dict)
     rings: dict[str, Ring] = field(default_factory=dict)
     presets: dict[int, tuple[str, int]] = field(default_factory=dict)
+    makers: dict[str, int] = field(default_factory=dict)  # tensor -> index of the step that made it
     _entries: dict[tuple[str, str, str, int, bool], tuple[Action, ...]] = field(default_factory=dict)
     _sizes: dict[str, int] = field(default_factory=dict)
     _behind: dict[str, int] = field(default_factory=dict)  # shared buffer -> where the next slots lie
@@ -66,6 +67,11 @@ class Layout:
             self.rings[own] = Ring(
                 self._row_of_slots(own, "slot", size, count, self.roles.chip.name, "slots")
             )
+
+    def made(self, node: Node, step: int | None) -> None:
+        """Note which step made what ``node`` writes; None for tensors that no step makes."""
+        if step is not None:
+            self.makers |= dict.fromkeys(node.writes, step)
 
     def only_leaves(self, tensor: str) -> bool:
         """Whether nobody on the chip reads a tensor: it is a result of the graph, or only the host needs it."""

@@ -46,8 +46,10 @@ def lower(state: State) -> Program:
             builder.core = layout.core
             if step is None:
                 layout.places[node.writes[0]] = layout.place(node.reads[0])
+                layout.made(node, layout.makers.get(node.reads[0]))
             else:
                 _lower_node(state, layout, len(steps) - 1, step)
+                layout.made(node, len(steps) - 1)
             _keep(layout, len(steps) - 1, node)
             for place in left.finished(node):
                 _free(layout, place)

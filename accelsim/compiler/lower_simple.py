@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from accelsim.compiler.chunks import ChunkedStep, node_actions, node_clocks
 from accelsim.compiler.layout import Layout, Place
-from accelsim.compiler.program import Action, Duration, Effect
+from accelsim.compiler.program import OUTSIDE, Action, Duration, Effect
 from accelsim.compiler.roles import HOST
 from accelsim.compiler.timing import host_fs, node_work
 from accelsim.errors import Infeasible, ModelError, Problem
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
-
-OUTSIDE = "outside"
-"""Attribute of a node that somebody else does, before or after the run: it takes no time and no energy."""
 
 
 def _activations(layout: Layout, node: Node) -> list[str]:
@@ -79,8 +76,10 @@ def _state_of(layout: Layout, node: Node) -> str:
 def _at_home(layout: Layout, op: int, node: Node, tensor: str, home: str) -> int:
     """Where a node of the host reads a tensor. Before and after the run a state is where it is, and nothing moves."""
     place = layout.place(tensor)
-    if node.attrs.get(OUTSIDE) and place.home is not None and _state_of(layout, node):
-        return place.home
+    if node.attrs.get(OUTSIDE):
+        if place.home is not None and _state_of(layout, node):
+            return place.home
+        op = layout.makers.get(tensor, op)  # who made a result also stores it
     return layout.store_whole(op, tensor, home)
 
 

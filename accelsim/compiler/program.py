@@ -17,6 +17,8 @@ from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Gemm
 
 CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host"]
+OUTSIDE = "outside"
+"""Attribute of a node that somebody else does, before or after the run: it takes no time and no energy."""
 Phase = Literal["w", "a", "done"]
 """When a command has finished with a region: 'w' and 'a' when a MatMul has read its stationary and its streamed
 operand for the last time, 'done' when the command completes (for a transfer: its last data beat)."""
@@ -182,6 +184,11 @@ class Step:
         for a layer of the model."""
         found: str = self.node.attrs.get("edge", "")
         return found
+
+    @property
+    def outside(self) -> bool:
+        """Whether somebody else does the step, before or after the run: it takes no time and no energy."""
+        return bool(self.node.attrs.get(OUTSIDE))
 
 
 @dataclass(repr=False)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import accelsim
 from accelsim.account.latency import lines
+from accelsim.errors import ModelError
 from accelsim.report.table import layer_table, render, summary_rows
 
 
@@ -32,6 +35,32 @@ def test_no_table_counts_conversions_as_layers() -> None:
     assert f"of {summary['layers']} layers" in dict(summary_rows(summary))["on the host"]
 
 
-def test_without_conversions_every_line_is_a_layer() -> None:
-    result = accelsim.run("cnn", "tpu-v1", values="off", edges="outside")
-    assert all(layer.number == index for index, layer in enumerate(lines(result.layers()), 1))
+@pytest.mark.parametrize("chip", ["tpu-v1", "edu-4x4", "systolic-generic"])
+@pytest.mark.parametrize(
+    "model", ["cnn", "mlp?hidden=16", "lstm?steps=2,hidden=16,inputs=16", "gemm?M=8,N=8,K=8"]
+)
+def test_without_conversions_every_line_is_a_layer(chip: str, model: str) -> None:
+    """Nothing is said of conversions that somebody else does; storing a result belongs to the layer that made it."""
+    result = accelsim.run(model, chip, values="off", edges="outside", dtype="int8")
+    shown = lines(result.layers())
+    assert not [layer.name for layer in shown if layer.edge]
+    assert all(layer.number == index for index, layer in enumerate(shown, 1))
+    assert sum(layer.added_fs for layer in shown) == result.time_fs
+    assert sum(layer.energy_J for layer in shown) == pytest.approx(result.energy_J, rel=1e-12)
+    apart = [layer for layer in result.layers() if layer.edge]
+    assert apart and not any(layer.added_fs or layer.dram_B or layer.energy_J for layer in apart)
+    assert shown[-1].dram_B > 0 or model.startswith("lstm")
+
+
+def test_a_chip_without_a_host_runs_where_somebody_else_converts() -> None:
+    result = accelsim.run("gemm?M=8,N=8,K=8", "dae-edu", edges="outside")
+    assert result.time_fs > 0 and [layer.name for layer in lines(result.layers())] == ["y"]
+
+
+def test_without_a_host_every_node_that_needs_one_is_named_and_what_would_do() -> None:
+    with pytest.raises(ModelError) as found:
+        accelsim.run("cnn", "dae-edu", values="off", edges="host")
+    told = {problem.where: problem for problem in found.value.problems}
+    assert {"x.quantize", "relu1", "pool1", "relu2", "pool2"} <= set(told)
+    assert all("dae-edu has none" in problem.what for problem in told.values())
+    assert "--edges outside" in told["x.quantize"].expected and "--edges" not in told["relu1"].expected
