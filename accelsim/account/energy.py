@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 from accelsim.account import dram
 from accelsim.account.critical_path import added_fs
 from accelsim.account.spans import (
-    HOST_OWN_MEMORY,
     MAC_ACTION,
     NOT_DONE,
     OUTSIDE,
@@ -24,6 +23,7 @@ from accelsim.account.spans import (
     is_off_chip,
     unit_of,
 )
+from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.machine.run import Row, Run
 from accelsim.spec.models import Chip, SramPoint
 

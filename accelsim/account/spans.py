@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 
 from accelsim.compiler.program import Transfer
+from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.machine.run import Run
 from accelsim.spec.models import Attachment, Chip
 
@@ -14,8 +15,6 @@ PADDING = "mac.padding"
 SKIPPED = "mac.skipped"
 NOT_DONE = frozenset({PADDING, SKIPPED})
 """Multiplications that no PE carried out: it had none to do, or its operand was pruned away."""
-HOST_OWN_MEMORY = "host.own_memory"
-"""Ledger component of the host processor's own memory."""
 OUTSIDE = -1
 """Index of the step that stands for "no step": time and energy that no operator caused."""
 

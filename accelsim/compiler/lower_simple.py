@@ -5,7 +5,7 @@ from __future__ import annotations
 from accelsim.compiler.chunks import ChunkedStep, node_actions, node_clocks
 from accelsim.compiler.layout import Layout, Place
 from accelsim.compiler.program import OUTSIDE, Action, Duration, Effect
-from accelsim.compiler.roles import HOST
+from accelsim.compiler.roles import HOST, HOST_OWN_MEMORY
 from accelsim.compiler.timing import host_fs, node_work
 from accelsim.errors import Infeasible, ModelError, Problem
 from accelsim.spec.models import Chip
@@ -54,8 +54,8 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
     work = node_work(graph, node)
     actions = [
         Action(HOST, "op", "", 2 * work.macs + work.ops),
-        Action(f"{HOST}.own_memory", "read", "", read_B),
-        Action(f"{HOST}.own_memory", "write", "", write_B),
+        Action(HOST_OWN_MEMORY, "read", "", read_B),
+        Action(HOST_OWN_MEMORY, "write", "", write_B),
     ]
     effect = Effect("node", operands=tuple(sources), last=True)
     if node.attrs.get(OUTSIDE):
@@ -101,7 +101,7 @@ def lower_append(layout: Layout, op: int, node: Node) -> None:
         source = layout.store_whole(op, name, memory)
         effect = Effect("append", operands=((name, source),), tensor=out, last=True)
         fs = host_fs(layout.roles.chip.host, graph, node, 2 * new.nbytes)
-        actions = [Action(f"{HOST}.memory", way, out, new.nbytes) for way in ("read", "write")]
+        actions = [Action(HOST_OWN_MEMORY, way, out, new.nbytes) for way in ("read", "write")]
         builder.emit(
             "Host", HOST, op, node.name, Duration(fs), effect, [(source, "src")], [(home, "whole")], actions
         )

@@ -9,6 +9,8 @@ from accelsim.spec.models import Attachment, Buffer, Chip, MatrixUnit
 
 HOST = "host"
 """Engine and (for a plain CPU) memory name of the host processor."""
+HOST_OWN_MEMORY = f"{HOST}.own_memory"
+"""Ledger component of that memory."""
 
 
 @dataclass(frozen=True)

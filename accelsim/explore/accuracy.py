@@ -12,11 +12,11 @@ import numpy as np
 
 from accelsim.account.energy import EnergyRow, energy_table, static_power_W, total_J
 from accelsim.account.latency import batch_size
-from accelsim.account.spans import HOST_OWN_MEMORY
 from accelsim.api import Gather
 from accelsim.compiler.number_formats import canonical, pair, resolve
 from accelsim.compiler.passes import compile
 from accelsim.compiler.program import Program
+from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.explore.training import accuracy as share_right

@@ -8,6 +8,7 @@ import pytest
 import accelsim
 from accelsim.compiler.passes import compile
 from accelsim.compiler.program import Program, Transfer
+from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.compiler.state import Options
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -165,3 +166,14 @@ def test_models_without_states_keep_their_transposes() -> None:
     program = compile(load_model("bert?layers=1,hidden=32,heads=4,seq=9"), accelsim.load_chip("neuroncore-v2"),
                       Options(values="off"))  # fmt: skip
     assert not any(node.attrs.get("transB") for node in program.graph.nodes)
+
+
+def test_a_plain_processor_appends_in_its_own_memory() -> None:
+    """Its ledger names the memory as the price list does."""
+    run = accelsim.run("llama?layers=1,seq=1,past=7", "haswell-e5-2699v3", values="off")
+    appended = [index for index, step in enumerate(run.program.steps) if step.node.op == "Append"]
+    rows = [row for row in run.ledger if row.op in appended]
+    assert {row.component for row in rows} == {HOST_OWN_MEMORY}
+    new_B = sum(2 * run.program.graph.tensors[run.program.steps[i].node.inputs[1]].nbytes for i in appended)
+    assert sum(row.count for row in rows) == new_B
+    assert accelsim.run("llama?layers=1,seq=1,past=7", "haswell-e5-2699v3").energy_J == run.energy_J
