@@ -12,6 +12,7 @@ from accelsim.compiler import edit
 from accelsim.compiler.coded_weights import CodedWeights
 from accelsim.compiler.correction import mean_shift
 from accelsim.compiler.number_formats import Operands, is_integer, memory_format
+from accelsim.compiler.program import OUTSIDE
 from accelsim.compiler.scales import Codes, Plan, bias_codes, is_affine, keeps_scale
 from accelsim.compiler.sides import channel_axis
 from accelsim.compiler.state import State
@@ -79,7 +80,7 @@ class Rewriter:
 
     def _edge(self, state: bool) -> dict[str, Any]:
         """Attribute of conversions that are not part of the run."""
-        return {"outside": True} if state or self.state.options.edges == "outside" else {}
+        return {OUTSIDE: True} if state or self.state.options.edges == "outside" else {}
 
     def _twin(self, name: str) -> str:
         held = self.codes.pop(name)

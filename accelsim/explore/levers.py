@@ -53,13 +53,8 @@ class Scene:
     @cached_property
     def conversions(self) -> float:
         """Share of the run that goes to turning inputs into codes, and codes into results, on the host."""
-        graph, times = self.run.program.graph, by_step(self.run)
-        steps = (
-            index
-            for index, step in enumerate(self.run.program.steps)
-            if (step.node.op == "Quantize" and step.node.reads[0] in graph.inputs)
-            or (step.node.op == "Dequantize" and step.node.writes[0] in graph.outputs)
-        )
+        times = by_step(self.run)
+        steps = (index for index, step in enumerate(self.run.program.steps) if step.edge)
         return sum(sum(times[step].values()) for step in steps) / max(1, self.run.time_fs)
 
     def on(self, resource: str, *kinds: str) -> float:
@@ -187,10 +182,9 @@ def _with_slots(scene: Scene, unit: MatrixUnit, sets: tuple[str, ...]) -> tuple[
     return sets
 
 
-def _given(run: Run, option: str, value: str = "") -> bool:
-    """Whether the user asked for it (for this) beside the spec, which an override would not change."""
-    asked = getattr(getattr(run.job, "request", None), option, "")
-    return asked == value if value else bool(asked)
+def _given(run: Run, option: str) -> bool:
+    """Whether the user asked for it beside the spec, which an override would not change."""
+    return bool(getattr(getattr(run.job, "request", None), option, ""))
 
 
 def _vector(scene: Scene) -> Iterator[Lever]:
@@ -232,9 +226,8 @@ def _host(scene: Scene) -> Iterator[Lever]:
         f"host.memory.bandwidth={spell(2 * host.memory.bandwidth, 'B/s')}",
     )
     yield Lever("a host twice as fast", faster, works / 2)
-    if _given(scene.run, "edges", "host"):
-        outside = {"edges": "outside"}
-        yield Lever("inputs and outputs converted outside the run", (), scene.conversions, outside)
+    outside = {"edges": "outside"}
+    yield Lever("inputs and outputs converted outside the run", (), scene.conversions, outside)
 
 
 LEVERS: tuple[Callable[[Scene], Iterator[Lever]], ...] = (

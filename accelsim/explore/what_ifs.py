@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim.api import Job, changed, execute
-from accelsim.errors import AccelsimError, Problem, UsageError
+from accelsim.errors import Infeasible, Problem, SpecError, TooLarge, UsageError
 from accelsim.explore.levers import Lever, levers
 from accelsim.machine.run import Run
 
@@ -26,6 +26,8 @@ NAMED, MARGIN = 3, 2.0
 """Changes that are named, and how much more than its share of the path a change may give: the others are not tried
 once so many give more.
 """
+IMPOSSIBLE = (SpecError, UsageError, Infeasible, TooLarge)
+"""What chip, model or limits say of a change that they do not allow; anything else is a bug."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ def what_ifs(
     most: int = MOST,
     budget: int = BUDGET,
 ) -> list[WhatIf]:
-    """Every change that was tried, the shortest run first; a change that chip or model do not allow is left out.
+    """Every change that was simulated, the shortest run first; one that chip or model do not allow is left out, and the
+    next one is tried instead.
 
     ``run``: what ``accelsim.run`` gave (another has no job to repeat: UsageError). ``told``: the share that is done.
     ``most`` changes are tried, fewer where they are more work than ``budget`` (see ``BUDGET``), but ``LEAST``; and none
@@ -70,11 +73,12 @@ def what_ifs(
     if not isinstance(job, Job) or job.request is None:
         what = "what-ifs of a run that was not made from a request"
         raise UsageError(Problem(what, expected="a run that accelsim.run returned"))
-    chosen = _affordable(run, levers(run, WORTH), most, budget)
+    worth, affordable = levers(run, WORTH), _affordable(run, most, budget)
     found: list[WhatIf] = []
-    for number, lever in enumerate(chosen):
-        told(number / len(chosen))
-        if len(better := best(found)) == NAMED and MARGIN * lever.share < better[-1].saved:
+    for lever in worth:
+        told(len(found) / affordable)
+        better = best(found)
+        if len(found) == affordable or (len(better) == NAMED and MARGIN * lever.share < better[-1].saved):
             break
         time_fs = _time_fs(job, lever)
         if time_fs is not None:
@@ -89,14 +93,15 @@ def best(found: Sequence[WhatIf], most: int = NAMED) -> list[WhatIf]:
     return [what for what in found if what.saved >= WORTH][:most]
 
 
-def _affordable(run: Run, found: Sequence[Lever], most: int, budget: int) -> Sequence[Lever]:
+def _affordable(run: Run, most: int, budget: int) -> int:
+    """How many changes are simulated at most; those that turn out to be impossible do not count."""
     work = len(run.program.commands) + SEARCH * len(run.program.steps)
-    return found[: max(LEAST, min(most, budget // max(1, work)))]
+    return max(LEAST, min(most, budget // max(1, work)))
 
 
 def _time_fs(job: Job, lever: Lever) -> int | None:
     """Time of the job with the change; None where it is not possible: a law of the spec, a tile that does not fit."""
     try:
         return execute(changed(job, lever.sets, **lever.options)).time_fs
-    except AccelsimError:  # what input can cause, not a bug
+    except IMPOSSIBLE:
         return None

@@ -128,7 +128,10 @@ def option_texts(what: dict[str, Any]) -> list[str]:
 def nothing_helps(what_ifs: Sequence[dict[str, Any]]) -> str:
     """What to say where no change that was tried is worth it."""
     if not what_ifs:
-        return "No single change of the chip has a say in 1% or more of the run, so none was tried."
+        return (
+            f"No change that chip and model allow can be expected to save {percent(WORTH)} or more of the run, so none "
+            "was simulated."
+        )
     return (
         f"None of the {count_of(len(what_ifs), 'change')} tried shortens the run by {percent(WORTH)} or more."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -51,10 +51,11 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
 
 def override(chip: Chip, overrides: Sequence[str]) -> Chip:
     """The chip with ``path.to.field=value`` overrides, as ``load_chip`` applies them to its file. Raises SpecError."""
-    return _with(parse(show(chip), Path(f"{chip.name}.yaml"), Chip), overrides)
+    return _with(parse(show(chip), Path(f"{chip.name}.yaml"), Chip), overrides, lambda file: chip)
 
 
-def _with(tree: Tree, overrides: Sequence[str]) -> Chip:
+def _with(tree: Tree, overrides: Sequence[str], stating: Callable[[Path], Chip] = load_chip) -> Chip:
+    """The chip of a tree; ``stating``: that of the file which states its power or die."""
     if tree.value == BROKEN:
         raise SpecError(tree.problems)
     touched = set_by_user.apply(tree, Chip, overrides)
@@ -69,7 +70,7 @@ def _with(tree: Tree, overrides: Sequence[str]) -> Chip:
         raise SpecError(problems)
     for claim in (("power", "idle"), ("die_area",)):
         stated_for = _stated_for(tree, claim)
-        chip = chip if stated_for is None else resized(chip, load_chip(stated_for), claim[0])
+        chip = chip if stated_for is None else resized(chip, stating(stated_for), claim[0])
     return chip
 
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 import accelsim
 from accelsim.account.latency import layers, summary
 from accelsim.cli import main
-from accelsim.errors import UsageError
-from accelsim.explore.levers import LEVERS, Scene, levers
+from accelsim.errors import HazardError, UsageError
+from accelsim.explore.levers import LEVERS, Lever, Scene, levers
 from accelsim.explore.what_ifs import BUDGET, LEAST, NAMED, SEARCH, WORTH, WhatIf, best, what_ifs
 from accelsim.machine.run import Run
 from accelsim.report.text import si, signed
@@ -106,7 +106,7 @@ def test_the_honest_zero() -> None:
     slower = [{"change": "half the rows of the array", "saved": -0.2}, {"change": "x", "saved": 0.009}]
     assert helps(slower) == []
     assert nothing_helps(slower) == "None of the 2 changes tried shortens the run by 1.0% or more."
-    assert "none was tried" in nothing_helps([])
+    assert "none was simulated" in nothing_helps([])
 
 
 def test_no_more_work_than_the_budget_but_the_least() -> None:
@@ -124,10 +124,45 @@ def test_a_run_without_a_request_has_nothing_to_repeat() -> None:
         what_ifs(run)
 
 
-def test_a_chip_that_was_loaded_before_gives_the_same() -> None:
-    case = CASES[4]
-    run = accelsim.run(case.model, load_chip(case.on), values="off")
-    assert what_ifs(run) == tried(case)[1]
+@pytest.mark.parametrize("on", ["edu-4x4", "tpu-v1"])  # the second one states its power, which follows sizes
+def test_a_chip_that_was_loaded_before_gives_the_same(on: str) -> None:
+    case = Case("mlp", on, options=(("edges", "outside"),))
+    run = accelsim.run(case.model, load_chip(case.on), values="off", edges="outside")
+    found = what_ifs(run)
+    assert found == tried(case)[1]
+    assert any("capacity" in text for what in found for text in what.sets)
+
+
+def test_conversions_outside_of_the_run_are_advised_where_they_cost() -> None:
+    """The default leaves them on the host, without anybody having asked for that."""
+    run = accelsim.run("mlp", "tpu-v1", values="off")
+    (what,) = (what for what in what_ifs(run) if "--edges outside" in what.options)
+    assert what.time_fs == accelsim.run("mlp", "tpu-v1", values="off", edges="outside").time_fs < run.time_fs
+    assert Scene(accelsim.run("mlp", "tpu-v1", values="off", edges="outside")).conversions == 0
+
+
+IMPOSSIBLE = Lever("more rows than there can be", ("matrix.rows=1000000",), 0.9)
+
+
+def test_a_change_that_is_impossible_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = CASES[4].run()
+    first = levers(run)[0]
+    monkeypatch.setattr("accelsim.explore.what_ifs.levers", lambda run, least: [IMPOSSIBLE] * 4 + [first])
+    assert [what.change for what in what_ifs(run, most=3)] == [first.change]
+    monkeypatch.setattr("accelsim.explore.what_ifs.levers", lambda run, least: [IMPOSSIBLE] * 4)
+    assert what_ifs(run) == []
+    assert nothing_helps([]).startswith("No change that chip and model allow")
+
+
+def test_a_bug_is_no_impossible_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = CASES[4].run()
+
+    def broken(job: object) -> Run:
+        raise HazardError("load", "x", "nobody")
+
+    monkeypatch.setattr("accelsim.explore.what_ifs.execute", broken)
+    with pytest.raises(HazardError):
+        what_ifs(run)
 
 
 @pytest.mark.parametrize("name", [chip.name for chip in list_chips()])
@@ -155,7 +190,7 @@ def test_every_kind_of_lever_is_one_that_the_spec_takes() -> None:
 def test_what_is_not_on_the_path_is_not_tried() -> None:
     run = CASES[0].run()
     told = {lever.change for lever in levers(run)}
-    assert "twice the bandwidth of host_memory" not in told
+    assert "twice the bandwidth of pcie_memory" not in told
     assert "half the latency of ddr3" not in told
 
 
