@@ -12,9 +12,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from accelsim.errors import Problem, UsageError
+from accelsim.files.reading import is_file
 from accelsim.machine.memory_models import DEFAULT
 from accelsim.spec.models import Chip, EnergyTable
+from accelsim.workload.external_files import external_files
 from accelsim.workload.graph import Array, Graph
 
 Arrays = Mapping[str, Array]
@@ -82,7 +86,7 @@ class Request:
     ignore_capacity: bool = False
 
 
-FILES = ("inputs", "calibration", "mapping")
+FILES = ("model", "on", "inputs", "calibration", "mapping", "energy")
 """Fields that may name a file, which is recorded with its hash."""
 PACKAGES = ("accelsim", "numpy", "simpy", "onnx", "ml_dtypes")
 """Packages on whose versions a result can depend."""
@@ -95,9 +99,9 @@ IN_MEMORY = "given in memory"
 def record(request: Request, chip: Chip, graph: Graph) -> dict[str, Any]:
     """What was asked, as JSON holds it.
 
-    'command': the line that asks for it again ('' where an argument was given in memory); 'asked': every field that
-    is not the default; 'files': SHA-256 of each file named; 'chip_sha256' and 'model_sha256': of what was simulated
-    (the chip with its overrides, the graph with its shapes); 'versions': of Python and the packages.
+    'command': the line that asks for it again ('' where an argument was given in memory or has no option); 'asked':
+    every field that is not the default; 'files': SHA-256 of each file named; 'chip_sha256' and 'model_sha256': of what
+    was simulated (the chip with its overrides, the graph with its shapes); 'versions': of Python and the packages.
     """
     asked = dict(_asked(request))
     lost = sorted(name for name, value in asked.items() if value == IN_MEMORY)
@@ -130,6 +134,8 @@ def _plain(value: Any) -> Any:
     """The value as JSON can hold it, or ``IN_MEMORY``."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
@@ -141,14 +147,32 @@ def _plain(value: Any) -> Any:
     return IN_MEMORY
 
 
+def _no_option(asked: Mapping[str, Any]) -> list[str]:
+    """Fields of a record that no option of the command line can give."""
+    return [name for name in ("scales", "mapping") if isinstance(asked.get(name), Mapping)]
+
+
+def how_to_repeat(record: Mapping[str, Any]) -> str:
+    """The command line of a record, or why there is none."""
+    if record["command"]:
+        return str(record["command"])
+    lost = record["in_memory"]
+    why = (
+        f"{', '.join(lost)} {IN_MEMORY}"
+        if lost
+        else f"no option gives {', '.join(_no_option(record['asked']))}"
+    )
+    return f"(no command line: {why})"
+
+
 def command(asked: Mapping[str, Any]) -> str:
-    """The command line of a record; fields without an option of their own (``scales``) make it ''."""
+    """The command line of a record; '' where a field of it has no option."""
+    if _no_option(asked):
+        return ""
     parts = ["accelsim", "run", str(asked["model"]), "--on", str(asked["on"])]
     for name, value in asked.items():
         if name in ("model", "on"):
             continue
-        if name == "scales" or (name == "mapping" and isinstance(value, Mapping)):
-            return ""
         parts += _option(f"--{name.replace('_', '-')}", f"{value} {UNITS[name]}" if name in UNITS else value)
     return shlex.join(parts)
 
@@ -168,17 +192,11 @@ def _joined(value: Any) -> str:
 
 
 def _files(request: Request) -> dict[str, str]:
-    """Every file that the request names -> its SHA-256."""
-    named = {str(request.model), str(request.on)} if not isinstance(request.model, Graph) else set()
-    named |= {str(value) for name in FILES if isinstance(value := getattr(request, name), str | Path)}
-    return {name: _digest(Path(name).read_bytes()) for name in sorted(named) if _is_file(name)}
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):
-        return False
+    """Every file that the request names, and those that hold the tensors of an ONNX model -> SHA-256."""
+    given = [getattr(request, name) for name in FILES]
+    named = [Path(value) for value in given if isinstance(value, str | Path) and is_file(Path(value))]
+    beside = [data for path in named if path.suffix == ".onnx" for data in external_files(path)]
+    return {str(path): _digest(path.read_bytes()) for path in sorted({*named, *beside})}
 
 
 def _digest(content: str | bytes) -> str:

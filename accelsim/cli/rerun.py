@@ -28,7 +28,7 @@ def rerun(report: Path, out: Path | None, as_json: bool) -> None:
     from accelsim.api import execute, prepare
     from accelsim.explore.what_ifs import what_ifs
     from accelsim.report.write import facts_of, write_run
-    from accelsim.request import differences, repeated
+    from accelsim.request import differences, how_to_repeat, repeated
 
     before = _saved(report)
     request = repeated(before.get("run", {}), str(report / "summary.json"))
@@ -51,7 +51,7 @@ def rerun(report: Path, out: Path | None, as_json: bool) -> None:
         }
         click.echo(json.dumps({"equal": not differing, **facts}, indent=2))
     else:
-        _print(run.asked["command"], changed, differing)
+        _print(how_to_repeat(run.asked), changed, differing)
     if differing:
         raise click.exceptions.Exit(1)
 
@@ -86,8 +86,8 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tu
             yield path, before.get(path), now.get(path)
 
 
-def _print(command: str, changed: list[str], differing: list[tuple[str, Any, Any]]) -> None:
-    click.echo(f"Repeated: {command}")
+def _print(repeated: str, changed: list[str], differing: list[tuple[str, Any, Any]]) -> None:
+    click.echo(f"Repeated: {repeated}")
     for text in changed or ["Chip, model, files and versions are what they were."]:
         click.echo(text)
     if not differing:

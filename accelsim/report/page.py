@@ -20,6 +20,7 @@ from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS, Column, energy_rows, layer_cells, layer_names, summary_rows
 from accelsim.report.text import percent, seconds, si, signed
 from accelsim.report.words import option_texts, sentences
+from accelsim.request import how_to_repeat
 
 HOW_TO_READ = (
     ("time", "what the layer adds to the latency: its time on the critical path; adds up to the latency"),
@@ -182,14 +183,13 @@ def _asked(summary: dict[str, Any]) -> str:
     asked = summary.get("run") or {}
     if not asked:
         return "<p>The run was put together in Python step by step; what was asked was not recorded.</p>"
-    command = asked["command"] or f"not a command line: {', '.join(asked['in_memory'])} given in memory"
-    rows = [("command", command)]
+    rows = [("command", how_to_repeat(asked))]
     rows += [(name, json.dumps(value, ensure_ascii=False)) for name, value in asked["asked"].items()]
     rows += [(f"SHA-256 of {name}", digest) for name, digest in asked["files"].items()]
     rows += [("SHA-256 of the chip", asked["chip_sha256"]), ("SHA-256 of the model", asked["model_sha256"])]
     rows.append(("versions", ", ".join(f"{name} {text}" for name, text in asked["versions"].items())))
     note = "<p><code>accelsim rerun DIR</code> repeats the run of a report and compares every figure.</p>"
-    return _table(("", ""), rows, numbers=()) + note
+    return _table(("", ""), rows, numbers=()) + note * (not asked["in_memory"])
 
 
 FILES = (
