@@ -61,9 +61,9 @@ def compare(
 ) -> None:
     """Compare each RUN (a directory that 'accelsim run --out' wrote) with the first.
 
-    Runs are called by what differs: chip, model, format, batch and every setting. Energies are per inference; where
-    two do not rest on the same figures, their ratio is marked and the reason is told. With --layers, --csv writes the
-    layers, all of them.
+    Runs are called by what differs: chip, model, format, batch and every setting. Energies are per inference (of a
+    single product: per product); where two do not rest on the same figures, their ratio is marked and the reason is
+    told. With --layers, --csv writes the layers, all of them.
     """
     from accelsim.report import compare as comparison
     from accelsim.report import compare_layers
@@ -94,6 +94,8 @@ def _print(runs: tuple[str, ...], layers: int | None) -> None:
     if text := comparison.heading(entries):
         click.echo(paragraphs([text]) + "\n")
     show(comparison.compare(runs, width()))
+    if text := comparison.basis(entries):
+        click.echo("\n" + text)
     for note in comparison.notes(entries):
         click.echo("\n" + paragraphs([note]))
     if layers is not None:

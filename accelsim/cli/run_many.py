@@ -125,18 +125,22 @@ def write_csv(file: Path, found: Sequence[Outcome]) -> None:
 def show_table(found: Sequence[Outcome]) -> None:
     """The table, and the reasons of what does not fit."""
     from accelsim.account.latency import summary
-    from accelsim.report.compare import METRICS
+    from accelsim.report.compare import basis, common_metrics
     from accelsim.report.table import text_table
 
-    headers = ["run", *(metric.title for metric in METRICS)]
+    facts = {each.variant: summary(each.run) for each in found if each.run is not None}
+    entries = list(facts.values())
+    metrics = common_metrics(entries)
     cells = []
     for each in found:
         if each.run is None:
-            cells.append((each.variant.short, "does not fit", *[""] * (len(METRICS) - 1)))
+            cells.append((each.variant.short, "does not fit", *[""] * (len(metrics) - 1)))
         else:
-            facts = summary(each.run)
-            cells.append((each.variant.short, *(metric.text(metric.value(facts)) for metric in METRICS)))
-    show(text_table(headers, cells, width()))
+            values = (metric.text(metric.value(facts[each.variant])) for metric in metrics)
+            cells.append((each.variant.short, *values))
+    show(text_table(["run", *(metric.title for metric in metrics)], cells, width()))
+    if text := basis(entries):
+        click.echo("\n" + text)
     for each in found:
         if each.run is None:
             click.echo(f"error: {each.variant.label}: {each.why}", err=True)

@@ -60,7 +60,7 @@ METRICS = (
     Metric("TOPS", "achieved_TOPS", lambda s: s["achieved_TOPS"], si),
     Metric("off-chip", "off_chip_B", _traffic, lambda v: si(v, "B")),
 )  # fmt: skip
-"""What is compared, the most important first; 'energy' is per inference."""
+"""What is compared, the most important first; 'energy' is per inference, or per product of a single one."""
 
 
 def load_summaries(sources: Sequence[Source]) -> list[Summary]:
@@ -82,6 +82,25 @@ def _named(entry: Summary, folder: Path) -> Summary:
     return entry | dict(zip(NAMES, (folder.name, str(folder)), strict=True))
 
 
+def counted(entries: Sequence[Summary]) -> list[str]:
+    """What energies are per and rates count: 'inference', 'product', or both where runs differ."""
+    return list(dict.fromkeys(entry.get("counts", "inferences").removesuffix("s") for entry in entries))
+
+
+def common_metrics(entries: Sequence[Summary]) -> list[Metric]:
+    """``METRICS``, with the rate called after what these runs make."""
+    kinds = counted(entries)
+    rate = f"{kinds[0]}s/s" if len(kinds) == 1 else "per second"
+    return [each._replace(title=rate) if each.column == "throughput_per_s" else each for each in METRICS]
+
+
+def basis(entries: Sequence[Summary]) -> str:
+    """What the figures of a table are of, where that is not one: a batch, or one inference of it."""
+    if all(entry["batch"] == 1 for entry in entries):
+        return ""
+    return f"latency: of the whole run; energy: per {' or '.join(counted(entries))}"
+
+
 def metrics_of(entries: Sequence[Summary]) -> list[Metric]:
     """The common metrics, and the energy per inference of each category that any run has."""
     found = [name for name in CATEGORIES if any(name in entry["energy_by_category_J"] for entry in entries)]
@@ -89,7 +108,7 @@ def metrics_of(entries: Sequence[Summary]) -> list[Metric]:
         Metric(f"E {name}", f"energy_{name.replace(' ', '_')}_J", energy_of(name), lambda v: si(v, "J"), _grounds(name))
         for name in found
     )  # fmt: skip
-    return [*METRICS, *parts]
+    return [*common_metrics(entries), *parts]
 
 
 def _grounds(category: str) -> tuple[Ground, ...]:

@@ -10,6 +10,7 @@ from accelsim.report.compare import (
     STAR,
     Source,
     Summary,
+    counted,
     energy_of,
     grounds_of,
     heading,
@@ -87,7 +88,7 @@ def _energy_bars(axes: Axes, entries: Sequence[Summary]) -> None:
             axes.barh(range(len(entries)), parts, 0.7, left=start, label=name, **style)
             start = [below + part for below, part in zip(start, parts, strict=True)]
     _value_labels(axes, totals, base, "J", [STAR if unlike else "" for unlike in grounds_of(entries)])
-    axes.set_title("Energy per inference")
+    axes.set_title(f"Energy per {' or '.join(counted(entries))}")
     axes.set_xlabel(words)
 
 

@@ -111,6 +111,7 @@ class Saved(_Strict):
     energy_by_category_J: dict[str, Figure]
     values: str = ""
     memory_model: str = ""
+    counts: Literal["inferences", "products"] = "inferences"
     run: Record = Record()
     energy_basis: Basis | None = None
     what_ifs: list[dict[str, Any]] | None = None
