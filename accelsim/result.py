@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.account import latency
+from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import Layer
 from accelsim.api import execute, prepare
 from accelsim.compiler.program import Program
@@ -17,7 +18,7 @@ from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate as simulate_program
 from accelsim.report.table import layer_names
-from accelsim.report.text import percent, si
+from accelsim.report.text import percent, seconds, si
 from accelsim.request import Arrays, Request
 from accelsim.spec.models import Chip, EnergyTable
 from accelsim.workload.graph import Array, Graph
@@ -31,8 +32,11 @@ class Result(Run):
 
     def __repr__(self) -> str:
         """One line: what ran, where, how long it took, what it cost."""
+        return f"Result({self._in_one_line()})"
+
+    def _in_one_line(self) -> str:
         graph, chip = self.program.graph.name, self.chip.name
-        return f"Result({graph} on {chip}, {self.program.dtype}: {si(self.latency_s, 's')}, {si(self.energy_J, 'J')})"
+        return f"{graph} on {chip}, {self.program.dtype}: {si(self.latency_s, 's')}, {si(self.energy_J, 'J')}"
 
     @property
     def latency_s(self) -> float:
@@ -42,14 +46,16 @@ class Result(Run):
     @property
     def energy_J(self) -> float:
         """Energy of the run, static power included, J."""
-        return float(self.summary()["energy_J"])
+        return total_J(energy_table(self))
 
     def summary(self) -> dict[str, Any]:
         """The run in one dictionary, as ``--json`` prints it; the unit is the end of each key."""
         return latency.summary(self)
 
     def layers(self) -> list[Layer]:
-        """One entry per layer, in program order: time, what bound it, traffic, energy."""
+        """One entry per step, in program order: time, what bound it, traffic, energy. Conversions of inputs and results
+        are among them; their ``number`` is 0.
+        """
         return latency.layers(self)
 
     def what_ifs(self) -> list[WhatIf]:
@@ -81,20 +87,17 @@ class Result(Run):
 
     def _repr_html_(self) -> str:
         """The summary and the costliest layers, for notebooks."""
-        rows = self.layers()
-        names = layer_names(rows)
-        top = sorted(rows, key=lambda layer: -layer.added_fs)[:SHOWN]
+        rows = latency.lines(self.layers())
+        top = sorted(zip(rows, layer_names(rows), strict=True), key=lambda row: -row[0].added_fs)[:SHOWN]
         cells = [
-            (names[layer.index], layer.label, si(layer.added_fs * 1e-15, "s"), percent(layer.added_fs / self.time_fs),
+            (name, layer.label, seconds(layer.added_fs), percent(layer.added_fs / max(1, self.time_fs)),
              layer.bound, si(layer.energy_J, "J"))
-            for layer in top
+            for layer, name in top
         ]  # fmt: skip
         head = ("layer", "operators", "time", "of run", "bound by", "energy")
         lines = [_html_row("th", head), *(_html_row("td", row) for row in cells)]
-        note = (
-            "" if len(rows) <= SHOWN else f"<p>{SHOWN} of {len(rows)} layers: those that add most time.</p>"
-        )
-        return f"<p><b>{escape(repr(self)[7:-1])}</b></p><table>{''.join(lines)}</table>{note}"
+        note = "" if len(rows) <= SHOWN else f"<p>{SHOWN} of {len(rows)} lines: those that add most time.</p>"
+        return f"<p><b>{escape(self._in_one_line())}</b></p><table>{''.join(lines)}</table>{note}"
 
 
 def _html_row(tag: str, cells: Sequence[str]) -> str:

@@ -99,8 +99,7 @@ def sentences(found: Generation) -> list[str]:
     told = [
         prefill,
         f"Then come {si(found.tokens_per_s)} tokens per second at {si(found.energy_per_token_J, 'J')} each: "
-        f"the first in {si(first.seconds, 's')}, the last, with {last.past:,} tokens behind it, in "
-        f"{si(last.seconds, 's')}.",
+        f"the first in {si(first.seconds, 's')}, the last, after {last.past:,} tokens, in {si(last.seconds, 's')}.",
         f"To move what the last call moves at the full rate of the memories of the chip takes {_floor(last)} of its "
         "time.",
     ]

@@ -173,7 +173,7 @@ def run(
         _print_json(result, changes, verdict)
     else:
         _print(result, changes, layers, verdict)
-        _print_files(files)
+        _print_files(files, f"Report: {out / 'report.html'}" if out is not None else "")
     if verdict is not None and verdict.wrong:
         raise click.exceptions.Exit(1)
 
@@ -235,15 +235,14 @@ def _check_trace(file: Path, memory_model: str) -> None:
 def _many(request: Request, chosen: Sequence[Variant], files: _Files, as_json: bool, gather: Gather) -> None:
     """Several runs: one table, one row each; exit code 2 when one does not fit."""
     found = outcomes(request, chosen, gather)
-    if files.out is not None:
-        write_reports(found, files.out)
+    reports = [] if files.out is None else write_reports(found, files.out)
     if files.table is not None:
         write_csv(files.table, found)
     if as_json:
         show_json(found)
     else:
         show_table(found)
-        _print_files(files)
+        _print_files(files, f"Reports: {files.out}" if reports else "")
     if any(each.run is None for each in found):
         raise click.exceptions.Exit(2)
 
@@ -383,15 +382,9 @@ def _bound(bound: float) -> str:
     return f"at most {bound:g}" if bound else "must be equal"
 
 
-def _print_files(files: _Files) -> None:
-    if any(file is not None for file in files):
-        click.echo()
-    if files.out is not None:
-        page = files.out / "report.html"
-        click.echo(f"Report: {page}" if page.exists() else f"Reports: {files.out}")
-    if files.mapping is not None:
-        click.echo(f"Mapping: {files.mapping}")
-    if files.trace is not None:
-        click.echo(f"Trace: {files.trace}")
-    if files.table is not None:
-        click.echo(f"CSV: {files.table}")
+def _print_files(files: _Files, report: str) -> None:
+    """Where what was written is; ``report``: the line about reports, '' for none."""
+    named = (("Mapping", files.mapping), ("Trace", files.trace), ("CSV", files.table))
+    told = [report] * bool(report) + [f"{what}: {file}" for what, file in named if file is not None]
+    if told:
+        click.echo("\n" + "\n".join(told))

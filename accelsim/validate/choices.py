@@ -38,7 +38,8 @@ class Choice(NamedTuple):
         """In words."""
         return (
             f"{self.differing} of {self.total} choices in {self.tensor} ({self.op}) are not those of the reference: "
-            "operands that are within the bound lead to them. What follows is compared given the run's choices."
+            "the run's own operands, compared like every tensor, lead to them. What follows is compared given its "
+            "choices."
         )
 
 

@@ -24,7 +24,7 @@ LINES = {
 }  # fmt: skip
 """Lines of Table 3 in percent, as they are printed."""
 SPLIT = {"array_active": "active", "weight_shift": "shift", "weight_stall": "stall"}
-"""The three kinds of matrix cycles in Table 3 -> in ``bounds.array_split``."""
+"""The three kinds of matrix cycles in Table 3 -> in ``array_share.array_split``."""
 KEYS = {"array_active": "active", "weight_shift": "shift", "weight_stall": "weights"}
 """The same three in ``Run.step_stalls``."""
 

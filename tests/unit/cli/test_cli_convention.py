@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import pytest
-from conftest import Cli
+from click.testing import Result
 
 from accelsim.cli import main
 from accelsim.cli.common import OUT
 from accelsim.cli.dram import replay_on
+
+Cli = Callable[..., Result]
 
 SAMPLES: dict[str, tuple[str, ...]] = {
     "run": ("mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--no-advice"), "rerun": ("REPORT",),
