@@ -20,9 +20,9 @@ def array_energy_J(
 ) -> dict[str, float | None]:
     """Energy of one product, J: multiply-accumulates, registers in the PEs, the network between them, and the sum.
 
-    None: the table says nothing of it. ``counts``: those of ``array.sweep.one`` under ``dataflow``, operands of
-    ``dtype``, sums of 4 bytes. SRAM and
-    memories outside the array are not in it. SpecError for an unknown table; UsageError for a format that it lacks.
+    None: the table says nothing of it, and the sum is that of the others. ``counts``: those of ``array.sweep.one``
+    under ``dataflow``, operands of ``dtype``, sums of 4 bytes. SRAM and memories outside the array are not in it.
+    SpecError for an unknown table; UsageError for a format that it lacks.
     """
     energy = load_energy(table)
     if dtype not in energy.mac:

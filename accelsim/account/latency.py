@@ -47,8 +47,9 @@ class Layer:
     ``energy_J`` by category adds up to its energy. ``title``: what it is, such as 'conv 3x3 64->64 @56x56';
     ``stage``: the part of the network that it belongs to, '' where none can be told. ``edge``: 'input' or 'output'
     for a step that only turns numbers into codes or back at the ends of the model; it is no layer and its
-    ``number`` is 0, layers are numbered from 1. Nor is ``OUT_OF_STEPS``, the time that no step causes: where a model
-    only hands out constants, these still travel to the host.
+    ``number`` is 0, layers are numbered from 1. Nor is ``OUT_OF_STEPS``, what no step causes: where a model only hands
+    out constants, these still travel to the host; and DRAM chips draw power and refresh beside their bursts, which
+    memory models that follow commands count.
     """
 
     index: int
@@ -106,9 +107,9 @@ class Layer:
 
 
 def layers(run: Run) -> list[Layer]:
-    """One entry per step of the program, in its order; behind them one for time that no step causes, if there is any.
+    """One entry per step of the program, in its order; behind them one for time and energy that no step causes.
 
-    Raises UnpricedAction (see ``energy``).
+    Times, traffic and energies add up to those of the run. Raises UnpricedAction (see ``energy``).
     """
     paths, works, formats = critical_path.by_step(run), own_fs(run), macs_by_format(run)
     traffic = traffic_by_step(run)
@@ -138,11 +139,12 @@ def layers(run: Run) -> list[Layer]:
 
 
 def _outside(run: Run, traffic: dict[str, tuple[int, int]], joules: dict[str, float]) -> list[Layer]:
-    """The time that no step causes, as an entry of its own; nothing where every step accounts for its own."""
+    """What no step causes, as an entry of its own: time, or what DRAM chips draw beside their bursts. Else nothing."""
     path = critical_path.by_step(run).get(OUTSIDE, {})
-    added, name = sum(path.values()), "input and output"
-    if not added:
+    added = sum(path.values())
+    if not added and not any(joules.values()):
         return []
+    name = "input and output" if added else "standby and refresh"
     entry = Layer(
         index=len(run.program.steps), name=name, label="", engine="", out_shape=(), gemm=None, macs=0, ops=0,
         start_fs=0, end_fs=run.time_fs, added_fs=added, own_fs=added,

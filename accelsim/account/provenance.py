@@ -145,7 +145,7 @@ def _in_words(chip: Chip, component: str, action: str) -> str:
     if unit in chip.buffers:
         return "on-chip SRAM"
     if unit in chip.memories:
-        return chip.memories[unit].memory.kind
+        return unit
     return {"host": "the host", HOST_OWN_MEMORY: "memory of the host"}.get(
         unit, f"the link to {unit.removesuffix('.link')}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ def _side_by_side(
     array = f"{setup['rows']} x {setup['cols']} PEs, {', '.join(names)}, {setup['schedule']}"
     click.echo(f"Y[{M},{N}] = A[{M},{K}] x B[{K},{N}] on {array}; energies of {energy}, {dtype}")
     cells = [
-        (_words(key), *(_text(row[key], si) if key.endswith("_J") else _text(row[key]) for row in records))
+        (_words(key, records[0]), *(_text(row[key], si) if key.endswith("_J") else _text(row[key]) for row in records))
         for key in records[0] if key != "dataflow"
     ]  # fmt: skip
     show(text_table(["figure", *names] if len(names) > 1 else ["figure", "value"], cells, width()))
@@ -146,11 +146,13 @@ def _text(value: float | None, unit: Callable[[float, str], str] | None = None) 
     return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
 
 
-def _words(name: str) -> str:
-    """A column name as one reads it: 'utilisation_pct' becomes 'utilisation, %'."""
-    return name.removesuffix("_pct").removesuffix("_J").replace("_", " ") + (
-        ", %" if name.endswith("_pct") else ""
-    )
+def _words(name: str, record: Mapping[str, Any]) -> str:
+    """A column name as one reads it: 'utilisation_pct' becomes 'utilisation, %'. A sum says what it lacks."""
+    if name.endswith("_pct"):
+        return f"{name.removesuffix('_pct').replace('_', ' ')}, %"
+    lacking = [key.removesuffix("_energy_J") for key, value in record.items() if value is None]
+    without = f" without {', '.join(lacking)}" if name == "array_energy_J" and lacking else ""
+    return name.removesuffix("_J").replace("_", " ") + without
 
 
 def _watch(sizes: tuple[int, ...], setup: dict[str, Any], edge: int | None) -> None:

@@ -90,7 +90,7 @@ def _rows(found: Generation) -> Any:
 
 def sentences(found: Generation) -> list[str]:
     """What the figures say, each computed from the calls."""
-    from accelsim.report.text import percent, si
+    from accelsim.report.text import at_most, si
 
     prefill = f"The first token is there after {si(found.time_to_first_token_s, 's')}."
     if not found.calls:
@@ -110,7 +110,7 @@ def sentences(found: Generation) -> list[str]:
     else:
         told.append(
             f"{len(found.calls)} of {found.decode_calls:,} calls of decoding were simulated, those between lie on "
-            f"lines; where such a line was checked last, it was off by at most {percent(found.error)} of a call."
+            f"lines; where such a line was checked last, it was off by {at_most(found.error)} of a call."
         )
     return told
 

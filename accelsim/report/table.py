@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim.account.latency import Layer, lines
 from accelsim.account.titles import is_own
 from accelsim.machine.memory_models import DEFAULT, MODELS
-from accelsim.report.text import cut, percent, seconds, short_names, shorten, si
+from accelsim.report.text import MISSING, cut, percent, seconds, short_names, shorten, si
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -138,11 +138,11 @@ def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
         str(layer.number) if layer.number else "",
         name,
         "" if name == layer.title else layer.title,
-        si(layer.macs) if layer.macs else "–",
+        si(layer.macs) if layer.macs else MISSING,
         f"{layer.cycles:,}",
         seconds(layer.added_fs),
         percent(layer.added_fs / total_fs if total_fs else 0.0),
-        layer.bound,
+        layer.bound if layer.own_fs or not layer.edge else MISSING,
         percent(layer.utilisation),
         si(layer.dram_B, "B"),
         si(layer.energy_J, "J"),

@@ -49,6 +49,12 @@ def percent(fraction: float | None) -> str:
     return f"{value:.1f}%" if value < 99.95 else f"{value:.0f}%"
 
 
+def at_most(fraction: float) -> str:
+    """'at most 12.3%' of a fraction that is an upper bound, 'less than 0.1%' of a small one."""
+    text = percent(fraction)
+    return f"less than {text[1:]}" if text.startswith("<") else f"at most {text}"
+
+
 def signed(fraction: float) -> str:
     """A change in percent with its sign: '-37.9%', '+4.5%'; '0.0%' where nothing changes."""
     text = f"{100 * fraction:+.1f}%"

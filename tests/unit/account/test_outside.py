@@ -12,7 +12,7 @@ import accelsim
 from accelsim.account.latency import OUT_OF_STEPS, lines
 from accelsim.account.spans import OUTSIDE
 from accelsim.report.table import layer_table, render
-from accelsim.report.text import seconds
+from accelsim.report.text import seconds, si
 from accelsim.workload.graph import Graph, Node, Tensor
 
 
@@ -44,6 +44,20 @@ def test_page_and_csv_have_it_too(tmp_path: Path) -> None:
     with (tmp_path / "report" / "layers.csv").open(encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
     assert int(row["added_fs"]) == run.time_fs and row["edge"] == OUT_OF_STEPS
+
+
+@pytest.mark.parametrize("model", ["bank", "pattern"])
+def test_energies_add_up_where_dram_chips_draw_power_beside_their_bursts(model: str) -> None:
+    """Standby and refresh belong to no layer: a line of their own, without time."""
+    run = accelsim.run("cnn", "edu-4x4", values="off", memory_model=model)
+    rest = lines(run.layers())[-1]
+    assert (rest.name, rest.edge, rest.added_fs, rest.dram_B) == ("standby and refresh", OUT_OF_STEPS, 0, 0)
+    assert rest.energy_J == pytest.approx(run.summary()["energy_outside_steps_J"]) != 0
+    assert sum(layer.energy_J for layer in run.layers()) == pytest.approx(run.energy_J, rel=1e-12)
+    assert sum(layer.added_fs for layer in run.layers()) == run.time_fs
+    *_, line, _, total = render(layer_table(run.layers(), 120), 120).splitlines()
+    assert line.split()[:3] == ["standby", "and", "refresh"] and "hidden" not in line
+    assert total.split()[-2:] == si(run.energy_J, "J").split()
 
 
 def test_no_line_where_steps_cause_all_time() -> None:

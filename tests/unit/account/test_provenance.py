@@ -69,7 +69,7 @@ def test_the_report_warns_only_where_it_hangs_on_doubtful_figures(memory: str, w
     told = [line for line in sentences(run, layers(run), summary(run)) if "not verified" in line]
     assert bool(told) == warned
     if warned:
-        assert "ddr3 (guess," in told[0]
+        assert "weight_memory (guess," in told[0]
         share, _ = provenance.doubtful(run)
         assert f"{100 * share:.1f}%" in told[0]
 

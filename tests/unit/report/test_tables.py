@@ -97,6 +97,13 @@ def test_percent(value: float | None, shown: str) -> None:
     assert text.percent(value) == shown
 
 
+def test_a_bound_in_words() -> None:
+    """Never 'at most <0.1%'."""
+    assert (text.at_most(0.123), text.at_most(0.0001), text.at_most(0.0)) == (
+        "at most 12.3%", "less than 0.1%", "at most 0.0%",
+    )  # fmt: skip
+
+
 def test_words_quote_the_summary() -> None:
     told = words.sentences(RUN, LAYERS, SUMMARY)
     assert 3 <= len(told) <= 5
