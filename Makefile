@@ -8,7 +8,7 @@ BIN := .venv/bin
 CODE := accelsim tests examples
 RUN := run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2
+TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadgroup
 
 # The newest of these that runs and can make a virtual environment; PYTHON=... on the command line takes another.
 CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3 python

@@ -27,7 +27,7 @@ from .registry import FUZZERS, Fuzzer
 ROOT = Path(__file__).parents[2]
 GRACE_S = 5
 """What a case may take beyond its limit before its process is ended: code that hears no signal."""
-START_S = 120
+START_S = 900
 """What a process may take until its first case is done, on top of the limit: imports."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip, MacFormat
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.zoo.build import Builder
+from tests.fuzz.run_options import candidates
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -395,22 +396,48 @@ def products(graph: Graph) -> list[str]:
     return [node.name for node in graph.nodes if node.op in ("Conv", "MatMul", "Gemm")]
 
 
+ELSEWHERE = {
+    "dtype": "formats()", "values": "each run has its own", "dataflow": "chips()", "schedule": "chips()", "pinned": "pins()",
+    "calibration": "the default is drawn data", "seed": "of that data", "percentile": "with its method",
+    "cores": "drawn where a law is about them", "scales": "learnt in training",
+}  # fmt: skip
+"""Options of a compilation that ``options`` does not draw -> who does, or why not."""
+
+
+@st.composite
+def options(draw: Draw, graph: Graph, chip: Chip) -> dict[str, Any]:
+    """Every other option of a compilation, as declared; half of the cases leave all of them at their default."""
+    if draw(st.booleans()):
+        return {}
+    found = {
+        entry.name: draw(st.sampled_from(list(candidates(entry.name, str(entry.type), graph, chip))))
+        for entry in fields(Options)
+        if entry.name not in ELSEWHERE
+    }
+    found["layers"] = draw(
+        st.sampled_from([{}, *({name: draw(st.sampled_from(formats(chip)))} for name in products(graph))])
+    )
+    if found["calibrate"] == "percentile":
+        found["percentile"] = 99.0
+    return found
+
+
 @st.composite
 def cases(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None, pinned: bool = True,
           models: Callable[[], st.SearchStrategy[Graph]] = graphs) -> Case:  # fmt: skip
-    """A compiled random graph on a random chip, with random mappings where they fit."""
+    """A compiled random graph on a random chip, with every option, and with random mappings where they fit."""
     chip, graph = draw(chips(bases, tight)), draw(models())
     dtype = draw(st.sampled_from(formats(chip)))
     mapping = {name: draw(pins()) for name in products(graph)} if pinned and draw(st.booleans()) else {}
-    return fitted(graph, chip, dtype, mapping)
+    return fitted(graph, chip, dtype, mapping, **draw(options(graph, chip)))
 
 
-def fitted(graph: Graph, chip: Chip, dtype: str, mapping: dict[str, dict[str, Any]]) -> Case:
+def fitted(graph: Graph, chip: Chip, dtype: str, mapping: dict[str, dict[str, Any]], **extra: Any) -> Case:
     """Compile; pins that cannot be kept are dropped, and a chip that is too small gets larger buffers."""
     mapping = dict(mapping)
     while True:
         try:
-            return compiled(graph, chip, dtype, pinned=mapping)
+            return compiled(graph, chip, dtype, pinned=mapping, **extra)
         except Infeasible as error:
             if mapping.pop(error.op, None) is None:
                 chip = larger(chip)

@@ -54,7 +54,7 @@ def test_values_do_not_depend_on_the_tiling(case: Case) -> None:
     if case.program.dtype == "int8":
         plain = integer_reference(graph, case.feeds, kernel)
         for name, values in exact.tensors.items():
-            np.testing.assert_array_equal(values, plain[name], err_msg=name)
+            assert_same(name, values, plain[name])  # codes are whole numbers; what the host computes is float
 
 
 @QUICK

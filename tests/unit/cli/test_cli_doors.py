@@ -18,6 +18,8 @@ from click.testing import Result
 from accelsim.cli import COMMANDS, SECTIONS
 from accelsim.cli.validate import ABOUT, AT_ONCE, LONG, MEASURED, SHORT, _checks
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 ROOT = Path(__file__).parents[3]
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]

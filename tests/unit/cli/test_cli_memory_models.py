@@ -12,6 +12,8 @@ from click.testing import Result
 
 from accelsim.machine.memory_models import MODELS
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 Cli = Callable[..., Result]
 CNN = ("run", "cnn", "--on", "tpu-v1", "--values", "off", "--no-advice")
 FOLLOWED = [name for name, level in MODELS.items() if level.dram is not None]

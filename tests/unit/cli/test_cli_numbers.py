@@ -14,6 +14,8 @@ from click.testing import Result
 import accelsim
 from accelsim.account.latency import summary
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]
 CNN = ("run", "cnn", "--on", "edu-mixed", "--no-advice")

@@ -22,6 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from accelsim import files
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]
 
@@ -188,6 +190,7 @@ def test_what_is_in_the_way_in_an_old_report_is_told_before_the_run(
 SLOW = "resnet50"
 STOP = """
 import os, signal, sys
+signal.signal(signal.{signal}, {heard})  # as in a shell; who tests in the background may have it ignored
 from accelsim.{module} import {name} as first
 import accelsim.{module} as module
 def stopped(*args, **named):
@@ -200,11 +203,14 @@ main(sys.argv[1:])
 """
 
 
+HEARD = {signal.SIGINT: "signal.default_int_handler"}
+
+
 def stopped(number: signal.Signals, after: bool, words: list[str]) -> subprocess.CompletedProcess[str]:
     """A command that gets a signal before or after its report took its place."""
     call = "done = first(*args, **named)"
     code = STOP.format(
-        module="report.write", name="write_run", signal=number.name,
+        module="report.write", name="write_run", signal=number.name, heard=HEARD.get(number, "signal.SIG_DFL"),
         before=call if after else "pass", after="return done" if after else "return first(*args, **named)",
     )  # fmt: skip
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)

@@ -15,6 +15,8 @@ from accelsim.cli import COMMANDS
 from accelsim.cli.common import FILE, OUT
 from accelsim.cli.dram import replay_on
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 Refused = Callable[..., list[str]]
 
 

@@ -12,6 +12,8 @@ from click.testing import Result
 
 from accelsim.errors import memory_text
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 Cli = Callable[..., Result]
 SPACE = "memories.dram.memory.capacity"
 

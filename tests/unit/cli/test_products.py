@@ -13,6 +13,8 @@ import accelsim
 from accelsim.account.latency import batch_size, summary
 from accelsim.workload.load import load_model
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 Cli = Callable[..., Result]
 PRODUCT = "gemm?M=16,N=256,K=256"
 CSV = "Layer, M, N, K,\nfirst, 16, 64, 64,\nsecond, 32, 64, 64,\n"

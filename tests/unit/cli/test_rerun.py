@@ -14,6 +14,8 @@ from accelsim.api import prepare
 from accelsim.errors import UsageError
 from accelsim.request import IN_MEMORY, Request, command, differences, record, repeated
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 
 def asked(**more: object) -> dict[str, object]:
     return prepare(Request("mlp?hidden=16", "edu-4x4", values="off", **more)).asked  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ from accelsim.account.latency import layers, summary
 from accelsim.cli.run import run as command
 from accelsim.request import Request
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 
 @pytest.fixture(scope="module")
 def result() -> accelsim.Result:

@@ -6,10 +6,13 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
 from conftest import Cli
 
 import accelsim
 from accelsim.cli.run_many import variants
+
+pytestmark = pytest.mark.usefixtures("unpainted")
 
 
 def test_variants_are_chips_times_the_values_of_each_field() -> None:

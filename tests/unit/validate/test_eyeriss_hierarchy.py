@@ -13,6 +13,7 @@ from accelsim.validate import eyeriss_report as hierarchy
 from accelsim.validate.anchors import published
 from accelsim.validate.eyeriss import LEVELS, alexnet_run, costs, dram_share, most_dram_share, splits
 
+pytestmark = pytest.mark.xdist_group("eyeriss")  # one process, so that each batch is simulated once
 ONE = alexnet_run(1)
 FOUND = splits(ONE)
 
