@@ -53,6 +53,7 @@ ABOUT = {
     "dram-dramsim3": About("traces on the bank and the pattern model against DRAMsim3", SHORT),
     "dram-energy": About("energies of DRAM commands and standby against DRAMsim3, from its own counts", AT_ONCE),
     "dram-ramulator2": About("traces on the bank and the pattern model against Ramulator 2.1", SHORT),
+    "dram-ranks": About("random mixes of reads and writes on one and two ranks against the rules of DRAMsim3", SHORT),
     "eyeriss-hierarchy": About("AlexNet with the relative energies of Eyeriss (ISCA 2016)", SHORT),
     "light-models": About("every tensor of simulated runs of small real models against ONNX Runtime", LONG),
     "neuroncore-v2": About("initiation intervals and peak rates against the rules that AWS publishes", SHORT),

@@ -25,6 +25,7 @@ from accelsim.dram.bank_state import (
     END,
     EVERY,
     FIRST,
+    HELD,
     INJECTED,
     LOGGED,
     N_ACT,
@@ -52,7 +53,7 @@ from accelsim.errors import Problem, UsageError
 Array = np.ndarray[Any, Any]
 LOG_ROWS = 1 << 16
 MOST_AT_ONCE = 1_000_000
-LOOPS = {"bursts": "bank_kernel", "commands": "bank_commands"}
+LOOPS = {"bursts": "bank_kernel", "commands": "bank_commands", "queues": "bank_queues"}
 """Scheduler -> where its inner loop is, in plain Python."""
 
 
@@ -143,7 +144,7 @@ class Bank:
         self._idle_until(at, requests)
         open_before = self.open_clocks(at)
         at_state[NOW], at_state[INJECTED], at_state[COMING] = at, 0, 0
-        at_state[END], at_state[FIRST] = at, -NEVER
+        at_state[END], at_state[FIRST], at_state[HELD] = at, -NEVER, at
         logged: list[Array] = []
         while self._loop.run(self._rules, *self._state, *requests):
             logged.append(self._drain_log(requests))

@@ -36,17 +36,18 @@ CAS_RANK, CAS_GROUP, CAS_OTHER = range(32, 44, 4)
 # REFPB to ACT of another bank and back, REFPB to REFPB, ACT to ACT of another rank (0: their supplies are their own).
 REF_ACT, ACT_REF, REF_REF, RRD_OTHER = range(44, 48)
 # Where the records of command buses begin (0: there are none), clocks of an ACT on its bus, from the record of the bus
-# for rows to that for columns (0: one bus); clocks from an access to the next request in its slot; activations that are
-# remembered, windows of activations, and for each how many in how many clocks.
-BUS, ACT_CLOCKS, COLUMNS, HANDOVER, BY_COMMAND, RING, WINDOWS, FIRST_WINDOW = range(48, 56)
+# for rows to that for columns (0: one bus); clocks from an access to the next request in its slot; whether commands are
+# scheduled, requests that the queue of a bank holds (0: it has none); activations that are remembered, windows of
+# activations, and for each how many in how many clocks.
+BUS, ACT_CLOCKS, COLUMNS, HANDOVER, BY_COMMAND, DEPTH, RING, WINDOWS, FIRST_WINDOW = range(48, 57)
 
 # Record of a bank: open row (-1: closed), earliest ACT and PRE, last RD or WR, accesses since the row was opened,
-# direction of the request that it was opened for and that still waits (-1: none; where commands are scheduled); where
-# the records of its rank, its group and its bus begin; earliest RD and WR, oldest and youngest waiting slot, oldest one
-# of the open row (-1: none), place in the list of active banks. [2]
-OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, OWNER, MY_RANK, MY_GROUP, MY_BUS = range(9)
-NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(9, 19, 2)
-BANK = 19
+# direction of the request that it was opened for and that still waits (-1: none; where commands are scheduled),
+# requests in its queue (where it has one); where the records of its rank, its group and its bus begin; earliest RD and
+# WR, oldest and youngest waiting slot, oldest one of the open row (-1: none), place in the list of active banks. [2]
+OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, OWNER, QUEUED, MY_RANK, MY_GROUP, MY_BUS = range(10)
+NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(10, 20, 2)
+BANK = 20
 # Record of a group: earliest ACT, earliest RD and WR. [2]
 GROUP_ACT, GROUP_CAS, GROUP = 0, 1, 3
 # Record of a rank: earliest ACT, activations, next refresh, bank of its turn, open banks, since when, clocks with an
@@ -67,8 +68,10 @@ GROUP_ACT, GROUP_CAS, GROUP = 0, 1, 3
 RANK_CAS, RANK = 11, 13
 # Record of a queue: requests in it, banks that have some, whether writes are drained (in the one of reads); where
 # commands are scheduled, requests whose rows are open for them, and (in the one of reads) the last clock of a command,
-# or one before which nothing more is served; then those banks, then free slots.
-WAITING, ACTIVES, DRAINING, STARTED, CLOCK, ACTIVE = range(6)
+# or one before which nothing more is served. Where banks have queues: writes that are still to be drained, requests in
+# the queues, next clock to look at, bank whose turn it was, last clock of the bus for rows (in the one of reads), slots
+# in use, eldest and youngest in the window. Then the banks that have some, then free slots.
+WAITING, ACTIVES, DRAINING, STARTED, CLOCK, TURN, TAKEN, ELDEST, YOUNGEST, ROW_BUS, ACTIVE = range(11)
 # Record of a slot: row, clock from which commands for it may be issued, request, neighbours in the list of its bank,
 # whether another row was closed for it.
 ROW, SINCE, REQUEST, NEXT, BEFORE, MET, SLOT = range(7)
@@ -76,10 +79,11 @@ ROW, SINCE, REQUEST, NEXT, BEFORE, MET, SLOT = range(7)
 BUS_CLOCKS = 256
 BUS_RECORD = BUS_CLOCKS + 1
 # The whole: clock of the injection, requests injected in it, next request, requests in flight, last clock of data, that
-# of the burst that was done first, rows of the log; then what ``served.COUNTS`` counts.
-NOW, INJECTED, COMING, IN_FLIGHT, END, FIRST, LOGGED = range(7)
-N_ACT, N_PRE, N_RD, N_WR, N_REF, N_REFPB, N_HIT, N_MISS, N_CONFLICT = range(7, 16)
-TOTALS = 16
+# of the burst that was done first, rows of the log, clock before which no request may come; then what ``served.COUNTS``
+# counts.
+NOW, INJECTED, COMING, IN_FLIGHT, END, FIRST, LOGGED, HELD = range(8)
+N_ACT, N_PRE, N_RD, N_WR, N_REF, N_REFPB, N_HIT, N_MISS, N_CONFLICT = range(8, 17)
+TOTALS = 17
 
 
 class State(NamedTuple):
@@ -132,9 +136,10 @@ def rules(device: Device, injection: int, outstanding: int) -> list[int]:
         every = device.timing.get("tREFIpb") or max(1, every // g.banks_per_rank)
     near = _between(device, Level.RANK, Level.GROUP, Level.BANK)
     windows = device.windows or ()
-    places = c.window * (2 if c.scheduler == "commands" else 1)
+    depth = c.depth if c.scheduler == "queues" else 0
+    places = c.window * (2 if c.scheduler == "commands" else 1) + reach * depth
     ring = max([n for n, _ in windows], default=1)
-    two = c.act_clocks and device.standard in STANDARDS and STANDARDS[device.standard].row_bus
+    two = device.standard in STANDARDS and STANDARDS[device.standard].row_bus
     return [
         g.ranks, g.groups, g.banks, g.banks_per_rank, g.channels // c.shared, reach, ACTIVE + reach + places,
         c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
@@ -149,7 +154,7 @@ def rules(device: Device, injection: int, outstanding: int) -> list[int]:
         rank[Command.REFPB][act], rank[act][Command.REFPB], rank[Command.REFPB][Command.REFPB],
         device.latency[Level.SIBLING][act][act],
         ring * g.channels * g.ranks if c.act_clocks else 0, c.act_clocks, BUS_RECORD if two else 0, c.handover,
-        int(c.scheduler == "commands"),
+        int(c.scheduler == "commands"), depth,
         ring, len(windows), *[each for pair in windows for each in pair],
     ]  # fmt: skip
 
@@ -165,14 +170,14 @@ def fresh(device: Device, p: Sequence[int]) -> State:
     for k in range(ranks * g.banks_per_rank):
         bus = k // (g.ranks * g.banks_per_rank) % p[CONTROLLERS] * (p[COLUMNS] + BUS_RECORD)
         records = RANK * (k // g.banks_per_rank), GROUP * (k // g.banks), p[BUS] + bus
-        banks += [-1, NEVER, NEVER, NEVER, 0, -1, *records, *[NEVER] * 2, *[-1] * 8]
+        banks += [-1, NEVER, NEVER, NEVER, 0, -1, 0, *records, *[NEVER] * 2, *[-1] * 8]
     queues = []
     for k in range(2 * p[CONTROLLERS]):
-        queues += [0] * (ACTIVE + p[REACH]) + list(range(k * places, (k + 1) * places))
+        queues += [0] * ELDEST + [-1, -1, NEVER] + [0] * p[REACH] + list(range(k * places, (k + 1) * places))
     ranked = []
     for r in range(ranks):
-        turn = r % g.ranks if device.controller.refresh == "staggered" else 0
-        due = p[EVERY] + p[EVERY] * turn // g.ranks if p[EVERY] else -NEVER
+        turn, turns = (r % g.ranks, g.ranks) if device.controller.refresh == "staggered" else (0, 1)
+        due = p[EVERY] * (turn + 1) // turns if p[EVERY] else -NEVER
         ranked += [NEVER, 0, due, 0, 0, 0, 0, 0, *[NEVER] * 5]
     return State(
         banks, [NEVER] * GROUP * (ranks * g.groups), ranked,

@@ -64,6 +64,7 @@ class Geometry:
 SCHEDULERS = {
     "bursts": "the request whose data can come first, with all its commands; rows are opened behind the data of others",
     "commands": "the command that can go first, of the oldest request: ACT, PRE, RD and WR in the order of time",
+    "queues": "a command of the bank whose turn it is; each has a queue of ``depth`` requests, reads beside writes",
 }
 """What a controller of the bank model chooses next: name -> what that is."""
 
@@ -82,7 +83,7 @@ class Controller:
     ``act_clocks``: clocks that an ACT holds the command bus, PRE, RD and WR one each; 0: no command waits for it. The
     channels of a queue have one bus, or one for rows and one for columns where the standard has two.
     ``handover``: clocks from an access to the request that takes its place in the window, 0 or 1. ``scheduler``: what
-    is chosen next, a row of ``SCHEDULERS``.
+    is chosen next, a row of ``SCHEDULERS``. ``depth``: requests that the queue of a bank holds, for 'queues' only.
     """
 
     mapping: str
@@ -98,6 +99,7 @@ class Controller:
     act_clocks: int = 0
     handover: int = 1
     scheduler: str = "bursts"
+    depth: int = 8
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Pattern:
 
     def __init__(self, device: Device, kernel: str = "") -> None:
         geometry = device.geometry
-        self.device = device
+        self.device = device = ps.one_window(device)
         kind = kernel or engine()
         self._loop = import_module(f"accelsim.dram.{MODULES[kind]}")
         locator = Locator(decoder(device.controller.mapping, geometry), geometry)

@@ -8,6 +8,7 @@ reads and 1 for writes; an entry that says '[2]' has one value for each.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from accelsim.dram.device import Command, Device, Level
@@ -92,6 +93,21 @@ OPEN_ROW, COLUMN, USES, BEGUN, VISIT = range(5)
     BEFORE,
 ) = range(4, 17)
 BANK = BEFORE_END = BEFORE + 4 * VISIT
+
+
+def one_window(device: Device) -> Device:
+    """The same device with one window in place of the two stages of scheduler 'queues'; any other as it is.
+
+    What waits in front of the banks and the queue of one bank are reordered together, and a row that others wait for
+    gives way when its requests in that queue are served.
+    """
+    c = device.controller
+    if c.scheduler != "queues":
+        return device
+    whole = c.window + c.depth
+    share = c.window / whole
+    one = replace(c, scheduler="bursts", window=whole, cap=c.depth, high=c.high * share, low=c.low * share)
+    return replace(device, controller=one)
 
 
 def rules(device: Device) -> list[int]:

@@ -132,8 +132,9 @@ class InterfaceEnergy(Model):
     write: JoulesPerByte = Field(description="per byte written")
 
 
-MOST, MOST_WAITING, MOST_ON_BUS = 10**9, 4096, 8
-"""Largest counts of clocks and accesses, of requests that wait, of clocks of a command: beyond is a slip of the pen."""
+MOST, MOST_WAITING, MOST_IN_QUEUE, MOST_ON_BUS = 10**9, 4096, 256, 8
+"""Largest counts of clocks and accesses, of requests that wait, also for one bank, of clocks of a command: beyond is a
+slip of the pen."""
 
 
 class MemoryController(Model):
@@ -174,10 +175,14 @@ class MemoryController(Model):
         le=1,
         description="clocks from an access to the request that takes its place in the window; 0: in the same clock",
     )
-    scheduler: Literal["bursts", "commands"] = Field(
+    scheduler: Literal["bursts", "commands", "queues"] = Field(
         "bursts",
-        description="what the model 'bank' chooses next: the burst whose data can come first, or the command (ACT, "
-        "PRE, RD, WR) that can go first, oldest request first",
+        description="what the model 'bank' chooses next: the burst whose data can come first; the command (ACT, PRE, "
+        "RD, WR) that can go first, oldest request first; or a command of the bank whose turn it is, from queues of "
+        "their own",
+    )
+    depth: PositiveInt = Field(
+        8, le=MOST_IN_QUEUE, description="requests that the queue of a bank holds, with scheduler 'queues'"
     )
 
 

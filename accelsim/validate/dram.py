@@ -54,7 +54,7 @@ class Bars(NamedTuple):
     mean: float
 
 
-BARS = {RAMULATOR2: Bars(0.002, 0.01), DRAMSIM3: Bars(0.01, 0.04)}
+BARS = {RAMULATOR2: Bars(0.002, 0.01), DRAMSIM3: Bars(0.001, 0.01)}
 """Simulator -> bounds."""
 
 

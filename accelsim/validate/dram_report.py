@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accelsim.dram.device import SCHEDULERS
 from accelsim.dram.traces import NAMED
 from accelsim.files import text, write_folder
 from accelsim.report.style import BLUE, FAINT, INK, VERMILLION, figure, styled, subtitle
 from accelsim.report.style import picture as as_picture
+from accelsim.validate import dram_ranks
 from accelsim.validate.dram import BARS, Statement, energies, statements
 from accelsim.validate.dram_mixes import table
 from accelsim.validate.dram_replay import (
@@ -28,7 +30,7 @@ from accelsim.validate.dram_replay import (
     of_traces,
     replays,
 )
-from accelsim.validate.dram_texts import COLUMNS, DISAGREE, HEAD, INTRODUCTION, LESSONS, MIXES, PICTURE
+from accelsim.validate.dram_texts import COLUMNS, DISAGREE, HEAD, INTRODUCTION, LESSONS, MIXES, PICTURE, RANKS
 from accelsim.validate.report import markdown
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def page(claims: dict[str, list[Statement]]) -> str:
         HEAD.format(COMMAND=COMMAND),
         *(INTRODUCTION, summary_table(), "\n", claims_text(claims)),
         *(PICTURE.format(PLOT=PLOT), by_trace(), "\n", MIXES, mixes_table(), "\n"),
-        *(DISAGREE, disagreement_table(), "\n", LESSONS, COLUMNS),
+        *(DISAGREE, disagreement_table(), "\n", RANKS, ranks_table(), "\n", LESSONS, COLUMNS),
     ]
     for simulator in SIMULATORS:
         parts += [f"\n### {TITLES[simulator]}\n\n", runs_table(replays(simulator))]
@@ -150,6 +152,18 @@ def disagreement_table() -> str:
             signed(dramsim.error), *(f"{count:,}" for count in counts),
         ])  # fmt: skip
     return markdown(headers, rows, left=2)
+
+
+def ranks_table() -> str:
+    """Errors of each scheduler on the random mixes of ``dram-ranks``."""
+    names = sorted(SCHEDULERS, key=lambda name: name != "queues")
+    headers = ["configuration", "ranks", "writes", "clocks", *(f"`{name}`" for name in names)]
+    rows = [
+        [each[0].row.config, str(each[0].row.ranks), f"{each[0].row.share} %", f"{each[0].row.clocks:,}",
+         *(signed(one.error) for one in each)]
+        for each in zip(*map(dram_ranks.replays, names), strict=True)
+    ]  # fmt: skip
+    return markdown(headers, rows, left=1)
 
 
 def runs_table(found: Sequence[Replay]) -> str:

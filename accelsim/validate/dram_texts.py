@@ -46,6 +46,22 @@ that still wait), not the DRAM.
 
 """
 
+RANKS = """\
+## Random mixes of reads and writes, on one and on two ranks
+
+65,536 different places anywhere in 256 MiB. Errors of the clocks of `bank` by scheduler, on the specs of DRAMsim3's
+configurations: `queues` as they state it, the other two on one window of 40. The clocks are not DRAMsim3's own: a
+program that states its rules a second time made them, which gives all of its 52 runs on DDR3 and DDR4 above to the
+clock (one, in which it counts the end, apart). What `queues` has too much is the last writes, of which DRAMsim3 leaves
+some in its queues.
+
+One rank is held up by tFAW and tRC, and the order of commands matters little. Two ranks fill the bus: there it decides
+how often the direction changes. In DRAMsim3 reads and writes that have left the window compete for the bus, so a drain
+of writes is interrupted by reads of the other rank; with few writes that costs more than one drain after the other, as
+the other two schedulers have it, with many it costs less.
+
+"""
+
 LESSONS = """\
 ## What is behind the errors
 
@@ -53,9 +69,11 @@ LESSONS = """\
   takes about a clock more to hand over the next request; the latency of the read itself agrees.
 - `tile3` and `stream3`: several rows of one bank are wanted at a time, and the order is a matter of policy. With
   `scheduler: bursts`, the default, waiting hits go before a precharge; Ramulator 2.1 treats both alike and opens up to
-  twice as many rows. The specs of its configurations say `scheduler: commands`, which does the same. DRAMsim3 gives a
-  row up after four accesses when another one waits, but sees no more than the eight commands in the queue of the bank:
-  the specs of its configurations say `page_policy: capped` with a cap of 8.
+  twice as many rows. The specs of its configurations say `scheduler: commands`, which does the same. Those of DRAMsim3
+  say `scheduler: queues`: a queue of eight commands for each bank, whose banks take turns, and a row that gives way
+  after four accesses. On DDR3 and DDR4 that is command for command the same, so streams and tiles agree to the clock.
+- What is left of DRAMsim3: reads of one place that wait together are served by one RD (random reads), the last writes
+  are never sent (`seq_write`), GDDR keeps precharges tPPD apart, which our tables do not have.
 - HBM1 and HBM2 of Ramulator 2.1: an activation holds the bus for commands of rows for two clocks, and two
   pseudo-channels share queue and buses, so random reads wait for commands (`act_clocks: 2`, `shared: 2`). HBM3 counts
   half clocks, which our bus does not have: it is left out there.

@@ -87,6 +87,11 @@ MEANING = {
         "The same for DRAMsim3. The two simulators differ from each other by up to 30 % where the scheduler "
         "decides, with equal parameters; reports/dram.md says how much, and where."
     ),
+    "dram-ranks": (
+        "Mixes of reads and writes keep the bus of two ranks busy, so the order of the commands decides. The figures "
+        "are those of a program that states DRAMsim3's rules a second time and gives all of its 52 golden runs on "
+        "DDR3 and DDR4 to the clock; here the specs of its configurations, with the scheduler 'queues'."
+    ),
     "dram-energy": (
         "DRAMsim3's energies, part by part, computed again from its own counts of commands. That proves the "
         "accounting, not the currents: they come from data sheets, and silicon differs from those."
