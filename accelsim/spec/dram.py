@@ -132,7 +132,7 @@ class InterfaceEnergy(Model):
     write: JoulesPerByte = Field(description="per byte written")
 
 
-MOST, MOST_WAITING, MOST_IN_QUEUE, MOST_ON_BUS = 10**9, 4096, 256, 8
+MOST, MOST_WAITING, MOST_IN_QUEUE, MOST_ON_BUS = 10**9, 4096, 64, 8
 """Largest counts of clocks and accesses, of requests that wait, also for one bank, of clocks of a command: beyond is a
 slip of the pen."""
 

@@ -56,9 +56,10 @@ clock (one, in which it counts the end, apart). What `queues` has too much is th
 some in its queues.
 
 One rank is held up by tFAW and tRC, and the order of commands matters little. Two ranks fill the bus: there it decides
-how often the direction changes. In DRAMsim3 reads and writes that have left the window compete for the bus, so a drain
-of writes is interrupted by reads of the other rank; with few writes that costs more than one drain after the other, as
-the other two schedulers have it, with many it costs less.
+how often the direction changes. In DRAMsim3 reads and writes that have left the window compete for the bus, and a read
+of the other rank may follow a write sooner than another write, so the bus turns round several times as often as with
+the other two, which drain writes without a read between. With few writes that costs time; with many, the others wait
+for reads one by one between two drains.
 
 """
 
