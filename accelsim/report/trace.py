@@ -1,7 +1,7 @@
 """The timeline as a Chrome trace (JSON, gzip): opens in Perfetto and chrome://tracing.
 
-Format: "Trace Event Format" of the Chromium project: 'M' metadata, 'X' complete events, 'C' counters; times
-in us.
+Format: "Trace Event Format" of the Chromium project: 'M' metadata, 'X' complete events, 'C' counters, 's' and 'f' the
+ends of an arrow; times in us.
 """
 
 from __future__ import annotations
@@ -9,21 +9,34 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from typing import IO, Any
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import IO, Any, NamedTuple
 
 from accelsim.account.critical_path import blamed
 from accelsim.account.spans import stream_ends_fs
 from accelsim.compiler.program import Transfer
 from accelsim.machine.run import PATH_LINKS, Run, Slice
 
-FS_PER_US = 1e9
+FS_PER_US, FS_PER_NS = 1e9, 10**6
 PID_ENGINES, PID_COUNTERS, PID_PATH = 1, 2, 3
 Event = dict[str, Any]
 
 
+class _Drawn(NamedTuple):
+    """One row: its name, and the slices in it, each with the time at which it is drawn to end, fs."""
+
+    name: str
+    pieces: list[tuple[Slice, int]]
+
+
 def events(run: Run) -> list[Event]:
-    """All events: the critical path, a row per engine (more where transfers overlap), counters of ports and buffers."""
-    return [*_critical_path(run), *_engine_rows(run), *_bandwidth(run), *_occupancy(run)]
+    """All events: the critical path, a row per engine (more where transfers overlap), arrows from each command on the
+    path to the one that it let begin, counters of ports and buffers."""
+    rows = _rows(run)
+    return [
+        *_critical_path(run), *_engine_rows(run, rows), *_arrows(run, rows), *_bandwidth(run), *_occupancy(run)
+    ]  # fmt: skip
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -46,21 +59,53 @@ def _meta(pid: int, tid: int, kind: str, **args: Any) -> Event:
     return {"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": args}
 
 
-def _engine_rows(run: Run) -> Iterator[Event]:
-    yield _meta(PID_ENGINES, 0, "process_name", name=f"{run.chip.name} running {run.program.graph.name}")
-    tid = 0
+def _rows(run: Run) -> list[_Drawn]:
+    """The rows of the engines in order, with what is drawn in each; the first has thread number 1."""
     streamed = stream_ends_fs(run)
     names = dict.fromkeys([*run.program.engines, *(piece.engine for piece in run.slices)])
+    found = []
     for engine in names:
         mine = sorted((p for p in run.slices if p.engine == engine), key=lambda p: (p.data, p.end, p.command))
         clip = run.program.engines.get(engine) == "matrix"
         drawn = [(piece, streamed.get(piece.command, piece.end)) for piece in mine]
         for lane, pieces in enumerate(_lanes(drawn, clip) or [[]]):
-            tid += 1
-            yield _meta(PID_ENGINES, tid, "thread_name", name=engine if not lane else f"{engine} +{lane}")
-            yield _meta(PID_ENGINES, tid, "thread_sort_index", sort_index=tid)
-            for piece, end in pieces:
-                yield _slice(run, piece, end, tid)
+            found.append(_Drawn(engine if not lane else f"{engine} +{lane}", pieces))
+    return found
+
+
+def _engine_rows(run: Run, rows: list[_Drawn]) -> Iterator[Event]:
+    yield _meta(PID_ENGINES, 0, "process_name", name=f"{run.chip.name} running {run.program.graph.name}")
+    for tid, row in enumerate(rows, 1):
+        yield _meta(PID_ENGINES, tid, "thread_name", name=row.name)
+        yield _meta(PID_ENGINES, tid, "thread_sort_index", sort_index=tid)
+        for piece, end in row.pieces:
+            yield _slice(run, piece, end, tid)
+
+
+def _arrows(run: Run, rows: list[_Drawn]) -> Iterator[Event]:
+    """From each command of the critical path to the next: at the time when the path goes over, or near it.
+
+    None where the second is drawn before the first (its data moved earlier, through another port).
+    """
+    drawn = {p.command: (tid, p.data, end) for tid, row in enumerate(rows, 1) for p, end in row.pieces}
+    path = [(ident, list(pieces)) for ident, pieces in groupby(run.critical_path, attrgetter("command"))]
+    for number, ((one, _), (two, pieces)) in enumerate(pairwise(path), 1):
+        tid, begin, end = drawn[one]
+        leaves = _within(pieces[0].start, begin, end)
+        into, begin, end = drawn[two]
+        arrives = _within(max(pieces[0].start, leaves), begin, end)
+        if arrives < leaves:
+            continue
+        why = next((piece.why for piece in pieces if piece.why), "")
+        name = f"waited for {PATH_LINKS[why]}" if why else "waited for a token"
+        both = {"pid": PID_ENGINES, "name": name, "cat": "critical path", "id": number}
+        yield {"ph": "s", "tid": tid, "ts": leaves / FS_PER_US, **both}
+        yield {"ph": "f", "bp": "e", "tid": into, "ts": arrives / FS_PER_US, **both}
+
+
+def _within(t_fs: int, begin_fs: int, end_fs: int) -> int:
+    """The nearest time at which a slice is open: its end is no longer part of it, and viewers count in ns."""
+    return max(begin_fs, min(t_fs, end_fs - FS_PER_NS))
 
 
 def _critical_path(run: Run) -> Iterator[Event]:

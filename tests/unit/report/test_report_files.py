@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from synthetic_run import altered, make_run
 import accelsim
 from accelsim.account.energy import energy_table, total_J
 from accelsim.errors import UsageError
+from accelsim.machine.run import PATH_LINKS
 from accelsim.report import page, trace, write
 from accelsim.report.plot import PLOTS
 from accelsim.result import run
@@ -122,6 +123,43 @@ def test_the_trace_has_a_named_row_per_engine_and_no_overlap() -> None:
     assert sum(map(len, rows.values())) == len(RUN.slices)
     last = max(event["ts"] + event["dur"] for events in rows.values() for event in events)
     assert last == pytest.approx(RUN.time_fs * 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("chip", "model"),
+    [
+        ("tpu-v1", "mlp?hidden=64"),
+        ("neuroncore-v2", "gpt-decode"),
+        ("edu-4x4", "cnn"),
+        ("systolic-generic", "cnn"),
+    ],
+)
+def test_arrows_lead_along_the_critical_path(chip: str, model: str) -> None:
+    """From each command to the one that it let begin, out of and into the slices of these; two events a step at most."""
+    told = accelsim.run(model, chip, values="off")
+    found = trace.events(told)
+    path = [command for command, _ in groupby(told.critical_path, key=lambda piece: piece.command)]
+    starts = {event["id"]: event for event in found if event["ph"] == "s"}
+    ends = {event["id"]: event for event in found if event["ph"] == "f"}
+    assert starts.keys() == ends.keys() and len(starts) > 5
+    assert list(starts) == sorted(starts) and max(starts) < len(path)
+    assert len(starts) >= 0.95 * (len(path) - 1)
+    slices = {
+        event["args"]["command"]: event
+        for event in found
+        if event["ph"] == "X" and event["cat"] != "critical path"
+    }
+    for ident, start in starts.items():
+        end = ends[ident]
+        assert (start["name"], start["cat"]) == (end["name"], end["cat"]) and end["bp"] == "e"
+        assert start["ts"] <= end["ts"]
+        for event, command in ((start, path[ident - 1]), (end, path[ident])):
+            bound = slices[command]
+            assert (event["pid"], event["tid"]) == (bound["pid"], bound["tid"])
+            inside = bound["ts"] + max(0.0, bound["dur"] - 0.999e-3)  # an arrow leaves before its slice ends
+            assert bound["ts"] <= event["ts"] <= inside + 1e-9 * told.time_fs * 1e-9
+    said = {start["name"].removeprefix("waited for ") for start in starts.values()}
+    assert said <= {*PATH_LINKS.values(), "a token"} and said & set(PATH_LINKS.values())
 
 
 def test_overlapping_transfers_get_further_rows_and_overlapping_matmuls_are_cut() -> None:
