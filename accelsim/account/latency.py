@@ -229,10 +229,16 @@ def batch_size(graph: Graph) -> int:
     return next((int(shape[0]) for shape in shapes if len(shape) > 1 and shape[0] > 0), 1)
 
 
+COUNTED = {"inferences": "inference", "products": "product", "passes": "pass"}
+"""What a run can make ``batch`` of, several and one: inferences of a network, single products, passes through a list of
+layers of which no table says that they are a network."""
+
+
 def counted(run: Run) -> str:
-    """What a run makes ``batch`` of: 'products' where its model is a single product, else 'inferences'."""
-    single = sum(step.macs > 0 for step in run.program.steps) == 1
-    return "products" if run.program.graph.products and single else "inferences"
+    """What a run makes ``batch`` of, a key of ``COUNTED``."""
+    if not run.program.graph.products:
+        return "inferences"
+    return "products" if sum(step.macs > 0 for step in run.program.steps) == 1 else "passes"
 
 
 def tool_version() -> str:

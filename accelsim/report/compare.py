@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accelsim.account.energy import CATEGORIES, STATIC
 from accelsim.account.energy_basis import Ground, caveats
-from accelsim.account.latency import summary
+from accelsim.account.latency import COUNTED, summary
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.report.compare_labels import NAMES, common, labels, settings
@@ -83,14 +83,18 @@ def _named(entry: Summary, folder: Path) -> Summary:
 
 
 def counted(entries: Sequence[Summary]) -> list[str]:
-    """What energies are per and rates count: 'inference', 'product', or both where runs differ."""
-    return list(dict.fromkeys(entry.get("counts", "inferences").removesuffix("s") for entry in entries))
+    """What energies are per and rates count, values of ``COUNTED``: 'inference' and so on, several where runs differ."""
+    return list(dict.fromkeys(map(_one, entries)))
+
+
+def _one(entry: Summary) -> str:
+    return COUNTED[entry.get("counts", "inferences")]
 
 
 def common_metrics(entries: Sequence[Summary]) -> list[Metric]:
     """``METRICS``, with the rate called after what these runs make."""
-    kinds = counted(entries)
-    rate = f"{kinds[0]}s/s" if len(kinds) == 1 else "per second"
+    kinds = list(dict.fromkeys(entry.get("counts", "inferences") for entry in entries))
+    rate = f"{kinds[0]}/s" if len(kinds) == 1 else "per second"
     return [each._replace(title=rate) if each.column == "throughput_per_s" else each for each in METRICS]
 
 
@@ -145,13 +149,16 @@ def notes(entries: Sequence[Summary]) -> list[str]:
     """Sentences that a reader of the ratios must know."""
     names = labels(entries)
     found: dict[str, None] = {}
+    if len(counted(entries)) > 1:
+        per = ", ".join(f"of {name} per {_one(entry)}" for name, entry in zip(names, entries, strict=True))
+        found[f"Rates and energies are {per}."] = None
     for name, entry in zip(names[1:], entries[1:], strict=True):
         both = (names[0], name)
         told = list(caveats(entries[0].get("energy_basis"), entry.get("energy_basis"), both))
         if told:
             text = "; ".join(each.text for each in told)
             found[f"{STAR} {text[:1].upper()}{text[1:]}."] = None
-    if found:
+    if any(text.startswith(STAR) for text in found):
         found[f"Ratios marked {STAR} hold that difference as well as the one between the runs."] = None
     return list(found)
 

@@ -101,6 +101,7 @@ class Saved(_Strict):
     model: str
     dtype: str
     batch: Annotated[int, Field(ge=1)]
+    counts: Literal["inferences", "products", "passes"] = "inferences"
     latency_s: Figure
     energy_per_inference_J: Figure
     power_average_W: Figure | None
@@ -111,7 +112,6 @@ class Saved(_Strict):
     energy_by_category_J: dict[str, Figure]
     values: str = ""
     memory_model: str = ""
-    counts: Literal["inferences", "products"] = "inferences"
     run: Record = Record()
     energy_basis: Basis | None = None
     what_ifs: list[dict[str, Any]] | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account.latency import Layer, lines
+from accelsim.account.latency import COUNTED, Layer, lines
 from accelsim.account.titles import is_own
 from accelsim.machine.memory_models import DEFAULT, MODELS
 from accelsim.report.text import MISSING, cut, percent, seconds, short_names, shorten, si
@@ -202,10 +202,15 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("latency", si(summary["latency_s"], "s", 4)),
         ("throughput", f"{si(summary['throughput_per_s'])} {summary['counts']}/s"),
         ("energy", si(summary["energy_J"], "J", 4)),
-        (f"energy per {summary['counts'].removesuffix('s')}", si(summary["energy_per_inference_J"], "J", 4)),
+        (f"energy per {COUNTED[summary['counts']]}", si(summary["energy_per_inference_J"], "J", 4)),
         ("average power", si(summary["power_average_W"], "W")),
         ("achieved", f"{rate}{peak}"),
     ]
+    if summary["counts"] == "passes":
+        rows.insert(
+            2,
+            ("a pass", f"each of its {summary['layers']} layers once; no table says that they are a network"),
+        )
     if split:
         parts = ", ".join(f"{name} {share:.1f}%" for name, share in split.items())
         rows.append(("array cycles", parts))

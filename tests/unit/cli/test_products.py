@@ -65,8 +65,33 @@ def test_a_network_keeps_its_conversions_on_the_host() -> None:
     assert not any(edges[1:-1])
 
 
-def test_a_csv_of_a_network_counts_the_batch_that_was_asked_for(tmp_path: Path) -> None:
+def test_a_csv_of_several_layers_is_a_list_and_no_inference(tmp_path: Path, cli: Cli) -> None:
+    file, one = tmp_path / "layers.csv", tmp_path / "one.csv"
+    file.write_text(CSV)
+    one.write_text(CSV.rpartition("second")[0])
+    facts = summary(accelsim.run(str(file), "tpu-v1", values="off", batch=4))
+    assert (facts["batch"], facts["counts"]) == (4, "passes")
+    assert summary(accelsim.run(str(one), "tpu-v1", values="off"))["counts"] == "products"
+    told = cli("run", str(file), "--on", "tpu-v1", "--values", "off").stdout
+    assert "passes/s" in told and "energy per pass " in told and "inference" not in told
+    assert "each of its 2 layers once; no table says that they are a network" in " ".join(told.split())
+
+
+def test_comparisons_count_what_the_runs_count(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "layers.csv"
     file.write_text(CSV)
-    facts = summary(accelsim.run(str(file), "tpu-v1", values="off", batch=4))
-    assert (facts["batch"], facts["counts"]) == (4, "inferences")
+    lists, network = [
+        [
+            str(accelsim.run(model, chip, values="off").report(tmp_path / f"{name}-{chip}").parent)
+            for chip in ("tpu-v1", "edu-4x4")
+        ]
+        for name, model in (("csv", str(file)), ("mlp", "mlp?hidden=16"))
+    ]
+    told = cli("compare", *lists).stdout
+    assert "passes/s" in told and "inferences" not in told
+    assert "inferences/s" in cli("compare", *network).stdout
+    mixed = " ".join(cli("compare", lists[0], network[0]).stdout.split())
+    assert "per second" in mixed and "inferences/s" not in mixed
+    assert "Rates and energies are of layers per pass, of mlp?hidden=16 per inference." in mixed
+    several = cli("run", str(file), "--on", "tpu-v1", "--on", "edu-4x4", "--values", "off").stdout
+    assert "passes/s" in several and "inferences" not in several
