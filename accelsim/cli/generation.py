@@ -4,48 +4,107 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import paragraphs, progress, show, width
+from accelsim.cli.common import check_file_target, paragraphs, progress, show, width
 from accelsim.errors import Problem, UsageError
+from accelsim.files import table, write_file
 
 if TYPE_CHECKING:
     from accelsim.api import Gather
     from accelsim.explore.generation import Call, Generation
     from accelsim.request import Request
 
+SEVERAL = "several --on or --set"
 
-def print_generation(request: Request, gather: Gather, files: Mapping[str, Any], as_json: bool) -> bool:
-    """Simulate and print the generation that ``request`` asks for. False where it asks for a run of one graph.
 
-    ``files``: options that belong to one run, and what they were given. Raises UsageError, all problems at once, for
-    those that were given.
+class Outputs(NamedTuple):
+    """Where a generation is written, and what was asked for that only a run of one call has."""
+
+    out: Path | None
+    table: Path | None
+    as_json: bool
+    single: Mapping[str, Any]
+
+
+def print_generation(request: Request, gather: Gather, outputs: Outputs) -> bool:
+    """Simulate, write and print the generation that ``request`` asks for. False where it asks for a run of one graph.
+
+    Raises UsageError, all problems at once, for ``outputs.single`` that were given and targets that cannot be written.
     """
     from accelsim.workload.load import generation_of
 
     with gather.also():
-        if generation_of(str(request.model), request.param) is None:
+        asked = generation_of(str(request.model), request.param)
+        if asked is None:
             return False
-    for option, given in files.items():
-        if given:
-            with gather.also():
-                what = f"{option} with prompt and new, which are several runs"
-                raise UsageError(Problem(what, expected="one chip, or a run of one call: seq=S,past=P"))
+        _refuse(asked, outputs.single)
+    _check_targets(outputs, gather)
     gather.done()
     from accelsim.explore.generation import generation
+    from accelsim.report.generation_report import call_records, generation_facts, write_generation
 
     with progress(1) as stage:
         found = generation(request, lambda share: stage("simulate", share))
-    if as_json:
-        from accelsim.account.latency import summary
-
-        facts = found.as_dict() | {"prefill": summary(found.prefill)}
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))
+    if outputs.out is not None:
+        write_generation(found, outputs.out)
+    if outputs.table is not None:
+        write_file(outputs.table, table(*call_records(found)))
+    if outputs.as_json:
+        click.echo(json.dumps(generation_facts(found), indent=2, ensure_ascii=False, allow_nan=False))
     else:
         show_generation(found)
+        _print_files(outputs)
     return True
+
+
+def _refuse(asked: tuple[str, dict[str, int], int, int], single: Mapping[str, Any]) -> None:
+    """UsageError for what was given of ``single``, with the run of one call that has it."""
+    name, params, prompt, new = asked
+    others = "".join(f",{key}={value}" for key, value in params.items())
+    calls = f"'{name}?seq={prompt}{others}' (the prompt)"
+    if new > 1:
+        calls += f" or '{name}?seq=1,past={prompt}{others}' (the token behind the first)"
+    problems = [
+        Problem(
+            f"{option} with prompt and new, which are several runs",
+            expected="one --on and one value of each --set"
+            if option == SEVERAL
+            else f"a run of one call: {calls}",
+        )
+        for option, given in single.items()
+        if given
+    ]
+    if problems:
+        raise UsageError(problems)
+
+
+def _check_targets(outputs: Outputs, gather: Gather) -> None:
+    from accelsim.report.generation_report import check_generation_target
+
+    if outputs.out is not None:
+        with gather.also():
+            check_generation_target(outputs.out)
+    if outputs.table is not None:
+        with gather.also():
+            check_file_target(outputs.table)
+
+
+def _print_files(outputs: Outputs) -> None:
+    if outputs.out is not None or outputs.table is not None:
+        click.echo()
+    from accelsim.report.generation_report import PARTS
+
+    if outputs.out is not None:
+        click.echo(f"Generation: {outputs.out}")
+        for part in PARTS:
+            if (page := outputs.out / part / "report.html").exists():
+                click.echo(f"Report: {page}")
+    if outputs.table is not None:
+        click.echo(f"CSV: {outputs.table}")
 
 
 def show_generation(found: Generation) -> None:

@@ -117,12 +117,20 @@ WORST = 5
     help="Compare every tensor with a reference execution; exit code 1 if one is off.",
 )
 @click.option(
-    "--out", type=OUT, help="Directory for the report: tables, ledger, timeline, plots, one HTML page."
+    "--out",
+    type=OUT,
+    help="Directory for the report: tables, ledger, timeline, plots, one HTML page. Of a prompt and "
+    "new tokens: figures, calls, a plot, and the reports of two calls.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
 )
-@click.option("--csv", "table", type=OUT, help="Write the figures of the run, or of several, to this file.")
+@click.option(
+    "--csv",
+    "table",
+    type=OUT,
+    help="Write the figures of the run, of several, or of the calls of a generation, to this file.",
+)
 @click.option(
     "--no-advice", is_flag=True, help="Do not simulate changes of the chip to find those that help most."
 )
@@ -147,15 +155,19 @@ def run(
     token, tokens per second, energy per token.
     """
     from accelsim.api import Gather, execute, prepare
-    from accelsim.cli.generation import print_generation
+    from accelsim.cli.generation import SEVERAL, Outputs, print_generation
 
     chosen = variants(asked["on"], asked["set"])
     gather, files = Gather(), _Files(out, save_mapping, save_trace, table)
     asked |= {"on": chosen[0].on, "set": chosen[0].set}
     request = _request(asked, gather)
-    if print_generation(request, gather, {"--check": check, "--out": out, "--save-mapping": save_mapping,
-                                          "--save-trace": save_trace, "--csv": table,
-                                          "several --on or --set": len(chosen) > 1}, as_json):  # fmt: skip
+    single = {
+        "--check": check,
+        "--save-mapping": save_mapping,
+        "--save-trace": save_trace,
+        SEVERAL: len(chosen) > 1,
+    }
+    if print_generation(request, gather, Outputs(out, table, as_json, single)):
         return
     _check_targets(files, check and request.values == "off", request.memory_model, gather)
     if len(chosen) > 1:

@@ -58,7 +58,8 @@ class Generation:
 
     ``calls``: decode calls that were simulated, by rising ``past``; those between follow from straight lines.
     ``error``: how far a line was off, at most, where a call in its middle was simulated (share of the call; 0 when all
-    were). ``tokens``: [sequences, new], the most likely ones, where values are computed.
+    were). ``tokens``: [sequences, new], the most likely ones, where values are computed. ``decode``: the run of the
+    call behind most tokens, None where the prefill gives all.
     """
 
     model: str
@@ -71,6 +72,7 @@ class Generation:
     calls: tuple[Call, ...]
     error: float
     tokens: Array | None = None
+    decode: Run | None = None
 
     @property
     def time_to_first_token_s(self) -> float:
@@ -189,7 +191,7 @@ def generation(request: Request, told: Told = lambda share: None, simulated: int
     return Generation(
         model=name, chip=prefill.chip, dtype=prefill.program.dtype, prompt=prompt, new=new,
         sequences=batch * prefill.program.cores, prefill=prefill, calls=tuple(found), error=calls.error,
-        tokens=np.concatenate(maker.written, axis=1) if request.values != "off" else None,
+        tokens=np.concatenate(maker.written, axis=1) if request.values != "off" else None, decode=calls.last,
     )  # fmt: skip
 
 
@@ -242,6 +244,7 @@ class _Calls:
         self._told = told
         self._found: dict[int, Call] = {}
         self.error = 0.0
+        self.last: Run | None = None
 
     def all(self) -> list[Call]:
         """Every call, in order."""
@@ -276,7 +279,10 @@ class _Calls:
     def _call(self, past: int) -> Call:
         if past not in self._found:
             self._told(len(self._found) / min(self._count, self._most))
-            self._found[past] = call_of(self._maker.run(past, 1), past)
+            run = self._maker.run(past, 1)
+            self._found[past] = call_of(run, past)
+            if past == max(self._found):
+                self.last = run
         return self._found[past]
 
 

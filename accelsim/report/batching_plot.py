@@ -50,7 +50,7 @@ def time_per_sample(found: Batching) -> Figure:
         rate.set_xticks(list(places), [str(point.batch) for point in found.points])
         rate.set_xlabel("batch size")
         rate.grid(True, axis="y")
-        bars.set_title(f"{found.model} on {found.chip.title}: time per sample against batch size", pad=20)
+        bars.set_title(f"{found.model} on {found.chip.name}: time per sample against batch size", pad=20)
         kinds = " and ".join(dict.fromkeys(found.links.values()))
         subtitle(bars, f"host over {kinds or 'no link'}; most samples per second at batch {best.batch}: "
                        f"{si(best.samples_per_s)}/s, {si(best.seconds_per_sample, 's')} each")  # fmt: skip

@@ -34,11 +34,8 @@ def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None =
     """
     target = Path(out_dir)
     refuse_foreign(target)
-    makers = _makers(run, what_ifs)
-    unused = [
-        name for name in file_names() if name not in makers
-    ]  # plots that this run has nothing to show in
-    write_folder(target, makers, unused)
+    makers = report_makers(run, what_ifs)
+    write_folder(target, makers, [name for name in file_names() if name not in makers])
     return target
 
 
@@ -65,8 +62,8 @@ def is_report(folder: Path) -> bool:
     return isinstance(found, dict) and found.get("tool") == "accelsim"
 
 
-def _makers(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, Make]:
-    """The files of the report, in the order of ``file_names``."""
+def report_makers(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str, Make]:
+    """What makes each file of the report, in the order of ``file_names``; no plot that would be empty."""
     rows, facts = layers(run), facts_of(run, what_ifs)
     plots = plot.all_bytes(run)
     pictures = {name: plots[f"{name}.svg"].decode() for name in plot.PLOTS if f"{name}.svg" in plots}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,5 +136,87 @@ def test_what_cannot_be_asked_of_a_generation_is_told_at_once() -> None:
         main, ["run", f"{SMALL},prompt=3,past=2", "--on", "edu-4x4", "--check", "--out", "x"]
     )
     assert result.exit_code == 2
-    for part in ("past=2", "--check with prompt", "--out with prompt"):
+    assert "past=2" in result.output
+    asked = [
+        "run",
+        f"{SMALL},prompt=3,new=2",
+        "--on",
+        "edu-4x4",
+        "--on",
+        "tpu-v1",
+        "--check",
+        "--save-mapping",
+        "x",
+    ]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 2
+    for part in (
+        "--check with prompt",
+        "--save-mapping with prompt",
+        "several --on",
+        "one --on and one value",
+    ):
         assert part in result.output
+    for call in re.findall(r"'(\w+\?[^']*)'", result.output):  # what it says to do instead can be done
+        accelsim.run(call, "edu-4x4", values="off")
+
+
+def test_the_files_of_a_generation_are_those_of_its_calls(tmp_path: Path) -> None:
+    """JSON, CSV, plot, and two reports; the same bytes again; a foreign directory is refused before anything runs."""
+    model, folder, file = f"{SMALL},prompt=4,new=4", tmp_path / "out", tmp_path / "calls.csv"
+    asked = [
+        "run",
+        model,
+        "--on",
+        "neuroncore-v2",
+        "--values",
+        "off",
+        "--out",
+        str(folder),
+        "--csv",
+        str(file),
+    ]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 0, result.output
+    names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {"generation.json", "calls.csv", "time_per_token.png", "time_per_token.svg"} <= names
+    assert {
+        f"{part}/{name}" for part in ("prefill", "decode") for name in ("report.html", "summary.json")
+    } <= names
+    found = accelsim.generate(model, "neuroncore-v2", values="off")
+    facts = json.loads((folder / "generation.json").read_text())
+    assert (facts["model"], facts["chip"], facts["total_s"]) == ("llama", "neuroncore-v2", found.total_s)
+    last = json.loads((folder / "decode/summary.json").read_text())
+    assert last["latency_s"] == facts["decode"]["latency_s"] == found.calls[-1].seconds
+    with file.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert file.read_bytes() == (folder / "calls.csv").read_bytes()
+    assert [row["call"] for row in rows] == ["prefill"] + 3 * ["decode"]
+    assert [int(row["past"]) for row in rows[1:]] == [4, 5, 6]
+    assert sum(float(row["seconds"]) for row in rows) == pytest.approx(found.total_s)
+    assert sum(float(row["energy_J"]) for row in rows) == pytest.approx(found.total_J)
+    before = {name: (folder / name).read_bytes() for name in names}
+    assert CliRunner().invoke(main, asked).exit_code == 0
+    assert before == {name: (folder / name).read_bytes() for name in names}
+    foreign = tmp_path / "thesis"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("three years")
+    refused = CliRunner().invoke(main, [*asked[:-3], str(foreign)])
+    assert refused.exit_code == 2 and "holds no report of a generation" in refused.output
+    assert [path.name for path in foreign.iterdir()] == ["thesis.tex"]
+
+
+def test_one_token_has_no_call_of_decoding_to_report(tmp_path: Path) -> None:
+    asked = [
+        "run",
+        f"{SMALL},prompt=4",
+        "--on",
+        "neuroncore-v2",
+        "--values",
+        "off",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"generation.json", "calls.csv", "prefill"}

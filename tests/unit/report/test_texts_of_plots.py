@@ -11,8 +11,11 @@ from synthetic_run import make_run
 
 import accelsim
 from accelsim.account.critical_path import KEYS, by_blame
+from accelsim.explore.batching import batching
 from accelsim.machine.run import Run
+from accelsim.report.batching_plot import time_per_sample
 from accelsim.report.compare_plot import compare_figure
+from accelsim.report.generation_report import time_per_token
 from accelsim.report.layer_plots import access_note, key_labels
 from accelsim.report.machine_plots import RESOLUTION
 from accelsim.report.plot import PLOTS, draw
@@ -114,6 +117,16 @@ def test_a_legend_leaves_nothing_out(name: str, case: str) -> None:
 )
 def test_texts_of_a_comparison(cases: list[str]) -> None:
     check(compare_figure([run_of(case) for case in cases]))
+
+
+def test_texts_of_a_generation() -> None:
+    model = "llama?layers=1,hidden=32,heads=4,kv_heads=2,ffn=24,vocab=64,prompt=4"
+    for new in (2, 9):
+        check(time_per_token(accelsim.generate(f"{model},new={new}", "neuroncore-v2", values="off")))
+
+
+def test_texts_of_batch_sizes() -> None:
+    check(time_per_sample(batching("mlp", "neuroncore-v2", [1, 8, 64])))
 
 
 def test_the_memory_has_the_name_that_the_tables_use() -> None:

@@ -1,0 +1,143 @@
+"""A generation in files: figures as JSON and CSV, time and energy per token as a plot, reports of two of its calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accelsim.account.latency import summary, tool_version, traffic_by_memory
+from accelsim.errors import Problem, UsageError
+from accelsim.explore.generation import Generation
+from accelsim.files import Make, as_bytes, check_folder, recover, text, write_folder
+from accelsim.files import table as csv_table
+from accelsim.report.plot import SUFFIXES
+from accelsim.report.style import BLUE, INK, VERMILLION, figure, picture, prefixed, styled, subtitle
+from accelsim.report.text import count_of, si
+from accelsim.report.write import file_names, report_makers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FACTS, CALLS, PLOT = "generation.json", "calls.csv", "time_per_token"
+PARTS = ("prefill", "decode")
+"""Directories with the reports of single calls: the prompt, and the token behind most others."""
+HEADER = (
+    "call", "past", "tokens", "seconds", "tokens_per_s", "energy_J", "energy_per_token_J", "read_B", "write_B",
+    "memory_floor_s",
+)  # fmt: skip
+
+
+def generation_facts(found: Generation) -> dict[str, Any]:
+    """The figures of the whole, and the summaries of its two calls ('decode' is None where there is none)."""
+    head = {
+        "tool": "accelsim", "tool_version": tool_version(), "chip": found.chip.name, "model": found.model,
+        "dtype": found.dtype,
+    }  # fmt: skip
+    calls = {name: None if run is None else summary(run) for name, run in _runs(found)}
+    return head | found.as_dict() | calls
+
+
+def _runs(found: Generation) -> Iterator[tuple[str, Any]]:
+    yield from zip(PARTS, (found.prefill, found.decode), strict=True)
+
+
+def call_records(found: Generation) -> tuple[tuple[str, ...], list[list[Any]]]:
+    """Header and rows of the CSV: the prefill, then every call of decoding that was simulated; all digits."""
+    many, moved = found.sequences * found.prompt, traffic_by_memory(found.prefill).values()
+    prefill_s, prefill_J = found.prefill.seconds, found.prefill_J
+    rows: list[list[Any]] = [
+        ["prefill", 0, many, prefill_s, many / prefill_s, prefill_J, prefill_J / many,
+         sum(of["read_B"] for of in moved), sum(of["write_B"] for of in moved), ""]
+    ]  # fmt: skip
+    for call in found.calls:
+        read_B, write_B = (sum(of[way] for of in call.traffic_B.values()) for way in (0, 1))
+        rows.append(["decode", call.past, found.sequences, call.seconds, found.sequences / call.seconds,
+                     call.energy_J, call.energy_J / found.sequences, read_B, write_B, call.floor_s])  # fmt: skip
+    return HEADER, rows
+
+
+def time_per_token(found: Generation) -> Figure:
+    """Time and energy of each call of decoding against the tokens before it; a mark for each that was simulated."""
+    with styled():
+        fig, (upper, lower) = figure(5.0, 2, 1, sharex=True)
+        seconds, joules = (
+            [c.seconds for c in found.calls],
+            [c.energy_J / found.sequences for c in found.calls],
+        )
+        floors = [call.floor_s for call in found.calls]
+        past = [call.past for call in found.calls]
+        factor, unit = prefixed([*seconds, *floors], "s")
+        _line(upper, past, [value * factor for value in seconds], BLUE, f"time of a call ({unit})")
+        upper.plot(past, [value * factor for value in floors], "--", color=INK, linewidth=1)
+        upper.annotate(
+            "its bytes at the full rate of the memory", (past[0], floors[0] * factor), xytext=(2, -4),
+            textcoords="offset points", va="top", fontsize=7.5,
+        )  # fmt: skip
+        upper.set_ylim(0, 1.2 * factor * max(seconds))
+        factor, unit = prefixed(joules, "J")
+        _line(lower, past, [value * factor for value in joules], VERMILLION, f"energy per token ({unit})")
+        lower.set_ylim(0, 1.2 * factor * max(joules))
+        lower.set_xlabel("tokens before it")
+        lower.locator_params(axis="x", integer=True)
+        upper.set_title(f"{found.model} on {found.chip.name}: each token behind the first", pad=20)
+        rate = f"{si(found.tokens_per_s)} tokens/s of {count_of(found.sequences, 'sequence')}"
+        first = f"first token after {si(found.time_to_first_token_s, 's')}"
+        subtitle(upper, f"{first}; then {rate}; a mark is a simulated call")
+        return fig
+
+
+def _line(axes: Axes, past: list[int], values: list[float], color: str, quantity: str) -> None:
+    axes.plot(past, values, "o-", color=color, markersize=3.5)
+    axes.set_ylabel(quantity)
+    axes.grid(True)
+
+
+def check_generation_target(target: Path) -> None:
+    """UsageError when ``write_generation`` would refuse the directory."""
+    check_folder(target, _names())
+    if target.is_dir() and any(target.iterdir()) and not _is_generation(target):
+        expected = "a new or empty directory, or one that holds an earlier report of a generation"
+        raise UsageError(Problem("is not empty and holds no report of a generation", str(target), expected))
+
+
+def write_generation(found: Generation, folder: Path) -> Path:
+    """Write everything into ``folder``, all of it or nothing: figures, calls, the plot, and the reports of two calls.
+
+    The files of an earlier one are replaced, all others stay. UsageError as ``check_generation_target``.
+    """
+    check_generation_target(folder)
+    makers: dict[str, Make] = {
+        FACTS: text(
+            json.dumps(generation_facts(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        ),
+        CALLS: csv_table(*call_records(found)),
+    }
+    if found.calls:
+        drawn = time_per_token(found)
+        for suffix in SUFFIXES:
+            file = BytesIO()
+            picture(drawn, f".{suffix}")(file)
+            makers[f"{PLOT}.{suffix}"] = as_bytes(file.getvalue())
+    for part, run in _runs(found):
+        if run is not None:
+            makers |= {f"{part}/{name}": make for name, make in report_makers(run).items()}
+    write_folder(folder, makers, [name for name in _names() if name not in makers])
+    return folder
+
+
+def _names() -> list[str]:
+    own = [FACTS, CALLS, *(f"{PLOT}.{suffix}" for suffix in SUFFIXES)]
+    return own + [f"{part}/{name}" for part in PARTS for name in file_names()]
+
+
+def _is_generation(folder: Path) -> bool:
+    recover(folder)
+    try:
+        found = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("tool") == "accelsim"
