@@ -62,8 +62,8 @@ def compare(
     """Compare each RUN (a directory that 'accelsim run --out' wrote) with the first.
 
     Runs are called by what differs: chip, model, format, batch and every setting. Energies are per inference (of a
-    single product: per product, of a list of layers: per pass); where two do not rest on the same figures, their ratio is marked and the reason is
-    told. With --layers, --csv writes the layers, all of them.
+    single product: per product, of a list of layers: per pass); where two do not rest on the same figures, their ratio
+    is marked and the reason is told. With --layers, --csv writes the layers, all of them.
     """
     from accelsim.report import compare as comparison
     from accelsim.report import compare_layers

@@ -83,7 +83,7 @@ def _named(entry: Summary, folder: Path) -> Summary:
 
 
 def counted(entries: Sequence[Summary]) -> list[str]:
-    """What energies are per and rates count, values of ``COUNTED``: 'inference' and so on, several where runs differ."""
+    """What energies are per and rates count, values of ``COUNTED``: 'inference' ; several where runs differ."""
     return list(dict.fromkeys(map(_one, entries)))
 
 
