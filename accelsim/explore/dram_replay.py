@@ -198,7 +198,8 @@ class Replay:
         facts: dict[str, Any] = {
             "tool": "accelsim", "dram": self.device.name, "standard": self.device.standard, "trace": self.trace_name,
             "model": self.model, "mapping": c.mapping, "page_policy": c.page_policy, "window": c.window,
-            "refresh": c.refresh, "outstanding": self.offer.outstanding, "injection": self.offer.injection,
+            "refresh": c.refresh, "scheduler": c.scheduler, "outstanding": self.offer.outstanding,
+            "injection": self.offer.injection,
             "accesses": self.bursts, "moved_B": self.moved_B, "clocks": self.served.elapsed,
             "seconds": self.seconds, "peak_Bps": self.device.peak_Bps,
             "bandwidth_Bps": _finite(self.bandwidth_Bps), "share_of_peak": _finite(self.share_of_peak),

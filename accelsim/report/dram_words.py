@@ -46,6 +46,15 @@ ADVICE = {
 """Reason -> what would help."""
 
 
+def _scheduler(found: Replay) -> list[tuple[str, str]]:
+    """What goes next, where that is not the default of the bank model; the others schedule nothing."""
+    c = found.device.controller
+    if found.model != "bank" or c.scheduler == "bursts":
+        return []
+    deep = f", {c.depth} commands for each bank" if c.scheduler == "queues" else ""
+    return [("scheduler", f"{c.scheduler}{deep}")]
+
+
 def figure_rows(found: Replay) -> list[tuple[str, str]]:
     """(what, value) of everything but energy."""
     c, device, counts = found.device.controller, found.device, found.served.counts
@@ -55,6 +64,7 @@ def figure_rows(found: Replay) -> list[tuple[str, str]]:
         ("trace", f"{found.trace_name}, {found.bursts:,} bursts of {device.geometry.access_B} B"),
         ("model", f"{found.model}: {MODELS[found.model].text}"),
         ("controller", f"mapping {c.mapping}, page {c.page_policy}, window {c.window}, refresh {c.refresh}"),
+        *_scheduler(found),
         ("time", f"{si(found.seconds, 's', 4)}, {found.served.elapsed:,} clocks of {si(found.clock_s, 's')}"),
         (
             "bandwidth",

@@ -53,6 +53,7 @@ def refreshes(base: Device) -> list[str]:
 def devices(draw: st.DrawFn, policies: tuple[str, ...] = ("open", "closed", "capped", "timeout")) -> Device:
     base = memory(draw(st.sampled_from(MEMORIES)))
     channels = draw(st.sampled_from([1, 2]))
+    high, low = draw(st.sampled_from([(0.8, 0.2), (0.8, 0.2), (1.0, 0.25), (0.3, 0.0)]))
     base = small(base, channels=channels, ranks=draw(st.sampled_from([1, 2])), rows=ROWS)
     controller = Controller(
         mapping=draw(st.sampled_from(["rorabachcobg", "rochrababgco", "mop4"])),
@@ -60,12 +61,15 @@ def devices(draw: st.DrawFn, policies: tuple[str, ...] = ("open", "closed", "cap
         cap=draw(st.sampled_from([1, 4, 40])),
         timeout=draw(st.sampled_from([5, 20, 100, 400])),
         window=draw(st.sampled_from([1, 2, 4, 32])),
+        high=high,
+        low=low,
         refresh=draw(st.sampled_from(refreshes(base))),
         refresh_waits=draw(st.booleans()),
         shared=draw(st.sampled_from([1, channels])),
         act_clocks=draw(st.sampled_from([0, 0, 1, 2, 8])),
         handover=draw(st.sampled_from([0, 1])),
         scheduler=draw(st.sampled_from(sorted(SCHEDULERS))),
+        depth=draw(st.sampled_from([1, 2, 8])),
     )
     made = replace(base, controller=controller)
     return often_refreshed(made) if draw(st.booleans()) else made

@@ -55,6 +55,15 @@ def test_every_option_reaches_the_device(cli: Cli) -> None:
     assert facts["clocks"] > plain["clocks"]
 
 
+def test_a_scheduler_is_named_where_it_is_not_the_default(cli: Cli) -> None:
+    run = ("dram", "ddr4-3200", "--trace", "rand_mix", *LIMIT)
+    for name, line in (("queues", "queues, 8 commands for each bank"), ("commands", "commands")):
+        text = cli(*run, "--set", f"controller.scheduler={name}").stdout
+        assert next(row for row in text.splitlines() if row.startswith("scheduler")).split(None, 1)[1] == line
+    assert not any(row.startswith("scheduler") for row in cli(*run).stdout.splitlines())
+    assert json.loads(cli(*run, "--json").stdout)["scheduler"] == "bursts"
+
+
 @pytest.mark.parametrize("model", ["ideal", "bandwidth", "pattern"])
 def test_simpler_models_say_what_they_do_not_know(cli: Cli, model: str) -> None:
     text = " ".join(cli("dram", "ddr3-1600", "--model", model, *LIMIT).stdout.split())
