@@ -183,19 +183,47 @@ def lose(m: Ints, slot: Ints, c: int, s: int) -> None:
     slot[e + (s & m[MASK])] |= GAP
 
 
-def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
-    """Give a burst of direction ``d`` its slot; returns the clock of its column command."""
-    b, d = b & INDEX, d & 1
-    c, q, g = m[b + MY_CHANNEL] & INDEX, m[b + MY_QUEUE] & INDEX, m[b + MY_GROUP] & INDEX
+def settle(m: Ints, b: int, row: int, accepted: int) -> None:
+    """Refreshes and timeouts that change bank ``b`` before a burst on ``row`` is looked at."""
     x = accepted
     if m[b + OPEN_ROW] != row and m[PER_BANK] == 0:
         x = max(x, m[(m[b + MY_RANK] & INDEX) + RANK_ACT])
         if m[RRD_ANY]:
-            x = max(x, m[c + ANY_ACT])
+            x = max(x, m[(m[b + MY_CHANNEL] & INDEX) + ANY_ACT])
     if x >= m[b + DUE]:
         refresh(m, b, x)
     if m[TIMEOUT]:
         expire(m, b, accepted)
+
+
+def in_turn(m: Ints, c: int, r: int, g: int, d: int, t: int, accepted: int) -> int:
+    """``t``, or later: not before the bus has turned to direction ``d``, and one by one in bank group ``g``."""
+    x = accepted
+    if m[c + FROM] > x:
+        x = m[c + FROM]
+    if m[r + RANK_FROM] > x:
+        x = m[r + RANK_FROM]
+    if m[g] > x:
+        x = m[g]
+    m[g] = x + m[STEP + d]
+    return x if x > t else t
+
+
+def charge(m: Ints, slot: Ints, b: int, c: int, d: int, s: int) -> None:
+    """Time that the bus of channel ``c`` loses with a burst of bank ``b`` in slot ``s``: another rank, a long burst."""
+    if m[RANK_GAP + d] and m[c + LAST_RANK] != m[b + MY_RANK]:
+        m[c + LAST_RANK] = m[b + MY_RANK]
+        m[c + LOST] += m[RANK_GAP + d]
+    m[c + LOST] += m[EXCESS]
+    if m[c + LOST] >= FRACTION << m[SLOT]:
+        lose(m, slot, c, s + 1)
+
+
+def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
+    """Give a burst of direction ``d`` its slot; returns the clock of its column command."""
+    b, d = b & INDEX, d & 1
+    c, q, g = m[b + MY_CHANNEL] & INDEX, m[b + MY_QUEUE] & INDEX, m[b + MY_GROUP] & INDEX
+    settle(m, b, row, accepted)
     act, v, found = NEVER, 0, 0
     r = m[b + MY_RANK] & INDEX
     column, pre, may, paced = m[b + COLUMN], m[b + NEXT_PRE], m[b + NEXT_ACT], m[r + RANK_ACT]
@@ -209,18 +237,8 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     t = m[b + COLUMN] if v == 0 else join(m, slot, b, v, d)
     if found == 0 and v == 0 and m[STEP + d] & ((1 << m[SLOT]) - 1):
         t = min(t, m[b + PACE])
-    step, grouped, x = m[STEP + d], m[g], accepted
-    if m[c + FROM] > x:
-        x = m[c + FROM]
-    if m[r + RANK_FROM] > x:
-        x = m[r + RANK_FROM]
-    if x > t:
-        t = x
-    if grouped > x:
-        x = grouped
-    m[g] = x + step
-    if x > t:
-        t = x
+    step, grouped = m[STEP + d], m[g]
+    t = in_turn(m, c, r, g, d, t, accepted)
     if m[ACT_CLOCKS]:
         x = command(m, q, found, accepted)
         if x > t:
@@ -239,16 +257,9 @@ def place(m: Ints, slot: Ints, b: int, row: int, d: int, accepted: int) -> int:
     late = t - (s << m[SLOT])
     if late < 0:
         t -= late
-    elif (
-        act != NEVER and d == 0
-    ):  # time is lost where the bus idled before, if bursts follow: a quarter of it is counted
+    elif act != NEVER and d == 0:  # lost where the bus idled before, if bursts follow: a quarter is counted
         m[c + LOST] += late * (FRACTION // 4) * (slot[e + ((s - 1) & mask)] & BUSY == 0)
-    if m[RANK_GAP + d] and m[c + LAST_RANK] != m[b + MY_RANK]:
-        m[c + LAST_RANK] = m[b + MY_RANK]
-        m[c + LOST] += m[RANK_GAP + d]
-    m[c + LOST] += m[EXCESS]
-    if m[c + LOST] >= FRACTION << m[SLOT]:
-        lose(m, slot, c, s + 1)
+    charge(m, slot, b, c, d, s)
     if v == 0:
         occupy(m, b, t, d, act)
         m[b + PACE] = min(t, wanted) + step
@@ -283,19 +294,15 @@ def keep(m: Ints, q: int, b: int, row: int, t: int, found: int, accepted: int) -
     """Note a read that was placed, in case a drain of writes comes before it; returns where."""
     n = m[q + PLACED]
     e = (q + QUEUE + 2 * HOLD * m[WINDOW] + ITEM * n) & INDEX
-    m[e + IT_BANK], m[e + IT_ROW], m[e + IT_COLUMN], m[e + IT_FOUND], m[e + IT_ACCEPTED] = (
-        b,
-        row,
-        t,
-        found,
-        accepted,
-    )
+    m[e + IT_BANK], m[e + IT_ROW], m[e + IT_COLUMN] = b, row, t
+    m[e + IT_FOUND], m[e + IT_ACCEPTED] = found, accepted
     m[e + IT_OWN], m[e + IT_DUE] = m[m[b + MY_RANK] + RANK_ACT] - m[RRD], m[b + DUE]
     m[q + PLACED] = n + 1 if n + 1 < m[WINDOW] else 0
     return int(e)
 
 
 LOOP = (
-    forget, refresh, expire, visit_of, delay, join, activate, command, lose, occupy, keep, place,
+    forget, refresh, expire, visit_of, delay, join, activate, command, lose, occupy, keep,
+    settle, in_turn, charge, place,
 )  # fmt: skip
 """Every function of this half, callees first."""
