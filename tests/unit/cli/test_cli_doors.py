@@ -129,6 +129,8 @@ def test_dataflows_side_by_side_with_their_energies(cli: Cli, tmp_path: Path) ->
             + 4 * (rows[0]["psum_reads"] + rows[0]["psum_writes"])))  # fmt: skip
         parts = [row[f"{part}_energy_J"] or 0.0 for part in ("mac", "register", "network")]
         assert row["array_energy_J"] == pytest.approx(sum(parts))
+        assert row["network_energy_J"] is None
+    assert "array energy without network " in cli(*words).stdout
     assert cli(*words, "--csv", tmp_path / "a.csv").exit_code == 0
     with (tmp_path / "a.csv").open() as file:
         assert [int(row["cycles"]) for row in csv.DictReader(file)] == [row["cycles"] for row in rows]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Cli
+from click.testing import Result
 
 import accelsim
 from accelsim.api import prepare
 from accelsim.errors import UsageError
-from accelsim.request import IN_MEMORY, Request, command, differences, record, repeated
+from accelsim.request import IN_MEMORY, Request, command, differences, how_to_repeat, record, repeated
+from accelsim.spec.where import find
+from accelsim.workload.onnx_export import export_onnx
+
+Cli = Callable[..., Result]
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -105,3 +111,45 @@ def test_rerun_of_what_is_no_report_or_of_an_older_one_says_so(cli: Cli, tmp_pat
     result = cli("rerun", tmp_path)
     assert result.exit_code == 2
     assert "latency_s is missing; expected a report of this version" in result.stderr
+
+
+def test_a_table_of_energies_is_recorded_too(tmp_path: Path) -> None:
+    table = tmp_path / "table.yaml"
+    shutil.copy(find("energy/horowitz-45nm"), table)
+    found = asked(energy=str(table))
+    assert list(found["files"]) == [str(table)]
+
+
+def test_files_are_recorded_beside_a_graph_in_memory(tmp_path: Path) -> None:
+    chip = tmp_path / "mine.yaml"
+    chip.write_text("use: chips/edu-4x4\nname: mine\nsource: a test\nas_of: 2026-11\n")
+    found = prepare(Request(accelsim.load_model("mlp?hidden=16"), str(chip), values="off")).asked
+    assert list(found["files"]) == [str(chip)]
+
+
+def test_external_data_of_a_model_are_recorded_with_it(tmp_path: Path) -> None:
+    import onnx
+
+    proto = export_onnx(accelsim.load_model("mlp?hidden=16"))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    request = Request(str(tmp_path / "m.onnx"), "edu-4x4", values="off")
+    before = prepare(request).asked
+    assert set(before["files"]) == {str(tmp_path / "m.onnx"), str(tmp_path / "m.data")}
+    content = bytearray((tmp_path / "m.data").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "m.data").write_bytes(content)
+    assert differences(before, prepare(request).asked) == [f"file {tmp_path / 'm.data'} has changed"]
+
+
+def test_what_has_no_command_says_why(tmp_path: Path) -> None:
+    scaled = accelsim.run("mlp?hidden=16", "edu-4x4", values="off", scales={"fc1": 0.5})
+    assert how_to_repeat(scaled.asked) == "(no command line: no option gives scales)"
+    assert "accelsim rerun" in scaled.report(tmp_path / "a").read_text()
+    loaded = accelsim.run("mlp?hidden=16", accelsim.load_chip("edu-4x4"), values="off")
+    assert how_to_repeat(loaded.asked) == "(no command line: on given in memory)"
+    assert "accelsim rerun" not in loaded.report(tmp_path / "b").read_text()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    found = asked(param={"layers": np.int64(2)}, batch=np.int32(3))
+    assert (found["in_memory"], found["asked"]["param"], found["asked"]["batch"]) == ([], {"layers": 2}, 3)

@@ -13,6 +13,7 @@ import accelsim
 from accelsim.account.latency import layers, summary
 from accelsim.cli.run import run as command
 from accelsim.request import Request
+from accelsim.workload.graph import Graph
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -56,3 +57,10 @@ def test_arguments_options_and_fields_have_one_name() -> None:
     assert arguments == {entry.name for entry in fields(Request)}
     options = {name.lstrip("-").replace("-", "_") for each in command.params for name in each.opts}
     assert arguments - {"model", "scales"} <= options
+
+
+def test_a_notebook_shows_conversions_as_one_line_and_a_run_of_nothing() -> None:
+    html = accelsim.run("lstm?steps=2", "tpu-v1", values="off")._repr_html_()
+    assert html.count("conversion") == 2 and "dequantize" not in html
+    empty = accelsim.simulate(accelsim.compile(Graph("none", [], {}, [], []), accelsim.load_chip("edu-4x4")))
+    assert empty.time_fs == 0 and "<table>" in empty._repr_html_()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Cli
+from click.testing import Result
 
 import accelsim
 from accelsim.cli.run_many import variants
+
+Cli = Callable[..., Result]
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -79,3 +82,19 @@ def test_a_report_of_each_run(cli: Cli, tmp_path: Path) -> None:
                  "--set", "peak={}", "--values", "off", "--out", tmp_path / "reports")  # fmt: skip
     assert result.exit_code == 0
     assert len(list((tmp_path / "reports").glob("*/report.html"))) == 2
+
+
+def test_reports_are_named_where_they_are_also_above_an_older_one(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--no-advice", "--out", out)
+    line = ("run", "mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--out", out)
+    told = cli(*line, "--set", "clock=100 MHz", "--set", "clock=200 MHz").stdout
+    assert told.splitlines()[-1] == f"Reports: {out}"
+
+
+def test_a_table_says_what_its_figures_are_of(cli: Cli) -> None:
+    line = ("run", "gemm?M=8,N=8,K=8", "--on", "edu-4x4,systolic-generic", "--values", "off")
+    told = cli(*line).stdout
+    assert "products/s" in told and "inference" not in told and "latency: of" not in told
+    told = cli(*line, "--batch", "2").stdout
+    assert told.splitlines()[-1] == "latency: of the whole run; energy: per product"
