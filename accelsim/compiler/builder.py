@@ -64,8 +64,11 @@ class Builder:
         return region.id
 
     def _used(self, region: Region, overlaps: tuple[int, ...]) -> tuple[int, ...]:
-        """Older regions of the same bytes; behind those that were never written, the ones that they replaced."""
-        found = dict.fromkeys(overlaps)
+        """Older regions of the same bytes that were written; for those that never were, the ones that they replaced.
+
+        So slots that are taken and not used leave no trace, however often that happens.
+        """
+        found = {past: None for past in overlaps if self._history[past].version}
         for past in overlaps:
             if not self._history[past].version:
                 found |= dict.fromkeys(

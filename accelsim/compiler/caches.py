@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from accelsim.compiler import edit
 from accelsim.workload.graph import Graph, Node
@@ -14,39 +14,40 @@ def appends(graph: Graph) -> int:
 
     Returns how many. One that cannot be done in place, because somebody else reads the old value, stays as it is.
     """
-    found = 0
+    found, counts = 0, edit.use_counts(graph)
     for node in graph.nodes:
-        if node.op == "Concat" and len(node.inputs) == 2 and _alone(graph, node):
+        if node.op == "Concat" and len(node.inputs) == 2 and _alone(graph, node, counts):
             axis = node.attrs["axis"]
             node.op, node.attrs = "Append", {"axis": axis, "at": graph.tensors[node.inputs[0]].shape[axis]}
             found += 1
     return found
 
 
-def in_place(graph: Graph, node: Node) -> bool:
-    """Whether a node is an Append that may write into the memory of its state."""
-    return node.op == "Append" and _alone(graph, node)
+def in_place(graph: Graph, node: Node, counts: Mapping[str, int]) -> bool:
+    """Whether a node is an Append that may write into the memory of its state. ``counts``: ``edit.use_counts``."""
+    return node.op == "Append" and _alone(graph, node, counts)
 
 
-def _alone(graph: Graph, node: Node) -> bool:
+def _alone(graph: Graph, node: Node, counts: Mapping[str, int]) -> bool:
     """Whether a node makes the next value of its first input, a state that nobody else reads."""
     past = node.inputs[0]
-    return graph.states.get(past) == node.outputs[0] and edit.uses(graph, past) == 1
+    return graph.states.get(past) == node.outputs[0] and counts[past] == 1
 
 
 def turn_in_place(graph: Graph) -> int:
     """Let products read a cache transposed: a Transpose of the last two axes of what an Append wrote, which only
     products read as their second operand, goes. Returns how many.
     """
-    cached = {node.outputs[0] for node in graph.nodes if in_place(graph, node)}
+    counts = edit.use_counts(graph)
+    cached = {node.outputs[0] for node in graph.nodes if in_place(graph, node, counts)}
     if not cached:
         return 0
-    consumers, gone = graph.consumers(), []
+    consumers, outputs, gone = graph.consumers(), frozenset(graph.outputs), []
     for node in graph.nodes:
         if node.op != "Transpose" or node.inputs[0] not in cached or not _swaps_last(node):
             continue
         readers, turned = consumers[node.outputs[0]], node.outputs[0]
-        if turned in graph.outputs or not all(_takes(reader, turned) for reader in readers):
+        if turned in outputs or not all(_takes(reader, turned) for reader in readers):
             continue
         for reader in readers:
             reader.inputs[1], reader.attrs["transB"] = node.inputs[0], 1 - reader.attrs.get("transB", 0)
@@ -65,9 +66,8 @@ def _takes(reader: Node, tensor: str) -> bool:
     return reader.op == "MatMul" and reader.inputs[1] == tensor and reader.inputs.count(tensor) == 1
 
 
-def readers_behind_views(graph: Graph, tensor: str) -> Iterator[Node]:
-    """Nodes that read the tensor or another view of it."""
-    consumers = graph.consumers()
+def readers_behind_views(consumers: Mapping[str, Sequence[Node]], tensor: str) -> Iterator[Node]:
+    """Nodes that read the tensor or another view of it. ``consumers``: those of the graph, see ``Graph.consumers``."""
     waiting = [tensor]
     while waiting:
         for node in consumers[waiting.pop()]:

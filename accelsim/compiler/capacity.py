@@ -71,7 +71,7 @@ def needs(program: Program) -> dict[str, MemoryNeed]:
     weights = {
         key: size_B for key, size_B in _constants(program.graph, program.chip).items() if key[0] in rooms
     }
-    tiles = tiles_B(program)
+    tiles, staying = tiles_B(program), program.graph.staying
     for region, (born, gone) in _lives(program, rooms).items():
         entry = program.regions[region]
         preset = program.presets.get(region)
@@ -79,7 +79,7 @@ def needs(program: Program) -> dict[str, MemoryNeed]:
             key = (entry.memory, preset[0])
             weights[key] = max(weights.get(key, 0), entry.size_B, tiles.get(region, 0))
             continue
-        what = STATES if program.graph.stays(entry.name) else ACTIVATIONS
+        what = STATES if entry.name in staying else ACTIVATIONS
         changes[entry.memory] += [(born, entry.size_B, what), (gone + 1, -entry.size_B, what)]
     constant: Counter[str] = Counter()
     for (memory, _), size_B in weights.items():
@@ -166,10 +166,10 @@ def _most_live(graph: Graph) -> tuple[int, str]:
             lives[name] = (lives.get(name, (index, index))[0], index)
     for name in (roots.get(name, name) for name in graph.outputs):
         lives[name] = (lives.get(name, (0, 0))[0], len(nodes))
-    changes: list[Change] = []
+    changes, staying = list[Change](), graph.staying
     for name, (born, gone) in lives.items():
         tensor = graph.tensors[name]
-        if not tensor.is_constant and not graph.stays(name):
+        if not tensor.is_constant and name not in staying:
             changes += [(born, tensor.nbytes, ACTIVATIONS), (gone + 1, -tensor.nbytes, ACTIVATIONS)]
     when, held = _peak(changes)
     return held[ACTIVATIONS], nodes[when].name if 0 <= when < len(nodes) else ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import heappop, heappush
+from typing import Any
 
 from accelsim.compiler import caches
 from accelsim.compiler.actions import transfer_actions
@@ -13,6 +15,7 @@ from accelsim.compiler.builder import Builder
 from accelsim.compiler.memory import Ring, Space
 from accelsim.compiler.program import Action, Effect, Transfer
 from accelsim.compiler.roles import HOST, Roles
+from accelsim.compiler.sides import EpilogueReads, epilogue_reads
 from accelsim.errors import Infeasible, Problem, SpecError
 from accelsim.workload.graph import Graph, Node, Tensor
 
@@ -42,12 +45,18 @@ class Layout:
     presets: dict[int, tuple[str, int]] = field(default_factory=dict)
     makers: dict[str, int] = field(default_factory=dict)  # tensor -> index of the step that made it
     _entries: dict[tuple[str, str, str, int, bool], tuple[Action, ...]] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
+    _whole: list[tuple[int, str, int]] = field(default_factory=list)
+    """Heap of (-bytes, tensor, region): tensors that were given room in the activation buffer as a whole."""
+    tile_costs: dict[Hashable, Any] = field(default_factory=dict)
+    """What the tiles of steps cost that are alike, see ``TileCosts``."""
+    _epilogues: dict[int, EpilogueReads] = field(default_factory=dict)  # by id of the node
+    _homes: dict[str, str] = field(default_factory=dict)  # next value of a state -> its memory
     _behind: dict[str, int] = field(default_factory=dict)  # shared buffer -> where the next slots lie
 
     def __post_init__(self) -> None:
+        self._consumers, self.staying = self.graph.consumers(), self.graph.staying
         self.readers = {
-            name: [n for n in nodes if n.engine != "host"] for name, nodes in self.graph.consumers().items()
+            name: [n for n in nodes if n.engine != "host"] for name, nodes in self._consumers.items()
         }
         self._roots: dict[str, str] = {}
         for node in self.graph.nodes:
@@ -72,6 +81,13 @@ class Layout:
         """Note which step made what ``node`` writes; None for tensors that no step makes."""
         if step is not None:
             self.makers |= dict.fromkeys(node.writes, step)
+
+    def epilogue_reads(self, node: Node) -> EpilogueReads:
+        """``sides.epilogue_reads`` of a node of the graph, worked out once."""
+        found = self._epilogues.get(id(node))
+        if found is None:
+            found = self._epilogues[id(node)] = epilogue_reads(self.graph, node)
+        return found
 
     def only_leaves(self, tensor: str) -> bool:
         """Whether nobody on the chip reads a tensor: it is a result of the graph, or only the host needs it."""
@@ -98,8 +114,10 @@ class Layout:
         """
         if self.graph.trains:
             return self.roles.weights_home
-        readers = [node.engine for node in caches.readers_behind_views(self.graph, late)]
-        return self.roles.host_home if readers and set(readers) == {HOST} else self.roles.weights_home
+        if late not in self._homes:
+            readers = {node.engine for node in caches.readers_behind_views(self._consumers, late)}
+            self._homes[late] = self.roles.host_home if readers == {HOST} else self.roles.weights_home
+        return self._homes[late]
 
     def room_B(self, tensor: Tensor) -> int:
         """Bytes to reserve for a tensor: of a state that grows in place, those that it will have."""
@@ -114,7 +132,10 @@ class Layout:
 
     def on_chip(self, buffer: str, name: str, size_B: int) -> int | None:
         """A new region in a buffer, or None when there is no room."""
-        return self.builder.region(self.roles.engine(buffer), name, size_B, self.spaces[buffer], None)
+        region = self.builder.region(self.roles.engine(buffer), name, size_B, self.spaces[buffer], None)
+        if region is not None and buffer == self.roles.activations and name in self.graph.tensors:
+            self._note_whole(name, region)
+        return region
 
     def release(self, buffer: str, regions: list[int]) -> None:
         """Give back what a step took in a buffer."""
@@ -225,11 +246,9 @@ class Layout:
 
         False when there is none.
         """
-        kept = {id(self.places[name]) for name in keep if name in self.places}
-        names = [name for name in self._there() if id(self.places[name]) not in kept]
-        if not names:
+        tensor = self._largest({id(self.places[name]) for name in keep if name in self.places})
+        if tensor is None:
             return False
-        tensor = min(names, key=lambda name: (-self._size_B(name), name))
         place = self.places[tensor]
         if place.home is None:
             self.store_whole(op, tensor, self.roles.activations_home)
@@ -238,21 +257,31 @@ class Layout:
         place.chip = None
         return True
 
-    def _size_B(self, tensor: str) -> int:
-        """Bytes of a tensor of the buffer, worked out once: whoever looks for room asks for all that is there."""
-        size = self._sizes.get(tensor)
-        if size is None:
-            size = self._sizes[tensor] = self.graph.tensors[tensor].nbytes
-        return size
-
-    def _there(self) -> Iterator[str]:
-        """Tensors that lie in the activation buffer as a whole, by the name that they were made under."""
-        for region in self.spaces[self.roles.activations].live:
-            name = self.builder.regions[region].name
+    def _largest(self, kept: set[int]) -> str | None:
+        """The largest tensor that lies in the activation buffer as a whole (of several the first by name) and whose
+        place is none of ``kept``, by their ``id``; None when there is none.
+        """
+        space, passed, found = self.spaces[self.roles.activations], list[tuple[int, str, int]](), None
+        while self._whole and found is None:
+            entry = heappop(self._whole)
+            _, name, region = entry
+            if not space.holds(region):
+                continue
             place = self.places.get(name)
-            if place is not None and place.chip == region:
-                root = self._roots.get(name, name)
-                yield root if self.places.get(root) is place else name
+            if place is not None and place.chip == region and id(place) not in kept:
+                found = name
+            else:
+                passed.append(entry)
+        for entry in passed:
+            heappush(self._whole, entry)
+        return found
+
+    def _note_whole(self, name: str, region: int) -> None:
+        """Remember that a tensor lies in the activation buffer, by the name that it was made under."""
+        root = self._roots.get(name, name)
+        if root != name and self.places.get(root) is self.places.get(name):
+            name = root
+        heappush(self._whole, (-self.graph.tensors[name].nbytes, name, region))
 
     def arrange(self, rows: Iterable[tuple[str, int]]) -> None:
         """Let the slots of a step, (buffer, bytes) each, lie side by side where several roles share a buffer: behind

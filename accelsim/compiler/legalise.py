@@ -66,13 +66,14 @@ def _only_renames(graph: Graph, node: Node) -> bool:
 def _drop_renames(graph: Graph) -> int:
     gone: list[Node] = []
     links, outputs = edit.Links(graph), frozenset(graph.outputs)
+    ends = outputs.union(graph.inputs)
     for node in graph.nodes:
         if not _only_renames(graph, node):
             continue
         source, target = node.inputs[0], node.outputs[0]
         if target not in outputs:
             links.rewire(target, source)
-        elif _is_free(graph, source):
+        elif source not in ends and not graph.tensors[source].is_constant:  # it may take another name
             links.rename_output(source, target)
             links.rewire(source, target)
         else:
@@ -80,11 +81,6 @@ def _drop_renames(graph: Graph) -> int:
         gone.append(node)
     edit.drop(graph, gone)
     return len(gone)
-
-
-def _is_free(graph: Graph, name: str) -> bool:
-    """Whether the tensor may take another name: neither an input, an output nor a constant."""
-    return name not in graph.inputs and name not in graph.outputs and not graph.tensors[name].is_constant
 
 
 def _evaluate_constants(graph: Graph) -> int:

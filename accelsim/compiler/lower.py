@@ -38,7 +38,7 @@ def lower(state: State) -> Program:
     layouts = [Layout(state.graph, roles, builder, core) for core, roles in enumerate(cores)]
     check_permanent(state.graph, state.chip, layouts[0])
     uses = [_Uses(state.graph) for _ in layouts]
-    steps: list[Step] = []
+    steps, kept = list[Step](), frozenset(state.graph.kept)
     for node in state.graph.nodes:
         step = None if node.engine == "alias" else _step(state.graph, node)
         steps += [step] if step else []
@@ -50,16 +50,16 @@ def lower(state: State) -> Program:
             else:
                 _lower_node(state, layout, len(steps) - 1, step)
                 layout.made(node, len(steps) - 1)
-            _keep(layout, len(steps) - 1, node)
+            _keep(layout, len(steps) - 1, node, kept)
             for place in left.finished(node):
                 _free(layout, place)
     return _program(state, layouts, steps)
 
 
-def _keep(layout: Layout, index: int, node: Node) -> None:
+def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:
     """What begins to stay in the memory of the chip goes there as soon as it is there."""
     for name in node.writes:
-        if name in layout.graph.kept:
+        if name in kept:
             layout.store_whole(index, name, layout.state_home(name))
 
 
@@ -140,7 +140,7 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     for layout in layouts:
         layout.builder.core, roles = layout.core, layout.roles
         for name, regions in results.items():
-            home = layout.state_home(name) if state.graph.stays(name) else roles.host_home
+            home = layout.state_home(name) if name in layout.staying else roles.host_home
             made_by = makers.get(root(name), len(steps) - 1)  # it is charged for the store of what it made
             regions.append(layout.store_whole(made_by, name, home))
         presets |= layout.presets

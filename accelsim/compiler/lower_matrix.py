@@ -13,7 +13,6 @@ from accelsim.compiler.layout import Layout, Place
 from accelsim.compiler.mapping import Mapping
 from accelsim.compiler.memory import Ring
 from accelsim.compiler.program import Effect, Tile
-from accelsim.compiler.sides import parameters, side_inputs
 from accelsim.compiler.step_size import Streams, check_matrix
 from accelsim.compiler.tile_costs import TileCosts
 from accelsim.compiler.tiles import (
@@ -113,14 +112,13 @@ class MatrixStep:
         self._place_result()
         # which experts: their weights cannot be loaded before it is known
         self.chosen = {name: self._operand(name, False, prefer_chip=True) for name in self.node.inputs[2:]}
-        self.sides = {
-            name: self._operand(name, False, prefer_chip=True)
-            for name in side_inputs(layout.graph, self.node)
-        }
+        sides = layout.epilogue_reads(self.node).sides
+        self.sides = {name: self._operand(name, False, prefer_chip=True) for name in sides}
         self.engine = roles.engine("matrix")
         self.costs = TileCosts(
-            roles, self.dtype, self.node, self.gemm, layout.graph.tensors, self._on_chip(self.b_region)
-        )
+            roles, self.dtype, self.node, self.gemm, layout.graph.tensors, self._on_chip(self.b_region),
+            layout.tile_costs,
+        )  # fmt: skip
         self._load_parameters()
         tm, tn, tk, tg = (min(x, y) for x, y in zip(
             (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
@@ -176,7 +174,7 @@ class MatrixStep:
     def _load_parameters(self) -> None:
         """One Load of everything constant that the epilogue needs."""
         layout, self.parameter_region = self.layout, -1
-        constants = parameters(layout.graph, self.node)
+        constants = layout.epilogue_reads(self.node).parameters
         if not constants:
             return
         memory = layout.roles.weights_home

@@ -26,10 +26,9 @@ class Space:
         )  # (offset, end), sorted
         self._past = _Past()  # regions whose bytes nobody has overwritten wholly
 
-    @property
-    def live(self) -> list[int]:
-        """Regions that have bytes now."""
-        return list(self._live)
+    def holds(self, region: int) -> bool:
+        """Whether a region has bytes now."""
+        return region in self._live
 
     def free_B(self) -> int:
         """The largest block that can be allocated, bytes."""

@@ -59,8 +59,8 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
     options = options or Options()
     if options.values != "off" and sum(node_work(graph, node).macs for node in graph.nodes) > MUCH_WORK:
         compile(graph, chip, replace(options, values="off"))
-    state = _transformed(graph, chip, options)
     with no_collection():
+        state = _transformed(graph, chip, options)
         program = lower(state)
         check_capacity(program)
         verify(program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from accelsim.compiler import caches, edit
@@ -20,8 +20,9 @@ def place(state: State) -> None:
     """
     check_formats(state)
     graph = state.graph
+    counts = edit.use_counts(graph)
     for node in graph.nodes:
-        node.engine, node.note = _engine(state, node)
+        node.engine, node.note = _engine(state, node, counts)
     _join_bias(graph)
     _strand(graph)
     host = [node for node in graph.nodes if node.engine == "host"]
@@ -30,14 +31,14 @@ def place(state: State) -> None:
         state.notes.append(f"place: {len(host)} of {len(graph.nodes)} nodes run on the host ({ops})")
 
 
-def _engine(state: State, node: Node) -> tuple[str, str]:
+def _engine(state: State, node: Node, counts: Mapping[str, int]) -> tuple[str, str]:
     chip, graph = state.chip, state.graph
     op = base.find(node.op)
     if op is None:
         return "host", f"{node.op}: only the host knows this op"
     if op.kind == "alias":
         return "alias", ""
-    if caches.in_place(graph, node):
+    if caches.in_place(graph, node, counts):
         return "dma", ""
     if op.kind == "matrix" and chip.matrix is not None:
         why = _not_on_matrix(state, node, op)

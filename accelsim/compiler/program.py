@@ -58,11 +58,10 @@ class Use(NamedTuple):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """A range of bytes of a buffer, or a whole tensor in an off-chip memory (``offset`` -1).
 
-    ``overlaps``: older regions of the same bytes, which are gone once this one is written.
+    ``overlaps``: older regions of the same bytes that were written, which are gone once this one is written.
     """
 
     id: int

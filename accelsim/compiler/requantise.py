@@ -38,7 +38,7 @@ class Rewriter:
         self.known = state.options.values != "off"
         self.nodes: list[Node] = []
         self._links, self._counts = edit.Links(state.graph), edit.use_counts(state.graph)
-        self._weights = CodedWeights(state)
+        self._weights, self._staying = CodedWeights(state), state.graph.staying
         self._converted: dict[tuple[str, str], str] = {}
         binary = any(entry.activations == "int1" for entry in plan.operands.values())
         self._keeps = partial(keeps_scale, self.graph, dtype="int1" if binary else "int8")
@@ -67,7 +67,7 @@ class Rewriter:
         """Host node that quantises a graph input; its readers now read codes."""
         codes = self._twin(name)
         self._links.rewire(name, codes)
-        attrs = {**to_codes(self.codes[codes]), **self._edge(self.graph.stays(name)), "edge": "input"}
+        attrs = {**to_codes(self.codes[codes]), **self._edge(name), "edge": "input"}
         return Node(f"{name}.quantize", "Quantize", [name], [codes], attrs, [], "host")
 
     def _leave(self, name: str) -> Node:
@@ -75,12 +75,12 @@ class Rewriter:
         codes = self._twin(name)
         self._links.rename_output(name, codes)
         self._links.rewire(name, codes)
-        attrs = {**to_real(self.codes[codes]), **self._edge(self.graph.stays(name)), "edge": "output"}
+        attrs = {**to_real(self.codes[codes]), **self._edge(name), "edge": "output"}
         return Node(f"{name}.dequantize", "Dequantize", [codes], [name], attrs, [], "host")
 
-    def _edge(self, state: bool) -> dict[str, Any]:
+    def _edge(self, name: str) -> dict[str, Any]:
         """Attribute of conversions that are not part of the run."""
-        return {OUTSIDE: True} if state or self.state.options.edges == "outside" else {}
+        return {OUTSIDE: True} if name in self._staying or self.state.options.edges == "outside" else {}
 
     def _twin(self, name: str) -> str:
         held = self.codes.pop(name)

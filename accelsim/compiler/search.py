@@ -14,7 +14,6 @@ from accelsim.compiler.estimate import Estimator, Homes, Shape
 from accelsim.compiler.fitting import Fitted, Fitting, Need, Room, whole_operands
 from accelsim.compiler.layout import Layout
 from accelsim.compiler.mapping import ORDERS, Mapping
-from accelsim.compiler.sides import parameters, side_inputs
 from accelsim.compiler.state import State
 from accelsim.compiler.tiles import packs, sparsity
 from accelsim.compiler.tilings import Candidates, Ints
@@ -99,13 +98,13 @@ class _Search:
         self, state: State, layout: Layout, node: Node, gemm: Gemm, pinned: Fields[str, Any]
     ) -> None:
         self._layout, self._node, self._gemm, self._pinned = layout, node, gemm, pinned
+        self._nameless = replace(gemm, a="", b="")
         self._roles, self._tensors = layout.roles, layout.graph.tensors
         self._estimator = Estimator(layout.roles)
         self._out = self._tensors[node.writes[0]]
         self._b_streamed = self._tensors[gemm.b].is_constant or not self._resident_b()
-        self._shapes = {
-            resident: self._describe(node.format or state.dtype, resident) for resident in (False, True)
-        }
+        self._sides = {resident: self._streamed_sides(resident) for resident in (False, True)}
+        self._shapes = self._described(node.format or state.dtype)
         self._fitting = Fitting(layout, gemm, self._b_streamed, pinned)
         self._misfits: list[Need] = []
         self._too_large: list[Need] = []
@@ -114,13 +113,11 @@ class _Search:
 
     def likeness(self) -> Hashable:
         """Everything that the best mapping depends on, but for the room in the buffer of the activations."""
-        nameless = replace(self._gemm, a="", b="")
-        shapes = tuple(replace(shape, gemm=nameless) for shape in self._shapes.values())
-        sides = tuple(len(self._streamed_sides(resident)) for resident in (False, True))
+        shapes, sides = tuple(self._shapes.values()), tuple(len(names) for names in self._sides.values())
         free = self._fitting.others()
         flags = tuple((option.a_resident, option.y_resident) for option in self._choices)
         pooled, pinned = self._image_rows(False), tuple(sorted(self._pinned.items()))
-        return nameless, shapes, sides, free, flags, pooled, self._homes(), pinned
+        return shapes, sides, free, flags, pooled, self._homes(), pinned
 
     def rooms(self) -> list[int]:
         """Room for tiles in each residency choice, bytes."""
@@ -133,11 +130,19 @@ class _Search:
     def _resident_b(self) -> bool:
         return self._layout.place(self._gemm.b).chip is not None
 
+    def _described(self, dtype: str) -> dict[bool, Shape]:
+        """The step with its activations streamed, and with them on the chip; mostly these are the same."""
+        streamed = self._describe(dtype, False)
+        return {
+            False: streamed,
+            True: streamed if self._sides[True] == self._sides[False] else self._describe(dtype, True),
+        }
+
     def _describe(self, dtype: str, a_resident: bool) -> Shape:
-        gemm, node, layout = self._gemm, self._node, self._layout
+        gemm, node, layout = self._nameless, self._node, self._layout
         unit, vector = self._roles.matrix, self._roles.chip.vector
-        a, b, out = self._tensors[gemm.a], self._tensors[gemm.b], self._out
-        sides = [name for name in self._streamed_sides(a_resident) if not self._tensors[name].is_constant]
+        a, b, out = self._tensors[self._gemm.a], self._tensors[self._gemm.b], self._out
+        sides = [name for name in self._sides[a_resident] if not self._tensors[name].is_constant]
         return Shape(
             gemm=gemm, a_B=a.element_B, b_B=b.element_B, y_B=out.element_B,
             sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
@@ -145,7 +150,7 @@ class _Search:
             results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
             functions=tuple(vector.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
             sides=len(sides), side_B=sum(self._tensors[name].element_B for name in sides),
-            parameters_B=sum(self._tensors[name].nbytes for name in parameters(layout.graph, node)),
+            parameters_B=sum(self._tensors[name].nbytes for name in layout.epilogue_reads(node).parameters),
             b_streamed=self._b_streamed,
             reuse=bool(self._pinned.get("reuse", True)),
             w_slots=self._weight_slots(),
@@ -162,7 +167,7 @@ class _Search:
     def _streamed_sides(self, a_resident: bool) -> list[str]:
         """Side operands that are not on the chip when the step starts."""
         layout = self._layout
-        names = side_inputs(layout.graph, self._node)
+        names = layout.epilogue_reads(self._node).sides
         missing = [name for name in names if layout.place(name).chip is None]
         return [name for name in missing if name != self._gemm.a or not a_resident]
 
@@ -269,7 +274,7 @@ class _Search:
 
     def _fitted(self, c: Candidates, index: int) -> Fitted:
         """Candidates whose tiles fit all buffers; remembers what the best lacks, for the error when none does."""
-        sides_B = sum(self._tensors[name].element_B for name in self._streamed_sides(c.a_resident))
+        sides_B = sum(self._tensors[name].element_B for name in self._sides[c.a_resident])
         fitted = self._fitting.fitted(c, self._shapes[c.a_resident], sides_B, self._choices[index].room)
         self._needs[index] = max(self._needs[index], fitted.most_B)
         self._misfits += [fitted.need] if fitted.need else []

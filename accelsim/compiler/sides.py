@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from accelsim.workload.graph import Graph, Node
 
 
-def side_inputs(graph: Graph, node: Node) -> list[str]:
-    """Operands with values of their own for every result: residuals (the node's own input may be one), masks."""
-    parameters_of = set(parameters(graph, node))
-    return [name for name in _epilogue_reads(node) if name not in parameters_of]
+class EpilogueReads(NamedTuple):
+    """``parameters``: constants with at most one value per channel (bias, scales), which the vector unit keeps in
+    registers. ``sides``: operands with values of their own for every result: residuals (the node's own input may be
+    one), masks."""
+
+    parameters: tuple[str, ...] = ()
+    sides: tuple[str, ...] = ()
 
 
-def parameters(graph: Graph, node: Node) -> list[str]:
-    """Constants with at most one value per channel (bias, scales), which the vector unit keeps in registers."""
+def epilogue_reads(graph: Graph, node: Node) -> EpilogueReads:
+    """What the epilogue of a matrix node reads beside its sums."""
+    names = _epilogue_reads(node) if node.epilogue else []
+    if not names:
+        return EpilogueReads()
     biases = {part.inputs[1] for part in node.epilogue if part.op == "Bias"}
     result, axis = graph.tensors[node.outputs[0]].shape, channel_axis(graph, node)
-    return [
+    kept = {
         name
-        for name in _epilogue_reads(node)
+        for name in names
         if graph.tensors[name].is_constant
         and (name in biases or per_channel(graph.tensors[name].shape, result, axis))
-    ]
+    }
+    return EpilogueReads(
+        tuple(name for name in names if name in kept), tuple(name for name in names if name not in kept)
+    )
 
 
 def channel_axis(graph: Graph, node: Node) -> int | None:

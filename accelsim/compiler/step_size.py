@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +28,13 @@ class Streams(NamedTuple):
 
 
 def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
-    """Loads, products and what takes results out, of all tiles of a mapping."""
+    """Loads, products and what takes results out, of all tiles of a mapping. Worked out once for steps that are alike,
+    whatever their operands are called."""
+    return _matrix_commands(replace(gemm, a="", b=""), mapping, streams)
+
+
+@lru_cache(maxsize=4096)
+def _matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
     tiles = _single(mapping)
     m, n, k, groups = (
         -(-extent // tile)

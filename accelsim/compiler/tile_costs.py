@@ -1,9 +1,12 @@
-"""Work and ledger entries of the tiles of one matrix step. Tiles of one shape cost the same, so each is made once."""
+"""Work and ledger entries of the tiles of one matrix step. Tiles of one shape cost the same, so each is made once; in
+steps that are alike only the names of the tensors differ."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 from accelsim.compiler.actions import Product, nbytes, product_actions
 from accelsim.compiler.program import Action, Cycles, Folds, Tile
@@ -18,7 +21,10 @@ Actions = tuple[Action, ...]
 
 @dataclass
 class TileCosts:
-    """Costs of one step; ``b_on_chip``: the stationary operand is read from the buffer of the activations."""
+    """Costs of one step; ``b_on_chip``: the stationary operand is read from the buffer of the activations.
+
+    ``alike``: what all steps on the same core share, by ``_likeness`` and tile.
+    """
 
     roles: Roles
     dtype: str
@@ -26,6 +32,7 @@ class TileCosts:
     gemm: Gemm
     tensors: dict[str, Tensor]
     b_on_chip: bool
+    alike: dict[Hashable, Any]
     _weights: dict[tuple[int, int, int], int] = field(default_factory=dict)
     _products: dict[tuple[int, int, int, int, bool], tuple[Folds, Actions]] = field(default_factory=dict)
     _epilogues: dict[tuple[int, int, tuple[str, ...]], tuple[Cycles, Actions]] = field(default_factory=dict)
@@ -41,19 +48,36 @@ class TileCosts:
         """Array work and entries of a MatMul; ``first``: it writes the sums, later ones add to them."""
         key = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0, first)
         if key not in self._products:
-            self._products[key] = self._product(tile, key)
+            self._products[key] = self._named(tile, key)
         return self._products[key]
 
+    @cached_property
+    def _likeness(self) -> Hashable:
+        """Everything but the names that the product of a tile depends on."""
+        a, b = self.tensors[self.gemm.a], self.tensors[self.gemm.b]
+        formats = (a.memory_format, a.element_B, b.memory_format, b.element_B)
+        return (self.dtype, sparsity(self.node), self.b_on_chip, *formats)
+
+    def _named(self, tile: Tile, key: tuple[int, int, int, int, bool]) -> tuple[Folds, Actions]:
+        """The product of a tile as in steps that are alike, with the tensors of this one."""
+        nameless = (self._likeness, key)
+        if nameless not in self.alike:
+            self.alike[nameless] = self._product(tile, key)
+        work, entries = self.alike[nameless]
+        names = {"": "", "a": self.gemm.a, "b": self.gemm.b, "y": self.node.writes[0]}
+        return work, tuple([Action(unit, action, names[of], count) for unit, action, of, count in entries])
+
     def _product(self, tile: Tile, key: tuple[int, int, int, int, bool]) -> tuple[Folds, Actions]:
+        """Work and entries with operands 'a' and 'b' and the result 'y'."""
         roles, gemm, tensors = self.roles, self.gemm, self.tensors
-        a, b = tensors[gemm.a], tensors[gemm.b]
+        a, b = replace(tensors[gemm.a], name="a"), replace(tensors[gemm.b], name="b")
         streamed = (b if roles.matrix.dataflow == "is" else a).memory_format
         groups, tm, tn, tk, first = key
         sparse = sparsity(self.node)
         rate = cycles_per_row(roles, self.dtype, streamed)
         work = folds(roles.matrix, groups, tm, tn, kept(sparse, tk), rate)
         b_from = roles.activations if self.b_on_chip else roles.weights
-        product = Product(self.dtype, sparse, a, b, self.node.writes[0], b_from)
+        product = Product(self.dtype, sparse, a, b, "y", b_from)
         return work, tuple(product_actions(roles, product, tile, first))
 
     def epilogue(self, sums: int, out_B: int, sides: Sequence[str]) -> tuple[Cycles, Actions]:

@@ -17,11 +17,11 @@ def cached_states(graph: Graph) -> dict[str, str]:
     with new rows behind it or written into it (the names of Hugging Face's and ONNX Runtime's exporters).
     """
     made = {node.outputs[0]: node for node in graph.nodes if node.op in APPENDING}
-    found = {}
+    found, outputs = {}, frozenset(graph.outputs)
     for past in graph.inputs:
         for late in dict.fromkeys((_PAST.sub("present", past, count=1), past.replace("past", "present", 1))):
             node = made.get(late)
-            if late != past and node is not None and late in graph.outputs and node.inputs[0] == past:
+            if late != past and node is not None and late in outputs and node.inputs[0] == past:
                 found[past] = late
                 break
     return found

@@ -24,13 +24,13 @@ def run(graph: Graph, feeds: Mapping[str, Array], keep: bool = False) -> dict[st
     ``workload.ops``. Raises UsageError for feeds that are missing, unknown or of another shape (all at once),
     ModelError for an op that no kernel knows or whose result has not the shape that the graph says.
     """
-    values = _checked(graph, feeds)
+    values, kept = _checked(graph, feeds), frozenset(graph.outputs)
     last = {name: index for index, node in enumerate(graph.nodes) for name in node.reads}
     for index, node in enumerate(graph.nodes):
         values.update(zip(node.writes, run_node(node, graph, values), strict=True))
         if not keep:
             for name in (*node.reads, *node.writes):
-                if last.get(name, index) <= index and name not in graph.outputs:
+                if last.get(name, index) <= index and name not in kept:
                     values.pop(name, None)
     outputs = {name: _value(graph, name, values) for name in graph.outputs}
     return {**values, **outputs} if keep else outputs

@@ -128,6 +128,8 @@ class Node:
     @property
     def reads(self) -> list[str]:
         """Every tensor that the fused node reads, in order, each once."""
+        if not self.epilogue:  # most nodes, asked for many times each
+            return [name for name in dict.fromkeys(self.inputs) if name and name not in self.outputs]
         inside = {name for node in (self, *self.epilogue) for name in node.outputs}
         names = [name for node in (self, *self.epilogue) for name in node.inputs if name]
         return [name for name in dict.fromkeys(names) if name not in inside]
@@ -181,9 +183,11 @@ class Graph:
         """Tensors that the (fused) node reads."""
         return [self.tensors[name] for name in node.reads]
 
-    def stays(self, name: str) -> bool:
-        """Whether a tensor is a state, or the next value of one, and not carried to the host."""
-        return name in self.states or name in self.kept or name in self.states.values()
+    @property
+    def staying(self) -> frozenset[str]:
+        """Tensors that are a state, or the next value of one, and not carried to the host; whoever asks for many keeps
+        the set."""
+        return frozenset((*self.states, *self.states.values(), *self.kept))
 
     def outs(self, node: Node) -> list[Tensor]:
         """Tensors that the (fused) node writes."""
@@ -200,7 +204,7 @@ class Graph:
     def copy(self) -> Graph:
         """An independent graph that shares the tensor values."""
         nodes = [_copy_node(node) for node in self.nodes]
-        tensors = {name: replace(tensor) for name, tensor in self.tensors.items()}
+        tensors = {name: Tensor(**vars(tensor)) for name, tensor in self.tensors.items()}
         return replace(
             self,
             nodes=nodes,

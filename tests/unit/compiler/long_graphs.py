@@ -85,6 +85,111 @@ def renames(count: int) -> Graph:
     return graph
 
 
+def vectors(count: int) -> Graph:
+    """Vector ops of which none is fused with the next."""
+    graph = chain(count)
+    for node in graph.nodes:
+        node.op, node.attrs = "Softmax", {"axis": -1}
+    return graph
+
+
+def on_host(count: int) -> Graph:
+    """Products, and ops that most chips leave to the host, in turns."""
+    graph = products(count)
+    for node in graph.nodes[1::2]:
+        node.op, node.inputs = "Sin", node.inputs[:1]
+    return graph
+
+
+def joins(count: int) -> Graph:
+    """Split and Concat in turns."""
+    nodes, name = list[Node](), "x"
+    for i in range(count // 2):
+        nodes += [
+            Node(f"s{i}", "Split", [name], [f"a{i}", f"b{i}"], {"axis": 1, "split": [4, 4]}),
+            Node(f"c{i}", "Concat", [f"b{i}", f"a{i}"], [f"t{i}"], {"axis": 1}),
+        ]
+        name = f"t{i}"
+    graph = _graph("joins", nodes, [name])
+    for node in nodes[::2]:
+        graph.tensors.update((half, Tensor(half, (4, 4))) for half in node.outputs)
+    return graph
+
+
+def convolutions(count: int) -> Graph:
+    """Blocks of a convolution, a batch normalisation and a Relu, images of one row."""
+    window = {
+        "strides": [1, 1],
+        "pads": [0, 1, 0, 1],
+        "dilations": [1, 1],
+        "group": 1,
+        "kernel_shape": [1, 3],
+    }
+    nodes, name = list[Node](), "x"
+    for i in range(count // 3):
+        parameters = [f"{what}{i}" for what in ("scale", "shift", "mean", "variance")]
+        nodes += [
+            Node(f"c{i}", "Conv", [name, f"w{i}"], [f"c{i}"], dict(window)),
+            Node(f"b{i}", "BatchNormalization", [f"c{i}", *parameters], [f"b{i}"], {"epsilon": 1e-5}),
+            Node(f"r{i}", "Relu", [f"b{i}"], [f"r{i}"]),
+        ]
+        name = f"r{i}"
+    graph = _graph("convolutions", nodes, [name])
+    weights, parameter = np.full((4, 4, 1, 3), 0.1, np.float32), np.ones(4, np.float32)
+    for tensor in graph.tensors.values():
+        if tensor.is_constant:
+            tensor.data = weights if tensor.name.startswith("w") else parameter
+        tensor.shape = (1, 4, 1, 8) if tensor.data is None else tensor.data.shape
+    return graph
+
+
+def waiting(count: int) -> Graph:
+    """Half of the nodes make tensors, the other half reads them, the last one first: all wait on the chip."""
+    nodes, name = list[Node](), "x"
+    for i in range(count // 2):
+        nodes.append(Node(f"u{i}", "Softmax", [name], [f"u{i}"], {"axis": -1}))
+        name = f"u{i}"
+    for i in reversed(range(count // 2)):
+        nodes.append(Node(f"a{i}", "Add", [name, f"u{i}"], [f"t{i}"]))
+        nodes.append(Node(f"s{i}", "Softmax", [f"t{i}"], [f"s{i}"], {"axis": -1}))
+        name = f"s{i}"
+    return _graph("waiting", nodes, [name])
+
+
+def states(count: int) -> Graph:
+    """As many states as nodes, each of which makes the next value of one."""
+    nodes = [Node(f"n{i}", "Relu", [f"s{i}"], [f"t{i}"]) for i in range(count)]
+    graph = _graph("states", nodes, [f"t{i}" for i in range(count)])
+    graph.tensors = {name: Tensor(name, SHAPE) for node in nodes for name in (*node.inputs, *node.outputs)}
+    graph.inputs, graph.states = [f"s{i}" for i in range(count)], {f"s{i}": f"t{i}" for i in range(count)}
+    return graph
+
+
+def caches(count: int) -> Graph:
+    """Rows appended to a cache, products with the cache transposed and as it is; a cache in each block."""
+    graph = _graph("caches", [], [])
+    nodes, tensors, name = graph.nodes, graph.tensors, "x"
+    tensors["x"] = Tensor("x", (1, 8))
+    for i in range(count // 5):
+        past, late = f"past{i}", f"late{i}"
+        tensors[f"w{i}"] = Tensor(f"w{i}", WEIGHTS.shape, data=WEIGHTS)
+        rows = {f"k{i}": 1, past: 7, late: 8, f"turned{i}": 8, f"s{i}": 1, f"y{i}": 1}
+        tensors.update((each, Tensor(each, (length, 8))) for each, length in rows.items())
+        nodes += [
+            Node(f"k{i}", "MatMul", [name, f"w{i}"], [f"k{i}"]),
+            Node(late, "Concat", [past, f"k{i}"], [late], {"axis": 0}),
+            Node(f"turned{i}", "Transpose", [late], [f"turned{i}"], {"perm": [1, 0]}),
+            Node(f"s{i}", "MatMul", [name, f"turned{i}"], [f"s{i}"]),
+            Node(f"y{i}", "MatMul", [f"s{i}", late], [f"y{i}"]),
+        ]
+        name = f"y{i}"
+        graph.inputs.append(past)
+        graph.outputs.append(late)
+        graph.states[past] = late
+    graph.outputs.append(name)
+    return graph
+
+
 class Codes:
     """Builds graphs of a quantised model: pairs of Quantize and Dequantize around ops on reals."""
 
@@ -170,6 +275,7 @@ def coded_fan(count: int) -> Graph:
 
 LONG: dict[str, Callable[[int], Graph]] = {
     "chain": chain, "products": products, "fan": fan, "residuals": residuals, "shared": shared, "sums": sums,
-    "renames": renames, "coded_products": coded_products, "coded_moves": coded_moves, "coded_late": coded_late,
+    "renames": renames, "vectors": vectors, "on_host": on_host, "joins": joins, "convolutions": convolutions,
+    "waiting": waiting, "states": states, "caches": caches, "coded_products": coded_products, "coded_moves": coded_moves, "coded_late": coded_late,
     "coded_joins": coded_joins, "coded_fan": coded_fan,
 }  # fmt: skip

@@ -138,8 +138,20 @@ def test_a_slot_that_was_never_used_does_not_hide_who_had_its_bytes_before() -> 
     idle = w.region()
     w.space.release(idle)
     heir = w.region()
-    assert set(w.builder.regions[heir].overlaps) == {idle, x}
+    assert w.builder.regions[heir].overlaps == (x,)
     assert w.waits(w.load(heir)) == {Wait(reader, "done", "empty")}
+
+
+def test_slots_that_were_never_used_do_not_pile_up() -> None:
+    """However many there were, a region knows only those before it that were written."""
+    w = Writer()
+    x = w.region()
+    w.load(x)
+    w.space.release(x)
+    for _ in range(50):
+        idle = w.region()
+        assert w.builder.regions[idle].overlaps == (x,)
+        w.space.release(idle)
 
 
 def test_a_region_that_does_not_fit_is_none() -> None:

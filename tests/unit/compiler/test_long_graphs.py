@@ -16,8 +16,8 @@ from accelsim.workload.graph import Graph
 SHORT, FACTOR = 100, 6
 
 
-def calls(graph: Graph, chip: str, dtype: str) -> int:
-    loaded, profile = load_chip(chip), cProfile.Profile()
+def calls(graph: Graph, chip: str, dtype: str, changes: tuple[str, ...] = ()) -> int:
+    loaded, profile = load_chip(chip, changes), cProfile.Profile()
     profile.runcall(compile, graph, loaded, Options(dtype=dtype, values="off"))
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
@@ -30,3 +30,12 @@ def test_calls_grow_with_the_nodes_and_not_faster(kind: str, chip: str, dtype: s
     calls(LONG[kind](4), chip, dtype)  # what is made once for all
     short, long = (calls(LONG[kind](count), chip, dtype) for count in (SHORT, FACTOR * SHORT))
     assert long < 1.25 * FACTOR * short
+
+
+def test_making_room_does_not_look_at_all_that_is_there() -> None:
+    """What waits in a full buffer is sent away one by one: more of it there does not make each of them dearer."""
+    small, large = (
+        calls(LONG["waiting"](3000), "edu-4x4", "fp32", (f"buffers.act_sram.capacity={size}",))
+        for size in ("8 KiB", "64 KiB")
+    )
+    assert large < 1.1 * small
