@@ -27,6 +27,7 @@ import onnx
 import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
+from accelsim.account.latency import layers
 from accelsim.compiler.calibrate import synthetic
 from accelsim.compiler.passes import compile, transform
 from accelsim.compiler.state import Options
@@ -143,13 +144,20 @@ def calibrated(model: str, chip_name: str, dtype: str, method: str) -> dict[str,
 
 
 def long_graph(kind: str, nodes: str, chip_name: str, dtype: str) -> dict[str, float]:
-    """Compile a graph of so many nodes (a key of ``long_graphs.LONG``)."""
+    """Compile, simulate and account a graph of so many nodes (a key of ``long_graphs.LONG``); a short one before, so
+    that nothing is made or loaded for the first time while it is measured."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "compiler"))
     from long_graphs import LONG
 
-    graph, chip = LONG[kind](int(nodes)), load_chip(chip_name)
-    total, program = cpu_s(lambda: compile(graph, chip, Options(dtype=dtype, values="off")))
-    return {"total": total, "commands": len(program.commands)}
+    chip, options = load_chip(chip_name), Options(dtype=dtype, values="off")
+    for count in (60, int(nodes)):
+        graph = LONG[kind](count)
+        compiled, program = cpu_s(lambda graph=graph: compile(graph, chip, options))
+        simulated, done = cpu_s(lambda program=program: simulate(program, None, "off"))
+        accounted, _ = cpu_s(lambda done=done: layers(done))
+    return {
+        "compile": compiled, "simulate": simulated, "account": accounted, "commands": len(program.commands),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
