@@ -22,8 +22,8 @@ from accelsim.dram.bank_state import (
     ELDEST, EVERY, FRONT, GROUP_CAS, HEAD, HELD, HIGH, INJECTED, INJECTION, IN_FLIGHT, LAST_ACT, LOGGED, LOW, MET,
     MY_GROUP, MY_RANK, NEXT, NEXT_ACT, NEXT_CAS, NEXT_PRE, NEXT_REF, NOW, N_CONFLICT, N_HIT, N_MISS, N_REF, N_REFPB,
     OPEN_ROW, OUTSTANDING, PER_BANK, PER_RANK, QUEUE, QUEUED, RANK, RANKS, RANK_CAS, REACH, REF_AT, REF_BANK,
-    REF_BEFORE, REF_REF, REQUEST, RFC, ROW, ROW_BUS, SINCE, SLOT, STARTED, TAIL, TAKEN, TIMEOUT, TURN, USES, WAITING,
-    WAITS, WINDOW, YOUNGEST, Ints,
+    REF_BEFORE, REF_REF, REQUEST, RESTS, RFC, ROW, ROW_BUS, SINCE, SLOT, STARTED, TAIL, TAKEN, TIMEOUT, TURN, USES,
+    WAITING, WAITS, WINDOW, YOUNGEST, Ints,
 )  # fmt: skip
 # isort: on
 
@@ -89,6 +89,7 @@ def move(
         bank[b + HEAD] = s
     bank[b + TAIL] = s
     bank[b + QUEUED] += 1
+    bank[b + RESTS] = 0
     queue[base + STARTED] += 1
     return True
 
@@ -174,6 +175,7 @@ def refresh_step(
             continue
         if bank[b + NEXT_PRE] <= now:
             close(p, bank, rank, at, log, k, now)
+            bank[b + RESTS] = 0
             return now
         soon = min(soon, bank[b + NEXT_PRE])
     if still:
@@ -201,6 +203,7 @@ def issue(
 ) -> None:  # fmt: skip
     """Issue a command for slot ``s`` of bank ``k`` now."""
     b, now, e = BANK * k, at[NOW], SLOT * s
+    bank[b + RESTS] = 0
     if kind == PRE:
         slot[e + MET] = 1
         close(p, bank, rank, at, log, k, now)
@@ -266,12 +269,17 @@ def tick(
         b = BANK * k
         if bank[b + HEAD] < 0:
             continue
+        if bank[b + RESTS] > now:  # times of a bank only ever move on, so what was found holds
+            soon = min(soon, bank[b + RESTS])
+            continue
         refreshed = first <= k < past
         if refreshed and not (p[WAITS] and bank[b + OPEN_ROW] >= 0 and bank[b + USES] == 0):
             continue
         s, kind, d, t = candidate(p, bank, group, rank, queue, slot, writes, base, k, now, refreshed)
         if t > now:
             soon = min(soon, t)
+            if not refreshed:
+                bank[b + RESTS] = t
         elif columns_free if kind == RD else rows_free:
             issue(p, bank, group, rank, ring, queue, slot, at, done, log, base, k, s, kind, d)
             queue[base + TURN] = j

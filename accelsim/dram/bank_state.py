@@ -43,11 +43,12 @@ BUS, ACT_CLOCKS, COLUMNS, HANDOVER, BY_COMMAND, DEPTH, RING, WINDOWS, FIRST_WIND
 
 # Record of a bank: open row (-1: closed), earliest ACT and PRE, last RD or WR, accesses since the row was opened,
 # direction of the request that it was opened for and that still waits (-1: none; where commands are scheduled),
-# requests in its queue (where it has one); where the records of its rank, its group and its bus begin; earliest RD and
-# WR, oldest and youngest waiting slot, oldest one of the open row (-1: none), place in the list of active banks. [2]
-OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, OWNER, QUEUED, MY_RANK, MY_GROUP, MY_BUS = range(10)
-NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(10, 20, 2)
-BANK = 20
+# requests in its queue and a clock before which none of them can have a command (where it has one); where the records
+# of its rank, its group and its bus begin; earliest RD and WR, oldest and youngest waiting slot, oldest one of the open
+# row (-1: none), place in the list of active banks. [2]
+OPEN_ROW, NEXT_ACT, NEXT_PRE, LAST_USE, USES, OWNER, QUEUED, RESTS, MY_RANK, MY_GROUP, MY_BUS = range(11)
+NEXT_CAS, HEAD, TAIL, HIT, PLACE = range(11, 21, 2)
+BANK = 21
 # Record of a group: earliest ACT, earliest RD and WR. [2]
 GROUP_ACT, GROUP_CAS, GROUP = 0, 1, 3
 # Record of a rank: earliest ACT, activations, next refresh, bank of its turn, open banks, since when, clocks with an
@@ -170,7 +171,7 @@ def fresh(device: Device, p: Sequence[int]) -> State:
     for k in range(ranks * g.banks_per_rank):
         bus = k // (g.ranks * g.banks_per_rank) % p[CONTROLLERS] * (p[COLUMNS] + BUS_RECORD)
         records = RANK * (k // g.banks_per_rank), GROUP * (k // g.banks), p[BUS] + bus
-        banks += [-1, NEVER, NEVER, NEVER, 0, -1, 0, *records, *[NEVER] * 2, *[-1] * 8]
+        banks += [-1, NEVER, NEVER, NEVER, 0, -1, 0, 0, *records, *[NEVER] * 2, *[-1] * 8]
     queues = []
     for k in range(2 * p[CONTROLLERS]):
         queues += [0] * ELDEST + [-1, -1, NEVER] + [0] * p[REACH] + list(range(k * places, (k + 1) * places))
