@@ -15,6 +15,7 @@ from accelsim.compiler.affine import Affine, affine_of, bake
 from accelsim.compiler.state import State
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import base
+from accelsim.workload.ops.values import common_shape
 
 _NAMES_ONLY = frozenset({"Identity", "Dropout"})
 _CHAINED = {"Sum": "Add", "Min": "Min", "Max": "Max"}
@@ -126,7 +127,7 @@ def _chain(graph: Graph, node: Node) -> list[Node]:
     links: list[Node] = []
     for index, right in enumerate(rest):
         last = index == len(rest) - 1
-        shape = np.broadcast_shapes(graph.tensors[left].shape, graph.tensors[right].shape)
+        shape = common_shape(graph.tensors[left].shape, graph.tensors[right].shape)
         name = out.name if last else edit.add_tensor(graph, f"{out.name}.{index + 1}", shape, out.dtype)
         links.append(Node(node.name if last else f"{node.name}.{index + 1}", op, [left, right], [name]))
         left = name

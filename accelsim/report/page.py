@@ -27,7 +27,7 @@ HOW_TO_READ = (
     ("of run", "the same as a share of the latency; adds up to 100%"),
     ("bound by", "what most of that time goes to; 'hidden' for a layer that adds none"),
     (
-        "util.",
+        "of peak",
         "multiply-accumulates over what the matrix unit could have done in the layer's own time: what it adds, or "
         "the time that the array or a memory works for it where that is longer because other layers hide it",
     ),
@@ -171,7 +171,7 @@ def _sort_values(layer: Layer) -> dict[int, float]:
     """Index of a column -> the number that its cell stands for; other columns sort as text."""
     values = {
         "#": layer.number, "MACs": layer.macs, "cycles": layer.cycles, "time": layer.added_fs,
-        "of run": layer.added_fs, "util.": layer.utilisation or 0.0, "DRAM": layer.dram_B, "energy": layer.energy_J,
+        "of run": layer.added_fs, "of peak": layer.utilisation or 0.0, "DRAM": layer.dram_B, "energy": layer.energy_J,
     }  # fmt: skip
     return {
         i: float(values[column.title]) for i, column in enumerate(LAYER_COLUMNS) if column.title in values

@@ -43,7 +43,7 @@ LAYER_COLUMNS = (
     Column("time", 0),
     Column("of run", 2),
     Column("bound by", 1, right=False, least=14, shorten=cut),
-    Column("util.", 4),
+    Column("of peak", 4),
     Column("DRAM", 5),
     Column("energy", 0),
 )

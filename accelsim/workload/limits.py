@@ -13,6 +13,8 @@ from accelsim.errors import ModelError, Problem, TooLarge, UsageError, memory_te
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import find
 
+TOLD = 6
+"""Tensors and layers beyond the limits that an error names at the most."""
 LARGEST = 2**31 - 1
 """The largest batch, parameter of a model, dimension of a tensor and size of a window."""
 MOST_ELEMENTS, MOST_MACS = 2**48, 2**56
@@ -28,9 +30,17 @@ WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
 
 def check_sizes(graph: Graph) -> None:
-    """ModelError that names every tensor and layer that is beyond the limits."""
-    problems = [problem for tensor in graph.tensors.values() for problem in _of_tensor(tensor)]
-    problems += [problem for node in graph.nodes for problem in _of_node(graph, node)]
+    """ModelError that names the tensors and layers beyond the limits; of many the first of each, and how many."""
+    tensors = [problem for tensor in graph.tensors.values() for problem in _of_tensor(tensor)]
+    layers = [problem for node in graph.nodes for problem in _of_node(graph, node)]
+    if len(tensors) + len(layers) <= TOLD:
+        problems = [*tensors, *layers]
+    else:
+        shown = [*tensors[: TOLD // 2], *layers[: TOLD // 2]]
+        what = (
+            f"{len(tensors):,} tensors and {len(layers):,} layers are beyond the limits; here are the first"
+        )
+        problems = [Problem(what, graph.name, "a smaller model: fewer tokens, pixels or channels"), *shown]
     if problems:
         raise ModelError(problems)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Node
 from accelsim.workload.normalise import (
@@ -22,6 +20,7 @@ from accelsim.workload.normalise import (
 )
 from accelsim.workload.onnx_read import RawNode
 from accelsim.workload.onnx_types import FORMATS
+from accelsim.workload.ops.values import common_shape
 
 
 @rule("Conv")
@@ -174,7 +173,7 @@ def split(raw: RawNode, scope: Scope) -> Node:
 def expand(raw: RawNode, scope: Scope) -> Node:
     """Expand: the shape of the result."""
     target = ints(raw, scope, 1) or []
-    return make(raw, 1, shape=list(np.broadcast_shapes(scope.shape(raw.inputs[0]), tuple(target))))
+    return make(raw, 1, shape=list(common_shape(scope.shape(raw.inputs[0]), tuple(target))))
 
 
 @rule("Tile")

@@ -11,7 +11,17 @@ from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Gemm, Op, Shape, Work, register
 from accelsim.workload.ops.conv import accumulator
 from accelsim.workload.ops.product import is_integer, product, shifted
-from accelsim.workload.ops.values import Infers, Ins, Values, array, broadcast, optional, require, tensor
+from accelsim.workload.ops.values import (
+    Infers,
+    Ins,
+    Values,
+    array,
+    broadcast,
+    common_shape,
+    optional,
+    require,
+    tensor,
+)
 
 
 def _operands(node: Node, values: Values) -> tuple[Array, Array]:
@@ -68,7 +78,7 @@ def _matmul_gemm(node: Node, ins: Ins, outs: list[Tensor]) -> Gemm:
     a, b = _shapes(node, x, w)
     if prod(b[:-2]) == 1:  # the same B for the whole batch: fold the batch into M
         return Gemm(1, prod(a[:-1]), b[-1], a[-1], x.name, w.name)
-    batch = np.broadcast_shapes(a[:-2], b[:-2])
+    batch = common_shape(a[:-2], b[:-2])
     return Gemm(prod(batch), a[-2], b[-1], a[-1], x.name, w.name, batch=batch)
 
 

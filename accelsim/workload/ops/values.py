@@ -31,6 +31,9 @@ ROUNDED = frozenset(
 KNOWN_INDICES = 1 << 16
 """Constant indices that are checked when the shape of a result is told."""
 
+MOST_AXES = 64
+"""Axes of an array of NumPy."""
+
 INTEGER_OPERANDS = frozenset(
     name for name, row in FORMATS.items() if row.kind in ("int", "binary") and row.bits <= 16
 )
@@ -67,10 +70,26 @@ def optional(values: Values, index: int) -> Array | None:
     return values[index] if index < len(values) else None
 
 
+def common_shape(*shapes: Shape) -> Shape:
+    """The common shape by NumPy's rules, of any number of elements (NumPy's own function ends below 2^63 of them).
+
+    ValueError where there is none.
+    """
+    rank = max(map(len, shapes), default=0)
+    if rank > MOST_AXES:
+        raise ValueError(f"{rank} axes")
+    sizes = [
+        {*column} - {1} for column in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)
+    ]
+    if any(len(found) > 1 for found in sizes):
+        raise ValueError(f"{shapes} have no common shape")
+    return tuple(found.pop() if found else 1 for found in sizes)
+
+
 def broadcast(node: Node, shapes: list[Shape]) -> Shape:
     """The common shape of ``shapes`` by NumPy's rules; ModelError naming the node when there is none."""
     try:
-        return np.broadcast_shapes(*shapes)
+        return common_shape(*shapes)
     except ValueError:
         text = " and ".join(str(list(shape)) for shape in shapes)
         raise ModelError(Problem(f"shapes {text} do not broadcast", node.name)) from None

@@ -6,13 +6,17 @@ import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx_models import model, node
 
 from accelsim.errors import AccelsimError, ModelError, TooLarge, UsageError
 from accelsim.workload.limits import LARGEST, MOST_MACS, limited
 from accelsim.workload.load import list_models, load_model
+from accelsim.workload.ops.values import common_shape
 from accelsim.workload.zoo import build
 
 
@@ -47,6 +51,30 @@ def test_elements_and_work(tmp_path: Path) -> None:
         f"wide: 1 x {LARGEST} x {LARGEST} x 1 multiply-accumulates (groups x M x N x K); expected 1 to {MOST_MACS:,}",
         f"deep: 1 x {2**19} x {2**19} x {2**19} multiply-accumulates (groups x M x N x K); expected 1 to {MOST_MACS:,}",
     ]  # fmt: skip
+
+
+def test_too_many_tokens_are_said_to_be_that() -> None:
+    """Shapes that broadcast are never said not to, whatever their size; of hundreds of tensors the first are named."""
+    told = refusals(f"llama2-7b?seq={LARGEST - 1}")
+    assert told[0].startswith(
+        "llama2-7b: 193 tensors and 160 layers are beyond the limits; here are the first"
+    )
+    assert told[1].startswith(
+        f"tensor 'mask' has shape {LARGEST - 1} x {LARGEST - 1}; expected 281,474,976,710,656"
+    )
+    assert not [text for text in told if "broadcast" in text] and len(told) == 7
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(st.integers(0, 3), max_size=5).map(tuple), min_size=1, max_size=4))
+def test_common_shapes_are_those_of_numpy(shapes: list[tuple[int, ...]]) -> None:
+    try:
+        expected = np.broadcast_shapes(*shapes)
+    except ValueError:
+        with pytest.raises(ValueError, match="no common shape"):
+            common_shape(*shapes)
+    else:
+        assert common_shape(*shapes) == expected
 
 
 def test_the_largest_are_taken(tmp_path: Path) -> None:
