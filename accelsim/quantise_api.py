@@ -70,7 +70,7 @@ class Quantised:
 
     model: Any
     graph: Graph
-    form: str
+    format: str
     layers: list[LayerError]
     outputs_dB: dict[str, float]
     bytes_before: int
@@ -90,14 +90,14 @@ def quantize(
     dtype: str = "int8",
     calibrate: str = "absmax",
     data: str | Path | Mapping[str, Array] | None = None,
-    form: str = "qdq",
+    format: str = "qdq",
     scheme: str = "symmetric",
-    per_channel: bool = True,
+    per_tensor: bool = False,
     bias_correction: bool = False,
     percentile: float | None = None,
     weights: str = "model",
     batch: int | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shape: Mapping[str, tuple[int, ...]] | None = None,
     seed: int = 0,
 ) -> Quantised:
     """Quantise a float model after training, and write it as ONNX.
@@ -105,27 +105,28 @@ def quantize(
     ``dtype``: format of the codes, or a pair weights x activations such as 'int4xint8'. ``calibrate``: how the range
     of an activation is chosen (a key of ``formats.calibrate.METHODS``), with ``percentile`` for the methods of that
     name. ``data``: a dataset's name, an npz file, or arrays by input name, one or more batches behind each other;
-    without it one random batch drawn with ``seed``, which says little about a trained network. ``form``: 'qdq' or
-    'qoperator'. ``scheme``: 'symmetric', or 'affine' for activations with a zero point. ``model``, ``weights``,
-    ``shapes`` and ``batch`` as in ``load_model``. Raises UsageError (all at once) for choices and data that do not
-    fit, ModelError for a model that cannot be read, is quantised already, or has no such form.
+    without it one random batch drawn with ``seed``, which says little about a trained network. ``format``: 'qdq' or
+    'qoperator'. ``scheme``: 'symmetric', or 'affine' for activations with a zero point. ``per_tensor``: one scale for
+    all weights of a layer, not one per channel. ``model``, ``weights``, ``shape`` and ``batch`` as in
+    ``accelsim.run``. Raises UsageError (all at once) for choices and data that do not fit, ModelError for a model that
+    cannot be read, is quantised already, or has no such form.
     """
-    check_choices(dtype, calibrate, form, scheme, percentile)
-    graph = _loaded(model, batch, weights, dict(shapes or {}))
+    check_choices(dtype, calibrate, format, scheme, percentile)
+    graph = _loaded(model, batch, weights, dict(shape or {}))
     given = load_dataset(data) if isinstance(data, str | Path) else data
     options = Options(
-        dtype=canonical(dtype), calibrate=calibrate, percentile=percentile, scheme=scheme, per_channel=per_channel,
+        dtype=canonical(dtype), calibrate=calibrate, percentile=percentile, scheme=scheme, per_channel=not per_tensor,
         bias_correction=bias_correction, calibration=_feeds(graph, given), seed=seed,
     )  # fmt: skip
     _refuse_codes(graph)
     check_values(graph)
     real, state = _compiled(graph, options)
     layers, outputs = _errors(real, state.graph, options)
-    proto = export_quantised(state.graph, form)
+    proto = export_quantised(state.graph, format)
     before = _size(model) or export_onnx(graph).ByteSize()
     accuracy = _accuracy(real, state.graph, given) if isinstance(given, Dataset) else None
     return Quantised(
-        proto, state.graph, form, layers, outputs, before, proto.ByteSize(), state.notes, accuracy
+        proto, state.graph, format, layers, outputs, before, proto.ByteSize(), state.notes, accuracy
     )
 
 
@@ -135,12 +136,12 @@ def _loaded(
     if not isinstance(model, Graph):
         return load_model(model, batch=batch, weights=weights, shapes=shapes)
     if batch is not None or weights != "model" or shapes:
-        what = "batch, shapes or weights for a graph that is loaded already"
+        what = "batch, shape or weights for a graph that is loaded already"
         raise UsageError(Problem(what, expected="them in load_model"))
     return model
 
 
-def check_choices(dtype: str, method: str, form: str, scheme: str, percentile: float | None = None) -> None:
+def check_choices(dtype: str, method: str, format: str, scheme: str, percentile: float | None = None) -> None:
     """Raise UsageError, with all of them, for choices of ``quantize`` that do not exist."""
     problems: list[Problem] = []
     for check in (lambda: _coded(dtype), lambda: ranges.get(method)):
@@ -148,7 +149,7 @@ def check_choices(dtype: str, method: str, form: str, scheme: str, percentile: f
             check()
         except AccelsimError as error:
             problems += error.problems
-    for what, given, valid in (("form", form, tuple(FORMS)), ("scheme", scheme, SCHEMES)):
+    for what, given, valid in (("format", format, tuple(FORMS)), ("scheme", scheme, SCHEMES)):
         if given not in valid:
             problems.append(Problem(f"no {what} {given!r}", "", " or ".join(valid), nearest(given, valid)))
     if percentile is not None and not 0 < percentile <= 100:

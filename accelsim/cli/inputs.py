@@ -16,6 +16,9 @@ from accelsim.errors import Problem, UsageError
 READ_IN_FOLDERS = ("summary.json", "*.npz")
 """What commands read of a directory that they are given."""
 
+FOLDERS = frozenset({"runs", "report", "source"})
+"""Parameters that may name a directory to read. Others do not, whatever lies there: a built-in model is no report."""
+
 REFERENCE = re.compile(r"[\w./+-]+")
 """What may be the name of another file in a spec file."""
 
@@ -64,7 +67,10 @@ def _inputs(context: click.Context, outputs: type[click.Path]) -> Iterator[Path]
     for param in context.command.params:
         if not isinstance(param.type, outputs):
             for path in _named(context.params.get(param.name or "")):
-                yield from _with_references(path, seen)
+                if param.name in FOLDERS and path.is_dir():
+                    yield from _in_folder(path, seen)
+                else:
+                    yield from _with_references(path, seen)
     if context.info_name:  # 'accelsim dram FILE' is a command of that name
         yield from _with_references(Path(context.info_name), seen)
     from accelsim.spec import where
@@ -85,13 +91,18 @@ def _named(value: Any) -> Iterator[Path]:
         )
 
 
-def _with_references(path: Path, seen: set[Path]) -> Iterator[Path]:
-    """A file, and what it names in turn."""
+def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """What is read of a directory."""
     with suppress(OSError, ValueError):
-        if path.is_dir():
-            for pattern in READ_IN_FOLDERS:
-                yield from sorted(path.glob(pattern))
-        elif path.is_file() and path not in seen:
+        for pattern in READ_IN_FOLDERS:
+            for path in sorted(folder.glob(pattern)):
+                yield from _with_references(path, seen)
+
+
+def _with_references(path: Path, seen: set[Path]) -> Iterator[Path]:
+    """A file, and what it names in turn; nothing where ``path`` is none."""
+    with suppress(OSError, ValueError):
+        if path.is_file() and path not in seen:
             seen.add(path)
             yield path
             for other in _references(path):

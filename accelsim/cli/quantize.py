@@ -52,7 +52,7 @@ NARROW = (
               help="How the range of an activation is chosen.")  # fmt: skip
 @click.option("--percentile", type=float, help="Share of the values in that range, percent.")
 @click.option("--data", help="Data to calibrate on: an npz file with one array per input, or 'digits'.")
-@click.option("--format", "form", default="qdq", show_default=True, metavar="qdq|qoperator",
+@click.option("--format", default="qdq", show_default=True, metavar="qdq|qoperator",
               help="QuantizeLinear around float ops, or ops of integers.")  # fmt: skip
 @click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
               help="Without or with zero points of the activations.")  # fmt: skip
@@ -61,9 +61,7 @@ NARROW = (
 @click.option("--weights", default="model", show_default=True, metavar="random:SEED|model",
               help="Values of the weights.")  # fmt: skip
 @click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")
-@click.option(
-    "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input. Repeatable."
-)
+@click.option("--shape", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input. Repeatable.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn data.")
 @limit_options
 @csv_option
@@ -77,13 +75,13 @@ def quantize(
     calibrate: str,
     percentile: float | None,
     data: str | None,
-    form: str,
+    format: str,
     scheme: str,
     per_tensor: bool,
     bias_correction: bool,
     weights: str,
     batch: int | None,
-    shapes: tuple[str, ...],
+    shape: tuple[str, ...],
     seed: int,
 ) -> None:
     """Quantise MODEL (an ONNX file or a name from 'accelsim models') after training, and write it as ONNX.
@@ -100,13 +98,13 @@ def quantize(
         check_outputs(None, table)
     sizes: dict[str, tuple[int, ...]] = {}
     with gather.also():
-        sizes = pairs("--shape", shapes, extents, "1,3,224,224")
+        sizes = pairs("--shape", shape, extents, "1,3,224,224")
     with gather.also():
-        quantise_api.check_choices(dtype, calibrate, form, scheme, percentile)
+        quantise_api.check_choices(dtype, calibrate, format, scheme, percentile)
     gather.done()
     result = quantise_api.quantize(
-        model, dtype=dtype, calibrate=calibrate, data=data, form=form, scheme=scheme, per_channel=not per_tensor,
-        bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, shapes=sizes, seed=seed,
+        model, dtype=dtype, calibrate=calibrate, data=data, format=format, scheme=scheme, per_tensor=per_tensor,
+        bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, shape=sizes, seed=seed,
     )  # fmt: skip
     result.save(out)
     facts = _facts(result, out)
@@ -122,7 +120,7 @@ def _facts(result: Quantised, out: Path) -> dict[str, Any]:
     layers = [{key: _number(value) for key, value in vars(row).items()} for row in result.layers]
     accuracy = dict(zip(("floats", "quantised"), result.accuracy, strict=True)) if result.accuracy else None
     return {
-        "tool": "accelsim", "model": str(out), "format": result.form, "bytes_before": result.bytes_before,
+        "tool": "accelsim", "model": str(out), "format": result.format, "bytes_before": result.bytes_before,
         "bytes_after": result.bytes_after, "accuracy": accuracy,
         "outputs_dB": {name: _number(value) for name, value in result.outputs_dB.items()},
         "layers": layers, "notes": result.notes,

@@ -58,9 +58,7 @@ if TYPE_CHECKING:
 @click.option("--dtype", default="", help="Format of the MACs on the chip; default: that of the precision.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
               help="Seed of starting weights and batches.")  # fmt: skip
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
-)
+@click.option("--set", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable.")
 @limit_options
 @click.option("--out", type=OUT, help="Write the learnt model to this ONNX file.")
 @click.option(

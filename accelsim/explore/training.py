@@ -117,7 +117,7 @@ def train(
     seed: int = 0,
     on: str | Path | Chip | None = None,
     dtype: str = "",
-    overrides: Sequence[str] = (),
+    set: Sequence[str] = (),
     fake_quant: QuantConfig | None = None,
     masks: Mapping[str, Array] | None = None,
     sparsity: str = "",
@@ -129,13 +129,13 @@ def train(
     own settings; ``lr`` replaces its learning rate. ``precision``: see ``PRECISIONS``. ``loss_scale``: 'dynamic'
     (``LossScaler``, as PyTorch's GradScaler), 'none', a number that stays, or '' for what the precision needs; with
     a scale, a step whose gradients are not finite changes nothing. ``on``: a chip on which one step is compiled and
-    simulated, with MACs in ``dtype`` ('' = the format of the precision). ``fake_quant``: quantisation-aware training.
-    ``masks``: weight -> 0 and 1, kept at 0; ``sparsity`` (such as '2:4') makes them from the weights at the start.
-    ``seed`` sets weights and batches. Raises UsageError, ModelError, SpecError or Infeasible.
+    simulated, with MACs in ``dtype`` ('' = the format of the precision); ``set``: overrides of its spec.
+    ``fake_quant``: quantisation-aware training. ``masks``: weight -> 0 and 1, kept at 0; ``sparsity``
+    (such as '2:4') makes them from the weights at the start. ``seed`` sets weights and batches. Raises UsageError, ModelError, SpecError or Infeasible.
     """
     setup = prepare(
         model, data, steps=steps, batch=batch, lr=lr, optimiser=optimiser, precision=precision,
-        loss_scale=loss_scale, seed=seed, on=on, overrides=overrides,
+        loss_scale=loss_scale, seed=seed, on=on, overrides=set,
     )  # fmt: skip
     arrays = setup.data
     if sparsity:

@@ -87,6 +87,32 @@ def test_an_input_is_never_the_output(refused: Refused, place: Path, words: tupl
     assert (place / "link.onnx").is_symlink()
 
 
+@pytest.mark.parametrize("name", ["cnn", "edu-4x4", "1234"])
+def test_a_report_may_have_the_name_of_what_is_run(
+    name: str, place: Path, cli: Cli, refused: Refused
+) -> None:
+    """The second run finds a directory called like its model, its chip or a number: that is no input of it."""
+    words = (
+        "run",
+        "cnn",
+        "--on",
+        "edu-4x4",
+        "--values",
+        "off",
+        "--no-advice",
+        "--seed",
+        "1234",
+        "--out",
+        name,
+    )
+    for _ in range(2):
+        assert cli(*words).exit_code == 0
+    before = (place / name / "summary.json").read_bytes()
+    (line,) = refused("compare", name, "--csv", f"{name}/summary.json")
+    assert "is an input of this command" in line
+    assert (place / name / "summary.json").read_bytes() == before
+
+
 def test_a_spec_file_of_the_tool_is_never_the_output(refused: Refused) -> None:
     spec = Path(__file__).parents[3] / "hwspecs" / "chips" / "edu-4x4.yaml"
     before = spec.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from accelsim.cli import COMMANDS, main
+from accelsim.cli.quantize import quantize as command
 from accelsim.errors import ModelError, UsageError
 from accelsim.formats.calibrate import METHODS
 from accelsim.quantise_api import Quantised, quantize
@@ -85,7 +87,7 @@ def sqnr(**options: Any) -> float:
 
 def test_more_bits_and_more_scales_are_nearer_to_floats() -> None:
     assert sqnr(dtype="int4") < sqnr(dtype="int4xint8") < sqnr() - 10 < sqnr(dtype="int16") - 20
-    assert sqnr(per_channel=False) < sqnr()
+    assert sqnr(per_tensor=True) < sqnr()
     assert sqnr(scheme="affine") > 20
 
 
@@ -202,7 +204,7 @@ def test_a_file_that_is_no_npz(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 def test_a_quantised_model_is_refused(form: str, tmp_path: Path) -> None:
     out = tmp_path / "q.onnx"
-    quantize(MODEL, form=form).save(out)
+    quantize(MODEL, format=form).save(out)
     content = out.read_bytes()
     result = called(out, "--out", tmp_path / "again.onnx")
     assert result.exit_code == 2
@@ -246,3 +248,10 @@ def test_the_result_is_a_plain_record() -> None:
 def test_unknown_models() -> None:
     with pytest.raises(ModelError, match="did you mean 'digits-cnn'"):
         quantize("digits-cn")
+
+
+def test_the_function_has_the_names_of_the_options() -> None:
+    """What says where and how to print apart; limits are a context in Python."""
+    options = {name.lstrip("-").replace("-", "_") for each in command.params for name in each.opts}
+    apart = {"out", "csv", "json", "limit_commands", "limit_bytes", "ignore_capacity"}
+    assert options - apart == set(inspect.signature(quantize).parameters)
