@@ -130,8 +130,9 @@ def train(
     (``LossScaler``, as PyTorch's GradScaler), 'none', a number that stays, or '' for what the precision needs; with
     a scale, a step whose gradients are not finite changes nothing. ``on``: a chip on which one step is compiled and
     simulated, with MACs in ``dtype`` ('' = the format of the precision); ``set``: overrides of its spec.
-    ``fake_quant``: quantisation-aware training. ``masks``: weight -> 0 and 1, kept at 0; ``sparsity``
-    (such as '2:4') makes them from the weights at the start. ``seed`` sets weights and batches. Raises UsageError, ModelError, SpecError or Infeasible.
+    ``fake_quant``: quantisation-aware training. ``masks``: weight -> 0 and 1, kept at 0; ``sparsity`` (such as '2:4')
+    makes them from the weights at the start. ``seed`` sets weights and batches. Raises UsageError, ModelError,
+    SpecError or Infeasible.
     """
     setup = prepare(
         model, data, steps=steps, batch=batch, lr=lr, optimiser=optimiser, precision=precision,
