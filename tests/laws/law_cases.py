@@ -14,7 +14,7 @@ from accelsim.compiler.calibrate import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.program import Program
 from accelsim.compiler.state import Options
-from accelsim.errors import Infeasible
+from accelsim.errors import Infeasible, UsageError
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
@@ -354,12 +354,13 @@ def pins(draw: Draw) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """A program, what it was compiled from, and its inputs."""
+    """A program, what it was compiled from, with which options besides the format, and its inputs."""
 
     graph: Graph
     chip: Chip
     program: Program
     feeds: dict[str, Array]
+    options: dict[str, Any]
 
     def run(self, values: str = "off", keep: bool = False) -> Run:
         """Simulate and assert all laws of ``machine.check``, the slow ones too."""
@@ -388,7 +389,7 @@ def formats(chip: Chip) -> list[str]:
 def compiled(graph: Graph, chip: Chip, dtype: str = "", **options: Any) -> Case:
     """Compile; ``pinned`` may name any product, since products keep their names in all passes."""
     program = compile(graph, chip, Options(dtype=dtype, **options))
-    return Case(graph, chip, program, synthetic(graph, 1))
+    return Case(graph, chip, program, synthetic(graph, 1), options)
 
 
 def products(graph: Graph) -> list[str]:
@@ -441,6 +442,9 @@ def fitted(graph: Graph, chip: Chip, dtype: str, mapping: dict[str, dict[str, An
         except Infeasible as error:
             if mapping.pop(error.op, None) is None:
                 chip = larger(chip)
+        except UsageError:
+            if not extra.pop("layers", None):  # a product that nobody reads has no format
+                raise
 
 
 def larger(chip: Chip, factor: int = 2) -> Chip:
