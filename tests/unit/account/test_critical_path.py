@@ -73,10 +73,12 @@ def test_time_on_a_link_is_blamed_on_the_link_and_not_on_the_memory_next_to_the_
 def test_a_product_of_two_activations_is_never_bound_by_weights() -> None:
     """Attention scores of a transformer: the 4 B of constants that the layer reads cost no time."""
     run = simulated("bert?layers=1", "neuroncore-v2")
-    for row in layers(run):
-        if row.gemm is not None and not run.program.graph.tensors[row.gemm.b].is_constant:
-            assert "weights" not in row.bound
-            assert row.reasons.get("weights", 0) < 0.01 * max(row.added_fs, 1)
+    tensors = run.program.graph.tensors
+    products = [row for row in layers(run) if row.gemm is not None and not tensors[row.gemm.b].is_constant]
+    assert len(products) == 2, "scores, and what they weigh"
+    for row in products:
+        assert "weights" not in row.bound
+        assert row.reasons.get("weights", 0) < 0.01 * max(row.added_fs, 1)
 
 
 DECODE = ("matrix.rows=32", "matrix.cols=32", "matrix.dataflow=os")
