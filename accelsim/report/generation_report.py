@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.latency import summary, tool_version, traffic_by_memory
-from accelsim.errors import Problem, UsageError
 from accelsim.explore.generation import Generation
-from accelsim.files import Make, as_bytes, check_folder, recover, text, write_folder
+from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.report.plot import SUFFIXES
 from accelsim.report.style import BLUE, INK, VERMILLION, figure, picture, prefixed, styled, subtitle
 from accelsim.report.text import count_of, si
-from accelsim.report.write import file_names, report_makers
+from accelsim.report.write import file_names, refuse_foreign, report_makers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,10 +97,7 @@ def _line(axes: Axes, past: list[int], values: list[float], color: str, quantity
 
 def check_generation_target(target: Path) -> None:
     """UsageError when ``write_generation`` would refuse the directory."""
-    check_folder(target, _names())
-    if target.is_dir() and any(target.iterdir()) and not _is_generation(target):
-        expected = "a new or empty directory, or one that holds an earlier report of a generation"
-        raise UsageError(Problem("is not empty and holds no report of a generation", str(target), expected))
+    refuse_foreign(target, _names(), FACTS, "report of a generation")
 
 
 def write_generation(found: Generation, folder: Path) -> Path:
@@ -132,12 +128,3 @@ def write_generation(found: Generation, folder: Path) -> Path:
 def _names() -> list[str]:
     own = [FACTS, CALLS, *(f"{PLOT}.{suffix}" for suffix in SUFFIXES)]
     return own + [f"{part}/{name}" for part in PARTS for name in file_names()]
-
-
-def _is_generation(folder: Path) -> bool:
-    recover(folder)
-    try:
-        found = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and found.get("tool") == "accelsim"

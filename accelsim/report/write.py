@@ -39,12 +39,17 @@ def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None =
     return target
 
 
-def refuse_foreign(target: Path) -> None:
-    """UsageError when no report can be written into ``target``, or something is in it that is no report."""
-    check_folder(target, file_names())
-    if target.is_dir() and any(target.iterdir()) and not is_report(target):
-        expected = "a new or empty directory, or one that holds an earlier report"
-        raise UsageError(Problem("is not empty and holds no report", where=str(target), expected=expected))
+def refuse_foreign(
+    target: Path, names: Sequence[str] = (), facts: str = SUMMARY, what: str = "report"
+) -> None:
+    """UsageError when no report can be written into ``target``, or something is in it that is no report.
+
+    Of reports of another kind: all their files, the one with the figures, and what they are called.
+    """
+    check_folder(target, names or file_names())
+    if target.is_dir() and any(target.iterdir()) and not is_report(target, facts):
+        expected = f"a new or empty directory, or one that holds an earlier {what}"
+        raise UsageError(Problem(f"is not empty and holds no {what}", where=str(target), expected=expected))
 
 
 def file_names() -> list[str]:
@@ -52,11 +57,12 @@ def file_names() -> list[str]:
     return [*FILES, *(f"plots/{name}.{suffix}" for name in plot.PLOTS for suffix in plot.SUFFIXES)]
 
 
-def is_report(folder: Path) -> bool:
-    """Whether the directory was written by ``write_run``; a report that a kill left half in place is completed."""
+def is_report(folder: Path, facts: str = SUMMARY) -> bool:
+    """Whether the directory holds a report, whose figures are in the file ``facts``; one that a kill left half in place
+    is completed."""
     recover(folder)
     try:
-        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        found = json.loads((folder / facts).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("tool") == "accelsim"

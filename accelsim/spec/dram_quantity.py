@@ -102,30 +102,22 @@ def _schema(pattern: str, what: str, example: str, unit: str, most: str) -> With
     return WithJsonSchema({"type": "string", **facts, "range": ["0" if unit != "bit" else "1 bit", most]})
 
 
+def _span_schema(example: str, most: str) -> WithJsonSchema:
+    return _schema(r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$", "clocks, or a time", example, "tCK or s", most)
+
+
 Clocks = Annotated[
     Span,
     PlainValidator(_span(DELAY)),
     PlainSerializer(str, return_type=str, when_used="json"),
-    _schema(
-        r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$",
-        "clocks, or a time",
-        "22 tCK",
-        "tCK or s",
-        str(DELAY).removeprefix("0 to "),
-    ),
+    _span_schema("22 tCK", str(DELAY).removeprefix("0 to ")),
 ]
 """Clocks ('22 tCK') or a time ('13.75 ns') of a delay between commands, a :class:`Span` within ``DELAY``."""
 Interval = Annotated[
     Span,
     PlainValidator(_span(REFRESH)),
     PlainSerializer(str, return_type=str, when_used="json"),
-    _schema(
-        r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$",
-        "clocks, or a time",
-        "12480 tCK",
-        "tCK or s",
-        str(REFRESH).removeprefix("0 to "),
-    ),
+    _span_schema("12480 tCK", str(REFRESH).removeprefix("0 to ")),
 ]
 """The same of a refresh, within ``REFRESH``."""
 Bits = Annotated[

@@ -37,15 +37,14 @@ def _by_channel(node: Node, ins: Ins) -> Infers:
     """Every parameter has one number for each channel."""
     x = tensor(node, ins, 0)
     require(len(x.shape) >= 2, node, f"input of shape {list(x.shape)}", "[batch, channels, ..]")
-    for parameter in ins[1:]:
-        shape = None if parameter is None else parameter.shape
-        require(
-            shape in (None, (x.shape[1],)),
-            node,
-            f"a parameter of shape {list(shape or ())}",
-            f"[{x.shape[1]}]",
-        )
+    _require_shapes(node, [each for each in ins[1:] if each is not None], (x.shape[1],))
     return same(node, ins)
+
+
+def _require_shapes(node: Node, parameters: list[Tensor], *shapes: tuple[int, ...]) -> None:
+    """ModelError for a parameter of none of these shapes, of which the first one is said."""
+    for each in parameters:
+        require(each.shape in shapes, node, f"a parameter of shape {list(each.shape)}", f"{list(shapes[0])}")
 
 
 def _in_groups(node: Node, ins: Ins) -> Infers:
@@ -53,14 +52,7 @@ def _in_groups(node: Node, ins: Ins) -> Infers:
     x, groups = tensor(node, ins, 0), node.attrs["num_groups"]
     require(len(x.shape) >= 2, node, f"input of shape {list(x.shape)}", "[batch, channels, ..]")
     require(groups >= 1 and x.shape[1] % groups == 0, node, f"{groups} groups of {x.shape[1]} channels")
-    for index in (1, 2):
-        shape = tensor(node, ins, index).shape
-        require(
-            shape in ((groups,), (x.shape[1],)),
-            node,
-            f"a parameter of shape {list(shape)}",
-            f"[{x.shape[1]}]",
-        )
+    _require_shapes(node, [tensor(node, ins, index) for index in (1, 2)], (x.shape[1],), (groups,))
     return same(node, ins)
 
 

@@ -15,20 +15,7 @@ from accelsim.spec.load_dram import list_drams, load_dram
 GOOD = (where.shipped() / "dram" / "ddr4-3200.yaml").read_text(encoding="utf-8")
 HBM = (where.shipped() / "dram" / "hbm3-6400.yaml").read_text(encoding="utf-8")
 Write = Callable[..., Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes a file below a hwspecs directory of our own, which goes in front."""
-    monkeypatch.setenv("ACCELSIM_HWSPECS", str(tmp_path))
-
-    def writer(text: str, name: str = "dram/mine.yaml") -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return writer
+KIND = "dram"
 
 
 def problems(path: Path | str, overrides: tuple[str, ...] = ()) -> list[Problem]:

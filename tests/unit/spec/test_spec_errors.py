@@ -18,20 +18,6 @@ GOOD = show(load_chip("tpu-v1"))
 Write = Callable[..., Path]
 
 
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes a file below a hwspecs directory of our own, which goes in front."""
-    monkeypatch.setenv("ACCELSIM_HWSPECS", str(tmp_path))
-
-    def writer(text: str, name: str = "chips/mine.yaml") -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return writer
-
-
 def problems(path: Path, overrides: tuple[str, ...] = ()) -> list[Problem]:
     with pytest.raises(SpecError) as error:
         load_chip(path, overrides)
