@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from click.testing import CliRunner
@@ -38,9 +38,9 @@ def test_nodes_are_those_of_the_network_that_is_built(network: tuple[str, int]) 
 
 @pytest.mark.parametrize("network", TOO_LARGE, ids=str)
 def test_a_network_that_is_too_large(network: tuple[str, int]) -> None:
-    started = perf_counter()
+    started = process_time()
     result = CliRunner().invoke(main, ["noc", *map(str, network)])
     assert result.exit_code == 2, result.output
     topology, *shape = network
     assert f"a {topology} of shape {shape} is too large; expected 1,024 nodes or fewer" in result.stderr
-    assert perf_counter() - started < 5
+    assert process_time() - started < 5

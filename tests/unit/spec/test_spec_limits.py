@@ -147,14 +147,14 @@ def test_currents_and_timing_beyond_all_measure() -> None:
 def test_a_long_name_of_a_format_takes_no_time(write: Write) -> None:
     text = show(load_chip("edu-4x4"))
     name = "x" * 30_000
-    start = time.perf_counter()
+    start = time.process_time()
     for path in (
         write(text.replace("    int8:\n", f"    {name}:\n")),
         write(text.replace("accumulate: int32", f"accumulate: {name}", 1)),
     ):
         found = check(path)
         assert found and all(len(str(problem)) < 600 for problem in found)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("load", [load_chip, load_dram, load_energy, load_memory])
