@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from accelsim.compiler.state import State
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Gemm, Op
+from accelsim.workload.ops.experts import spread
 
 
 def place(state: State) -> None:
@@ -29,6 +31,22 @@ def place(state: State) -> None:
     if host and state.chip.matrix is not None:
         ops = ", ".join(dict.fromkeys(node.op for node in host))
         state.notes.append(f"place: {len(host)} of {len(graph.nodes)} nodes run on the host ({ops})")
+    _tell_routing(state)
+
+
+def _tell_routing(state: State) -> None:
+    """A note where time rests on how many tokens each expert takes, which only values could tell."""
+    tensors = state.graph.tensors
+    products = [node for node in state.graph.nodes if node.op == "ExpertMatMul"]
+    spreads = Counter(
+        (spread(tensors[node.inputs[2]].elements, tensors[node.inputs[1]].shape[0]), tensors[node.inputs[1]].shape[0])
+        for node in products
+    )  # fmt: skip
+    for (even, experts), count in spreads.items():
+        state.notes.append(
+            f"route: time, traffic and energy of {count} products are those of an even routing, whatever the values: "
+            f"{even.groups} of {experts} experts, {even.rows} {'row' if even.rows == 1 else 'rows'} each"
+        )
 
 
 def _engine(state: State, node: Node, counts: Mapping[str, int]) -> tuple[str, str]:

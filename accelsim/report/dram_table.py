@@ -28,7 +28,7 @@ COLUMNS = (
     Column("idle", 2),
 )
 """'row hits', 'misses' (closed bank) and 'conflicts' (another row open) are shares of the bursts; 'idle': share of the
-energy that standby took while no data moved."""
+energy that standby took while no data moved, of a memory that is charged for it."""
 
 NUMBERS = tuple(index for index, column in enumerate(COLUMNS) if column.right)
 
@@ -43,13 +43,24 @@ def _cells(name: str, stats: DramStats) -> tuple[str, ...]:
     shares = [percent(counts[key] / bursts) if bursts else MISSING for key in ("hits", "misses", "conflicts")]
     energy = [MISSING] * 3
     if joules is not None:
-        energy = [si(joules.die_J + joules.io_J, "J"), _per_bit(joules), percent(joules.idle_share)]
+        idle = MISSING if stats.shared else percent(_idle(joules))
+        energy = [si(_whole_J(joules), "J"), _per_bit(joules), idle]
     over = percent(stats.overfetch_B / stats.requested_B) if stats.requested_B else MISSING
     return name, stats.device.name, si(bursts), *shares, percent(stats.bus_utilisation), over, *energy
 
 
+def _whole_J(joules: Energy) -> float:
+    """What a run is charged, J: dies and I/O."""
+    return joules.die_J + joules.io_J
+
+
 def _per_bit(joules: Energy) -> str:
-    return si(joules.pJ_per_bit * 1e-12, "J")
+    return si(_whole_J(joules) / joules.bits if joules.bits else 0.0, "J")
+
+
+def _idle(joules: Energy) -> float:
+    whole_J = _whole_J(joules)
+    return joules.idle_J / whole_J if whole_J else 0.0
 
 
 def dram_table(run: Run, width: int = 80) -> Table:
@@ -66,9 +77,10 @@ def dram_sentences(run: Run) -> Iterator[str]:
         text += f", data were on the bus for {percent(stats.bus_utilisation)} of the run"
         joules = stats.energy
         if joules is not None:
-            text += (
-                f", a bit cost {_per_bit(joules)}, and {percent(joules.idle_share)} of the energy is idling"
-            )
+            text += f", a bit cost {_per_bit(joules)}, "
+            text += "without standby and refresh, which the host needs anyway" if stats.shared else (
+                f"and {percent(_idle(joules))} of the energy is idling"
+            )  # fmt: skip
         if stats.wraps:
             most = si(stats.device.geometry.capacity_B, "B")
             text += f"; the program's tensors take {si(stats.extent_B, 'B')} of addresses, which wrap round at {most}"
