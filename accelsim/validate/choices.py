@@ -19,9 +19,11 @@ from accelsim.workload.ops.values import contain
 
 COMPARISONS = frozenset({"Less", "Greater", "Equal", "LessOrEqual", "GreaterOrEqual"})
 STEPS = frozenset({"Floor", "Ceil", "Round", "Sign", "Mod"})
-ORDERS = frozenset({"TopK", "ArgMax", "ArgMin", "Hardmax", "NonMaxSuppression"})
+ORDERS = frozenset({"TopK", "TopKGating", "ArgMax", "ArgMin", "Hardmax", "NonMaxSuppression"})
 PLACES = frozenset({"GridSample"})
 """Ops that take samples at computed places: a rounding moves a place by parts of a pixel, to quite another value."""
+INDEXED = ("TopK", "TopKGating")
+"""Ops whose last result holds the indices that were chosen."""
 DISCRETE = COMPARISONS | STEPS | ORDERS | PLACES
 """Ops that turn a small difference of real operands into a whole step, another index or another flag."""
 
@@ -58,7 +60,7 @@ class Choices:
         return [choice for node in self._made if (choice := self._compared(node, theirs)) is not None]
 
     def _compared(self, node: Node, theirs: Mapping[str, Array]) -> Choice | None:
-        tensors, at = self.model.tensors, len(node.outputs) - 1 if node.op == "TopK" else 0
+        tensors, at = self.model.tensors, len(node.outputs) - 1 if node.op in INDEXED else 0
         known = [name for name in node.inputs if name]
         if not all(name in theirs or tensors[name].is_constant for name in known):
             return None

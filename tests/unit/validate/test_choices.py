@@ -12,6 +12,7 @@ from accelsim.machine.run import Run
 from accelsim.result import run
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Array, Graph
+from accelsim.workload.load import load_model
 from accelsim.workload.zoo.build import Builder
 
 CHIP = "neuroncore-v2"
@@ -65,6 +66,26 @@ def test_a_choice_that_its_operands_do_not_lead_to_is_wrong() -> None:
     places = result.tensors["places"].copy()
     places[:, 0] = (places[:, 0] + 100) % 200
     assert "places" in [row.tensor for row in check_run(spoilt(result, "places", places), graph).wrong]
+
+
+@pytest.mark.parametrize("seed", [0, 2, 5])
+def test_a_token_that_goes_to_another_expert_by_a_rounding_is_not_called_wrong(seed: int) -> None:
+    graph = load_model("moe?seq=32", weights=f"random:{seed}")
+    result = run(graph, CHIP, dtype="bf16", seed=seed, keep=True)
+    verdict = check_run(result, graph)
+    assert verdict.holds
+    told = {choice.tensor: choice for choice in verdict.choices}
+    assert set(told) <= {"l0.experts", "l1.experts"} and (told or seed == 2)
+    assert all(
+        choice.op == "TopKGating" and choice.differing < choice.total == 64 for choice in told.values()
+    )
+    experts = result.tensors["l0.experts"].copy()
+    experts[..., 0] = (experts[..., 0] + 1) % 4
+    assert "l0.experts" in [
+        row.tensor for row in check_run(spoilt(result, "l0.experts", experts), graph).wrong
+    ]
+    gates = result.tensors["l0.gates"] * np.float32(1.5)
+    assert "l0.gates" in [row.tensor for row in check_run(spoilt(result, "l0.gates", gates), graph).wrong]
 
 
 def test_wrong_values_behind_a_choice_are_wrong() -> None:
