@@ -27,7 +27,7 @@ from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.machine.run import Row, Run
 from accelsim.spec.models import Chip, SramPoint
 
-STATIC = "static"
+STATIC, HOST_IDLE = "static", "idle.host"
 FS = 1e-15
 Key = TypeVar("Key", bound=Hashable)
 
@@ -182,7 +182,7 @@ def _host_rows(run: Run) -> list[EnergyRow]:
         if run.program.engines.get(piece.engine) == "host":
             busy[piece.op] = busy.get(piece.op, 0) + piece.end - piece.start
     power = float(host.idle_power)
-    return [EnergyRow(STATIC, "idle.host", step, "", fs, power * fs * FS) for step, fs in busy.items() if fs]
+    return [EnergyRow(STATIC, HOST_IDLE, step, "", fs, power * fs * FS) for step, fs in busy.items() if fs]
 
 
 def total_J(rows: Iterable[EnergyRow]) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from accelsim.account.energy import EnergyRow, energy_table, static_power_W, total_J
+from accelsim.account.energy import HOST_IDLE, EnergyRow, energy_table, static_power_W, total_J
 from accelsim.account.latency import batch_size
 from accelsim.api import Gather
 from accelsim.compiler.number_formats import canonical, pair, resolve
@@ -299,7 +299,7 @@ def _row(program: Program, dtype: str, method: str, share: float) -> Row:
 
 def _host_J(chip: Chip, rows: Sequence[EnergyRow], host_s: float) -> float:
     """What the host uses, and what the rest draws while it waits for the host."""
-    own = [row for row in rows if row.component in ("host", HOST_OWN_MEMORY) or row.action == "idle.host"]
+    own = [row for row in rows if row.component in ("host", HOST_OWN_MEMORY) or row.action == HOST_IDLE]
     return total_J(own) + host_s * sum(static_power_W(chip).values())
 
 

@@ -189,10 +189,12 @@ def limit_sentences(found: Replay) -> Iterator[str]:
     if told.share(worst) < WORTH_SAYING or worst == "data":
         yield "So the pins are the limit: no scheduling could make this trace much faster."
         return
-    yield f"Most of the rest, {percent(told.share(worst))} of the time, went to this: {REASONS[worst]}."
+    rest = 1 - told.share("data")
+    most = "Most" if told.share(worst) > rest / 2 else "The largest part"
+    yield f"{most} of the rest, {percent(told.share(worst))} of the time, went to this: {REASONS[worst]}."
     if worst in ADVICE:
         yield ADVICE[worst]
-    if worst == "refresh":
+    if worst == "refresh" and rest - told.share(worst) < WORTH_SAYING:
         yield "Nothing else is in the way: the pins are the limit, but for refresh."
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from accelsim.account.critical_path import by_blame
-from accelsim.account.energy import STATIC
+from accelsim.account.energy import HOST_IDLE, STATIC, energy_table
 from accelsim.account.latency import Layer
 from accelsim.account.provenance import WARN_ABOVE, doubtful
 from accelsim.explore.what_ifs import NAMED as NAMED_CHANGES
@@ -15,13 +15,13 @@ from accelsim.explore.what_ifs import WORTH
 from accelsim.machine.run import Run
 from accelsim.report.table import layer_names
 from accelsim.report.text import count_of, percent, shorten, si, signed
-from accelsim.spec.models import Chip
 from accelsim.spec.silicon import ESTIMATE, silicon
 
 MOST_PARTS, WORTH_A_PART = 3, 0.05
 """Parts of the time that are named at most, and the share from which on all but the first are."""
 MOVING = ("PE registers", "PE network", "on-chip SRAM", "off-chip memory", "link")
 """Categories of energy that move data and compute nothing."""
+HALF = 0.5
 NAMED, WORTH_NAMING = 3, 0.01
 """Figures of energy that the warning names at most, and the share from which on it does."""
 
@@ -37,7 +37,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
         _time(run, summary),
         _layer(run, layers),
         _energy(run, summary),
-        _power_said(run.chip),
+        _power_said(run),
         _trust(run),
         _what_ifs(summary),
     ]
@@ -85,20 +85,32 @@ def _energy(run: Run, summary: dict[str, Any]) -> str:
     if kinds.get("MAC"):
         text += f"; moving data costs {moving / kinds['MAC']:.3g} times as much as the multiplications"
     if ranked[0][0] == STATIC:
-        text += ". Static power is drawn whether the chip works or not, so a shorter run saves it"
+        share = _host_J(run) / kinds[STATIC]
+        text += (
+            f". {percent(share)} of the static energy is the idle power of the host, charged while it works"
+            if share > HALF
+            else ". Static power is drawn whether the chip works or not, so a shorter run saves it"
+        )
     return text + "."
 
 
-def _power_said(chip: Chip) -> str:
+def _host_J(run: Run) -> float:
+    """The static energy of the host, J: its idle power, which is charged while it works."""
+    return sum(row.energy_J for row in energy_table(run) if row.action == HOST_IDLE)
+
+
+def _power_said(run: Run) -> str:
     """Where the static power of a chip is an estimate, or left out, a sentence that says so; '' where it is stated."""
+    chip = run.chip
     if chip.power is not None:
         return f"Its idle power is {chip.power.note}." if (chip.power.note or "").startswith(ESTIMATE) else ""
     if chip.matrix is None:
         return ""
     guess = si(silicon(chip).idle_W, "W")
+    whose = "of its memories, and of the host while that works" if _host_J(run) else "of its memories alone"
     return (
-        f"The spec states no power of the chip, so its static power is that of its memories alone; an estimate for its "
-        f"array and buffers, not counted, is {guess} (a guess by area)."
+        f"The spec states no power of the chip, so its static power is that {whose}; an estimate for its array and "
+        f"buffers, not counted, is {guess} (a guess by area)."
     )
 
 

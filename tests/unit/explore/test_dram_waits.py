@@ -13,6 +13,7 @@ from accelsim.dram.served import COUNTS, Served
 from accelsim.dram.traces import NAMED
 from accelsim.explore.dram_replay import replay
 from accelsim.explore.dram_waits import REASONS, Waits, waits
+from accelsim.report.dram_words import limit_sentences
 from accelsim.spec.dram_device import device
 from accelsim.spec.load_dram import load_dram
 
@@ -35,6 +36,20 @@ def test_data_and_waits_are_all_of_the_time(name: str, trace: str) -> None:
     assert set(clocks) == set(REASONS) and min(clocks.values()) >= 0
     assert sum(clocks.values()) == found.waits.total == found.served.elapsed * g.channels
     assert clocks["data"] == found.bursts * found.device.burst
+
+
+@pytest.mark.parametrize("trace", ["rand_mix", "seq_read", "conflict", "tile3"])
+def test_the_sentence_claims_most_of_the_rest_and_nothing_else_only_where_it_is_so(trace: str) -> None:
+    """Of the mix and the tiles several reasons share the rest of the time, a stream is held up by refresh alone."""
+    found = replay("ddr4-2400", trace, limit=4096)
+    assert found.waits is not None
+    idle = {reason: found.waits.share(reason) for reason in REASONS if reason != "data"}
+    text = " ".join(limit_sentences(found))
+    most = max(idle.values()) > sum(idle.values()) / 2
+    assert ("Most of the rest" in text, "The largest part of the rest" in text) == (most, not most)
+    assert most == (trace in ("seq_read", "conflict"))
+    if "Nothing else is in the way" in text:
+        assert sum(idle.values()) - idle["refresh"] < 0.02
 
 
 @pytest.mark.parametrize("policy", ["closed", "capped", "timeout"])

@@ -256,6 +256,21 @@ def test_a_shorter_run_saves_static_power_and_nothing_else() -> None:
             assert parts[0][name] == pytest.approx(parts[1][name], rel=2e-2), name
 
 
+@pytest.mark.parametrize("idle", ["41 W", "0 W"])
+def test_static_energy_of_the_host_is_not_said_to_be_that_of_memories(idle: str) -> None:
+    """Conversions keep the host busy for most of this run, so what the host draws anyway is most of the energy."""
+    case = ("edu-mixed", "cnn", "int8")
+    run = run_of(*case, f"host.idle_power={idle}")
+    told = " ".join(sentences(run, layers(run), summary(run)))
+    static_J = summary(run)["energy_by_category_J"]["static"]
+    busy_fs = sum(piece.end - piece.start for piece in run.slices if piece.engine == "host")
+    found = re.search(r"([\d.]+)% of the static energy is the idle power of the host", told)
+    assert ("of its memories, and of the host while that works" in told) == bool(found) == (idle != "0 W")
+    assert ("of its memories alone" in told) == (not found)
+    if found:
+        assert abs(float(found[1]) - 100 * 41 * busy_fs * 1e-15 / static_J) <= 0.05 + 1e-9
+
+
 def test_static_energy_is_what_a_run_without_static_power_does_not_use() -> None:
     case = ("tpu-v1", "mlp?hidden=256", "int8")
     none = ("power.idle=0 W", "memories.ddr3.memory.static_power=0 W", "host.idle_power=0 W")
