@@ -77,7 +77,8 @@ def _with(tree: Tree, overrides: Sequence[str], stating: Callable[[Path], Chip] 
 def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
     """The file that states the chip's power or die, where sizes that it rests on were changed elsewhere; or None.
 
-    Sizes that the file itself changes are its own; what an override states holds for what the user has made.
+    Sizes that the file itself changes or takes over are its own; what an override states holds for what the user has
+    made.
     """
     file = tree.keys[claim].file if claim in tree.keys else ""
     sizes = {
@@ -85,6 +86,8 @@ def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
         for path, mark in tree.keys.items()
         if path[-1] in SIZED and path[0] in ("matrix", "buffers", "cores")
     }
+    if file == tree.at(()).file:
+        sizes = {other for other in sizes if not other.endswith(where.SUFFIXES)}
     return Path(file) if file.endswith(where.SUFFIXES) and sizes - {file} else None
 
 

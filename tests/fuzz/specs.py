@@ -22,8 +22,6 @@ from accelsim.spec import where
 from accelsim.spec.kinds import KINDS
 from accelsim.spec.load import check, load_chip, read_part, show
 from accelsim.spec.models import Chip
-from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
 
 from .run_options import compile_loops
 from .spec_mutations import mutate_text, mutate_tree, override
@@ -129,8 +127,8 @@ def _use(chip: Chip, rng: random.Random) -> None:
         ("bandwidth", "bandwidth", "ideal", "pattern", "bank") if followed else ("bandwidth", "ideal")
     )
     dataflow = rng.choice((None, None, None, "ws", "os", "is")) if chip.matrix else None
-    graph, batch = _graph(rng.choice(WORKLOADS)), rng.choice((None, None, 1, 3))
-    job = prepare(Request(graph, chip, values="off", batch=batch, memory_model=model, dataflow=dataflow))
+    asked, batch = rng.choice(WORKLOADS), rng.choice((None, None, 1, 3))
+    job = prepare(Request(asked, chip, values="off", batch=batch, memory_model=model, dataflow=dataflow))
     run = execute(job)
     rows = energy_table(run)
     wrong = [row for row in rows if not (math.isfinite(row.energy_J) and row.energy_J >= 0)]
@@ -151,8 +149,3 @@ def _finite(value: Any) -> None:
         for each in value:
             _finite(each)
     assert not isinstance(value, float) or math.isfinite(value), value
-
-
-@cache
-def _graph(name: str) -> Graph:
-    return load_model(name)
