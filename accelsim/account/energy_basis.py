@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
@@ -16,21 +16,24 @@ STATED, ESTIMATED, ABSENT = "stated", "an estimate", "not stated"
 FIGURES = {"node", "mac", "vector", "register", "network", "sram"}
 """Fields of an energy table that its joules follow from."""
 
-Ground = Literal["table", "idle"]
+Ground = Literal["table", "idle", "memory"]
 
 
 class Caveat(NamedTuple):
     """Why energies of two runs are not alike: what of them it touches, and a sentence without its full stop.
 
-    ``grounds``: 'table', energies on the chip; 'idle', static power.
+    ``grounds``: 'table', energies on the chip; 'idle', static power; 'memory', that of the memories outside.
     """
 
     grounds: frozenset[Ground]
     text: str
 
 
-def energy_basis(chip: Chip) -> dict[str, Any]:
-    """Node and hash of the energy table, the idle power that is charged (W, None: none), and what it is."""
+def energy_basis(chip: Chip, by_command: Iterable[str] = ()) -> dict[str, Any]:
+    """Node and hash of the energy table, the idle power that is charged (W, None: none), and what it is.
+
+    ``by_command``: memories that are charged by command and for their standby, all others are by the byte.
+    """
     what = ABSENT
     if chip.power is not None:
         what = ESTIMATED if (chip.power.note or "").startswith(ESTIMATE) else STATED
@@ -39,6 +42,7 @@ def energy_basis(chip: Chip) -> dict[str, Any]:
         "table_sha256": _digest(chip.energy),
         "idle_power_W": float(chip.power.idle) if chip.power is not None else None,
         "idle_power": what,
+        "by_command": sorted(by_command),
     }
 
 
@@ -54,13 +58,18 @@ def caveats(
     if first is None or other is None:
         unsaid = [name for name, basis in zip(names, (first, other), strict=True) if basis is None]
         text = f"no energy table and idle power are recorded for {' and '.join(unsaid)}"
-        yield Caveat(frozenset({"table", "idle"}), text)
+        yield Caveat(frozenset({"table", "idle", "memory"}), text)
         return
     if first["table_sha256"] != other["table_sha256"]:
         yield Caveat(frozenset({"table"}), _tables(first["table_node"], other["table_node"], names))
     if first["idle_power"] != other["idle_power"]:
         told = "; ".join(_idle(name, basis) for name, basis in zip(names, (first, other), strict=True))
         yield Caveat(frozenset({"idle"}), told)
+    charged = [bool(basis.get("by_command")) for basis in (first, other)]
+    if charged[0] != charged[1]:
+        one, two = names if charged[0] else names[::-1]
+        told = f"DRAM of {one} is charged by command, with standby and refresh, that of {two} by the byte"
+        yield Caveat(frozenset({"idle", "memory"}), told)
 
 
 def _tables(one: str, two: str, names: tuple[str, str]) -> str:

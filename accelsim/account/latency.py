@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import Any
 
-from accelsim.account import critical_path, energy, provenance
+from accelsim.account import critical_path, dram, energy, provenance
 from accelsim.account.array_share import array_seconds, array_split
 from accelsim.account.critical_path import HIDDEN, Times
 from accelsim.account.energy_basis import energy_basis
@@ -303,7 +303,7 @@ def summary(run: Run) -> dict[str, Any]:
         "energy_by_component_J": energy.by_component(rows),
         "energy_by_category_J": energy.by_category(run.chip, rows),
         "energy_status": provenance.by_status(run, rows),
-        "energy_basis": energy_basis(run.chip),
+        "energy_basis": energy_basis(run.chip, dram.followed(run)),
         "energy_outside_steps_J": energy.by_op(rows).get(OUTSIDE, 0.0),
         "notes": list(run.program.notes),
     }

@@ -274,7 +274,7 @@ class _Calls:
         """How far time or energy of the call in the middle are from the line between the two, as shares of them."""
         ends, known = (self._call(left), self._call(right)), self._call(middle)
         figures: tuple[Callable[[Call], float], ...] = (lambda call: call.seconds, lambda call: call.energy_J)
-        return max(abs(_between(ends, middle, figure) / figure(known) - 1) for figure in figures)
+        return max(abs(_between(ends, middle, f) / f(known) - 1) if f(known) else 0.0 for f in figures)
 
     def _call(self, past: int) -> Call:
         if past not in self._found:

@@ -27,7 +27,8 @@ LEAST_LABEL, RATIO = 12, 8
 """Characters of a line of a label at least, of a ratio at most."""
 STAR = "*"
 """Beside a ratio of energies that do not rest on the same figures."""
-BOTH: tuple[Ground, ...] = ("table", "idle")
+ALL: tuple[Ground, ...] = ("table", "idle", "memory")
+OFF_CHIP = "off-chip memory"
 ON_CHIP = frozenset({"MAC", "PE registers", "PE network", "on-chip SRAM", "vector unit"})
 """Categories of energy that the energy table of a chip prices."""
 
@@ -53,8 +54,8 @@ def _traffic(entry: Summary) -> float:
 
 METRICS = (
     Metric("latency", "latency_s", lambda s: s["latency_s"], lambda v: si(v, "s")),
-    Metric("energy", "energy_per_inference_J", lambda s: s["energy_per_inference_J"], lambda v: si(v, "J"), BOTH),
-    Metric("power", "power_average_W", lambda s: s["power_average_W"], lambda v: si(v, "W"), BOTH),
+    Metric("energy", "energy_per_inference_J", lambda s: s["energy_per_inference_J"], lambda v: si(v, "J"), ALL),
+    Metric("power", "power_average_W", lambda s: s["power_average_W"], lambda v: si(v, "W"), ALL),
     Metric("utilisation", "utilisation", lambda s: s["utilisation"], percent),
     Metric("inferences/s", "throughput_per_s", lambda s: s["throughput_per_s"], si),
     Metric("TOPS", "achieved_TOPS", lambda s: s["achieved_TOPS"], si),
@@ -118,6 +119,8 @@ def metrics_of(entries: Sequence[Summary]) -> list[Metric]:
 def _grounds(category: str) -> tuple[Ground, ...]:
     if category == STATIC:
         return ("idle",)
+    if category == OFF_CHIP:
+        return ("memory",)
     return ("table",) if category in ON_CHIP else ()
 
 

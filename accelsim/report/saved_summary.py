@@ -38,6 +38,7 @@ class Basis(_Strict):
     table_sha256: str
     idle_power_W: Figure | None
     idle_power: Literal["stated", "an estimate", "not stated"]
+    by_command: list[str] = []
 
     @model_validator(mode="after")
     def _charged(self) -> Self:

@@ -83,7 +83,7 @@ def _energy(run: Run, summary: dict[str, Any]) -> str:
     text = f"It uses {si(total, 'J')}: {shares}"
     moving = sum(kinds.get(name, 0.0) for name in MOVING)
     if kinds.get("MAC"):
-        text += f"; moving data costs {moving / kinds['MAC']:.3g} times as much as the multiplications"
+        text += f"; moving data costs {si(moving / kinds['MAC'])} times as much as the multiplications"
     if ranked[0][0] == STATIC:
         share = _host_J(run) / kinds[STATIC]
         text += (

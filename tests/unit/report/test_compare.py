@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from synthetic_run import make_run
 
 from accelsim.account.energy_basis import caveats, energy_basis
-from accelsim.account.latency import layers
+from accelsim.account.latency import layers, summary
 from accelsim.errors import UsageError
 from accelsim.machine.run import Run
 from accelsim.report import compare, compare_layers, compare_plot, table, write
@@ -156,7 +156,23 @@ def test_idle_power_and_energy_tables_that_differ_are_told() -> None:
     assert "(an estimate)" in estimate.text
     assert list(caveats(stated, stated, ("A", "B"))) == []
     (unknown,) = caveats(stated, None, ("A", "B"))
-    assert unknown.grounds == {"table", "idle"} and "recorded for B" in unknown.text
+    assert unknown.grounds == {"table", "idle", "memory"} and "recorded for B" in unknown.text
+
+
+def test_dram_that_is_charged_by_command_is_not_set_in_one_ratio_with_dram_by_the_byte() -> None:
+    """Standby of the dies is in the one and not in the other: 97 uJ against 3 uJ of the same run."""
+    runs = [run("cnn", "edu-4x4", values="off", memory_model=model) for model in ("bandwidth", "bank")]
+    assert runs[1].energy_J > 10 * runs[0].energy_J
+    assert [summary(each)["energy_basis"]["by_command"] for each in runs] == [[], ["dram"]]
+    for pair, (by_command, by_byte) in ((runs, "BA"), (runs[::-1], "AB")):
+        (found,) = caveats(*(summary(each)["energy_basis"] for each in pair), ("A", "B"))
+        assert found.grounds == {"idle", "memory"}
+        assert found.text.startswith(f"DRAM of {by_command} is charged by command")
+        assert found.text.endswith(f"that of {by_byte} by the byte")
+    lines = table.render(compare.compare(runs, 100), 100).splitlines()
+    marked = {line.split("  ")[0] for line in lines if line.rstrip().endswith(compare.STAR)}
+    assert {"energy", "power", "E off-chip memory"} <= marked and "E MAC" not in marked
+    assert not list(caveats(*[summary(runs[1])["energy_basis"]] * 2, ("A", "B")))
 
 
 def test_a_note_of_a_table_is_no_energy() -> None:
