@@ -96,11 +96,11 @@ def _check_targets(outputs: Outputs, gather: Gather) -> None:
 def _print_files(outputs: Outputs) -> None:
     if outputs.out is not None or outputs.table is not None:
         click.echo()
-    from accelsim.report.generation_report import PARTS
+    from accelsim.report.saved_summary import CALLS_IN_A_GENERATION
 
     if outputs.out is not None:
         click.echo(f"Generation: {outputs.out}")
-        for part in PARTS:
+        for part in CALLS_IN_A_GENERATION:
             if (page := outputs.out / part / "report.html").exists():
                 click.echo(f"Report: {page}")
     if outputs.table is not None:

@@ -13,6 +13,7 @@ from accelsim.explore.generation import Generation
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.report.plot import SUFFIXES
+from accelsim.report.saved_summary import CALLS_IN_A_GENERATION
 from accelsim.report.style import BLUE, INK, VERMILLION, figure, picture, prefixed, styled, subtitle
 from accelsim.report.text import count_of, si
 from accelsim.report.write import file_names, refuse_foreign, report_makers
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FACTS, CALLS, PLOT = "generation.json", "calls.csv", "time_per_token"
-PARTS = ("prefill", "decode")
-"""Directories with the reports of single calls: the prompt, and the token behind most others."""
 HEADER = (
     "call", "past", "tokens", "seconds", "tokens_per_s", "energy_J", "energy_per_token_J", "read_B", "write_B",
     "memory_floor_s",
@@ -41,7 +40,7 @@ def generation_facts(found: Generation) -> dict[str, Any]:
 
 
 def _runs(found: Generation) -> Iterator[tuple[str, Any]]:
-    yield from zip(PARTS, (found.prefill, found.decode), strict=True)
+    yield from zip(CALLS_IN_A_GENERATION, (found.prefill, found.decode), strict=True)
 
 
 def call_records(found: Generation) -> tuple[tuple[str, ...], list[list[Any]]]:
@@ -127,4 +126,4 @@ def write_generation(found: Generation, folder: Path) -> Path:
 
 def _names() -> list[str]:
     own = [FACTS, CALLS, *(f"{PLOT}.{suffix}" for suffix in SUFFIXES)]
-    return own + [f"{part}/{name}" for part in PARTS for name in file_names()]
+    return own + [f"{part}/{name}" for part in CALLS_IN_A_GENERATION for name in file_names()]

@@ -24,6 +24,10 @@ class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
 
 
+CALLS_IN_A_GENERATION = ("prefill", "decode")
+"""Directories with reports of single calls within the report of a generation."""
+
+
 class Flow(_Strict):
     """Bytes that one memory gave and took."""
 
@@ -128,7 +132,13 @@ def read_summaries(folders: list[Path]) -> list[dict[str, Any]]:
 
 
 def _read(folder: Path) -> dict[str, Any] | list[Problem]:
-    unreadable = Problem(f"has no readable {SUMMARY}", str(folder), "a directory with the report of a run")
+    calls = [folder / part for part in CALLS_IN_A_GENERATION if (folder / part / SUMMARY).is_file()]
+    expected = (
+        f"one of its calls: {' or '.join(map(str, calls))}"
+        if calls
+        else "a directory with the report of a run"
+    )
+    unreadable = Problem(f"has no readable {SUMMARY}", str(folder), expected)
     if not is_report(folder):
         return [unreadable]
     try:

@@ -198,6 +198,17 @@ def test_the_files_of_a_generation_are_those_of_its_calls(tmp_path: Path) -> Non
     before = {name: (folder / name).read_bytes() for name in names}
     assert CliRunner().invoke(main, asked).exit_code == 0
     assert before == {name: (folder / name).read_bytes() for name in names}
+    assert (
+        CliRunner()
+        .invoke(main, ["compare", *(str(folder / part) for part in ("prefill", "decode"))])
+        .exit_code
+        == 0
+    )
+    whole = CliRunner().invoke(main, ["compare", str(folder)])
+    assert (
+        whole.exit_code == 2
+        and f"one of its calls: {folder / 'prefill'} or {folder / 'decode'}" in whole.output
+    )
     foreign = tmp_path / "thesis"
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("three years")
