@@ -36,7 +36,7 @@ OUT_OF_STEPS = "outside"
 
 @dataclass(frozen=True)
 class Layer:
-    """One step of the program. Times in fs.
+    """One step of the program. Times in fs. ``gemm`` and ``out_shape`` are those of a core, all counts of all cores.
 
     ``start_fs``..``end_fs``: from its first command to its last; steps overlap. ``added_fs``: what it adds to the
     latency, its time on the critical path; these add up to it. ``cycles``: the same in cycles of the chip clock.
@@ -117,7 +117,7 @@ def layers(run: Run) -> list[Layer]:
     split = energy.by_op_and_category(run.chip, energy.energy_table(run))
     for (op, category), value in split.items():
         joules.setdefault(op, {})[category] = value
-    rows, graph = [], run.program.graph
+    rows, graph, cores = [], run.program.graph, run.program.cores
     images, numbers = is_of_images(graph), itertools.count(1)
     for index, step in enumerate(run.program.steps):
         start, end = run.step_spans[index]
@@ -126,7 +126,7 @@ def layers(run: Run) -> list[Layer]:
         rows.append(
             Layer(
                 index=index, name=step.name, label=step.label, engine=step.engine, out_shape=step.out_shape,
-                gemm=step.gemm, macs=step.macs, ops=step.ops,
+                gemm=step.gemm, macs=step.macs * cores, ops=step.ops * cores,
                 start_fs=start, end_fs=end, added_fs=added, own_fs=own,
                 cycles=round(Fraction(run.chip.clock) * added / FS_PER_S),
                 utilisation=_utilisation(run, formats.get(index, {}), own), path=paths[index],
@@ -310,7 +310,8 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def _rates(run: Run) -> dict[str, Any]:
-    macs, seconds, mac_format = sum(step.macs for step in run.program.steps), run.seconds, main_format(run)
+    macs = sum(step.macs for step in run.program.steps) * run.program.cores
+    seconds, mac_format = run.seconds, main_format(run)
     formats: dict[str, int] = {}
     for counts in macs_by_format(run).values():
         for name, count in counts.items():

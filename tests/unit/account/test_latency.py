@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_run import altered, make_chip, make_run
 
+import accelsim
 from accelsim.account import critical_path, latency, roofline, spans
 from accelsim.account.array_share import array_split
 from accelsim.machine.run import FoldRecord
@@ -61,6 +62,25 @@ def test_peaks_follow_format_cores_and_clock() -> None:
     assert spans.peak_mac_rate(make_chip(cores=2), "int8") == 2 * 65536 * 700e6
     with pytest.raises(KeyError):
         spans.peak_mac_rate(make_chip(matrix=None), "int8")
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_work_and_rates_are_those_of_all_cores(cores: int) -> None:
+    """Each core has its own batch: as many MACs as inferences take, a share of the peak of all of them."""
+    one = accelsim.run("cnn", "edu-4x4", values="off")
+    run = accelsim.run("cnn", "edu-4x4", values="off", set=[f"cores={cores}"])
+    facts, alone = latency.summary(run), latency.summary(one)
+    assert facts["macs"] == facts["batch"] * alone["macs"] == cores * alone["macs"]
+    assert facts["achieved_TOPS"] == pytest.approx(2e-12 * facts["macs"] / run.seconds)
+    assert facts["utilisation"] == pytest.approx(facts["achieved_TOPS"] / facts["peak_TOPS"])
+    assert sum(layer.macs for layer in run.layers()) == facts["macs"]
+    assert sum(layer.ops for layer in run.layers()) == cores * sum(layer.ops for layer in one.layers())
+    (roof,) = roofline.rooflines(run)
+    used = {layer.index: layer.utilisation for layer in run.layers()}
+    for point in roof.points:
+        assert point.achieved_ops_per_s / roof.peak_ops_per_s == pytest.approx(used[point.layer])
+    charged = sum(row.count for row in run.ledger if row.action == "mac.int8")
+    assert charged == facts["macs"]
 
 
 def test_bandwidth_is_that_of_the_slower_of_memory_and_link() -> None:
