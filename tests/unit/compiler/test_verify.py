@@ -59,6 +59,6 @@ def test_hazards_are_found_and_named(program: Program, spoil: Callable[[Program]
 
 def test_a_region_beyond_its_buffer_is_refused(program: Program) -> None:
     index = next(region.id for region in program.regions if region.memory == "act_sram")
-    program.regions[index] = replace(program.regions[index], offset=(1 << 16) - 1)
+    program.regions[index] = program.regions[index]._replace(offset=(1 << 16) - 1)
     with pytest.raises(ValueError, match="ends beyond act_sram"):
         verify(program)
