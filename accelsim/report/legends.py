@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from accelsim.report.style import renderer
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ENTRY = 48
-"""Characters of a line of an entry."""
+ENTRY = (80, 48)
+"""Characters of a line of an entry, and where that does not fit."""
 BELOW: dict[str, Any] = {"loc": "outside lower center"}
 """Where a figure has its legend."""
 LABEL_PT = 19
@@ -57,11 +58,11 @@ def _fitted(
 ) -> None:
     if not handles:
         return
-    texts = ["\n".join(wrapped(label, ENTRY)) for label in labels]
-    for columns in range(min(most, len(texts)), 0, -1):
+    fewest = (1, ENTRY[-1])
+    for columns, width in product(range(min(most, len(labels)), 0, -1), ENTRY):
+        texts = ["\n".join(wrapped(label, width)) for label in labels]
         drawn = owner.legend(handles, texts, ncols=columns, **where)
-        width = drawn.get_window_extent(renderer(fig)).width
-        if width <= room_px or columns == 1:
+        if (columns, width) == fewest or drawn.get_window_extent(renderer(fig)).width <= room_px:
             return
         drawn.remove()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise, product
 from math import fsum
 from pathlib import Path
@@ -91,7 +90,7 @@ def moves(nbytes: int = 64) -> Any:
         load(0, 1, nbytes), vector(1, 1, 2, 5, done), store(2, 2, 3, nbytes, (Wait(1, "done", "full"),)),
     ]  # fmt: skip
     size = max(64, nbytes)
-    home = replace(HOME, size_B=size)
+    home = HOME._replace(size_B=size)
     regions = [home, region(1, size_B=size), region(2, offset=size, size_B=size), region(3, "dram", -1, size)]
     return program(commands, regions)
 
