@@ -44,30 +44,60 @@ def place_reads(m: Ints, slot: Ints, q: int) -> None:
 
 def look(m: Ints, begin: int, end: int) -> None:
     """When each held write could be served, as its bank is now and with those of the bank before it."""
-    free, step = NEVER, 1 << m[SLOT]
+    free, step, each, opening, closing = NEVER, 1 << m[SLOT], m[STEP + 1], m[RCD + 1], m[RP]
+    # from one column command to the next of another row: through the end of the first, or a whole cycle of the bank
+    again = max(m[TO_PRE + 1] + closing + opening, m[RC])
     for e in range(begin, end, HOLD):
-        free = max(free, m[m[m[e + H_BANK] + MY_RANK] + RANK_FROM])
+        x = m[(m[(m[e + H_BANK] & INDEX) + MY_RANK] & INDEX) + RANK_FROM]
+        if x > free:
+            free = x
     for e in range(begin, end, HOLD):
-        b, row = m[e + H_BANK], m[e + H_ROW]
-        if m[b + PLANNED] == NEVER and m[b + OPEN_ROW] == row:
+        b, row = m[e + H_BANK] & INDEX, m[e + H_ROW]
+        planned = m[b + PLANNED]
+        if planned > NEVER:
+            t = planned + (each if m[b + PLANNED_ROW] == row else again)
+        elif m[b + OPEN_ROW] == row:
             t = m[b + COLUMN]
-        elif m[b + PLANNED] > NEVER and m[b + PLANNED_ROW] == row:
-            t = m[b + PLANNED] + m[STEP + 1]
         else:
             t = m[b + NEXT_ACT]
-            if m[b + PLANNED] > NEVER:
-                t = max(m[b + PLANNED] + m[TO_PRE + 1] + m[RP], m[b + PLANNED] - m[RCD + 1] + m[RC])
-            elif m[b + OPEN_ROW] >= 0:
-                t = max(t, m[b + NEXT_PRE] + m[RP])
-            t += m[RCD + 1]
-        t = max(t, m[m[b + MY_CHANNEL] + FROM], m[m[b + MY_RANK] + RANK_FROM])
+            if m[b + OPEN_ROW] >= 0 and m[b + NEXT_PRE] + closing > t:
+                t = m[b + NEXT_PRE] + closing
+            t += opening
+        x = m[(m[b + MY_CHANNEL] & INDEX) + FROM]
+        if x > t:
+            t = x
+        x = m[(m[b + MY_RANK] & INDEX) + RANK_FROM]
+        if x > t:
+            t = x
         if t <= free:
             t = free
             free += step
         m[e + H_READY] = m[b + PLANNED] = t
         m[b + PLANNED_ROW] = row
     for e in range(begin, end, HOLD):
-        m[m[e + H_BANK] + PLANNED] = NEVER
+        m[(m[e + H_BANK] & INDEX) + PLANNED] = NEVER
+
+
+def leave_last(m: Ints, begin: int, end: int, left: int) -> None:
+    """Mark the writes that are not to be placed now by NEVER as their H_READY: the ``left`` that could be served last,
+    of those that are ready at one clock the youngest."""
+    for _ in range(left):
+        last = begin
+        for e in range(begin, end, HOLD):
+            if m[e + H_READY] >= m[last + H_READY]:
+                last = e
+        m[last + H_READY] = NEVER
+
+
+def leave_but_one(m: Ints, begin: int, end: int) -> None:
+    """The same for all but one, which is what most drains come to."""
+    first = begin
+    for e in range(begin + HOLD, end, HOLD):
+        if m[e + H_READY] < m[first + H_READY]:
+            m[first + H_READY] = NEVER
+            first = e
+        else:
+            m[e + H_READY] = NEVER
 
 
 def place_writes(m: Ints, slot: Ints, q: int, left: int) -> None:
@@ -76,16 +106,15 @@ def place_writes(m: Ints, slot: Ints, q: int, left: int) -> None:
     end = begin + HOLD * n
     if left > 0:
         look(m, begin, end)
-        for _ in range(left):
-            last = begin
-            for e in range(begin, end, HOLD):
-                if m[e + H_READY] >= m[last + H_READY]:
-                    last = e
-            m[last + H_READY] = NEVER
+        if n == left + 1:
+            leave_but_one(m, begin, end)
+        else:
+            leave_last(m, begin, end, left)
     to = begin
     for e in range(begin, end, HOLD):
         if left > 0 and m[e + H_READY] == NEVER:
-            m[to + H_BANK], m[to + H_ROW], m[to + H_ACCEPTED] = m[e + H_BANK], m[e + H_ROW], m[e + H_ACCEPTED]
+            if to < e:
+                m[to + H_BANK], m[to + H_ROW], m[to + H_ACCEPTED] = m[e + H_BANK], m[e + H_ROW], m[e + H_ACCEPTED]
             to += HOLD
         else:
             place(m, slot, m[e + H_BANK], m[e + H_ROW], 1, m[e + H_ACCEPTED])
@@ -435,7 +464,7 @@ def finish(m: Ints, slot: Ints, q: int) -> None:
 
 
 LOOP = (
-    hold, place_reads, look, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, put_off,
+    hold, place_reads, look, leave_last, leave_but_one, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, put_off,
     first_of, closed_by, clear_bus, close_all, refresh_all, departures, leave, drain, resume, place_of, run, finish,
 )  # fmt: skip
 """Every function of this half, callees first."""
