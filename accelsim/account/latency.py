@@ -24,6 +24,7 @@ from accelsim.account.spans import (
 )
 from accelsim.account.titles import is_of_images, stage, title
 from accelsim.machine.run import Run
+from accelsim.pause import no_collection
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Gemm
 
@@ -106,6 +107,7 @@ class Layer:
         return sum(self.energy_by_category_J.values())
 
 
+@no_collection()
 def layers(run: Run) -> list[Layer]:
     """One entry per step of the program, in its order; behind them one for time and energy that no step causes.
 
@@ -258,6 +260,7 @@ def main_format(run: Run) -> str:
     return max(totals, key=lambda name: totals[name]) if totals else ""
 
 
+@no_collection()
 def summary(run: Run) -> dict[str, Any]:
     """The run in one dictionary that JSON can hold; the unit is the end of each key.
 

@@ -114,7 +114,11 @@ def place_writes(m: Ints, slot: Ints, q: int, left: int) -> None:
     for e in range(begin, end, HOLD):
         if left > 0 and m[e + H_READY] == NEVER:
             if to < e:
-                m[to + H_BANK], m[to + H_ROW], m[to + H_ACCEPTED] = m[e + H_BANK], m[e + H_ROW], m[e + H_ACCEPTED]
+                m[to + H_BANK], m[to + H_ROW], m[to + H_ACCEPTED] = (
+                    m[e + H_BANK],
+                    m[e + H_ROW],
+                    m[e + H_ACCEPTED],
+                )
             to += HOLD
         else:
             place(m, slot, m[e + H_BANK], m[e + H_ROW], 1, m[e + H_ACCEPTED])
@@ -464,7 +468,8 @@ def finish(m: Ints, slot: Ints, q: int) -> None:
 
 
 LOOP = (
-    hold, place_reads, look, leave_last, leave_but_one, place_writes, latest, turn, forget_act, undo, pull, pace_again, take_back, put_off,
-    first_of, closed_by, clear_bus, close_all, refresh_all, departures, leave, drain, resume, place_of, run, finish,
+    hold, place_reads, look, leave_last, leave_but_one, place_writes, latest, turn, forget_act, undo, pull,
+    pace_again, take_back, put_off, first_of, closed_by, clear_bus, close_all, refresh_all, departures,
+    leave, drain, resume, place_of, run, finish,
 )  # fmt: skip
 """Every function of this half, callees first."""
