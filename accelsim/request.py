@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -173,8 +173,19 @@ def command(asked: Mapping[str, Any]) -> str:
     for name, value in asked.items():
         if name in ("model", "on"):
             continue
+        value = _last_settings(value) if name == "set" else value
         parts += _option(f"--{name.replace('_', '-')}", f"{value} {UNITS[name]}" if name in UNITS else value)
     return shlex.join(parts)
+
+
+def _last_settings(texts: Iterable[str]) -> list[str]:
+    """Of each field the setting that holds: on a command line several of one field would be several runs."""
+    found: dict[str, str] = {}
+    for text in texts:
+        field = text.partition("=")[0].strip()
+        found.pop(field, None)
+        found[field] = text
+    return list(found.values())
 
 
 def _option(flag: str, value: Any) -> list[str]:

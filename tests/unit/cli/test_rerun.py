@@ -37,6 +37,15 @@ def test_record_gives_the_line_that_asks_for_the_same() -> None:
     assert prepare(again).asked == found
 
 
+def test_a_field_that_is_set_twice_is_one_run_on_the_command_line_too() -> None:
+    """The last setting holds; '--set' of both would be a table of two runs."""
+    found = prepare(
+        Request("mlp?hidden=16", "edu-4x4", values="off", set=["clock=50 MHz", "cores=2", "clock = 20 MHz"])
+    )
+    assert found.chip.clock == 20e6
+    assert found.asked["command"].endswith("--set cores=2 --set 'clock = 20 MHz'")
+
+
 def test_runs_of_other_settings_can_be_told_apart() -> None:
     records = [asked(), asked(set=["clock=50 MHz"]), asked(dtype="int8"), asked(seed=3), asked(dataflow="os")]
     assert len({json.dumps(each["asked"]) for each in records}) == len(records)
