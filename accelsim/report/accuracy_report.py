@@ -68,14 +68,19 @@ def accuracy_table(result: Accuracy, width: int) -> Table:
     return text_table(list(HEADERS), [cells(row) for row in result.rows], width)
 
 
+def _of_one(batch: int) -> str:
+    whole = f"a batch of {batch} on the chip, divided by {batch}"
+    return whole if batch > 1 else "one inference on the chip (batch 1)"
+
+
 def sentences(result: Accuracy) -> list[str]:
     """What the table says, in words."""
     known = [row for row in result.rows if row.known]
     lines = [
         f"{result.model} gets {100 * result.baseline:.2f} % of {result.samples} test samples of {result.data} right in"
         f" FP32 (weights: {result.weights}).",
-        "Latency and energy are those of one inference on the chip"
-        f" (batch {result.batch}); what the host adds to turn inputs into codes and results back stands beside them.",
+        f"Latency and energy are those of {_of_one(result.batch)}; what the host adds to turn inputs into codes and"
+        " results back stands beside them.",
     ]
     within = [row for row in known if result.baseline - row.accuracy <= 0.01 + 1e-9]
     if within:

@@ -175,3 +175,12 @@ def test_chips_look_different() -> None:
 def test_what_is_not_known_is_no_number() -> None:
     assert nan not in [row.accuracy for row in made().rows if row.known]
     assert not Row("c", "int8", PTQ).known
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [(1, "of one inference on the chip (batch 1);"), (8, "of a batch of 8 on the chip, divided by 8;")],
+)
+def test_a_share_of_a_batch_is_not_called_the_latency_of_one_inference(batch: int, said: str) -> None:
+    result = Accuracy("m", "d", 10, batch, 0.9, "model", [Row("c", "fp32", PTQ, note="no")])
+    assert said in " ".join(sentences(result))
