@@ -45,8 +45,8 @@ AT_ONCE, SHORT, LONG = "at once", "up to a minute", "minutes"
 """Less than 2 s of CPU time, up to 60 s, more; of the whole command, on one core."""
 MEASURED = {
     "dram-dramsim3": 28.8, "dram-energy": 1.0, "dram-ramulator2": 21.9, "dram-ranks": 34.1, "eyeriss-hierarchy": 33.5,
-    "neuroncore-v2": 42.7, "noc-load": 5.1, "noc-zero-load": 1.0, "onnx-backend": 13.2, "pcie": 1.0, "rtl-machine": 2.9, "scalesim": 1.1,
-    "sram-fit": 1.2, "tensor-cores": 1.0, "tpu-v1": 6.0,
+    "neuroncore-v2": 42.7, "noc-load": 5.1, "noc-zero-load": 1.0, "onnx-backend": 13.2, "pcie": 1.0,
+    "rtl-machine": 2.9, "scalesim": 1.1, "sram-fit": 1.2, "tensor-cores": 1.0, "tpu-v1": 6.0,
 }  # fmt: skip
 """Checks that were timed (once, on a server that did other work too): seconds of CPU time. Others are estimates."""
 
