@@ -81,7 +81,7 @@ def common_shape(*shapes: Shape) -> Shape:
     sizes = [
         {*column} - {1} for column in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)
     ]
-    if any(len(found) > 1 for found in sizes):
+    if any(len(found) > 1 or min(found, default=1) < 0 for found in sizes):
         raise ValueError(f"{shapes} have no common shape")
     return tuple(found.pop() if found else 1 for found in sizes)
 
