@@ -216,6 +216,27 @@ def refresh_is_possible(dram: Dram) -> Iterator[Finding]:
         yield Finding(("controller", "refresh"), f"{' and '.join(missing)} not stated", "in timing:")
 
 
+REFRESHED = {"all_bank": ("tREFI", "tRFC"), "staggered": ("tREFI", "tRFC"), "per_bank": ("tREFIpb", "tRFCpb")}
+"""Kind of refresh -> its interval and how long it takes."""
+
+
+def refresh_leaves_time(dram: Dram) -> Iterator[Finding]:
+    """Between two refreshes a row opens, is used and closes: else nothing is ever served.
+
+    What a command waits for is no longer than the longest parameter.
+    """
+    t = _clocks(dram)
+    interval, duration = REFRESHED.get(dram.controller.refresh, ("", ""))
+    others = {name: clocks for name, clocks in t.items() if not name.startswith(("tREF", "tRFC"))}
+    if not {interval, duration, "tRP"} <= set(t):
+        return
+    longest = max(others, key=lambda name: (others[name], name))
+    least = t[duration] + t["tRP"] + others[longest]
+    if t[interval] <= least:
+        what = f"{t[interval]} clocks leave no time between refreshes: {duration}, tRP and {longest} take {least}"
+        yield Finding(("timing", interval), what, f"more than {least} clocks")
+
+
 def queues_are_whole(dram: Dram) -> Iterator[Finding]:
     """Channels that share a window are so many of all channels in each group."""
     channels, shared = dram.organisation.channels * dram.organisation.pseudo_channels, dram.controller.shared
@@ -261,6 +282,7 @@ DRAM_LAWS: tuple[DramLaw, ...] = (
     energy_is_stated_once,
     watermarks_are_ordered,
     refresh_is_possible,
+    refresh_leaves_time,
     queues_are_whole,
     mapping_is_understood,
 )

@@ -133,6 +133,13 @@ CASES = [
     ),
     (GOOD, "tFAW: 34 tCK", "tFAW: 3 tCK", "timing.tFAW: 3 clocks are less than tRRD_S, 4", ""),
     (GOOD, "tREFI: 12480 tCK", "tREFI: 124 tCK", "timing.tREFI: 124 clocks are less than tRFC, 560", ""),
+    (
+        GOOD,
+        "tREFI: 12480 tCK",
+        "tREFI: 630 tCK",
+        "timing.tREFI: 630 clocks leave no time between refreshes: tRFC, tRP and tRAS take 634",
+        "",
+    ),
     (GOOD, "tCCD_L: 8 tCK", "tCCD_L: 3 tCK", "timing.tCCD_L: 3 clocks are less than tCCD_S, 4", ""),
     (GOOD, "IDD4R: 168 mA", "IDD4R: 16 mA", "currents.IDD4R: 16 mA is less than IDD3N, 52 mA", ""),
     (GOOD, "IDD4R: 168 mA", "IDD4R: 168", "currents.IDD4R: '168' has no unit", ""),
