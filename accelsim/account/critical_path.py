@@ -58,8 +58,8 @@ KEYS: dict[str, str] = {
 }
 """Columns, colours and legends, whatever the chip: a kind, or the operand of a transfer -> text."""
 
-BY_STEP = "time on the critical path by step"
-"""Where ``Run.derived`` keeps the table of ``by_step``."""
+BY_STEP, STATES = "time on the critical path by step", "names of states"
+"""Where ``Run.derived`` keeps the table of ``by_step``, and what ``operand_of`` looks up for each transfer."""
 
 HIDDEN = "hidden"
 """``bound_key`` of a layer that adds no time: all that it does happens while the run waits for others."""
@@ -196,9 +196,18 @@ def operand_of(run: Run, command: Command) -> str:
     graph, regions = run.program.graph, run.program.regions
     uses = command.writes if command.work.write else command.reads
     names = [regions[use.region].name for use in uses]
-    if any(name in graph.states or name in graph.states.values() for name in names):
+    if not _states(run).isdisjoint(names):
         return "states"
     if command.work.write:
         return "results"
     found = [graph.tensors[name] for name in names if name in graph.tensors]
     return "weights" if found and all(tensor.is_constant for tensor in found) else "activations"
+
+
+def _states(run: Run) -> frozenset[str]:
+    """States of the graph and their next values."""
+    if STATES not in run.derived:
+        states = run.program.graph.states
+        run.derived[STATES] = frozenset((*states, *states.values()))
+    found: frozenset[str] = run.derived[STATES]
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from accelsim.account import critical_path
 from accelsim.account.critical_path import OUTSIDE, Blame, by_blame, by_key, by_step
 from accelsim.account.latency import Layer, layers, summary
 from accelsim.account.roofline import rooflines
+from accelsim.compiler.program import Transfer
 from accelsim.machine.check import LawError
 from accelsim.machine.run import Run
 
@@ -175,3 +177,25 @@ def test_texts_name_resource_and_operand() -> None:
         for kind in critical_path.KINDS
         for operand in (critical_path.OPERANDS if kind == "transfer" else ("",))
     }
+
+
+def test_states_are_collected_once_for_all_transfers() -> None:
+    """A graph of 20,000 states has as many transfers of them."""
+
+    class Counted(dict[str, str]):
+        asked = 0
+
+        def values(self) -> Any:
+            Counted.asked += 1
+            return super().values()
+
+    run = accelsim.run("gpt-decode?layers=2,hidden=32,heads=4,seq=9", "neuroncore-v2", values="off")
+    run.program.graph.states = Counted(run.program.graph.states)
+    run.derived.clear()
+    operands = [
+        critical_path.operand_of(run, command)
+        for command in run.program.commands
+        if isinstance(command.work, Transfer)
+    ]
+    assert operands.count("states") > 4
+    assert Counted.asked == 1
