@@ -117,7 +117,8 @@ class _Past:
         """Regions that have bytes of a range, oldest first."""
         found = []
         for bits, entries in self._classes.items():
-            for offset, ident, region in entries[bisect_left(entries, (start - (1 << bits), -1)) :]:
+            for index in range(bisect_left(entries, (start - (1 << bits), -1)), len(entries)):
+                offset, ident, region = entries[index]  # a slice would copy all that lie behind
                 if offset >= end:
                     break
                 if start < offset + region.size_B:
