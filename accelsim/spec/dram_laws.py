@@ -221,20 +221,21 @@ REFRESHED = {"all_bank": ("tREFI", "tRFC"), "staggered": ("tREFI", "tRFC"), "per
 
 
 def refresh_leaves_time(dram: Dram) -> Iterator[Finding]:
-    """Between two refreshes a row opens, is used and closes: else nothing is ever served.
+    """Between two refreshes of a bank a row opens, is used and closes: else nothing is ever served.
 
-    What a command waits for is no longer than the longest parameter.
+    What a command waits for is no longer than the longest parameter; single banks take turns.
     """
-    t = _clocks(dram)
+    t, org = _clocks(dram), dram.organisation
     interval, duration = REFRESHED.get(dram.controller.refresh, ("", ""))
     others = {name: clocks for name, clocks in t.items() if not name.startswith(("tREF", "tRFC"))}
     if not {interval, duration, "tRP"} <= set(t):
         return
+    turns = org.bank_groups * org.banks_per_group if dram.controller.refresh == "per_bank" else 1
     longest = max(others, key=lambda name: (others[name], name))
-    least = t[duration] + t["tRP"] + others[longest]
-    if t[interval] <= least:
-        what = f"{t[interval]} clocks leave no time between refreshes: {duration}, tRP and {longest} take {least}"
-        yield Finding(("timing", interval), what, f"more than {least} clocks")
+    needed = t[duration] + t["tRP"] + others[longest]
+    if t[interval] * turns <= needed:
+        what = f"{t[interval]} clocks leave no time between refreshes: {duration}, tRP and {longest} take {needed}"
+        yield Finding(("timing", interval), what, f"more than {needed // turns} clocks")
 
 
 def queues_are_whole(dram: Dram) -> Iterator[Finding]:

@@ -106,6 +106,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from accelsim import files
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 count, calls = int(sys.argv[2]), 0
 def killing(name):
     plain = getattr(Path, name)
