@@ -49,7 +49,7 @@ FUZZERS: dict[str, Fuzzer] = {
     "graphs": Fuzzer(
         "graphs", "random graphs with all options of a run: values, laws, reports", 15, 2_000, limit_s=120
     ),
-    "saved": Fuzzer("saved", "saved runs with edited files, repeated and compared", 40, 2_000, 60),
+    "saved": Fuzzer("saved", "saved runs with edited files, repeated and compared", 20, 2_000, 60),
     "bad_cases": Fuzzer(
         "bad_cases", "cases of known fate, for the test of the harness", 0, 0, limit_s=1, limit_B=GIB
     ),

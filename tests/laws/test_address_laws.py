@@ -12,7 +12,7 @@ from accelsim.compiler.addresses import AddressMap, Runs
 from accelsim.compiler.program import Command, Transfer
 from accelsim.machine.bursts import bursts
 
-LAWS = settings(max_examples=120)
+LAWS = settings(max_examples=60)
 EVERYTHING = 1 << 60
 """Bytes: no address wraps round."""
 

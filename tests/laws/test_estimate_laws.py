@@ -45,7 +45,7 @@ def clocks(case: Case) -> float:
     return float(Fraction(run.step_spans[0][1], FS_PER_S) * Fraction(unit.clock or run.chip.clock))
 
 
-@settings(QUICK, max_examples=300)
+@settings(QUICK, max_examples=200)
 @given(chips(), lone_products(), st.data())
 def test_the_estimate_is_never_above_the_machine(chip: Chip, graph: Graph, data: st.DataObject) -> None:
     mapping = {name: data.draw(pins()) for name in products(graph)} if data.draw(st.booleans()) else {}

@@ -41,7 +41,7 @@ def assert_same(name: str, ours: Array, theirs: Array) -> None:
         np.testing.assert_allclose(ours / scale, theirs / scale, rtol=0, atol=FLOAT_TOLERANCE, err_msg=name)
 
 
-@settings(QUICK, max_examples=200)
+@settings(QUICK, max_examples=120)
 @given(cases())
 def test_values_do_not_depend_on_the_tiling(case: Case) -> None:
     """Tile by tile = whole ops = plain execution; int8 to the last bit, also against the plain integer reference."""
