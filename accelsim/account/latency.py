@@ -77,11 +77,6 @@ class Layer:
     edge: str = ""
 
     @property
-    def span_fs(self) -> int:
-        """Time from its first command to the end of its last, fs."""
-        return self.end_fs - self.start_fs
-
-    @property
     def bound_key(self) -> str:
         """What most of the time that it adds goes to, a key of ``critical_path.KEYS``; 'hidden' when it adds none."""
         return next((blame.key for blame in self.path), HIDDEN)
@@ -264,8 +259,9 @@ def main_format(run: Run) -> str:
 def summary(run: Run) -> dict[str, Any]:
     """The run in one dictionary that JSON can hold; the unit is the end of each key.
 
-    ``achieved_TOPS`` counts a MAC as two operations, whichever engine did it; ``utilisation`` only what the
-    matrix unit did, against its peak. Keys that make no sense for this chip are None.
+    ``achieved_TOPS`` counts a MAC as two operations; like ``utilisation`` it is what the matrix unit did, of its peak,
+    and without matrix work what all engines did. ``macs`` are those of all engines. Keys that make no sense for this
+    chip are None.
     """
     rows = energy.energy_table(run)
     total_J, seconds, batch = (
@@ -319,9 +315,10 @@ def _rates(run: Run) -> dict[str, Any]:
     for counts in macs_by_format(run).values():
         for name, count in counts.items():
             formats[name] = formats.get(name, 0) + count
+    done = sum(formats.values()) or macs
     return {
         "macs": macs,
-        "achieved_TOPS": 2e-12 * macs / seconds if seconds else None,
+        "achieved_TOPS": 2e-12 * done / seconds if seconds else None,
         "peak_TOPS": 2e-12 * peak_mac_rate(run.chip, mac_format) if mac_format else None,
         "utilisation": ideal_seconds(run.chip, formats) / seconds if formats and seconds else None,
     }

@@ -93,10 +93,18 @@ def _facts(found: Batching) -> dict[str, Any]:
             {"batch": point.batch, "samples": point.samples, "time_s": point.time_fs * 1e-15,
              "s_per_sample": point.seconds_per_sample, "samples_per_s": point.samples_per_s, "energy_J": point.energy_J,
              "J_per_sample": point.energy_J / point.samples, "link_B": point.link_B,
+             "link_busy_s": point.link_fs * 1e-15,
              **{f"{part}_s": spent * 1e-15 for part, spent in point.parts_fs.items()}}
             for point in found.points
         ],
     }  # fmt: skip
+
+
+OVER = {
+    "link busy": "share of the time with a transfer on its way, also where it hides behind computing",
+    "over the link": "bytes of one sample",
+}
+"""Columns of a chip with a link -> what they say."""
 
 
 def _print(found: Batching) -> None:
@@ -104,18 +112,21 @@ def _print(found: Batching) -> None:
     from accelsim.report.table import text_table
     from accelsim.report.text import percent, si
 
-    over = ["over the link"] if found.links else []
+    over = [*OVER] if found.links else []
     headers = ["batch", "latency", "per sample", "samples/s", "energy", *found.parts, *over]
     rows = [
         (point.batch, si(point.time_fs * 1e-15, "s"), si(point.seconds_per_sample, "s"), si(point.samples_per_s),
          si(point.energy_J / point.samples, "J"),
          *(percent(point.parts_fs[part] / point.time_fs) for part in found.parts),
-         *([si(point.link_B / point.samples, "B")] if over else []))
+         *([percent(point.link_fs / point.time_fs), si(point.link_B / point.samples, "B")] if over else []))
         for point in found.points
     ]  # fmt: skip
-    show(text_table(headers, rows, width()))
-    click.echo("\nlatency: of the whole batch; energy: of one sample")
-    for part in found.parts:
-        click.echo(f"{part}: {PARTS[part]}")
-    if over:
-        click.echo("over the link: bytes of one sample")
+    table = text_table(headers, rows, width())
+    show(table)
+    click.echo(
+        "\nlatency: of the whole batch; energy: of one sample; shares of the critical path, as in the report of a run:"
+    )
+    shown = {column.header for column in table.columns}  # as many as fit the width
+    for name, text in (PARTS | OVER).items():
+        if name in shown:
+            click.echo(f"{name}: {text}")

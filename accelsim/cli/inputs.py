@@ -67,10 +67,9 @@ def _inputs(context: click.Context, outputs: type[click.Path]) -> Iterator[Path]
     for param in context.command.params:
         if not isinstance(param.type, outputs):
             for path in _named(context.params.get(param.name or "")):
-                if param.name in FOLDERS and path.is_dir():
+                if param.name in FOLDERS:
                     yield from _in_folder(path, seen)
-                else:
-                    yield from _with_references(path, seen)
+                yield from _with_references(path, seen)
     if context.info_name:  # 'accelsim dram FILE' is a command of that name
         yield from _with_references(Path(context.info_name), seen)
     from accelsim.spec import where
@@ -92,7 +91,7 @@ def _named(value: Any) -> Iterator[Path]:
 
 
 def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """What is read of a directory."""
+    """What is read of a directory; nothing where ``folder`` is none."""
     with suppress(OSError, ValueError):
         for pattern in READ_IN_FOLDERS:
             for path in sorted(folder.glob(pattern)):

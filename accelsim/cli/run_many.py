@@ -15,6 +15,7 @@ import click
 from accelsim.cli.common import progress, show, width
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.files import table, write_file
+from accelsim.files.reading import exists
 
 if TYPE_CHECKING:
     from accelsim.api import Gather
@@ -44,7 +45,7 @@ def variants(chips: Sequence[str], overrides: Sequence[str]) -> list[Variant]:
 
     ``chips``: names or files, or several with commas between them.
     """
-    names = [name for text in chips for name in ([text] if _exists(text) else text.split(","))]
+    names = [name for text in chips for name in ([text] if exists(Path(text)) else text.split(","))]
     values: dict[str, list[str]] = {}
     for text in overrides:
         values.setdefault(text.partition("=")[0].strip(), []).append(text)
@@ -66,13 +67,6 @@ def _tails(paths: Sequence[str]) -> dict[str, str]:
 
     taken = Counter(end for path in paths for end in ends(path))
     return {path: next((end for end in ends(path) if taken[end] == 1), path) for path in paths}
-
-
-def _exists(text: str) -> bool:
-    try:
-        return Path(text).exists()
-    except OSError:
-        return False
 
 
 def prepared(request: Request, chosen: Sequence[Variant], gather: Gather) -> list[Any]:

@@ -41,16 +41,37 @@ def affine_of(graph: Graph, node: Node, data: str, axis: int) -> Affine | None:
     return Affine(scale=channels) if node.op == "Mul" else Affine(shift=channels)
 
 
-def bake(tensor: Tensor, scale: Vector | None, shift: Vector | None, axis: int = 0) -> Array:
-    """tensor * scale + shift along ``axis``, in float64, rounded once to float32."""
-    values = edit.peek(tensor).astype(np.float64)
-    along = [1] * values.ndim
-    along[axis] = -1
-    if scale is not None:
-        values *= scale().reshape(along)
-    if shift is not None:
-        values += shift().reshape(along)
-    return values.astype(np.float32)
+@dataclass(frozen=True)
+class Baked:
+    """Source of a constant: tensor * scale + shift along ``axis``, in float64, rounded once to float32.
+
+    Thousands of maps may be baked into one weight after the other, so their values are made in a loop, first to last.
+    """
+
+    tensor: Tensor
+    scale: Vector | None
+    shift: Vector | None = None
+    axis: int = 0
+
+    def __call__(self) -> Array:
+        """float32 of the shape of ``tensor``."""
+        chain = [self]
+        while (before := chain[-1].tensor).data is None and isinstance(before.source, Baked):
+            chain.append(before.source)
+        values = edit.peek(chain[-1].tensor)
+        for each in reversed(chain):
+            values = each._of(values)
+        return values
+
+    def _of(self, values: Array) -> Array:
+        values = values.astype(np.float64)
+        along = [1] * values.ndim
+        along[self.axis] = -1
+        if self.scale is not None:
+            values *= self.scale().reshape(along)
+        if self.shift is not None:
+            values += self.shift().reshape(along)
+        return values.astype(np.float32)
 
 
 def _per_channel(constant: tuple[int, ...], shape: tuple[int, ...], axis: int) -> bool:

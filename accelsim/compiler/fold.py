@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from accelsim.compiler import edit
-from accelsim.compiler.affine import Affine, Vector, affine_of, bake
+from accelsim.compiler.affine import Affine, Baked, Vector, affine_of
 from accelsim.compiler.sides import channel_axis
 from accelsim.compiler.state import State
 from accelsim.workload.graph import Array, Graph, Node, Tensor
@@ -94,7 +94,7 @@ class _Folding:
 
     def _scale_weights(self, node: Node, affine: Affine) -> None:
         weight = self.graph.tensors[node.inputs[1]]
-        make = partial(bake, weight, affine.scale, None, 0 if node.op == "Conv" else len(weight.shape) - 1)
+        make = Baked(weight, affine.scale, axis=0 if node.op == "Conv" else len(weight.shape) - 1)
         node.inputs[1] = self._derive(weight.name, weight.shape, make, weight.dtype)
 
     def _shift_input(self, node: Node, affine: Affine) -> None:
@@ -103,7 +103,7 @@ class _Folding:
         out = graph.tensors[node.outputs[0]]
         if old is None and affine.shift is None:
             return
-        make = partial(_new_bias, old, out.shape[1], affine)
+        make = _new_bias(old, out.shape[1], affine)
         wanted = f"{node.name}.bias" if old is None else old.name
         name = edit.fresh(graph, wanted) if old is None else wanted
         node.inputs[2:] = [self._derive(name, (out.shape[1],), make, out.dtype)]
@@ -114,7 +114,7 @@ class _Folding:
         out = graph.tensors[node.outputs[0]]
         channels = out.shape[axis]
         old = None if bias is None else graph.tensors[bias.inputs[1]]
-        make = partial(_new_bias, old, channels, affine)
+        make = _new_bias(old, channels, affine)
         name = edit.fresh(graph, f"{node.name}.bias") if old is None else old.name
         name = self._derive(name, (channels,), make, out.dtype)
         if bias is not None:
@@ -125,9 +125,9 @@ class _Folding:
         return bias
 
 
-def _new_bias(old: Tensor | None, channels: int, affine: Affine) -> Array:
+def _new_bias(old: Tensor | None, channels: int, affine: Affine) -> Baked:
     before = Tensor("", (channels,), data=np.zeros(channels, np.float32)) if old is None else old
-    return bake(before, affine.scale, affine.shift)
+    return Baked(before, affine.scale, affine.shift)
 
 
 def _split_batch_norms(state: State) -> int:

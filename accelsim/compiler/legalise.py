@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.compiler import caches, edit
-from accelsim.compiler.affine import Affine, affine_of, bake
+from accelsim.compiler.affine import Affine, Baked, affine_of
 from accelsim.compiler.state import State
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import base
@@ -264,9 +264,9 @@ def _rescale(graph: Graph, node: Node, affine: Affine, counts: Counter[str]) -> 
     """scale' = scale * a, B' = B * a + b."""
     scale, shift = (graph.tensors[name] for name in node.inputs[1:3])
     if affine.scale is not None:
-        make = partial(bake, scale, affine.scale, None)
+        make = Baked(scale, affine.scale)
         name = edit.derive_constant(graph, scale.name, scale.shape, make, scale.dtype, counts)
         node.inputs[1] = edit.moved(counts, scale.name, name)
-    make = partial(bake, shift, affine.scale, affine.shift)
+    make = Baked(shift, affine.scale, affine.shift)
     name = edit.derive_constant(graph, shift.name, shift.shape, make, shift.dtype, counts)
     node.inputs[2] = edit.moved(counts, shift.name, name)

@@ -46,7 +46,8 @@ class Rewriter:
     def run(self) -> None:
         """Rewrite the whole graph."""
         kept = dict(self.graph.states)
-        ends = [self._leave(name) for name in self.graph.outputs if name in self.codes]
+        given = set(self.graph.inputs)  # one that is an output too stays what was given
+        ends = [self._leave(name) for name in self.graph.outputs if name in self.codes and name not in given]
         starts = [self._enter(name) for name in self.graph.inputs if name in self.codes]
         twins = {node.outputs[0]: node.inputs[0] for node in ends}
         twins |= {node.inputs[0]: node.outputs[0] for node in starts}
@@ -203,7 +204,7 @@ class Rewriter:
         else:
             more, w_name, w_codes = self._operand(node, w, operands.activations)
             front, second, attrs["b_zero_point"] = [*front, *more], w_codes.scale, w_codes.zero_point
-        scale = np.asarray(x_codes.scale * second, np.float32)
+        scale = integer.scale_of_products(x_codes.scale, second)
         product = self._sum(node.outputs[0], final, operands)
         bias, rest = self._bias(node, product, scale, operands, shift)
         total = bias[-1].outputs[0] if bias else product
@@ -270,7 +271,7 @@ class Rewriter:
             and final.dtype != "int1"
             and all(self._keeps(part) for part in rest)
         ):
-            multiplier = np.asarray(scale / final.scale, np.float32)
+            multiplier = integer.multiplier_of(scale, 1.0, final.scale)
             return self._requantised(node, total, rest, final, {"multiplier": multiplier, "axis": axis})
         return self._dequantised(node, total, rest, {"scale": scale, "zero_point": 0, "axis": axis})
 

@@ -41,6 +41,7 @@ from accelsim.dram.bank_state import (
     PER_RANK,
     QUEUE,
     RANK,
+    REACH,
     TIMEOUT,
     Requests,
     State,
@@ -209,7 +210,7 @@ class Bank:
         write = np.broadcast_to(np.asarray(writes), row.shape).astype(np.int64)
         runs = bank_state.stretches(flat, row, write)
         kept = np.zeros(len(row) if record else 0, np.int64)
-        log = np.zeros(4 * LOG_ROWS if commands else 0, np.int64)
+        log = np.zeros(4 * max(LOG_ROWS, 4 * int(self._rules[REACH])) if commands else 0, np.int64)
         columns = (base, flat, row, write, *runs, np.zeros(len(row), np.int64), kept, kept.copy(), log)
         return Requests(*columns) if self._kind == "numba" else Requests(*[each.tolist() for each in columns])
 

@@ -7,7 +7,7 @@ ACT that holds the bus for several clocks counts as given at the last of them, f
 
 from __future__ import annotations
 
-from accelsim.dram.bank_state import BUS_CLOCKS, Ints
+from accelsim.dram.bank_state import BUS_CLOCKS, EDGE, Ints
 
 BUSES = True
 """Whether there may be command buses; compiled once with and once without, which saves the question."""
@@ -22,6 +22,14 @@ def free(ring: Ints, bus: int, clock: int, clocks: int) -> int:
             t = x + clocks
         x += 1
     return int(t)
+
+
+def on_edge(p: Ints, ring: Ints, bus: int, clock: int, clocks: int) -> int:
+    """As ``free``, for a command that begins at every so many clocks only."""
+    t = free(ring, bus, clock, clocks)
+    while (t - clocks) % p[EDGE] > 0:
+        t = free(ring, bus, t + 1, clocks)
+    return t
 
 
 def take(ring: Ints, bus: int, clock: int, clocks: int) -> None:
@@ -40,5 +48,5 @@ def take_stretch(ring: Ints, bus: int, clock: int, step: int, n: int) -> None:
     ring[bus + BUS_CLOCKS] = clock
 
 
-LOOP = (free, take, take_stretch)
+LOOP = (free, on_edge, take, take_stretch)
 """Every function of the bus, callees first."""

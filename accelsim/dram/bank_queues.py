@@ -30,19 +30,39 @@ from accelsim.dram.bank_state import (
 LATER = 1 << 60
 
 
-def accept(p: Ints, queue: Ints, slot: Ints, at: Ints, place: int, row: int) -> None:
-    """The next request, for ``row``, into the window of its direction, whose queue is at ``place``."""
-    s = queue[place + ACTIVE + p[REACH] + queue[place + TAKEN]]
-    e, last = SLOT * s, queue[place + YOUNGEST]
-    queue[place + TAKEN] += 1
-    queue[place + WAITING] += 1
-    slot[e + ROW], slot[e + REQUEST], slot[e + MET] = row, at[COMING], 0
+def append(slot: Ints, ends: Ints, first: int, final: int, s: int) -> None:
+    """Slot ``s`` behind the last of a list of slots, whose ends stand at two places of ``ends``."""
+    e, last = SLOT * s, ends[final]
     slot[e + NEXT], slot[e + BEFORE] = -1, last
     if last >= 0:
         slot[SLOT * last + NEXT] = s
     else:
-        queue[place + ELDEST] = s
-    queue[place + YOUNGEST] = s
+        ends[first] = s
+    ends[final] = s
+
+
+def remove(slot: Ints, ends: Ints, first: int, final: int, s: int) -> None:
+    """Slot ``s`` out of such a list."""
+    e = SLOT * s
+    before, after = slot[e + BEFORE], slot[e + NEXT]
+    if before >= 0:
+        slot[SLOT * before + NEXT] = after
+    else:
+        ends[first] = after
+    if after >= 0:
+        slot[SLOT * after + BEFORE] = before
+    else:
+        ends[final] = before
+
+
+def accept(p: Ints, queue: Ints, slot: Ints, at: Ints, place: int, row: int) -> None:
+    """The next request, for ``row``, into the window of its direction, whose queue is at ``place``."""
+    s = queue[place + ACTIVE + p[REACH] + queue[place + TAKEN]]
+    e = SLOT * s
+    queue[place + TAKEN] += 1
+    queue[place + WAITING] += 1
+    slot[e + ROW], slot[e + REQUEST], slot[e + MET] = row, at[COMING], 0
+    append(slot, queue, place + ELDEST, place + YOUNGEST, s)
     at[INJECTED] += 1
     at[COMING] += 1
     at[IN_FLIGHT] += 1
@@ -66,28 +86,16 @@ def move(
         s = slot[SLOT * s + NEXT]
     if s < 0:
         return False
-    e, k = SLOT * s, banks[slot[SLOT * s + REQUEST]]
-    before, after = slot[e + BEFORE], slot[e + NEXT]
-    if before >= 0:
-        slot[SLOT * before + NEXT] = after
-    else:
-        queue[place + ELDEST] = after
-    if after >= 0:
-        slot[SLOT * after + BEFORE] = before
-    else:
-        queue[place + YOUNGEST] = before
+    k = banks[slot[SLOT * s + REQUEST]]
+    remove(slot, queue, place + ELDEST, place + YOUNGEST, s)
     queue[place + WAITING] -= 1
     if place > base:
         queue[base + DRAINING] -= 1
     b = BANK * k
     if bank[b + HEAD] < 0 and p[TIMEOUT] > 0:
         expire(p, bank, rank, at, log, k, at[NOW])
-    slot[e + SINCE], slot[e + NEXT], slot[e + BEFORE] = at[NOW] + FRONT, -1, bank[b + TAIL]
-    if bank[b + TAIL] >= 0:
-        slot[SLOT * bank[b + TAIL] + NEXT] = s
-    else:
-        bank[b + HEAD] = s
-    bank[b + TAIL] = s
+    slot[SLOT * s + SINCE] = at[NOW] + FRONT
+    append(slot, bank, b + HEAD, b + TAIL, s)
     bank[b + QUEUED] += 1
     bank[b + RESTS] = 0
     queue[base + STARTED] += 1
@@ -96,16 +104,8 @@ def move(
 
 def leave(p: Ints, bank: Ints, queue: Ints, slot: Ints, base: int, k: int, d: int, s: int) -> None:
     """Take the served slot ``s`` of direction ``d`` out of the queue of bank ``k``."""
-    b, e, place = BANK * k, SLOT * s, base + d * p[QUEUE]
-    before, after = slot[e + BEFORE], slot[e + NEXT]
-    if before >= 0:
-        slot[SLOT * before + NEXT] = after
-    else:
-        bank[b + HEAD] = after
-    if after >= 0:
-        slot[SLOT * after + BEFORE] = before
-    else:
-        bank[b + TAIL] = before
+    b, place = BANK * k, base + d * p[QUEUE]
+    remove(slot, bank, b + HEAD, b + TAIL, s)
     bank[b + QUEUED] -= 1
     queue[base + STARTED] -= 1
     queue[place + TAKEN] -= 1
@@ -349,6 +349,7 @@ ALSO = (BUSES, refresh)
 """What the model needs of the other half beside ``run``, and the name that is compiled in."""
 
 LOOP = (
-    accept, move, leave, opening, candidate, refresh_step, issue, due_rank, tick, full, nothing_left, run,
+    append, remove, accept, move, leave, opening, candidate, refresh_step, issue, due_rank, tick, full,
+    nothing_left, run,
 )  # fmt: skip
 """Every function of this loop, callees first."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 # isort: off
-from accelsim.dram.bank_bus import BUSES, free, take
+from accelsim.dram.bank_bus import BUSES, free, on_edge, take
 from accelsim.dram.bank_state import (
-    ACTS, ACT_CLOCKS, ACT_REF, BANK, BUS, BY_COMMAND, CLOSED_AT, EVERY, FIRST_WINDOW, FRONT, GROUP_ACT, HEAD, HIT,
+    ACTS, ACT_CLOCKS, ACT_REF, BANK, BUS, BY_COMMAND, CLOSED_AT, EDGE, EVERY, FIRST_WINDOW, FRONT, GROUP_ACT, HEAD, HIT,
     LAST_ACT, LAST_USE, LOGGED, MY_BUS, MY_GROUP, MY_RANK, NEVER, NEXT, NEXT_ACT, NEXT_CAS, NEXT_PRE, NEXT_REF, NOW,
     N_ACT, N_PRE, N_REF, N_REFPB, OPENED, OPEN_BANKS, OPEN_CLOCKS, OPEN_ROW, PER_BANK, PER_RANK, RANK, RANKS,
     RANK_ACT, RAS, RC, RCD, REF_ACT, REF_AT, REF_BANK, REF_BEFORE, REF_REF, RFC, RING, ROW, RP, RRD_L, RRD_OTHER,
@@ -66,12 +66,12 @@ def bus_act(p: Ints, bank: Ints, rank: Ints, ring: Ints, slot: Ints, k: int, s: 
         x = free(ring, bus, x, 1) + max(p[RP], clocks)
     else:
         x += clocks - 1
-    t = free(ring, bus, max(t, x), clocks)
+    t = on_edge(p, ring, bus, max(t, x), clocks)
     while p[PER_BANK]:
         x = beside_refresh(p, rank, bank[b + MY_RANK], t)
         if x == t:
             break
-        t = free(ring, bus, x, clocks)
+        t = on_edge(p, ring, bus, x, clocks)
     return t
 
 
@@ -214,9 +214,10 @@ def refresh(
     for k in range(first, past):
         b = BANK * k
         if bank[b + OPEN_ROW] >= 0:
-            pre = max(bank[b + NEXT_PRE], wanted_since(bank, slot, k, due + FRONT))
+            pre = max(bank[b + NEXT_PRE], due if p[BY_COMMAND] else wanted_since(bank, slot, k, due + FRONT))
             close(p, bank, rank, at, log, k, pre)
         begin = max(begin, bank[b + NEXT_ACT])  # what is true of an ACT is true of REF
+    begin += (1 - begin) % p[EDGE]
     if p[PER_BANK]:
         begin = max(begin, rank[RANK * r + REF_AT] + p[REF_REF])
         rank[RANK * r + REF_BEFORE] = rank[RANK * r + REF_AT]

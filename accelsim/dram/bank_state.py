@@ -8,6 +8,7 @@ through all channels. An entry that says '[2]' has one value for each direction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,9 +38,9 @@ CAS_RANK, CAS_GROUP, CAS_OTHER = range(32, 44, 4)
 REF_ACT, ACT_REF, REF_REF, RRD_OTHER = range(44, 48)
 # Where the records of command buses begin (0: there are none), clocks of an ACT on its bus, from the record of the bus
 # for rows to that for columns (0: one bus); clocks from an access to the next request in its slot; whether commands are
-# scheduled, requests that the queue of a bank holds (0: it has none); activations that are remembered, windows of
-# activations, and for each how many in how many clocks.
-BUS, ACT_CLOCKS, COLUMNS, HANDOVER, BY_COMMAND, DEPTH, RING, WINDOWS, FIRST_WINDOW = range(48, 57)
+# scheduled, requests that the queue of a bank holds (0: it has none); every how many clocks an ACT, RD or WR may begin
+# (on the bus); activations that are remembered, windows of activations, and for each how many in how many clocks.
+BUS, ACT_CLOCKS, COLUMNS, HANDOVER, BY_COMMAND, DEPTH, EDGE, RING, WINDOWS, FIRST_WINDOW = range(48, 58)
 
 # Record of a bank: open row (-1: closed), earliest ACT and PRE, last RD or WR, accesses since the row was opened,
 # direction of the request that it was opened for and that still waits (-1: none; where commands are scheduled),
@@ -140,22 +141,23 @@ def rules(device: Device, injection: int, outstanding: int) -> list[int]:
     depth = c.depth if c.scheduler == "queues" else 0
     places = c.window * (2 if c.scheduler == "commands" else 1) + reach * depth
     ring = max([n for n, _ in windows], default=1)
+    edge = c.edge if c.scheduler == "commands" and c.act_clocks else 1
     two = device.standard in STANDARDS and STANDARDS[device.standard].row_bus
     return [
         g.ranks, g.groups, g.banks, g.banks_per_rank, g.channels // c.shared, reach, ACTIVE + reach + places,
-        c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
+        c.window, max(1, ceil(round(c.high * c.window, 6))), int(c.low * c.window), int(c.page_policy == "closed"),
         c.cap if c.page_policy == "capped" else 0, c.timeout if c.page_policy == "timeout" else 0,
         int(per_bank), int(c.refresh_waits), 0 if c.refresh == "none" else every,
         bank[Command.REFPB][act] if per_bank else rank[Command.REF][act], injection, outstanding,
         bank[pre][act], bank[act][act], bank[act][pre], rank[act][act], max(rank[act][act], group[act][act]),
         bank[act][rd], bank[act][wr],
         device.timing["CL"] + device.burst, device.timing["CWL"] + device.burst,
-        bank[rd][pre], bank[wr][pre], near[0], near[3],
+        bank[rd][pre] + edge - 1, bank[wr][pre] + edge - 1, near[0], near[3],
         *_between(device, Level.RANK), *_between(device, Level.GROUP, Level.BANK), *_between(device, Level.SIBLING),
         rank[Command.REFPB][act], rank[act][Command.REFPB], rank[Command.REFPB][Command.REFPB],
         device.latency[Level.SIBLING][act][act],
         ring * g.channels * g.ranks if c.act_clocks else 0, c.act_clocks, BUS_RECORD if two else 0, c.handover,
-        int(c.scheduler == "commands"), depth,
+        int(c.scheduler == "commands"), depth, edge,
         ring, len(windows), *[each for pair in windows for each in pair],
     ]  # fmt: skip
 

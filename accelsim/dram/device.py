@@ -84,6 +84,8 @@ class Controller:
     channels of a queue have one bus, or one for rows and one for columns where the standard has two.
     ``handover``: clocks from an access to the request that takes its place in the window, 0 or 1. ``scheduler``: what
     is chosen next, a row of ``SCHEDULERS``. ``depth``: requests that the queue of a bank holds, for 'queues' only.
+    ``edge``: with a command bus and 'commands', every how many clocks an ACT, RD or WR begins, counted from clock 1, a
+    PRE at any; RD and WR take so many, and a PRE is timed from the last of them.
     """
 
     mapping: str
@@ -100,6 +102,7 @@ class Controller:
     handover: int = 1
     scheduler: str = "bursts"
     depth: int = 8
+    edge: int = 1
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def rules(device: Device) -> list[int]:
     turn = [max(min(level[b][a] for level in ((sibling, rank) if several else (rank,))), 1) for b, a in turns]
     values = [
         g.channels, c.shared, g.ranks, g.groups, (1 << (2 * farthest).bit_length()) - 1, g.rows.bit_length() - 1, 0, 0,
-        c.window, max(1, int(c.high * c.window)), int(c.low * c.window), int(c.page_policy == "closed"),
+        c.window, max(1, math.ceil(round(c.high * c.window, 6))), int(c.low * c.window), int(c.page_policy == "closed"),
         c.cap if c.page_policy == "capped" else UNLIMITED, c.timeout if c.page_policy == "timeout" else 0,
         int(c.refresh == "per_bank"), every, rfc,
         slot, bank[pre][act], cycle, bank[act][pre], max(rank[act][act], 1), sibling[act][act] if several else 0,

@@ -1,43 +1,47 @@
 """Time per sample against the batch size, and what of it goes to the transfers from and to the host.
 
-At every instant of a run the chip computes (matrix or vector unit), else the host processor does, else data move over a
-link, else data of the chip's own memories move, else all wait. These parts add up to the time of the run exactly.
+Time is that of the critical path, as in the report of a run: what hides behind something else takes none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accelsim.account.critical_path import Blame, by_blame
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import batch_size
 from accelsim.api import execute, prepare
 from accelsim.compiler.program import Transfer
 from accelsim.errors import Problem, UsageError
-from accelsim.machine.run import Run, Slice
+from accelsim.machine.critical_path import link_name
+from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
 
 PARTS: dict[str, str] = {
-    "compute": "the chip computes, no transfer to or from the host",
-    "both": "the chip computes, and a transfer to or from the host is hidden behind it",
-    "host": "the host processor computes, the chip does not",
-    "transfer": "waiting for a transfer to or from the host",
-    "memory": "waiting for the chip's own memory",
-    "waiting": "waiting for anything else",
+    "compute": "the chip computes",
+    "host": "the host processor computes",
+    "link": "a transfer to or from the host, or its latency",
+    "memory": "the chip's own memory: data, latency, requests",
+    "other": "ports of buffers, and handing over between engines",
 }
-"""Part of the time -> what it says."""
+"""Part of the time -> what it says of an instant of the critical path."""
+
+COMPUTING = ("compute", "padding", "weight_shift", "fill_drain", "vector")
+MOVING = ("transfer", "latency", "requests")
+"""Kinds of ``critical_path.KINDS`` in which the chip computes, and in which a memory or link is waited for."""
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-_COMPUTE, _HOST, _LINK, _MEMORY = range(4)
 
 
 @dataclass(frozen=True)
 class BatchPoint:
-    """One run: ``parts_fs`` (keys of ``PARTS``) add up to ``time_fs``; ``link_B`` are the bytes over links.
+    """One run: ``parts_fs`` (keys of ``PARTS``) add up to ``time_fs``; ``link_B`` are the bytes over links, which keep
+    them busy for ``link_fs``, hidden behind something else or not.
 
     ``energy_J`` is that of the whole run, static power included.
     """
@@ -47,6 +51,7 @@ class BatchPoint:
     time_fs: int
     parts_fs: dict[str, int]
     link_B: int
+    link_fs: int
     energy_J: float
 
     @property
@@ -76,7 +81,7 @@ class Batching:
     @property
     def parts(self) -> list[str]:
         """Keys of ``PARTS`` that can occur: without a link there are no transfers over one."""
-        return [part for part in PARTS if self.links or part not in ("both", "transfer")]
+        return [part for part in PARTS if self.links or part != "link"]
 
     @property
     def fastest(self) -> BatchPoint:
@@ -117,46 +122,42 @@ def linked(chip: Chip) -> dict[str, str]:
 
 def point(run: Run, batch: int) -> BatchPoint:
     """The parts of a run's time."""
-    link_B = sum(
-        command.work.nbytes
-        for command in run.program.commands
-        if isinstance(command.work, Transfer) and command.work.memory in linked(run.chip)
-    )
+    commands, links = run.program.commands, linked(run.chip)
+    over = {
+        index: command.work.nbytes
+        for index, command in enumerate(commands)
+        if isinstance(command.work, Transfer) and command.work.memory in links
+    }
     samples = batch_size(run.program.graph) * run.program.cores
-    return BatchPoint(batch, samples, run.time_fs, split_fs(run), link_B, total_J(energy_table(run)))
+    energy_J = total_J(energy_table(run))
+    return BatchPoint(
+        batch, samples, run.time_fs, split_fs(run), sum(over.values()), busy_fs(run, over), energy_J
+    )
+
+
+def busy_fs(run: Run, commands: Collection[int]) -> int:
+    """Time in which at least one of these commands is on its way, fs."""
+    pieces = sorted((piece.start, piece.end) for piece in run.slices if piece.command in commands)
+    busy, until = 0, 0
+    for start, end in pieces:
+        busy += max(0, end - max(start, until))
+        until = max(until, end)
+    return busy
 
 
 def split_fs(run: Run) -> dict[str, int]:
-    """Time of a run by part (keys of ``PARTS``), fs; in sum ``run.time_fs``.
-
-    A transfer counts from its acceptance to its last byte, latency included; a computation from its first operand.
-    """
-    links = linked(run.chip)
-    changes: dict[int, list[int]] = {0: [0] * 4, run.time_fs: [0] * 4}
-    for piece in run.slices:
-        kind, start = _kind(run, piece, links)
-        changes.setdefault(start, [0] * 4)[kind] += 1
-        changes.setdefault(piece.end, [0] * 4)[kind] -= 1
+    """Time of a run by part (keys of ``PARTS``), fs; in sum ``run.time_fs``."""
+    attached = run.chip.memories
+    behind = {name for each in linked(run.chip) for name in (each, link_name(attached[each]))}
     parts = dict.fromkeys(PARTS, 0)
-    active, last = [0] * 4, 0
-    for time in sorted(changes):
-        parts[_part(active)] += time - last
-        active = [count + change for count, change in zip(active, changes[time], strict=True)]
-        last = time
+    for blame, fs in by_blame(run).items():
+        parts[_part(blame, behind)] += fs
     return parts
 
 
-def _kind(run: Run, piece: Slice, links: dict[str, str]) -> tuple[int, int]:
-    """What a slice does, and from when on it counts."""
-    work = run.program.commands[piece.command].work
-    if isinstance(work, Transfer):
-        return (_LINK if work.memory in links else _MEMORY), piece.start
-    on_host = run.program.engines[piece.engine] == "host"
-    return (_HOST if on_host else _COMPUTE), min(piece.data, piece.end)
-
-
-def _part(active: list[int]) -> str:
-    if active[_COMPUTE]:
-        return "both" if active[_LINK] else "compute"
-    waits = ((_HOST, "host"), (_LINK, "transfer"), (_MEMORY, "memory"))
-    return next((part for kind, part in waits if active[kind]), "waiting")
+def _part(blame: Blame, behind: Collection[str]) -> str:
+    if blame.kind in MOVING:
+        return "link" if blame.resource in behind else "memory"
+    if blame.kind in COMPUTING:
+        return "compute"
+    return "host" if blame.kind == "host" else "other"

@@ -211,10 +211,26 @@ def requantise(
     return _to_codes(np.rint(real), dtype, along(np.asarray(zero_point, np.float64), acc.ndim, axis), False)
 
 
+MULTIPLIERS = np.finfo(np.float32).tiny, np.nextafter(np.float32(2**31), np.float32(0))
+"""The least multiplier and the most: these turn every sum of int32 into 0, and every sum but 0 into the last code."""
+
+
+def scale_of_products(scale_a: ArrayLike, scale_b: ArrayLike) -> Array:
+    """scale_a * scale_b, float32; its largest number for what is beyond."""
+    product = _wide(scale_a) * _wide(scale_b)
+    return np.asarray(np.minimum(product, np.finfo(np.float32).max), np.float32)
+
+
 def multiplier_of(scale_a: ArrayLike, scale_b: ArrayLike, scale_y: ArrayLike) -> Array:
-    """The requantisation multiplier (scale_a * scale_b) / scale_y, each step rounded to float32."""
-    product = np.asarray(scale_a, np.float32) * np.asarray(scale_b, np.float32)
-    return np.asarray(product / np.asarray(scale_y, np.float32), np.float32)
+    """The requantisation multiplier (scale_a * scale_b) / scale_y, each step rounded to float32, within
+    ``MULTIPLIERS``."""
+    real = _wide(scale_of_products(scale_a, scale_b)) / _wide(scale_y)
+    return np.asarray(np.clip(real, *MULTIPLIERS), np.float32)
+
+
+def _wide(scale: ArrayLike) -> Array:
+    """float32 in float64: one product or quotient of two such numbers, rounded to float32, is that of float32."""
+    return np.asarray(scale, np.float32).astype(np.float64)
 
 
 def absmax_scale(

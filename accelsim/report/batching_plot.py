@@ -8,7 +8,6 @@ from accelsim.explore.batching import PARTS, Batching
 from accelsim.report.legends import below
 from accelsim.report.style import (
     BLUE,
-    GREEN,
     INK,
     ORANGE,
     VERMILLION,
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
 
 LOOKS: dict[str, Look] = {
     "compute": Look(BLUE),
-    "both": Look(GREEN, "////"),
     "host": Look(YELLOW, "xxxx"),
-    "transfer": Look(ORANGE, "||||"),
+    "link": Look(ORANGE, "||||"),
     "memory": Look(VERMILLION, "\\\\\\\\"),
-    "waiting": Look("#cfcfcf"),
+    "other": Look("#cfcfcf"),
 }
 """Part -> colour and hatch."""
 
@@ -70,5 +68,6 @@ def _bars(axes: Axes, found: Batching) -> None:
             edgecolor="white", linewidth=0.4, label=text,
         )  # fmt: skip
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+    axes.set_ylim(0, 1.06 * max(bottom))
     axes.set_ylabel(f"time per sample ({unit})")
     axes.grid(True, axis="y")

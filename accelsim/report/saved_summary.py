@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from accelsim.account.energy_basis import ABSENT, ESTIMATED, STATED
 from accelsim.errors import Problem, UsageError
+from accelsim.files.reading import is_file
 from accelsim.report.write import SUMMARY, is_report
 
 LARGEST = 1e60
@@ -132,7 +133,7 @@ def read_summaries(folders: list[Path]) -> list[dict[str, Any]]:
 
 
 def _read(folder: Path) -> dict[str, Any] | list[Problem]:
-    calls = [folder / part for part in CALLS_IN_A_GENERATION if (folder / part / SUMMARY).is_file()]
+    calls = [folder / part for part in CALLS_IN_A_GENERATION if is_file(folder / part / SUMMARY)]
     expected = (
         f"one of its calls: {' or '.join(map(str, calls))}"
         if calls

@@ -15,8 +15,8 @@ ROLES = ("activations", "weights", "partial_sums")
 
 
 def one_buffer_per_role(chip: Chip) -> Iterator[Finding]:
-    """Each role has exactly one buffer (chips with a matrix unit)."""
-    for role in ROLES if chip.matrix else ():
+    """Each role has exactly one buffer; without a matrix unit, the activations that a vector unit works on."""
+    for role in ROLES if chip.matrix else ROLES[:1] if chip.vector else ():
         holders = [name for name, buffer in chip.buffers.items() if role in buffer.holds]
         if len(holders) != 1:
             what = f"{role} live in {' and '.join(holders)}" if holders else f"no buffer holds {role}"

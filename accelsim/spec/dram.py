@@ -82,7 +82,7 @@ class Timing(Model):
     tCCD_L: Clocks | None = Field(None, description="RD to RD, WR to WR of one bank group")
     tCCD_S_WR: Clocks | None = Field(None, description="WR to WR of the rank, where it differs")
     tCCD_L_WR: Clocks | None = Field(None, description="WR to WR of one bank group, where it differs")
-    tCCD_R: Clocks | None = Field(None, description="RD to RD, WR to WR of different stack IDs")
+    tCCD_R: Clocks | None = Field(None, description="RD to RD of different stack IDs")
     tWR: Clocks | None = Field(None, description="last data of a write to PRE")
     tWTR_S: Clocks | None = Field(None, description="last data of a write to RD of the rank")
     tWTR_L: Clocks | None = Field(None, description="last data of a write to RD of one bank group")
@@ -183,6 +183,12 @@ class MemoryController(Model):
     )
     depth: PositiveInt = Field(
         8, le=MOST_IN_QUEUE, description="requests that the queue of a bank holds, with scheduler 'queues'"
+    )
+    edge: PositiveInt = Field(
+        1,
+        le=MOST_ON_BUS,
+        description="every how many clocks an ACT, RD or WR can begin on the command bus, with scheduler 'commands'; "
+        "2: on one edge of the clock, where half clocks are counted",
     )
 
 

@@ -54,8 +54,8 @@ def stated_peak(chip: Chip) -> Iterator[Finding]:
 
 
 def one_memory_per_role(chip: Chip) -> Iterator[Finding]:
-    """Each kind of operand lives in exactly one memory (chips with a matrix unit)."""
-    for role in ("activations", "weights") if chip.matrix else ():
+    """Each kind of operand lives in exactly one memory (chips with a matrix or vector unit)."""
+    for role in ("activations", "weights") if chip.matrix or chip.vector else ():
         holders = [name for name, memory in chip.memories.items() if role in memory.holds]
         if len(holders) != 1:
             what = f"{role} live in {' and '.join(holders)}" if holders else f"no memory holds {role}"

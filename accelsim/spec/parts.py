@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from accelsim.errors import Problem, SpecError, UsageError, brief, nearest
+from accelsim.files.reading import is_file
 from accelsim.spec import where
 from accelsim.spec.dram import Dram
 from accelsim.spec.laws import energies_are_there
@@ -69,7 +70,7 @@ def part_file(name_or_path: str | Path, folder: str) -> Path:
     name = text.removeprefix(f"{folder}/")
     if name in known:
         return known[name]
-    if Path(text).suffix in where.SUFFIXES and where.is_file(Path(text)):
+    if Path(text).suffix in where.SUFFIXES and is_file(Path(text)):
         return Path(text)
     expected = f"the path of a YAML file, or one of {', '.join(known)}"
     raise SpecError(Problem(f"no file {brief(text)} in {folder}", "", expected, nearest(name, known)))

@@ -51,6 +51,10 @@ def _problems(tree: Tree, model: type[BaseModel], errors: list[dict[str, Any]]) 
     return [problem for path, problem in found if not (path in missing and path in meant)]
 
 
+FEW_OR_MANY = {"too_short": "{min_length} or more", "too_long": "{max_length} at the most"}
+"""Kinds of errors in the length of a list or mapping -> what was expected."""
+
+
 def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, Any]) -> Problem:
     """One pydantic error in our words."""
     if error["type"] == "missing":
@@ -63,6 +67,8 @@ def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, 
         what, _, expected = str(error["ctx"]["error"]).partition("; expected ")
     elif error["type"] == "literal_error":
         what, expected = f"{brief(given)} is not one of the choices", error["ctx"]["expected"]
+    elif error["type"] in FEW_OR_MANY:
+        what, expected = f"{len(given)} entries", FEW_OR_MANY[error["type"]].format(**error["ctx"])
     else:
         shown = (
             brief(given) if isinstance(given, str) else SHOWN.get(type(given), f"a {type(given).__name__}")

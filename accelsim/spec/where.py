@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from accelsim.errors import Problem, SpecError, brief, nearest
+from accelsim.files.reading import is_file
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -51,14 +52,6 @@ def _file(path: Path) -> Path | None:
     """``path``, or it with a YAML suffix, when that is a file."""
     candidates = (path, *(Path(f"{path}{suffix}") for suffix in SUFFIXES))
     return next((each for each in candidates if each.suffix in SUFFIXES and is_file(each)), None)
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; a name that no file system can have is the name of none."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 def resolve(name: str | Path) -> Path:

@@ -84,6 +84,8 @@ def choices(model: Graph, graph: Graph, ours: Mapping[str, Array], feeds: Mappin
     for node in graph.nodes:
         parts = [part for part in (node, *node.epilogue) if _chooses(graph, part)]
         seen = all(name in known or graph.tensors[name].is_constant for name in node.reads)
+        if seen and node.engine == "alias":  # the same memory under another shape
+            known |= dict(zip(node.writes, run_node(node, graph, known), strict=True))
         if parts and seen and all(name in ours and name in made for name in node.writes):
             found.forced |= {name: ours[name] for name in node.writes}
             results = run_node(node, graph, known)

@@ -61,10 +61,6 @@ SPECS = {
 """(simulator, configuration) -> our spec of it, in hwspecs/dram/anchors."""
 
 
-TICKS = {(RAMULATOR2, "HBM3_8ch"): 2}
-"""Configurations whose simulator counts so many ticks per clock (both edges of the HBM3 command clock)."""
-
-
 @dataclass(frozen=True)
 class Golden:
     """One golden run: ``clocks`` in all, counts of all channels, ``latency`` the mean clocks of a read."""
@@ -95,7 +91,6 @@ def golden_rows() -> tuple[Golden, ...]:
 
 
 def _golden(cells: dict[str, str]) -> Golden:
-    ticks = TICKS.get((cells["simulator"], cells["config"]), 1)
     return Golden(
         simulator=cells["simulator"],
         config=cells["config"],
@@ -103,8 +98,8 @@ def _golden(cells: dict[str, str]) -> Golden:
         trace=cells["trace"],
         access_B=int(cells["access_bytes"]),
         row_lsb=int(cells["row_field_lsb_bit"] or 0),
-        clocks=int(cells["cycles"]) / ticks,
-        latency=float(cells["read_lat_avg_cycles"]) / ticks,
+        clocks=int(cells["cycles"]),
+        latency=float(cells["read_lat_avg_cycles"]),
         hits=int(cells["row_hits"]),
         counts={name: int(cells[f"num_{name}"]) for name in ("act", "pre", "ref", "rd", "wr")},
         cells=cells,

@@ -76,8 +76,9 @@ LESSONS = """\
 - What is left of DRAMsim3: reads of one place that wait together are served by one RD (random reads), the last writes
   are never sent (`seq_write`), GDDR keeps precharges tPPD apart, which our tables do not have.
 - HBM1 and HBM2 of Ramulator 2.1: an activation holds the bus for commands of rows for two clocks, and two
-  pseudo-channels share queue and buses, so random reads wait for commands (`act_clocks: 2`, `shared: 2`). HBM3 counts
-  half clocks, which our bus does not have: it is left out there.
+  pseudo-channels share queue and buses, so random reads wait for commands (`act_clocks: 2`, `shared: 2`). The spec
+  of HBM3 counts half clocks as the simulator does: an activation holds the bus for three, and precharges may lie at
+  either edge (`act_clocks: 3`, `edge: 2`).
 - The latency under load is queueing in queues of different sizes (the two simulators differ up to threefold), and is
   not compared. `chase` is not for the pattern model, which knows nothing of requests that wait for each other.
 

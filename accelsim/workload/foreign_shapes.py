@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError, Problem, brief
 from accelsim.workload.folding import format_of
 from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.limits import check_memory
 from accelsim.workload.onnx_types import FORMATS
 from accelsim.workload.ops.foreign import OWN_ATTRIBUTES, foreign_kernel, node_proto, op_type, stored
 from accelsim.workload.ops.values import CONTAINERS
@@ -17,6 +19,9 @@ ELEMENT_TYPES = {name: number for number, name in FORMATS.items()}
 """Format of a tensor -> ONNX element type number."""
 
 _KNOWN_ELEMENTS = 1024
+EQUATION = re.compile(r"[A-Za-z. ]*(,[A-Za-z. ]*)*(->[A-Za-z. ]*)?")
+"""Equations of an Einsum; on others the inference of ONNX need not end."""
+
 Shapes = list[tuple[tuple[int, ...], str]]
 
 
@@ -28,6 +33,9 @@ def infer(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
     """
     from onnx import shape_inference
 
+    equation = str(node.attrs.get("equation", ""))
+    if op_type(node) == "Einsum" and not EQUATION.fullmatch(equation):
+        raise ModelError(Problem(f"equation {brief(equation)}", node.name, "letters as in 'ij,jk->ik'"))
     if not _has_inference(node, opset):
         return _tried(node, ins, opset)
     model = _one_node_model(node, ins, opset)
@@ -55,6 +63,8 @@ def _has_inference(node: Node, opset: int) -> bool:
 
 
 def _tried(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
+    made = [tensor for tensor in ins if tensor is not None and not tensor.is_constant]
+    check_memory(node.name, sum(each.elements * np.dtype(CONTAINERS[each.dtype]).itemsize for each in made))
     values = [
         None
         if tensor is None

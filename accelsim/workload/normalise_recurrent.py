@@ -144,6 +144,10 @@ class _Layer:
         self.steps, self.batch = (batch, steps) if self.batch_first else (steps, batch)
         self.x = self._time_first(raw.inputs[0])
         self.lengths = self._lengths()
+        both = raw.attrs.get("direction", "forward") == "bidirectional"
+        if self.directions != 1 + both:
+            what = f"{raw.op} with weights of {self.directions} directions"
+            raise ModelError(Problem(what, raw.name, "2, of a bidirectional one" if both else "1"))
         if not 0 < self.steps <= MAX_STEPS:
             raise ModelError(Problem(f"{raw.op} over {self.steps} steps", raw.name, f"1 to {MAX_STEPS}"))
 

@@ -50,6 +50,19 @@ def model_problems(proto: Any, path: Path, opsets: dict[str, int]) -> list[Probl
     return found.problems
 
 
+def broken_texts(proto: Any) -> Iterator[tuple[str, bytes]]:
+    """Texts of a message and of all inside it that are no UTF-8: the field ('NodeProto.op_type'), and the bytes."""
+    open_ = [proto]
+    while open_:
+        for field, value in open_.pop().ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                open_ += [value] if hasattr(value, "ListFields") else value
+            elif field.type == field.TYPE_STRING:
+                for text in [value] if isinstance(value, str | bytes) else value:
+                    if isinstance(text, bytes):
+                        yield f"{field.containing_type.name}.{field.name}", text
+
+
 def stored_B(dtype: str, elements: int) -> int:
     """Bytes of so many elements in a file."""
     return -(-elements * _BITS.get(dtype, 8) // 8)
@@ -196,6 +209,8 @@ class _Found:
         for attr in node.attribute:
             if attr.ref_attr_name:
                 self.add(f"attribute {attr.name!r} stands for one of a function", "a value", where)
+            elif not attr.type:
+                self.add(f"attribute {attr.name!r} has no type", "what it is", where)
             for tensor in (attr.t, *attr.tensors) if attr.type in (4, 9) else ():
                 self.tensor(tensor, f"tensor of attribute {attr.name!r}", where)
             for graph in (attr.g, *attr.graphs) if attr.type in (5, 10) else ():

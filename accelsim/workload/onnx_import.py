@@ -253,9 +253,11 @@ def _add(node: Node, scope: Scope, nodes: list[Node]) -> None:
     elif constant:
         outputs = folded(node, ins, _inferred(op, node, ins))
     else:
-        outputs = [
-            Tensor(name, *shape) for name, shape in zip(node.outputs, _inferred(op, node, ins), strict=True)
-        ]
+        shapes = _inferred(op, node, ins)
+        if len(shapes) != len(node.outputs):
+            what = f"{node.op} with {len(node.outputs)} results"
+            raise ModelError(Problem(what, node.name, str(len(shapes))))
+        outputs = [Tensor(name, *shape) for name, shape in zip(node.outputs, shapes, strict=True)]
         nodes.append(node)
     _keep(outputs, node.name, scope)
 

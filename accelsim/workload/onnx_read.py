@@ -6,15 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError, Problem, brief
 from accelsim.workload.graph import Array, Tensor
-from accelsim.workload.onnx_check import STORED_EXTERNALLY, external_file, model_problems, stored_B
+from accelsim.workload.onnx_check import (
+    STORED_EXTERNALLY,
+    broken_texts,
+    external_file,
+    model_problems,
+    stored_B,
+)
 from accelsim.workload.onnx_functions import inlined
 from accelsim.workload.onnx_types import FORMATS
 from accelsim.workload.ops.values import CONTAINERS
@@ -110,6 +117,10 @@ def _loaded(proto: Any, file: Path, offset: int) -> Any:
     return type(proto)(name=proto.name, data_type=proto.data_type, dims=proto.dims, raw_data=data)
 
 
+MOST_TEXTS = 5
+"""Broken texts of a file that are told."""
+
+
 def read_model(path: str | Path) -> RawModel:
     """Read an ONNX file.
 
@@ -122,7 +133,7 @@ def read_model(path: str | Path) -> RawModel:
 
 
 def parse(path: Path) -> Any:
-    """The ModelProto in a file; ModelError when there is none."""
+    """The ModelProto in a file; ModelError when there is none, or when its texts are none."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -138,6 +149,10 @@ def parse(path: Path) -> Any:
     if not proto.ir_version or not proto.opset_import or not proto.HasField("graph"):
         raise ModelError(
             Problem("not an ONNX model (no IR version, operator set or graph)", str(path), "a ModelProto")
+        )
+    if broken := list(islice(broken_texts(proto), MOST_TEXTS)):
+        raise ModelError(
+            Problem(f"{what} {brief(text)} is no text", str(path), "UTF-8") for what, text in broken
         )
     return proto
 

@@ -30,6 +30,7 @@ from onnxruntime.quantization import CalibrationDataReader, quantize_static
 from accelsim.account.latency import layers
 from accelsim.compiler.calibrate import synthetic
 from accelsim.compiler.passes import compile, transform
+from accelsim.compiler.program import Program
 from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
 from accelsim.spec.load import load_chip
@@ -111,6 +112,8 @@ def against_ort(model: str, chip_name: str, dtype: str) -> dict[str, float]:
     ``ort``: the float model as it was loaded. ``ort_integer``: the quantised graph, as this project exports it
     (ConvInteger and MatMulInteger, then the requantisation in float). ``ort_static``: the float model as ONNX Runtime
     quantises it (uint8 activations, int8 weights per channel), so other integers than ours; both for int8 only.
+    ``products``: nothing but the matrix products by NumPy in float32, whose BLAS may know fewer instructions of this
+    processor than ONNX Runtime does.
     """
     graph = with_weights(load_model(model))
     feeds = synthetic(graph, 1)
@@ -119,7 +122,10 @@ def against_ort(model: str, chip_name: str, dtype: str) -> dict[str, float]:
     if dtype == "int8":
         models["ort_integer"] = export_onnx(program.graph).SerializeToString()
         models["ort_static"] = static_int8(models["ort"], feeds)
-    calls: dict[str, Callable[[], Any]] = {"exact": lambda: simulate(program, feeds, "exact")}
+    calls: dict[str, Callable[[], Any]] = {
+        "exact": lambda: simulate(program, feeds, "exact"),
+        "products": bare_products(program),
+    }
     for name, serialised in models.items():
         calls[name] = partial(session(serialised).run, None, feeds)
     times: dict[str, list[float]] = {name: [] for name in calls}
@@ -127,6 +133,18 @@ def against_ort(model: str, chip_name: str, dtype: str) -> dict[str, float]:
         for name, call in calls.items():
             times[name].append(cpu_s(call)[0])
     return {name: min(values) for name, values in times.items()}
+
+
+def bare_products(program: Program) -> Callable[[], None]:
+    gemms = [step.gemm for step in program.steps if step.gemm is not None]
+    shapes = [(gemm.groups, gemm.M, gemm.K, gemm.N) for gemm in gemms]
+    pairs = [(np.ones((g, m, k), np.float32), np.ones((g, k, n), np.float32)) for g, m, k, n in shapes]
+
+    def multiply() -> None:
+        for a, b in pairs:
+            np.matmul(a, b)
+
+    return multiply
 
 
 IMAGES = 16

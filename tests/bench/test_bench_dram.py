@@ -30,20 +30,25 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "dram" / "dram_golden.csv"
 
 MILLION, NANO = 1e6, 1e9
 NUMBA_BARS = {"seq_read": 3.0, "stream3": 3.0, "tile3": 3.0, "conflict": 2.0}
-PYTHON_BARS = {"seq_read": 0.15, "stream3": 0.15, "tile3": 0.15, "conflict": None}
-"""Trace -> least million accesses per second; None: no bar."""
+"""Trace -> least million accesses per second of ``bank``, compiled."""
+PYTHON_BARS = {"seq_read": 120.0, "stream3": 180.0, "tile3": 260.0, "conflict": None}
+"""Trace -> most steps of plain Python (see ``step_s``) that an access may take; None: no bar."""
 PATTERN_BARS = {
-    (memory, trace): bar
-    for memory in ("ddr3-1600", "ddr4-2400")
-    for trace, bar in (("seq_read", 20.0), ("stream3", 20.0), ("tile3", None), ("rand_read", None))
-}
-"""The same for (memory, trace), the trace PATTERN_TIMES over: the aim is 20, which streams reach; tiles and random reads
-come near."""
+    ("ddr3-1600", "seq_read"): None, ("ddr4-2400", "seq_read"): 2.0,
+    ("ddr3-1600", "stream3"): 2.5, ("ddr4-2400", "stream3"): 2.5,
+    ("ddr3-1600", "tile3"): None, ("ddr4-2400", "tile3"): None,
+    ("ddr3-1600", "rand_read"): None, ("ddr4-2400", "rand_read"): None,
+}  # fmt: skip
+"""(memory, trace) -> how many times as fast as ``bank`` ``pattern`` must be, both compiled; None: no bar (on one stream of
+reads without bank groups ``bank`` runs over row hits at once, and nothing is left to gain). The aim of 20 million
+accesses per second holds or not by the processor (40 and 28 on one, 20 and 13 on another, where ``bank`` is slower
+alike), so it is shown and not asked."""
 PATTERN_TIMES = 8
+"""Repetitions of a trace."""
 MOST_OF_BANDWIDTH = 3.0
 """CPU time of a whole run with the memory model 'bank' over that with 'bandwidth', at most."""
-REPEATS, PYTHON_ACCESSES = 5, 32_768
-"""Rounds of which the best counts; of longer traces plain Python gets so many accesses."""
+REPEATS, PYTHON_ACCESSES, MANY_STEPS = 5, 32_768, 500_000
+"""Rounds of which the best counts; of longer traces plain Python gets so many accesses; steps of a round."""
 
 needs_numba = pytest.mark.skipif(
     importlib.util.find_spec("numba") is None, reason="numba is not installed (extra `fast`)"
@@ -76,33 +81,58 @@ def seconds(
     return found / len(addresses)
 
 
-def judge(benchmark: Any, figure: Any, name: str, trace: str, bar: float | None, *work: Any) -> bool:
-    """Nanoseconds of an access, which must not exceed those of the bar."""
-    found = benchmark.pedantic(lambda: seconds(*work), rounds=1, iterations=1)
-    note = f"{1 / found / MILLION:.2f} {theirs(trace)}"
-    limit = NANO / (bar * MILLION) if bar else None
-    return bool(figure(f"{name}, {trace}: an access", found * NANO, " ns", limit, note).holds)
+def once(benchmark: Any, call: Callable[[], Any]) -> Any:
+    """What is measured repeats by itself; the benchmark only records how long all of it took."""
+    return benchmark.pedantic(call, rounds=1, iterations=1)
+
+
+def step_s() -> float:
+    """Least CPU seconds of a step of plain Python: reading an entry of a list, comparing, often writing it."""
+    found = float("inf")
+    for _ in range(REPEATS):
+        table, start = [0] * 64, process_time()
+        for step in range(MANY_STEPS):
+            at = step & 63
+            if table[at] < step:
+                table[at] = step + 1
+        found = min(found, process_time() - start)
+    return found / MANY_STEPS
+
+
+def bank(kernel: str) -> Callable[[Device], Any]:
+    return lambda memory: Bank(memory, kernel=kernel)
+
+
+def speed(found: float, trace: str) -> str:
+    return f"{1 / found / MILLION:.2f} {theirs(trace)}"
 
 
 @needs_numba
 @pytest.mark.parametrize("trace", NUMBA_BARS)
 def test_bank_with_numba(benchmark: Any, figure: Any, trace: str) -> None:
-    make = lambda memory: Bank(memory, kernel="numba")  # noqa: E731
-    assert judge(benchmark, figure, "bank, numba", trace, NUMBA_BARS[trace], make, trace)
+    found = once(benchmark, lambda: seconds(bank("numba"), trace))
+    limit = NANO / (NUMBA_BARS[trace] * MILLION)
+    assert figure(f"bank, numba, {trace}: an access", found * NANO, " ns", limit, speed(found, trace)).holds
 
 
 @pytest.mark.parametrize("trace", PYTHON_BARS)
 def test_bank_in_plain_python(benchmark: Any, figure: Any, trace: str) -> None:
-    make = lambda memory: Bank(memory, kernel="python")  # noqa: E731
-    name, bar = "bank, plain Python", PYTHON_BARS[trace]
-    assert judge(benchmark, figure, name, trace, bar, make, trace, PYTHON_ACCESSES)
+    found, step = once(benchmark, lambda: (seconds(bank("python"), trace, PYTHON_ACCESSES), step_s()))
+    what = f"bank, plain Python, {trace}: an access in steps of {step * NANO:.0f} ns"
+    assert figure(what, found / step, " x", PYTHON_BARS[trace], speed(found, trace)).holds
 
 
 @needs_numba
 @pytest.mark.parametrize(("name", "trace"), PATTERN_BARS)
 def test_pattern(benchmark: Any, figure: Any, name: str, trace: str) -> None:
-    bar, work = PATTERN_BARS[name, trace], (Pattern, trace, None, name, PATTERN_TIMES)
-    assert judge(benchmark, figure, f"pattern, {name}", trace, bar, *work)
+    """Times of accesses, as a share of those of ``bank``."""
+
+    def measure() -> tuple[float, float]:
+        return seconds(Pattern, trace, None, name, PATTERN_TIMES), seconds(bank("numba"), trace, None, name)
+
+    (found, slow), bar = once(benchmark, measure), PATTERN_BARS[name, trace]
+    what = f"pattern, {name}, {trace}: an access / that of bank"
+    assert figure(what, found / slow, " x", bar and 1 / bar, speed(found, trace)).holds
 
 
 @needs_numba
@@ -117,5 +147,5 @@ def test_a_run_with_banks(benchmark: Any, figure: Any) -> None:
             found[model] = min(found.get(model, float("inf")), process_time() - start)
         return found["bank"] / found["bandwidth"]
 
-    found = benchmark.pedantic(ratio, rounds=1, iterations=1)
+    found = once(benchmark, ratio)
     assert figure("resnet50 on tpu-v1, bank over bandwidth", found, " x", MOST_OF_BANDWIDTH).holds

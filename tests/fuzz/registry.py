@@ -37,7 +37,7 @@ class Fuzzer:
 
 FUZZERS: dict[str, Fuzzer] = {
     "models": Fuzzer(
-        "models", "mutated ONNX models, through import, compilation and simulation", 100, 10_000, 120
+        "models", "mutated ONNX models, through import, compilation and simulation", 60, 10_000, 120
     ),
     "nodes": Fuzzer(
         "nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000, 120

@@ -22,6 +22,8 @@ from accelsim.dram.mapping import decoder
 from accelsim.dram.served import Served
 from accelsim.dram.standards import STANDARDS
 
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
 Array = np.ndarray[Any, Any]
 BOTH = importlib.util.find_spec("numba") is not None
 REASON = "numba is not installed (extra `fast`), so there is only one inner loop"

@@ -17,6 +17,8 @@ from accelsim.machine.simulate import simulate
 from accelsim.spec.dram import Dram
 from accelsim.spec.load_dram import load_dram
 
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
 QUICK = settings(max_examples=15)
 PRESETS = ("ddr3-1600", "ddr4-3200", "hbm2-2000", "lpddr4-2400")
 FOLLOWED = [name for name, level in MODELS.items() if level.dram is not None]

@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, broadcast, tensor
+from accelsim.workload.ops.values import Infers, Ins, Values, array, bits, broadcast, tensor
 
 Pair = Callable[[Array, Array], Array]
 
@@ -89,8 +89,15 @@ def _common(node: Node, ins: Ins) -> Infers:
     return [(broadcast(node, [item.shape for item in tensors]), tensors[0].dtype)]
 
 
+def _pair(node: Node, ins: Ins) -> Infers:
+    """The same for ops of two inputs."""
+    if node.op.startswith("Bit"):
+        bits(node, ins)
+    return _common(node, [tensor(node, ins, 0), tensor(node, ins, 1)])
+
+
 def _to_bool(node: Node, ins: Ins) -> Infers:
-    return [(_common(node, ins)[0][0], "bool")]
+    return [(_pair(node, ins)[0][0], "bool")]
 
 
 def _register_pair(name: str, count: int, compute: Pair, infer: Callable[[Node, Ins], Infers]) -> None:
@@ -112,7 +119,7 @@ def _register_with_attribute(name: str, attribute: str, compute: Callable[..., A
     def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
         return Work(ops=outs[0].elements)
 
-    register(Op(name, "elementwise", _common, kernel, work))
+    register(Op(name, "elementwise", _pair, kernel, work))
 
 
 def _register_variadic(name: str, compute: Pair) -> None:
@@ -131,7 +138,7 @@ def _register_variadic(name: str, compute: Pair) -> None:
 
 
 for _name, (_count, _compute) in _ARITHMETIC.items():
-    _register_pair(_name, _count, _compute, _common)
+    _register_pair(_name, _count, _compute, _pair)
 for _name, (_attribute, _compute) in _WITH_ATTRIBUTE.items():
     _register_with_attribute(_name, _attribute, _compute)
 for _name, _compute in _TO_BOOL.items():

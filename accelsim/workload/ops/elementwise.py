@@ -14,7 +14,7 @@ from accelsim.formats import codec
 from accelsim.formats.table import FORMATS
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, contain, same, tensor
+from accelsim.workload.ops.values import Infers, Ins, Values, array, bits, contain, same, tensor
 
 # erf(x) = x * P(x^2) / Q(x^2) for |x| <= 4, coefficients of the highest power first (own least-squares fit to
 # the exact function); the relative error is below 4e-7 in float32, and beyond 4 the float32 value is +-1.
@@ -134,7 +134,6 @@ _UNARY: dict[str, tuple[int, str, Kernel]] = {
     "Selu": (5, "as Elu, multiply", _selu),
     "Shrink": (4, "two compares, add, subtract", _shrink),
     "Not": (1, "invert", lambda x, n: np.logical_not(x)),
-    "BitwiseNot": (1, "invert", lambda x, n: np.invert(x)),
 }
 
 
@@ -146,13 +145,18 @@ def _flags(node: Node, ins: Ins) -> Infers:
     return [(tensor(node, ins, 0).shape, "bool")]
 
 
+def _bits(node: Node, ins: Ins) -> Infers:
+    bits(node, ins)
+    return same(node, ins)
+
+
 def _register(
     name: str, ops_per_element: int, compute: Kernel, infer: Callable[[Node, Ins], Infers] = same
 ) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
         x = array(values, 0)
         with np.errstate(all="ignore"):  # infinities and NaN are values here, as in the formats themselves
-            return [np.asarray(compute(x, node), x.dtype if infer is same else np.bool_)]
+            return [np.asarray(compute(x, node), np.bool_ if infer is _flags else x.dtype)]
 
     def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
         return Work(ops=ops_per_element * outs[0].elements)
@@ -162,6 +166,7 @@ def _register(
 
 for _name, (_count, _why, _compute) in _UNARY.items():
     _register(_name, _count, _compute)
+_register("BitwiseNot", 1, lambda x, n: np.invert(x), _bits)
 for _name, _compute in _TESTS.items():
     _register(_name, 1, _compute, _flags)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, optional, require, same, tensor
+from accelsim.workload.ops.values import Infers, Ins, Values, array, mean, optional, require, same, tensor
 
 Work3 = Callable[[Node, Ins, list[Tensor]], Work]
 
@@ -81,13 +81,20 @@ def _batch(node: Node, values: Values) -> list[Array]:
 register(Op("BatchNormalization", "normalise", _by_channel, _batch, _per_element(2)))
 
 
+def _neighbours(size: int, channels: int) -> tuple[int, int]:
+    """Channels of a window before and behind its own, of which there are no more than others."""
+    before = (size - 1) // 2
+    return min(before, max(0, channels - 1)), min(size - 1 - before, max(0, channels - 1))
+
+
 def _lrn(node: Node, values: Values) -> list[Array]:
     x, size = array(values, 0), node.attrs["size"]
-    before, channels = (size - 1) // 2, x.shape[1]
-    squares = np.zeros((x.shape[0], channels + size - 1, *x.shape[2:]), x.dtype)
+    channels = x.shape[1]
+    before, behind = _neighbours(size, channels)
+    squares = np.zeros((x.shape[0], before + channels + behind, *x.shape[2:]), x.dtype)
     np.multiply(x, x, out=squares[:, before : before + channels])
     total = squares[:, :channels].copy()
-    for shift in range(1, size):
+    for shift in range(1, before + behind + 1):
         total += squares[:, shift : shift + channels]
     return [
         np.asarray(
@@ -97,8 +104,9 @@ def _lrn(node: Node, values: Values) -> list[Array]:
 
 
 def _lrn_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    # square, size - 1 additions, multiply, add, power, divide
-    return Work(ops=outs[0].elements * (node.attrs["size"] + 4))
+    # square, an addition per neighbour, multiply, add, power, divide
+    others = sum(_neighbours(node.attrs["size"], tensor(node, ins, 0).shape[1]))
+    return Work(ops=outs[0].elements * (others + 5))
 
 
 register(Op("LRN", "normalise", _between_channels, _lrn, _lrn_work))
@@ -157,7 +165,7 @@ def _layer(node: Node, values: Values) -> list[Array]:
 
 def _rms(node: Node, values: Values) -> list[Array]:
     x = array(values, 0)
-    mean_square = np.mean(x * x, axis=_from_axis(node, x), keepdims=True)
+    mean_square = mean(x * x, _from_axis(node, x), keepdims=True)
     return _affine(x / np.sqrt(mean_square + x.dtype.type(node.attrs["epsilon"])), array(values, 1), None)
 
 
@@ -169,7 +177,7 @@ def _instance(node: Node, values: Values) -> list[Array]:
 
 def _group(node: Node, values: Values) -> list[Array]:
     x, groups = array(values, 0), node.attrs["num_groups"]
-    grouped = x.reshape(x.shape[0], groups, -1)
+    grouped = x.reshape(x.shape[0], groups, x[:1].size // groups if x.size else 0)
     y = _standard(grouped, (2,), node.attrs["epsilon"]).reshape(x.shape)
     # opset 18 gives one scale per group, opset 21 one per channel
     scale, bias = (np.repeat(p, x.shape[1] // p.size) for p in (array(values, 1), array(values, 2)))

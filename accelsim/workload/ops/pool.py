@@ -9,7 +9,8 @@ import numpy as np
 
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, require, tensor
+from accelsim.workload.ops.reduce import extreme
+from accelsim.workload.ops.values import Infers, Ins, Values, array, mean, require, tensor
 from accelsim.workload.ops.window import Window, padded, view, window_of
 
 
@@ -109,5 +110,5 @@ def _global(reduce: Callable[..., Array]) -> Callable[[Node, Values], list[Array
     return kernel
 
 
-register(Op("GlobalAveragePool", "pool", _global_infer, _global(np.mean), _global_work))
-register(Op("GlobalMaxPool", "pool", _global_infer, _global(np.max), _global_work))
+register(Op("GlobalAveragePool", "pool", _global_infer, _global(mean), _global_work))
+register(Op("GlobalMaxPool", "pool", _global_infer, _global(extreme(np.max, least=False)), _global_work))

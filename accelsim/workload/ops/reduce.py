@@ -8,7 +8,7 @@ import numpy as np
 
 from accelsim.workload.graph import Array, Node, Tensor
 from accelsim.workload.ops.base import Op, Shape, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, require, tensor
+from accelsim.workload.ops.values import Infers, Ins, Values, array, mean, require, tensor
 
 Reduce = Callable[..., Array]
 
@@ -25,7 +25,7 @@ def _l2(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
     return np.sqrt(_sum_squares(x, axis, keepdims))
 
 
-def _extreme(find: Reduce, least: bool) -> Reduce:
+def extreme(find: Reduce, least: bool) -> Reduce:
     """``find``, and of no elements the number that loses against every other."""
 
     def reduce(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
@@ -41,10 +41,10 @@ def _extreme(find: Reduce, least: bool) -> Reduce:
 
 # op: (operations per input element, kernel)
 _REDUCE: dict[str, tuple[int, Reduce]] = {
-    "ReduceMean": (1, np.mean),
+    "ReduceMean": (1, mean),
     "ReduceSum": (1, np.sum),
-    "ReduceMax": (1, _extreme(np.max, least=False)),
-    "ReduceMin": (1, _extreme(np.min, least=True)),
+    "ReduceMax": (1, extreme(np.max, least=False)),
+    "ReduceMin": (1, extreme(np.min, least=True)),
     "ReduceProd": (1, np.prod),
     "ReduceL1": (2, _l1),
     "ReduceL2": (2, _l2),
@@ -82,8 +82,14 @@ for _name, (_count, _reduce) in _REDUCE.items():
 
 
 def _arg_infer(node: Node, ins: Ins) -> Infers:
-    x = tensor(node, ins, 0)
-    return [(_shape(x.shape, (node.attrs["axis"],), bool(node.attrs["keepdims"])), "int64")]
+    x, axis = tensor(node, ins, 0), node.attrs["axis"]
+    require(
+        0 <= axis < len(x.shape) and x.shape[axis] > 0,
+        node,
+        f"axis {axis} of {list(x.shape)}",
+        "elements to choose from",
+    )
+    return [(_shape(x.shape, (axis,), bool(node.attrs["keepdims"])), "int64")]
 
 
 def _arg_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:

@@ -21,6 +21,7 @@ def _infer(node: Node, ins: Ins) -> Infers:
     x, grid, a = tensor(node, ins, 0), tensor(node, ins, 1), node.attrs
     axes = len(x.shape) - 2
     fits = len(grid.shape) == axes + 2 and grid.shape[-1:] == (axes,) and grid.shape[:1] == x.shape[:1]
+    require(0 not in x.shape[2:], node, f"no samples in {list(x.shape)}", "sizes from 1")
     require(axes >= 1 and fits, node, f"grid {list(grid.shape)} of {list(x.shape)}", "[N, *places, axes]")
     require(a["mode"] in _MODES, node, f"mode {a['mode']!r}", " or ".join(_MODES))
     require(

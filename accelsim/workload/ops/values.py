@@ -50,6 +50,15 @@ def contain(value: Array, dtype: str) -> Array:
     return np.asarray(value, CONTAINERS[dtype])
 
 
+def mean(x: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    """As NumPy's; of no elements no number (in integers 0), without its warning."""
+    if x.size:
+        return np.asarray(np.mean(x, axis=axis, keepdims=keepdims))
+    nothing = np.sum(x, axis=axis, keepdims=keepdims)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(nothing / np.zeros_like(nothing) if x.dtype.kind == "f" else nothing)
+
+
 def tensor(node: Node, ins: Ins, index: int) -> Tensor:
     """Input ``index``, which must be there; ModelError naming the node when it is not."""
     found = ins[index] if index < len(ins) else None
@@ -99,6 +108,14 @@ def require(condition: bool, node: Node, what: str, expected: str = "") -> None:
     """ModelError that names the node when ``condition`` does not hold."""
     if not condition:
         raise ModelError(Problem(what, node.name, expected))
+
+
+def bits(node: Node, ins: Ins) -> None:
+    """ModelError where an op on bits gets anything but integers or flags."""
+    for item in ins:
+        if item is not None:
+            whole = item.dtype.startswith(("int", "uint", "bool"))
+            require(whole, node, f"{node.op} of {item.dtype}", "integers")
 
 
 def within(node: Node, indices: Array, size: int) -> Array:

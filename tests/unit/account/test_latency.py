@@ -83,6 +83,16 @@ def test_work_and_rates_are_those_of_all_cores(cores: int) -> None:
     assert charged == facts["macs"]
 
 
+def test_macs_of_the_host_are_none_of_the_array() -> None:
+    """Products of two activations run on the host of this chip: the rate beside the peak is the array's."""
+    run = accelsim.run("bert?layers=1,hidden=32,heads=2,seq=16", "tpu-v1", values="off")
+    on_host = sum(step.macs for step in run.program.steps if step.engine == "host")
+    facts = latency.summary(run)
+    assert on_host > 0 and facts["macs"] == sum(step.macs for step in run.program.steps)
+    assert facts["achieved_TOPS"] == pytest.approx(2e-12 * (facts["macs"] - on_host) / run.seconds)
+    assert facts["utilisation"] == pytest.approx(facts["achieved_TOPS"] / facts["peak_TOPS"])
+
+
 def test_bandwidth_is_that_of_the_slower_of_memory_and_link() -> None:
     memories = make_chip().memories
     assert spans.bandwidth_Bps(memories["weight_memory"]) == 34e9

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import IO, Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -21,16 +20,6 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
         return CliRunner().invoke(main, [str(arg) for arg in args], catch_exceptions=False)
 
     return run
-
-
-@pytest.fixture
-def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports with pictures that are composed but not painted, which is most of their time: for tests of the rest."""
-
-    def saved(figure: object, file: IO[bytes], **_: Any) -> None:
-        file.write(b"<svg xmlns='http://www.w3.org/2000/svg'></svg>")
-
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", saved)
 
 
 @pytest.fixture

@@ -127,3 +127,16 @@ def test_an_empty_model_is_named_as_such(refused: Refused) -> None:
 )
 def test_sizes_and_numbers_that_cannot_be(refused: Refused, words: tuple[str, ...], told: str) -> None:
     assert re.search(told, "\n".join(refused(*words)))
+
+
+@pytest.mark.parametrize("words", [("compare", "NAME", "NAME"), ("rerun", "NAME"), ("run", "NAME", "--on", "tpu-v1"),
+                                   ("run", "cnn", "--on", "NAME"), ("dram", "compare", "NAME")])  # fmt: skip
+def test_a_name_too_long_for_a_file_is_the_name_of_none(
+    refused: Refused, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Also where an existing file is to be replaced, which is compared with all inputs."""
+    target = tmp_path / "table.csv"
+    target.write_text("kept")
+    option = [] if words[0] == "rerun" else ["--csv", target]
+    refused(*("x" * 5000 if word == "NAME" else word for word in words), *option)
+    assert target.read_text() == "kept"

@@ -83,6 +83,26 @@ def test_any_chain_of_per_channel_maps_goes(steps: list[str], main: str, bias: b
     assert_same_values(graph, after)
 
 
+@pytest.mark.parametrize("main", ["Conv", "MatMul", "BatchNormalization"])
+def test_thousands_of_maps_fold_into_one_layer(main: str) -> None:
+    """More than Python calls may be nested."""
+    g = Graphs(1)
+    y, column = {
+        "Conv": lambda: (g.conv(g.input("x", (1, 2, 3, 3)), 2, 1, "m"), (2, 1, 1)),
+        "MatMul": lambda: (g.matmul(g.input("x", (3, 2)), g.weight("w", (2, 2)), "m"), (2,)),
+        "BatchNormalization": lambda: (g.batch_norm(g.input("x", (1, 2, 3, 3)), "m"), (2, 1, 1)),
+    }[main]()
+    for index in range(3_000):
+        y = g.op("Mul" if index % 2 else "Add", [y, g.weight(f"c{index}", column)], f"s{index}")
+    for tensor in g.graph.tensors.values():
+        if tensor.name.startswith("c") and tensor.is_constant:
+            tensor.data = np.sign(tensor.value())
+    graph = g.finish(y)
+    after = folded(graph)
+    assert len(after.nodes) <= 2
+    assert_same_values(graph, after)
+
+
 def test_a_projection_gets_a_bias_along_its_last_axis() -> None:
     g = Graphs()
     graph = g.finish(g.project(g.input("x", (2, 3, 4)), 5, "p"))

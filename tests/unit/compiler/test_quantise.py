@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pass_graphs import Graphs, compiled, outputs, residual_block, sqnr_dB, structure
 
+import accelsim
 from accelsim.compiler import calibrate
 from accelsim.compiler.number_formats import Operands
 from accelsim.compiler.scales import weight_scale
@@ -17,10 +18,12 @@ from accelsim.compiler.state import Options
 from accelsim.errors import ModelError, UsageError
 from accelsim.formats import integer
 from accelsim.formats.reference import integer_reference
+from accelsim.validate.against_reference import check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.load import load_model
 from accelsim.workload.ops import base
+from accelsim.workload.zoo.build import Builder
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "int8_ops_ort.npz"
 MODELS = ["cnn", "lstm?steps=2", "mlp?hidden=64", "gpt-prefill?seq=16,hidden=48,heads=4", "squeezenet"]
@@ -394,3 +397,15 @@ def test_the_reference_names_all_ops_that_it_lacks() -> None:
     with pytest.raises(ModelError) as caught:
         integer_reference(g.finish(y), {"x": np.zeros((2, 3), np.float32)})
     assert [problem.where for problem in caught.value.problems] == ["a", "b"]
+
+
+@pytest.mark.parametrize("edges", ["host", "outside"])
+@pytest.mark.parametrize("values", ["exact", "fast"])
+def test_an_input_that_is_an_output_too_stays_what_was_given(values: str, edges: str) -> None:
+    b = Builder("through")
+    x = b.input("x", (2, 3))
+    y = b.matmul(x, b.constant("w", np.arange(6.0).reshape(3, 2) - 2), "y")
+    graph = b.finish(y, x)
+    result = accelsim.run(graph, "tpu-v1", values=values, keep=True, edges=edges)
+    np.testing.assert_array_equal(result.outputs["x"], result.feeds["x"])
+    assert check_run(result, graph).holds

@@ -70,6 +70,7 @@ def run() -> accelsim.Run:
 
 
 @pages
+@pytest.mark.usefixtures("unpainted")
 def test_outputs_are_those_of_today(path: Path, tmp_path: Path) -> None:
     old, new = path.read_text(encoding="utf-8"), Page(path, tmp_path).refreshed()
     difference = "\n".join(

@@ -161,6 +161,7 @@ def test_what_cannot_be_asked_of_a_generation_is_told_at_once() -> None:
         accelsim.run(call, "edu-4x4", values="off")
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_files_of_a_generation_are_those_of_its_calls(tmp_path: Path) -> None:
     """JSON, CSV, plot, and two reports; the same bytes again; a foreign directory is refused before anything runs."""
     model, folder, file = f"{SMALL},prompt=4,new=4", tmp_path / "out", tmp_path / "calls.csv"
@@ -217,6 +218,7 @@ def test_the_files_of_a_generation_are_those_of_its_calls(tmp_path: Path) -> Non
     assert [path.name for path in foreign.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_one_token_has_no_call_of_decoding_to_report(tmp_path: Path) -> None:
     asked = [
         "run",

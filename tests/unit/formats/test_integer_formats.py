@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -102,6 +102,31 @@ def test_qlinearmatmul_and_matmulinteger(ort_ops: dict[str, Array], case: str) -
     multiplier = integer.multiplier_of(v["a_scale"], v["b_scale"], v["y_scale"])
     y = integer.requantise(acc, multiplier, str(v["y"].dtype), v["y_zp"], axis=1)
     assert np.count_nonzero(y != v["y"]) == 0
+
+
+SCALE = st.floats(2.0**-126, 2.0**127, width=32)
+
+
+@given(SCALE, SCALE, SCALE)
+@example(2.0**100, 2.0**100, 1.0)
+@example(1.0, 1.0, 2.0**-120)
+@example(2.0**-100, 2.0**-100, 1.0)
+def test_multipliers_are_those_of_float32_where_it_has_them(a: float, b: float, y: float) -> None:
+    """Beyond, every sum but 0 becomes the last code, or every sum 0; no rule of requantisation refuses a multiplier."""
+    found = integer.multiplier_of(a, b, y)
+    with np.errstate(over="ignore", under="ignore"):
+        plain = np.float32(a) * np.float32(b) / np.float32(y)
+    assert found.dtype == np.float32 and 0 < found < 2**31
+    low, high = (Fraction(float(bound)) for bound in integer.MULTIPLIERS)
+    ratio = min(Fraction(a) * Fraction(b), Fraction(float(np.finfo(np.float32).max))) / Fraction(y)
+    codes = integer.requantise(np.array([-(2**31), -1, 0, 1, 2**31 - 1], np.int32), found, "int8", 0, None)
+    if ratio > high:
+        assert codes.tolist() == [-128, -128, 0, 127, 127]
+    elif ratio < low:
+        assert not codes.any()
+    elif 2.0**-126 <= a * b < 2.0**127:
+        assert found == plain
+    fixed_point.from_multiplier(found)
 
 
 FLOATS = hnp.arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e4, 1e4, width=32))

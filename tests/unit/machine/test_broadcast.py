@@ -37,6 +37,7 @@ REAL: dict[str, Binary] = {
 OTHERS = {
     "Where": "of three operands: a test of its own", "OneHot": "its result has another shape",
     "Bias": "made by the compiler", "BitShift": "of codes", "Cast": "of one operand", "And": "of flags",
+    "BitwiseNot": "of one operand",
     "Or": "of flags", "Xor": "of flags", "BitwiseAnd": "of codes", "BitwiseOr": "of codes", "BitwiseXor": "of codes",
 }  # fmt: skip
 ATTRS: dict[str, dict[str, Any]] = {"Mod": {"fmod": 1}}

@@ -131,7 +131,7 @@ def test_formula_is_close_below_half_of_the_bound(flits: int) -> None:
         traffic = t.named(name, mesh)
         limit = r.bound(mesh, traffic)
         for share in (0.1, 0.4):
-            found = simulate(mesh, ROUTER, traffic, share * limit, flits, 6000)
+            found = simulate(mesh, ROUTER, traffic, share * limit, flits, 2000 + 1000 * flits)
             assert estimate(mesh, ROUTER, traffic, share * limit, flits) == pytest.approx(
                 found.latency, rel=0.06
             )

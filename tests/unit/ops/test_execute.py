@@ -10,6 +10,7 @@ import pytest
 from accelsim.errors import ModelError, UsageError
 from accelsim.workload.execute import run, run_node
 from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.workload.ops import get
 from accelsim.workload.ops.foreign import foreign_kernel, knows
 
 X = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
@@ -163,3 +164,46 @@ def test_a_result_of_another_shape_is_an_error() -> None:
     g = graph(Node("neg", "Neg", ["x"], ["y"]), shapes={"x": (3, 4), "y": (4, 3)})
     with pytest.raises(ModelError, match=r"neg: Neg gives 'y' the shape \[3, 4\]; expected \[4, 3\]"):
         run(g, {"x": X})
+
+
+@pytest.mark.parametrize(
+    ("op", "real", "whole"),
+    [("ReduceSum", 0, 0), ("ReduceMean", np.nan, 0), ("GlobalAveragePool", np.nan, 0),
+     ("ReduceMax", -np.inf, -(2**31)), ("GlobalMaxPool", -np.inf, -(2**31))],
+)  # fmt: skip
+def test_reductions_of_no_elements(op: str, real: float, whole: int) -> None:
+    """Neither warning nor error: the mean of nothing is no number, the largest of nothing loses against every other."""
+    node = Node("n", op, ["x"], ["y"], {"axes": [2, 3], "keepdims": 1})
+    for dtype, expected in ((np.float32, real), (np.int32, whole)):
+        (y,) = get(op).kernel(node, [np.zeros((1, 2, 3, 0), dtype)])
+        np.testing.assert_array_equal(y, np.full((1, 2, 1, 1), expected, dtype))
+
+
+@pytest.mark.parametrize("size", [6, 7, 100, 2**60])
+def test_a_window_over_more_channels_than_there_are(size: int) -> None:
+    """All channels, divided by the size that was stated; the additions are those of the channels."""
+    x = np.arange(1, 9, dtype=np.float32).reshape(1, 4, 2)
+    attrs = {"size": size, "alpha": float(size), "beta": 1.0, "bias": 0.0}
+    node = Node("n", "LRN", ["x"], ["y"], attrs)
+    (y,) = get("LRN").kernel(node, [x])
+    ahead = 4 if size > 6 else 3  # a window of 6 has 2 channels before its own, and 3 behind
+    sums = [(x[:, max(0, c - 2 if ahead == 3 else 0) : c + ahead + 1] ** 2).sum(axis=1) for c in range(4)]
+    np.testing.assert_allclose(y, x / np.stack(sums, axis=1), rtol=1e-6)
+    t = Tensor("x", x.shape, "fp32")
+    work = get("LRN").work(node, [t], [t])
+    assert work.ops == x.size * (5 + (5 if size == 6 else 6))
+
+
+def test_a_grid_needs_samples() -> None:
+    node = Node(
+        "n", "GridSample", ["x", "g"], ["y"], {"mode": "linear", "padding_mode": "zeros", "align_corners": 0}
+    )
+    with pytest.raises(ModelError, match="no samples in"):
+        get("GridSample").infer(node, [Tensor("x", (1, 2, 6, 0), "fp32"), Tensor("g", (1, 4, 4, 2), "fp32")])
+
+
+def test_groups_of_no_images() -> None:
+    x, per_channel = np.zeros((0, 4, 3), np.float32), np.ones(4, np.float32)
+    node = Node("n", "GroupNormalization", ["x", "s", "b"], ["y"], {"num_groups": 2, "epsilon": 1e-5})
+    (y,) = get("GroupNormalization").kernel(node, [x, per_channel, per_channel])
+    assert y.shape == x.shape

@@ -42,7 +42,9 @@ def runs() -> dict[str, Run]:
 
 
 @pytest.fixture(scope="module")
-def reports(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def reports(
+    runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory, all_unpainted: None
+) -> list[Path]:
     folder = tmp_path_factory.mktemp("reports")
     return [write.write_run(each, folder / str(index)) for index, each in enumerate(runs.values())]
 

@@ -128,6 +128,9 @@ LAWS = [
         "buffers.accumulators.holds: weights live in weight_fifo and accumulators",
     ),
     ("buffers.accumulators.holds=[activations]", "buffers: no buffer holds partial_sums"),
+    ("matrix=null buffers.unified_buffer.holds=[weights]", "buffers: no buffer holds activations"),
+    ("matrix=null memories.pcie_memory.holds=[host]", "memories: no memory holds activations"),
+    ("memories.pcie_memory.holds=[]", "memories.pcie_memory.holds: 0 entries"),
     ("buffers.weight_fifo.slots=5", "buffers.weight_fifo.slot_capacity: 5 slots of 64 KiB exceed 256 KiB"),
     (
         "buffers.weight_fifo.slot_capacity=32 KiB",

@@ -81,7 +81,7 @@ def test_every_dimension_has_a_least_and_a_most_that_read_back(unit: str) -> Non
 
 
 TOLD: list[tuple[str, str, str]] = [
-    ("matrix.formats={}", "matrix.formats", "at least 1"),
+    ("matrix.formats={}", "matrix.formats", "1 or more"),
     ("memories.hbm.memory.dram.timing.tRAS=1.5 tCK", "tRAS", "whole clocks"),
     ("memories.hbm.memory.dram.timing.tRP=null", "tRP", ""),
     ("memories.hbm.memory.dram.timing.tCK=0 s", "tCK", "more than zero"),
@@ -89,7 +89,7 @@ TOLD: list[tuple[str, str, str]] = [
     ("memories.hbm.memory.dram.timing.CWL=9 ms", "CWL", "100,000 tCK or 100 us"),
     ("memories.hbm.memory.latency=0.3 fs", "latency", "0 s, or 1 fs to 1 s"),
     ("memories.hbm.memory.beat=8 GiB", "beat", "1 B to 1 MiB"),
-    ("host.peak={}", "host.peak", "at least 1"),
+    ("host.peak={}", "host.peak", "1 or more"),
     ("host.efficiency=1e-320", "host.efficiency", "0.001"),
     ("host.peak.fp32=1e-300 op/s", "host.peak.fp32", "1 kop/s"),
     ("vector=null", "vector", "matrix.epilogue: false"),
@@ -109,7 +109,7 @@ TOLD: list[tuple[str, str, str]] = [
     ("buffers.act_sram={capacity: 1 KiB, holds: [activations], read_width: 4 KiB, write_width: 4 B}", "read_width", "at most its capacity"),
     ("buffers.act_sram.holds=[activations, activations]", "given twice", "each once"),
     ("memories.hbm.holds=[activations, weights, host, host]", "given twice", "each once"),
-    ("matrix.stationary_from=[]", "stationary_from", "at least 1"),
+    ("matrix.stationary_from=[]", "stationary_from", "1 or more"),
     ("as_of=2020-13-45", "is no date", "YYYY-MM-DD"),
     ("title=" + "x" * 300, "title", "at most 200"),
     ("memories.hbm.memory={use: [memories/hbm2]}", "a list or a block", "the name of one file"),

@@ -111,6 +111,23 @@ def test_flags_are_choices_too(kept: bool) -> None:
     assert verdict.holds and [choice.op for choice in verdict.choices] == ["Greater"] * kept
 
 
+def test_a_choice_may_read_an_input_under_another_shape() -> None:
+    """Every input equals itself rounded to bfloat16 where it is stored so, and half of them in a reference."""
+    b = Builder("reshaped")
+    x = b.op("Reshape", [b.input("x", (8, 8))], "row", shape=[64])
+    rounded = b.op("Cast", [b.op("Cast", [x], "bf16", to="bf16")], "rounded", to="fp32")
+    flag = b.op("GreaterOrEqual", [rounded, x], "flag")
+    b.op("Where", [flag, b.input("side", (64,)), rounded], "y")
+    weights = b.constant("w", np.eye(64))
+    graph = b.finish("y", b.matmul(b.op("Reshape", ["y"], "matrix", shape=[1, 64]), weights, "product"))
+    feeds = {"x": np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32),
+             "side": np.full(64, 9, np.float32)}  # fmt: skip
+    result = run(graph, CHIP, dtype="bf16", inputs=feeds, keep=True)
+    assert check_run(result, graph).holds
+    wrong = check_run(spoilt(result, "y", -result.outputs["y"]), graph).wrong
+    assert {row.tensor for row in wrong} == {"y", "product"}
+
+
 @pytest.mark.parametrize("wrong", [False, True])
 def test_samples_at_computed_places_are_judged_by_their_own_operands(wrong: bool) -> None:
     """A rounding of a place moves it by parts of a pixel, and neighbours may be very different."""

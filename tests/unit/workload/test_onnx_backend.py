@@ -18,6 +18,8 @@ from accelsim.validate.base import CHECKS
 from accelsim.validate.onnx_backend_page import COMMAND, SETS, VERDICTS, Result, page
 from accelsim.workload.onnx_backend import AccelsimBackend
 
+pytestmark = pytest.mark.xdist_group("onnx backend")  # one process, so that the suite runs once
+
 REPORT = Path(__file__).parents[3] / "reports" / "onnx-backend.md"
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 

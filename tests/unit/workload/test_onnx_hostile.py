@@ -15,7 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import FLOAT, model, node
 
 from accelsim.errors import AccelsimError, ModelError
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.load import load_model
+from accelsim.workload.ops import get
 
 X = {"x": (2, 3)}
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -400,3 +402,63 @@ def test_a_long_chain_of_constants_needs_no_recursion() -> None:
     chain = [node("Neg", [name], [after]) for name, after in itertools.pairwise(names)]
     proto = relu(*chain, outputs=("c3000",), constants={"c0": np.ones(1100, np.float32)})
     assert np.array_equal(import_proto(proto).tensors["c3000"].value(), np.ones(1100, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [(b"MatMul", r"NodeProto.op_type b'\xffatMul' is no text; expected UTF-8"),
+     (b"inner", r"NodeProto.input b'\xffnner' is no text")],
+)  # fmt: skip
+def test_texts_that_are_no_utf8(tmp_path: Path, old: bytes, told: str) -> None:
+    proto = model([node("Relu", ["x"], ["inner"]), node("MatMul", ["inner", "w"], ["y"])], X, ["y"], {"w": W})
+    broken = proto.SerializeToString().replace(old, b"\xff" + old[1:])
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(broken)
+    with pytest.raises(ModelError) as caught:
+        load_model(path)
+    assert told in str(caught.value) and str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("op", ["Add", "Pow", "Mod", "Less", "BitwiseXor", "PRelu"])
+def test_a_pair_of_one(op: str, tmp_path: Path) -> None:
+    """Also of an op that the stated operator set does not have, so that no schema says how many inputs it takes."""
+    proto = model([node(op, ["x"], ["y"])], X, ["y"], {})
+    for version in (1, proto.opset_import[0].version):
+        proto.opset_import[0].version = version
+        assert "y" in refused(proto, tmp_path)
+
+
+def test_nothing_to_choose_from(tmp_path: Path) -> None:
+    for op in ("ArgMax", "ArgMin"):
+        proto = model([node(op, ["x"], ["y"], axis=0)], {"x": (0, 2)}, ["y"], {})
+        assert "axis 0 of [0, 2]; expected elements to choose from" in refused(proto, tmp_path)
+
+
+@pytest.mark.parametrize("directions", [2, 2**62])
+def test_more_directions_than_a_recurrent_layer_has(tmp_path: Path, directions: int) -> None:
+    recurrent = [node("RNN", ["x", "w", "r"], ["y"], hidden_size=4)]
+    shapes = {"x": (5, 1, 3), "w": (directions, 4, 3), "r": (directions, 4, 4)}
+    told = f"RNN with weights of {directions} directions; expected 1"
+    assert told in refused(model(recurrent, shapes, ["y"], {}), tmp_path)
+
+
+def test_an_attribute_without_a_type(tmp_path: Path) -> None:
+    proto = model([node("Clip", ["x"], ["y"], strides=[2, 2])], X, ["y"], {})
+    proto.graph.node[0].attribute[0].type = 0
+    assert "attribute 'strides' has no type" in refused(proto, tmp_path)
+
+
+@pytest.mark.parametrize("op", ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"])
+def test_bits_of_real_numbers(op: str) -> None:
+    """Told by the op itself: in a loop of an older operator set no schema says what it takes."""
+    inputs = [Tensor(name, (2, 3), "fp32") for name in ("a", "b")]
+    with pytest.raises(ModelError, match=f"{op} of fp32; expected integers"):
+        get(op).infer(Node("n", op, ["a", "b"], ["y"]), inputs[: 1 + (op != "BitwiseNot")])
+
+
+def test_an_equation_that_is_none(tmp_path: Path) -> None:
+    """The inference of ONNX does not come back from this one."""
+    proto = model(
+        [node("Einsum", ["x", "w"], ["y"], equation='"j"ij,jkj"ij,jk->bikbik>bik')], X, ["y"], {"w": W}
+    )
+    assert "expected letters as in 'ij,jk->ik'" in refused(proto, tmp_path)

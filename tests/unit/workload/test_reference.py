@@ -13,6 +13,7 @@ from accelsim.workload import reference
 from accelsim.workload.execute import run
 from accelsim.workload.load import load_model
 from accelsim.workload.reference import compare, reference_outputs
+from accelsim.workload.zoo.build import Builder
 
 
 @given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=9), st.floats(0, 1, width=32))
@@ -66,3 +67,18 @@ def test_both_references_agree_and_say_who_they_are(monkeypatch: pytest.MonkeyPa
 def test_missing_feeds_are_named() -> None:
     with pytest.raises(UsageError, match="x"):
         reference_outputs(load_model("mlp"), {})
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 4, 5), (2, 3, 4, 5, 6)])
+def test_both_reduce_all_axes_of_an_image_of_any_rank(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    b = Builder("pooled")
+    graph = b.finish(b.op("GlobalMaxPool", [b.input("x", shape)], "y"))
+    feeds = feeds_of(graph)
+    for name in ("onnxruntime", ""):
+        monkeypatch.setattr(reference, "find_spec", lambda _, found=name: found or None)
+        theirs = reference_outputs(graph, feeds)
+        assert theirs.by.startswith(name or "onnx.reference ")
+        assert compare(run(graph, feeds), theirs.values) == [("y", 0.0, 0.0)]
