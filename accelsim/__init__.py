@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from accelsim.machine.run import Run
     from accelsim.quantise_api import quantize
     from accelsim.result import Result, run, simulate
-    from accelsim.spec.load import load_chip
-    from accelsim.workload.load import load_model
+    from accelsim.spec.yaml.load import load_chip
+    from accelsim.workload.sources.load import load_model
 
     __version__: str
 
@@ -29,8 +29,8 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = {
-    "load_chip": "accelsim.spec.load",
-    "load_model": "accelsim.workload.load",
+    "load_chip": "accelsim.spec.yaml.load",
+    "load_model": "accelsim.workload.sources.load",
     "compile": "accelsim.compiler.passes",
     "simulate": "accelsim.result",
     "run": "accelsim.result",

@@ -10,30 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.array.timing import DATAFLOWS, SCHEDULES, known
-from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.mapping_file import load_mappings
-from accelsim.compiler.number_formats import resolve
+from accelsim.compiler.mapping.file import load_mappings
+from accelsim.compiler.numbers.formats import resolve
+from accelsim.compiler.numbers.ranges import synthetic
+from accelsim.compiler.numbers.sparsify import prune
 from accelsim.compiler.passes import compile, preferred_format
-from accelsim.compiler.sparsify import prune
 from accelsim.compiler.state import Options, check_choices
+from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES, known
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.files.npz import NUMBERS as NUMERIC
 from accelsim.files.npz import read_npz
-from accelsim.machine.batch import batch_shape, whole_batch
-from accelsim.machine.effects import POLICIES
 from accelsim.machine.memory_models import DEFAULT, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.machine.values.batch import batch_shape, whole_batch
+from accelsim.machine.values.effects import POLICIES
 from accelsim.request import Arrays, Request
 from accelsim.request import record as record_of
-from accelsim.spec.load import load_chip, override
 from accelsim.spec.models import Chip, EnergyTable
-from accelsim.spec.parts import energy_override, with_table
+from accelsim.spec.yaml.load import load_chip, override
+from accelsim.spec.yaml.parts import energy_override, with_table
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.limits import DEFAULT as ALLOWED
 from accelsim.workload.limits import Limits, limited
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.value_memory import check_values
 
 Progress = Callable[[str, float], None]

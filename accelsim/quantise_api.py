@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.compiler.calibrate import batches
-from accelsim.compiler.number_formats import canonical, is_code, is_integer, pair
+from accelsim.compiler.numbers.formats import canonical, is_code, is_integer, pair
+from accelsim.compiler.numbers.ranges import batches
 from accelsim.compiler.passes import PASSES
 from accelsim.compiler.state import SCHEMES, Options, State
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.files import as_bytes, write_file
-from accelsim.formats import calibrate as ranges
 from accelsim.formats import integer
-from accelsim.spec.load import load_chip
+from accelsim.formats.ranges import methods as ranges
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
 from accelsim.workload import execute
-from accelsim.workload.datasets import Dataset, load_dataset
-from accelsim.workload.export_integer import FORMS, export_quantised
-from accelsim.workload.external_files import external_files
 from accelsim.workload.graph import Array, Graph, Node
-from accelsim.workload.load import load_model
-from accelsim.workload.onnx_export import export_onnx
+from accelsim.workload.onnx.exporting.model import export_onnx
+from accelsim.workload.onnx.exporting.quantised_file import FORMS, export_quantised
+from accelsim.workload.onnx.importing.external_files import external_files
+from accelsim.workload.sources.datasets import Dataset, load_dataset
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.value_memory import check_values
 
 CHIP = "edu-4x4"
@@ -103,8 +103,8 @@ def quantize(
     """Quantise a float model after training, and write it as ONNX.
 
     ``dtype``: format of the codes, or a pair weights x activations such as 'int4xint8'. ``calibrate``: how the range
-    of an activation is chosen (a key of ``formats.calibrate.METHODS``), with ``percentile`` for the methods of that
-    name. ``data``: a dataset's name, an npz file, or arrays by input name, one or more batches behind each other;
+    of an activation is chosen (a key of ``formats.ranges.methods.METHODS``), with ``percentile`` for the methods of
+    that name. ``data``: a dataset's name, an npz file, or arrays by input name, one or more batches behind each other;
     without it one random batch drawn with ``seed``, which says little about a trained network. ``format``: 'qdq' or
     'qoperator'. ``scheme``: 'symmetric', or 'affine' for activations with a zero point. ``per_tensor``: one scale for
     all weights of a layer, not one per channel. ``model``, ``weights``, ``shape`` and ``batch`` as in

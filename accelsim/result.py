@@ -11,16 +11,20 @@ from typing import Any
 from accelsim.account import latency
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import Layer
+from accelsim.account.what_if import with_energy
 from accelsim.api import execute, prepare
-from accelsim.compiler.program import Program
 from accelsim.explore.what_ifs import WhatIf, what_ifs
+from accelsim.machine.check import check
+from accelsim.machine.critical_path import critical_path
+from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.memory_models import DEFAULT
-from accelsim.machine.run import Run
+from accelsim.machine.run import Run, Segment
 from accelsim.machine.simulate import simulate as simulate_program
+from accelsim.program.commands import Program
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, seconds, si
 from accelsim.request import Arrays, Request
-from accelsim.spec.models import Chip, EnergyTable
+from accelsim.spec.models import Chip, EnergyTable, Memory
 from accelsim.workload.graph import Array, Graph
 
 SHOWN = 10
@@ -47,6 +51,28 @@ class Result(Run):
     def energy_J(self) -> float:
         """Energy of the run, static power included, J."""
         return total_J(energy_table(self))
+
+    @property
+    def occupancy(self) -> dict[str, list[tuple[int, int]]]:
+        """Per buffer, (time fs, bytes in use) at each change."""
+        return occupancy(self)
+
+    @property
+    def critical_path(self) -> list[Segment]:
+        """What the run waited for from its start to its end."""
+        return critical_path(self)
+
+    def check(self, thorough: bool = False) -> None:
+        """Assert the laws that every run obeys. Raises ``LawError`` with the numbers (never the user's fault)."""
+        check(self, thorough)
+
+    def with_energy(
+        self,
+        table: str | Path | EnergyTable | None = None,
+        memories: Mapping[str, str | Path | Memory] | None = None,
+    ) -> Result:
+        """The same run under another energy table, see ``account.what_if``: nothing is simulated again."""
+        return answered(with_energy(self, table, memories))
 
     def summary(self) -> dict[str, Any]:
         """The run in one dictionary, as ``--json`` prints it; the unit is the end of each key."""

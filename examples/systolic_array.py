@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from accelsim.array.sweep import one
-from accelsim.array.timing import DATAFLOWS, SCHEDULES
+from accelsim.engines.systolic.sweep import one
+from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES
 
 for dataflow in DATAFLOWS:
     for schedule in SCHEDULES:

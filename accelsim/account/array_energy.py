@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from accelsim.array.counts import hops
+from accelsim.engines.systolic.counts import hops
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.table import bytes_of
-from accelsim.spec.parts import load_energy
+from accelsim.spec.yaml.parts import load_energy
 
 SUM_B = 4
 """Bytes of a sum: int32 or fp32."""
@@ -20,7 +20,7 @@ def array_energy_J(
 ) -> dict[str, float | None]:
     """Energy of one product, J: multiply-accumulates, registers in the PEs, the network between them, and the sum.
 
-    None: the table says nothing of it, and the sum is that of the others. ``counts``: those of ``array.sweep.one``
+    None: the table says nothing of it, and the sum is that of the others. ``counts``: of ``engines.systolic.sweep.one``
     under ``dataflow``, operands of ``dtype``, sums of 4 bytes. SRAM and memories outside the array are not in it.
     SpecError for an unknown table; UsageError for a format that it lacks.
     """

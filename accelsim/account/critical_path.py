@@ -1,6 +1,6 @@
 """What the time of a run goes to: each instant of its critical path is blamed on one resource and one layer.
 
-The path itself is the machine's (``Run.critical_path``). Here its pieces get names that a reader knows: what the
+The path itself is the machine's (``machine.critical_path``). Here its pieces get names that a reader knows: what the
 array did while a MatMul streamed, which operand a transfer moved. All parts add up to the time of the run, exactly.
 """
 
@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from accelsim.account.spans import MAC_ACTION, OUTSIDE, PADDING, SKIPPED, unit_of
-from accelsim.compiler.program import Command, Transfer
+from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import Run, Segment
+from accelsim.program.commands import Command, Transfer
 
 
 class Kind(NamedTuple):
@@ -59,7 +60,7 @@ KEYS: dict[str, str] = {
 """Columns, colours and legends, whatever the chip: a kind, or the operand of a transfer -> text."""
 
 BY_STEP, STATES = "time on the critical path by step", "names of states"
-"""Where ``Run.derived`` keeps the table of ``by_step``, and what ``operand_of`` looks up for each transfer."""
+"""Where a run keeps the table of ``by_step``, and what ``operand_of`` looks up for each transfer."""
 
 HIDDEN = "hidden"
 """``bound_key`` of a layer that adds no time: all that it does happens while the run waits for others."""
@@ -105,7 +106,7 @@ def parts(run: Run) -> Iterator[Part]:
     What somebody else does outside of the run costs nothing; that it comes to know of a result belongs to the result.
     """
     steps, before = run.program.steps, OUTSIDE
-    for piece in run.critical_path:
+    for piece in critical_path(run):
         command = run.program.commands[piece.command]
         step = command.op if 0 <= command.op < len(steps) else OUTSIDE
         if step != OUTSIDE and steps[step].outside and before != OUTSIDE:
@@ -118,14 +119,15 @@ def parts(run: Run) -> Iterator[Part]:
 
 def by_step(run: Run) -> dict[int, Times]:
     """Step -> what it adds to the run, fs by blame, largest first; ``OUTSIDE``: time that no step caused."""
-    if BY_STEP not in run.derived:
-        table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
-        for step, blame, fs in parts(run):
-            times = table.setdefault(step, {})
-            times[blame] = times.get(blame, 0) + fs
-        run.derived[BY_STEP] = {step: ranked(times) for step, times in table.items()}
-    found: dict[int, Times] = run.derived[BY_STEP]
-    return found
+    return run.once(BY_STEP, lambda: _by_step(run))
+
+
+def _by_step(run: Run) -> dict[int, Times]:
+    table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
+    for step, blame, fs in parts(run):
+        times = table.setdefault(step, {})
+        times[blame] = times.get(blame, 0) + fs
+    return {step: ranked(times) for step, times in table.items()}
 
 
 def by_blame(run: Run) -> Times:
@@ -206,8 +208,5 @@ def operand_of(run: Run, command: Command) -> str:
 
 def _states(run: Run) -> frozenset[str]:
     """States of the graph and their next values."""
-    if STATES not in run.derived:
-        states = run.program.graph.states
-        run.derived[STATES] = frozenset((*states, *states.values()))
-    found: frozenset[str] = run.derived[STATES]
-    return found
+    states = run.program.graph.states
+    return run.once(STATES, lambda: frozenset((*states, *states.values())))

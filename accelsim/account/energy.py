@@ -23,8 +23,8 @@ from accelsim.account.spans import (
     is_off_chip,
     unit_of,
 )
-from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.machine.run import Row, Run
+from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.spec.models import Chip, SramPoint
 
 STATIC, HOST_IDLE = "static", "idle.host"

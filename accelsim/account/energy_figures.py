@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from accelsim.account import provenance
 from accelsim.account.published import published
 from accelsim.errors import Problem, UsageError
-from accelsim.spec import where
 from accelsim.spec.dram import Dram
 from accelsim.spec.models import EnergyTable
 from accelsim.spec.node_scaling import LOGIC, scale_table
-from accelsim.spec.parts import load_energy, load_link, load_memory, load_part
 from accelsim.spec.status import DOUBTFUL, UNSTATED, Status
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.parts import load_energy, load_link, load_memory, load_part
 from accelsim.units import parse, show
 
 WORD_BITS = 32

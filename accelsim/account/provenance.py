@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from accelsim.account.energy import STATIC, EnergyRow, energy_table, price_list
 from accelsim.account.spans import MAC_ACTION, unit_of
-from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.machine.run import Run
+from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.spec.models import Chip, EnergyStatus, EnergyTable, Memory
 from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
 

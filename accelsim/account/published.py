@@ -9,11 +9,11 @@ from typing import Literal
 from pydantic import Field
 
 from accelsim.errors import Problem, SpecError, nearest
-from accelsim.spec.marks import BROKEN, Tree, read
 from accelsim.spec.models import Model
 from accelsim.spec.quantity import Joules
 from accelsim.spec.status import Status
-from accelsim.spec.validate import validate
+from accelsim.spec.yaml.marks import BROKEN, Tree, read
+from accelsim.spec.yaml.validate import validate
 
 FILE = Path(__file__).with_name("published_energy.yaml")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from accelsim.compiler.program import Transfer
-from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.machine.run import Run
+from accelsim.program.commands import Transfer
+from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.spec.models import Attachment, Chip
 
 MAC_ACTION = "mac."

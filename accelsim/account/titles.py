@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from accelsim.compiler.program import Step
+from accelsim.program.commands import Step
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Conv, Gemm
 

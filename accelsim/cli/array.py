@@ -88,7 +88,7 @@ def array(
 
 
 def _many(given: Path, table: Path | None, more: bool) -> None:
-    from accelsim.array import sweep
+    from accelsim.engines.systolic import sweep
 
     if table is None:
         raise UsageError(Problem("--shapes without --csv", expected="--csv FILE, where the results go"))
@@ -102,7 +102,7 @@ def _many(given: Path, table: Path | None, more: bool) -> None:
 
 
 def _figures(sizes: tuple[int, ...], setup: dict[str, Any]) -> dict[str, Any]:
-    from accelsim.array.sweep import one
+    from accelsim.engines.systolic.sweep import one
 
     M, N, K = sizes
     return one(
@@ -158,8 +158,8 @@ def _words(name: str, record: Mapping[str, Any]) -> str:
 def _watch(sizes: tuple[int, ...], setup: dict[str, Any], edge: int | None) -> None:
     import numpy as np
 
-    from accelsim.array.fabric import Setup
-    from accelsim.array.watch import frames, legend
+    from accelsim.engines.systolic.fabric import Setup
+    from accelsim.engines.systolic.watch import frames, legend
 
     M, N, K = sizes
     cycles = _figures(sizes, setup)["cycles"]

@@ -43,7 +43,7 @@ def list_(table: Path | None, as_json: bool) -> None:
     from accelsim.report.table import text_table
     from accelsim.report.text import si
     from accelsim.spec.dram_device import device
-    from accelsim.spec.load_dram import list_drams, load_dram
+    from accelsim.spec.yaml.load_dram import list_drams, load_dram
     from accelsim.units import show as quantity
 
     check_outputs(None, table)

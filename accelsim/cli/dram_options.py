@@ -39,8 +39,8 @@ def controller_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def preset(name: str) -> str:
     """The name of a preset in full, or the stem of a file; SpecError when there is neither."""
-    from accelsim.spec import where
-    from accelsim.spec.load_dram import resolve_dram
+    from accelsim.spec.yaml import where
+    from accelsim.spec.yaml.load_dram import resolve_dram
 
     path = resolve_dram(name)
     return next((known for known, file in where.names("dram").items() if file == path), path.stem)
@@ -48,7 +48,7 @@ def preset(name: str) -> str:
 
 def spec_of(name: str, asked: dict[str, Any]) -> Dram:
     """The spec with the options of the controller and of --set; SpecError with every problem."""
-    from accelsim.spec.load_dram import load_dram
+    from accelsim.spec.yaml.load_dram import load_dram
 
     chosen = [f"controller.{field}={asked[field]}" for field in CONTROLLER if asked[field] is not None]
     return load_dram(name, [*chosen, *asked["overrides"]])

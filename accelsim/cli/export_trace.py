@@ -89,7 +89,7 @@ def _source(source: str, memory: str, dram: str) -> Source:
 
 def _device(dram: str) -> Device:
     from accelsim.spec.dram_device import device
-    from accelsim.spec.load_dram import load_dram
+    from accelsim.spec.yaml.load_dram import load_dram
 
     return device(load_dram(dram))
 

@@ -59,9 +59,9 @@ def formats(ctx: click.Context, table: Path | None, as_json: bool) -> None:
 def _chips() -> tuple[dict[str, list[str]], list[str]]:
     """Format -> chips whose matrix unit takes it as an operand, and the chips that cannot be loaded."""
     from accelsim.errors import SpecError
-    from accelsim.spec import where
-    from accelsim.spec.load import load_chip
     from accelsim.spec.names import operand_formats
+    from accelsim.spec.yaml import where
+    from accelsim.spec.yaml.load import load_chip
 
     found: dict[str, list[str]] = {}
     broken = []

@@ -35,7 +35,7 @@ def print_generation(request: Request, gather: Gather, outputs: Outputs) -> bool
 
     Raises UsageError, all problems at once, for ``outputs.single`` that were given and targets that cannot be written.
     """
-    from accelsim.workload.load import generation_of
+    from accelsim.workload.sources.load import generation_of
 
     with gather.also():
         asked = generation_of(str(request.model), request.param)

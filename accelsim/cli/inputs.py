@@ -72,7 +72,7 @@ def _inputs(context: click.Context, outputs: type[click.Path]) -> Iterator[Path]
                 yield from _with_references(path, seen)
     if context.info_name:  # 'accelsim dram FILE' is a command of that name
         yield from _with_references(Path(context.info_name), seen)
-    from accelsim.spec import where
+    from accelsim.spec.yaml import where
 
     for root in where.roots():
         yield from root.rglob("*.yaml")
@@ -109,7 +109,7 @@ def _with_references(path: Path, seen: set[Path]) -> Iterator[Path]:
 
 
 def _references(path: Path) -> Iterator[Path]:
-    from accelsim.spec import where
+    from accelsim.spec.yaml import where
 
     if path.suffix in where.SUFFIXES and path.stat().st_size <= MOST_SPEC_B:
         words = set(REFERENCE.findall(path.read_text(encoding="utf-8", errors="replace")))
@@ -118,6 +118,6 @@ def _references(path: Path) -> Iterator[Path]:
             if found is not None:
                 yield found
     elif path.suffix == ".onnx":
-        from accelsim.workload.external_files import external_files
+        from accelsim.workload.onnx.importing.external_files import external_files
 
         yield from external_files(path)

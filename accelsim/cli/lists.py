@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @json_option
 def chips(table: Path | None, as_json: bool) -> None:
     """List every chip that can be named, with its stated peak; a broken spec file is listed with its problem."""
-    from accelsim.spec.load import list_chips
+    from accelsim.spec.yaml.load import list_chips
 
     check_outputs(None, table)
     found = list_chips()
@@ -57,7 +57,7 @@ def models(table: Path | None, as_json: bool) -> None:
 
     Decoders (those with past=0) take prompt=P and new=N instead of seq and past: a prompt, and tokens behind it.
     """
-    from accelsim.workload.load import list_models
+    from accelsim.workload.sources.load import list_models
 
     check_outputs(None, table)
     found = list_models()
@@ -95,7 +95,7 @@ def memories(table: Path | None, as_json: bool) -> None:
     memories/... are stated in their files; those of dram/... follow from the DRAM and its model. usable: share
     of the peak that a stream gets; standby: power with banks open, and refresh.
     """
-    from accelsim.spec.parts import list_memories
+    from accelsim.spec.yaml.parts import list_memories
 
     check_outputs(None, table)
     rows = [_memory_facts(name, memory) for name, memory in list_memories().items()]

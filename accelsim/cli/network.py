@@ -59,8 +59,8 @@ def _sizes(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 
 def _part(name: str, folder: str, model: Any, overrides: tuple[str, ...]) -> Any:
     """A spec of ``folder`` with overrides. SpecError with all problems."""
-    from accelsim.spec.load import read_part
-    from accelsim.spec.parts import part_file
+    from accelsim.spec.yaml.load import read_part
+    from accelsim.spec.yaml.parts import part_file
 
     made, problems = read_part(part_file(name, folder), model, overrides)
     if problems:

@@ -25,7 +25,7 @@ def show(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
     As YAML, which can be the file of a chip again, or with --json as JSON.
     """
-    from accelsim.spec import load
+    from accelsim.spec.yaml import load
 
     text = load.show(load.load_chip(chip, overrides))
     if as_json:
@@ -42,8 +42,8 @@ def show(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
 def check(files: tuple[str, ...], as_json: bool) -> None:
     """Check spec FILES (names of chips or YAML files of any kind); every error is told with line and column."""
     from accelsim.errors import SpecError
-    from accelsim.spec import load
-    from accelsim.spec.where import resolve
+    from accelsim.spec.yaml import load
+    from accelsim.spec.yaml.where import resolve
 
     problems: list[Problem] = []
     facts: list[dict[str, Any]] = []
@@ -69,8 +69,8 @@ def schema(kind: str) -> None:
     """Print the JSON schema of KIND: chips (default), memories, links, energy or processors."""
     import json
 
-    from accelsim.spec.load import KINDS
-    from accelsim.spec.schema import schema as schema_of
+    from accelsim.spec.yaml.load import KINDS
+    from accelsim.spec.yaml.schema import schema as schema_of
 
     if kind not in KINDS:
         raise UsageError(

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from accelsim.compiler.capacity import check_capacity
-from accelsim.compiler.fold import fold_batch_norm
-from accelsim.compiler.fuse import fuse
-from accelsim.compiler.integerise import integerise
-from accelsim.compiler.legalise import legalise
-from accelsim.compiler.lower import lower
-from accelsim.compiler.place import place
-from accelsim.compiler.program import Program
-from accelsim.compiler.quantise import quantise
-from accelsim.compiler.sparsify import sparsify
+from accelsim.compiler.graph.fold_batch_norm import fold_batch_norm
+from accelsim.compiler.graph.fuse import fuse
+from accelsim.compiler.graph.legalise import legalise
+from accelsim.compiler.graph.place import place
+from accelsim.compiler.lower.capacity import check_capacity
+from accelsim.compiler.lower.lower import lower
+from accelsim.compiler.lower.timing import node_work
+from accelsim.compiler.numbers.integerise import integerise
+from accelsim.compiler.numbers.quantise import quantise
+from accelsim.compiler.numbers.sparsify import sparsify
 from accelsim.compiler.state import Options, Pass, State, check_choices
-from accelsim.compiler.timing import node_work
-from accelsim.compiler.verify import verify
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
+from accelsim.program.commands import Program
+from accelsim.program.verify import verify
 from accelsim.spec.models import Chip
 from accelsim.threads import one_blas_thread
 from accelsim.workload.graph import Graph

@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from accelsim.array.timing import known
+from accelsim.engines.systolic.timing import known
 from accelsim.errors import Problem, UsageError
-from accelsim.formats.calibrate import METHODS
+from accelsim.formats.ranges.methods import METHODS
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph
 
@@ -33,7 +33,7 @@ class Options:
 
     ``layers``: node name -> operand format of that layer. ``emulate``: a format that the unit lacks is computed in
     the narrowest of its formats that holds it. ``calibrate``: how a range becomes a scale (a key of
-    ``formats.calibrate.METHODS``), with ``percentile`` for the method of that name. ``scheme``: 'symmetric', or
+    ``formats.ranges.methods.METHODS``), with ``percentile`` for the method of that name. ``scheme``: 'symmetric', or
     'affine' for activations with a zero point. ``per_channel``: a scale per output channel of the weights.
     ``bias_correction``: biases take back the mean error of the rounded weights. ``scales``: tensor or weight name
     -> scale that is given, as learnt in training. ``sparsity``: 'N:M' keeps the N largest of M weights, '' all.

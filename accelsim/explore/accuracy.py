@@ -13,10 +13,8 @@ import numpy as np
 from accelsim.account.energy import HOST_IDLE, EnergyRow, energy_table, static_power_W, total_J
 from accelsim.account.latency import batch_size
 from accelsim.api import Gather
-from accelsim.compiler.number_formats import canonical, pair, resolve
+from accelsim.compiler.numbers.formats import canonical, pair, resolve
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program
-from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.compiler.state import Options, check_choices
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.explore.training import accuracy as share_right
@@ -25,15 +23,17 @@ from accelsim.explore.training_inputs import BATCH, labelled
 from accelsim.formats import table
 from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
+from accelsim.program.commands import Program
+from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
 from accelsim.workload import execute
-from accelsim.workload.datasets import Dataset
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
 from accelsim.workload.multiply import multiplies_floats
 from accelsim.workload.ops import base
+from accelsim.workload.sources.datasets import Dataset
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import Adam, QuantConfig, with_weights
 from accelsim.workload.zoo import ZOO
 

@@ -14,13 +14,13 @@ from accelsim.account.critical_path import Blame, by_blame
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import batch_size
 from accelsim.api import execute, prepare
-from accelsim.compiler.program import Transfer
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.critical_path import link_name
 from accelsim.machine.run import Run
+from accelsim.program.commands import Transfer
 from accelsim.request import Request
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 
 PARTS: dict[str, str] = {
     "compute": "the chip computes",

@@ -22,8 +22,8 @@ from accelsim.explore.dram_waits import Waits, waits
 from accelsim.files.reading import exists
 from accelsim.spec import dram_device as build
 from accelsim.spec.dram import Dram
-from accelsim.spec.load_dram import load_dram
 from accelsim.spec.status import UNSTATED, Status
+from accelsim.spec.yaml.load_dram import load_dram
 
 Array = np.ndarray[Any, Any]
 FS = 1e-15

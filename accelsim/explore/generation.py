@@ -25,7 +25,7 @@ from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import generation_of
+from accelsim.workload.sources.load import generation_of
 from accelsim.workload.zoo import ZOO
 
 SIMULATED = 33

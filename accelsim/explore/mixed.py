@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from accelsim.compiler.number_formats import resolve
+from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
 from accelsim.explore.accuracy import STEPS, calibration, right_share, trained, with_matrix
 from accelsim.explore.sensitivity import Choice, choose
 from accelsim.explore.training_inputs import labelled
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
-from accelsim.workload.datasets import Dataset
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops import base
+from accelsim.workload.sources.datasets import Dataset
 
 
 def keep_layers(

@@ -15,8 +15,8 @@ from accelsim.explore.training_inputs import Setup, fitted, labelled, prepare
 from accelsim.files import as_bytes, write_file
 from accelsim.formats.loss_scale import LossScaler
 from accelsim.threads import one_blas_thread
-from accelsim.workload.datasets import Dataset, batches, one_hot
 from accelsim.workload.graph import Array, Graph
+from accelsim.workload.sources.datasets import Dataset, batches, one_hot
 from accelsim.workload.training import (
     SGD,
     Adam,
@@ -282,6 +282,6 @@ def quantised_scales(result: TrainingResult) -> dict[str, QuantisedTensor]:
 
 def save_model(result: TrainingResult, path: str | Path) -> Path:
     """Write the model with its learnt weights as an ONNX file; returns the path. Raises ModelError, UsageError."""
-    from accelsim.workload.onnx_export import export_onnx
+    from accelsim.workload.onnx.exporting.model import export_onnx
 
     return write_file(path, as_bytes(export_onnx(result.graph).SerializeToString()))

@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeVar
 
 from accelsim.errors import AccelsimError, ModelError, Problem, UsageError
 from accelsim.formats.loss_scale import LossScaler
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
-from accelsim.workload.datasets import Dataset, load_dataset
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.datasets import Dataset, load_dataset
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, optimiser_of
 from accelsim.workload.training.forward import logits_of
 from accelsim.workload.training.precision import PRECISIONS, precision_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from accelsim.compiler.program import Action, Program
 from accelsim.machine.array_time import ArrayTime
 from accelsim.machine.context import EngineLog
 from accelsim.machine.run import Busy, Row, Slice
+from accelsim.program.commands import Action, Program
 
 
 def ledger(program: Program) -> list[Row]:

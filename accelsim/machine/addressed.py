@@ -9,17 +9,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.compiler.addresses import AddressMap
-from accelsim.compiler.program import Program
 from accelsim.dram.device import Device
 from accelsim.dram.served import COUNTS
 from accelsim.dram.served import Served as Batch
 from accelsim.machine.bursts import bursts
-from accelsim.machine.clock import FS_PER_S
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.machine.port import Asked, Served
 from accelsim.machine.run import Row
 from accelsim.network.link import lane
+from accelsim.program.addresses import AddressMap
+from accelsim.program.commands import Program
+from accelsim.time import FS_PER_S
 
 
 class Dram(Protocol):

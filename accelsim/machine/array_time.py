@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.compiler.program import Program
-from accelsim.machine.clock import Clock
 from accelsim.machine.run import FoldRecord
+from accelsim.program.commands import Program
+from accelsim.time import Clock
 
 Ints = NDArray[np.int64]
 UNTIL = ("weights", "array", "shift", "activations", "accumulator", "buffer port", "array")

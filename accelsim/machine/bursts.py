@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.compiler.addresses import Runs
+from accelsim.program.addresses import Runs
 
 Addresses = NDArray[np.int64]
 

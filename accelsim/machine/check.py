@@ -12,11 +12,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from accelsim.compiler.program import Transfer
-from accelsim.machine.clock import FS_PER_S, transfer_fs
+from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import lifetimes
-from accelsim.machine.run import Run, Slice
+from accelsim.machine.run import LawError, Run, Slice
+from accelsim.program.commands import Transfer
 from accelsim.spec.models import Attachment
+from accelsim.time import FS_PER_S, transfer_fs
 
 PADDING = "mac.padding"
 SKIPPED = "mac.skipped"
@@ -24,10 +25,6 @@ COMMANDS = ("act", "rd", "wr", "ref", "refpb")
 """DRAM commands that the ledger has; a precharge belongs to its activation."""
 SHOWN = 5
 """Broken laws that the error spells out."""
-
-
-class LawError(AssertionError):
-    """The simulator contradicts itself; the text has the numbers. Never the user's fault."""
 
 
 Law = Callable[[Run], Iterator[str]]
@@ -232,7 +229,7 @@ def bytes_hold_one_thing_at_a_time(run: Run) -> Iterator[str]:
 def the_critical_path_covers_the_run(run: Run) -> Iterator[str]:
     """From 0 to the end without gap or overlap; that each start follows from its cause is checked on the way."""
     at = 0
-    for segment in run.critical_path:
+    for segment in critical_path(run):
         if segment.start != at or segment.end <= segment.start:
             yield f"{segment} after {at} fs"
         at = segment.end

@@ -11,9 +11,9 @@ from typing import Protocol
 
 import simpy
 
-from accelsim.compiler.program import Command, Program, Use
 from accelsim.errors import HazardError
-from accelsim.machine.clock import NEVER
+from accelsim.program.commands import Command, Program, Use
+from accelsim.time import NEVER
 
 
 class Effects(Protocol):

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import simpy
 
-from accelsim.compiler.program import Command
-from accelsim.machine.clock import Clock
 from accelsim.machine.contents import Contents
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.run import FoldRecord, Slice
 from accelsim.machine.sram import Buffers
+from accelsim.program.commands import Command
+from accelsim.time import Clock
 
 
 @dataclass

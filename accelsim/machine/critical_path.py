@@ -15,14 +15,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple, cast
 
-from accelsim.compiler.program import Command, Folds, Phase, Transfer, Wait
-from accelsim.machine.check import LawError
-from accelsim.machine.clock import FS_PER_S, Clock
 from accelsim.machine.matrix import timing_of
 from accelsim.machine.memory_models import MODELS
-from accelsim.machine.run import FoldRecord, Run, Segment, Slice
+from accelsim.machine.run import FoldRecord, LawError, Run, Segment, Slice
 from accelsim.machine.sram import COMPUTE_UNITS
+from accelsim.program.commands import Command, Folds, Phase, Transfer, Wait
 from accelsim.spec.models import Attachment
+from accelsim.time import FS_PER_S, Clock
 
 Edges = tuple[int, int, int]
 
@@ -37,11 +36,11 @@ class _Point(NamedTuple):
 
 
 def critical_path(run: Run) -> list[Segment]:
-    """Segments in order of time that cover the run from 0 to its end without gap or overlap.
+    """Segments in order of time that cover the run from 0 to its end without gap or overlap; worked out once for a run.
 
     Raises LawError where the times of a command do not follow from what it waited for.
     """
-    return _Walk(run).walk() if run.slices else []
+    return run.once("critical_path", lambda: _Walk(run).walk() if run.slices else [])
 
 
 class _Walk:

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import simpy
 
-from accelsim.compiler.program import Command, Cycles, Duration, Transfer
-from accelsim.machine.clock import Clock
 from accelsim.machine.context import Context
 from accelsim.machine.port import Asked, Port, Served
 from accelsim.machine.sram import acquire
+from accelsim.program.commands import Command, Cycles, Duration, Transfer
+from accelsim.time import Clock
 
 Process = Generator[simpy.Event, Any, None]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from accelsim.machine.clock import Clock
+from accelsim.machine.run import FoldRecord, Run
 from accelsim.spec.models import Chip
-
-if TYPE_CHECKING:
-    from accelsim.machine.run import FoldRecord, Run
+from accelsim.time import Clock
 
 
 class Live(NamedTuple):
@@ -60,7 +58,11 @@ def _last_read(record: FoldRecord, role: str) -> int:
 
 
 def occupancy(run: Run) -> dict[str, list[tuple[int, int]]]:
-    """Per buffer, (time fs, bytes in use) at each change."""
+    """Per buffer, (time fs, bytes in use) at each change; worked out once for each run."""
+    return run.once("occupancy", lambda: _occupancy(run))
+
+
+def _occupancy(run: Run) -> dict[str, list[tuple[int, int]]]:
     changes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for live in lifetimes(run):
         region = run.program.regions[live.region]

@@ -3,7 +3,7 @@
 The loader is at most one fold ahead: it may start when the fold before starts to stream (plus what the shadow-load
 rule asks), and needs the stationary tile. The streamer starts a fold when the fold before has streamed, the weights
 are in, and, for the first fold of a command, its activation tile and a free accumulator slot are there. Within one
-command nothing else can happen, so its later folds follow from the first in closed form (``array.timing``).
+command nothing else can happen, so its later folds follow from the first in closed form (``engines.systolic.timing``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import simpy
 
-from accelsim.array.timing import FoldTiming, fold_timing
-from accelsim.compiler.program import Command, Folds
-from accelsim.machine.clock import Clock
+from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.machine.context import Context
 from accelsim.machine.run import FoldRecord
 from accelsim.machine.sram import acquire
+from accelsim.program.commands import Command, Folds
 from accelsim.spec.models import MatrixUnit
+from accelsim.time import Clock
 
 Process = Generator[simpy.Event, Any, None]
 T = TypeVar("T")

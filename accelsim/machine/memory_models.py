@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import simpy
 
-from accelsim.compiler.addresses import AddressMap
-from accelsim.compiler.program import Program
 from accelsim.dram.device import Device
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.addressed import Addressed, Dram
-from accelsim.machine.clock import FS_PER_S, Clock, transfer_fs
 from accelsim.machine.port import Asked, Port, Served
 from accelsim.network import link
+from accelsim.program.addresses import AddressMap
+from accelsim.program.commands import Program
 from accelsim.spec.models import Attachment, Chip
+from accelsim.time import FS_PER_S, Clock, transfer_fs
 
 
 class Ideal:

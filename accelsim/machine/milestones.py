@@ -11,7 +11,7 @@ from typing import Any
 
 import simpy
 
-from accelsim.compiler.program import Phase, Wait
+from accelsim.program.commands import Phase, Wait
 
 Waiting = Generator[simpy.Event, Any, tuple[int, str]]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import simpy
 
-from accelsim.machine.clock import Clock
+from accelsim.time import Clock
 
 LATE = 2
 """SimPy priority below NORMAL: runs when every other event of the instant has run."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from accelsim.compiler.program import Program
 from accelsim.machine.dram_stats import Accesses, DramStats
-from accelsim.machine.lifetimes import occupancy
-from accelsim.spec.models import Chip, EnergyTable, Memory
+from accelsim.program.commands import Program
+from accelsim.spec.models import Chip
 from accelsim.workload.graph import Array
+
+T = TypeVar("T")
+
+
+class LawError(AssertionError):
+    """The simulator contradicts itself; the text has the numbers. Never the user's fault."""
 
 
 class Slice(NamedTuple):
@@ -170,35 +173,14 @@ class Run:
     derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What others have worked out about this run, to be worked out once; a copy with other fields begins anew."""
 
-    @cached_property
-    def occupancy(self) -> dict[str, list[tuple[int, int]]]:
-        """Per buffer, (time fs, bytes in use) at each change."""
-        return occupancy(self)
-
-    @cached_property
-    def critical_path(self) -> list[Segment]:
-        """What the run waited for from its start to its end, see ``critical_path``."""
-        from accelsim.machine.critical_path import critical_path
-
-        return critical_path(self)
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What ``make`` gives, worked out once for this run and kept under ``name`` in ``derived``."""
+        if name not in self.derived:
+            self.derived[name] = make()
+        found: T = self.derived[name]
+        return found
 
     @property
     def seconds(self) -> float:
         """Latency of the run, s."""
         return self.time_fs * 1e-15
-
-    def with_energy(
-        self,
-        table: str | Path | EnergyTable | None = None,
-        memories: Mapping[str, str | Path | Memory] | None = None,
-    ) -> Run:
-        """The same run under another energy table, see ``what_if.with_energy``: nothing is simulated again."""
-        from accelsim.machine.what_if import with_energy
-
-        return with_energy(self, table, memories)
-
-    def check(self, thorough: bool = False) -> None:
-        """Assert the laws that every run obeys. Raises ``check.LawError`` with the numbers (never the user's fault)."""
-        from accelsim.machine.check import check
-
-        check(self, thorough)

@@ -12,7 +12,7 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files import write_file
 from accelsim.machine.run import Run
 from accelsim.spec.dram import Dram
-from accelsim.spec.load_dram import list_drams, load_dram
+from accelsim.spec.yaml.load_dram import list_drams, load_dram
 
 
 def save_accesses(run: Run, path: str | Path) -> Path:

@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
-from accelsim.compiler.program import Command, Program
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.accounting import engine_times, ledger, step_spans, step_stalls
 from accelsim.machine.array_time import array_times
-from accelsim.machine.batch import batch_shape
-from accelsim.machine.clock import FS_PER_S, NEVER, Clock
+from accelsim.machine.check import check
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context, Progress
-from accelsim.machine.effects import policy
 from accelsim.machine.engines import host, transfers, vector
 from accelsim.machine.matrix import MatrixEngine
 from accelsim.machine.memory_models import DEFAULT, Memories, check_model, memories
@@ -25,9 +22,13 @@ from accelsim.machine.milestones import Milestones
 from accelsim.machine.port import Port
 from accelsim.machine.run import Run
 from accelsim.machine.sram import Buffers
+from accelsim.machine.values.batch import batch_shape
+from accelsim.machine.values.effects import policy
 from accelsim.pause import no_collection
+from accelsim.program.commands import Command, Program
 from accelsim.spec.models import Chip, MatrixUnit, VectorUnit
 from accelsim.threads import one_blas_thread
+from accelsim.time import FS_PER_S, NEVER, Clock
 from accelsim.workload.graph import Array
 
 
@@ -100,7 +101,7 @@ def _simulate(
     env.run(until=NEVER)
     run = _gather(context, chip, program, values, effects, feeds)
     _follow(run, attached, how)
-    run.check()
+    check(run)
     return run
 
 

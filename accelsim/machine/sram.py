@@ -11,8 +11,8 @@ from typing import Any
 
 import simpy
 
-from accelsim.compiler.program import Command, Program
 from accelsim.machine.port import late
+from accelsim.program.commands import Command, Program
 
 COMPUTE_UNITS = 2
 """The matrix and the vector unit of a core; a buffer with as many ports never makes either wait."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from accelsim.account.critical_path import parts
 from accelsim.account.latency import layers
 from accelsim.account.spans import stream_ends_fs
+from accelsim.machine import lifetimes
 from accelsim.machine.run import Run, Slice
 from accelsim.report.style import (
     ENGINE_LOOKS,
@@ -136,12 +137,12 @@ def _waited_for(run: Run) -> list[tuple[int, int, int]]:
 
 def has_buffers(run: Run) -> bool:
     """Whether the run recorded what its on-chip buffers held."""
-    return any(run.occupancy.values())
+    return any(lifetimes.occupancy(run).values())
 
 
 def occupancy(run: Run) -> Figure:
     """How full each on-chip buffer was: one panel each, with its capacity."""
-    shown = [(name, points) for name, points in run.occupancy.items() if points]
+    shown = [(name, points) for name, points in lifetimes.occupancy(run).items() if points]
     fig, panels = figure(1.0 + 1.45 * max(1, len(shown)), max(1, len(shown)), 1, sharex=True)
     if not shown:
         nothing(panels[0], "Buffer occupancy", "this run has no on-chip buffers, or did not record them")

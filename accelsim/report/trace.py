@@ -15,8 +15,10 @@ from typing import IO, Any, NamedTuple
 
 from accelsim.account.critical_path import blamed
 from accelsim.account.spans import stream_ends_fs
-from accelsim.compiler.program import Transfer
+from accelsim.machine.critical_path import critical_path
+from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.run import PATH_LINKS, Run, Slice
+from accelsim.program.commands import Transfer
 
 FS_PER_US, FS_PER_NS = 1e9, 10**6
 PID_ENGINES, PID_COUNTERS, PID_PATH = 1, 2, 3
@@ -88,7 +90,7 @@ def _arrows(run: Run, rows: list[_Drawn]) -> Iterator[Event]:
     None where the second is drawn before the first (its data moved earlier, through another port).
     """
     drawn = {p.command: (tid, p.data, end) for tid, row in enumerate(rows, 1) for p, end in row.pieces}
-    path = [(ident, list(pieces)) for ident, pieces in groupby(run.critical_path, attrgetter("command"))]
+    path = [(ident, list(pieces)) for ident, pieces in groupby(critical_path(run), attrgetter("command"))]
     for number, ((one, _), (two, pieces)) in enumerate(pairwise(path), 1):
         tid, begin, end = drawn[one]
         leaves = _within(pieces[0].start, begin, end)
@@ -114,7 +116,7 @@ def _critical_path(run: Run) -> Iterator[Event]:
     yield _meta(PID_PATH, 0, "process_sort_index", sort_index=0)
     yield _meta(PID_PATH, 1, "thread_name", name="what the run waited for")
     steps = run.program.steps
-    for piece in run.critical_path:
+    for piece in critical_path(run):
         command = run.program.commands[piece.command]
         shares = sorted(blamed(run, piece), key=lambda share: -share[1])
         args: dict[str, Any] = {
@@ -200,7 +202,7 @@ def _running(changes: dict[int, float]) -> list[tuple[int, float]]:
 
 def _occupancy(run: Run) -> Iterator[Event]:
     yield _meta(PID_COUNTERS, 0, "process_name", name="ports and buffers")
-    for buffer, points in run.occupancy.items():
+    for buffer, points in occupancy(run).items():
         yield from _counter(f"{buffer} bytes in use", "B", [(time, float(size)) for time, size in points])
 
 

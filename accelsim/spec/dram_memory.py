@@ -22,7 +22,7 @@ from accelsim.dram.pattern import Pattern
 from accelsim.dram.pattern_state import refresh
 from accelsim.spec.dram import Dram
 from accelsim.spec.dram_device import device
-from accelsim.spec.dram_laws import broken, capacity_B
+from accelsim.spec.laws.dram import broken, capacity_B
 from accelsim.spec.status import UNSTATED, Status
 
 REFRESHES, BURSTS = 4, (4096, 2**18)

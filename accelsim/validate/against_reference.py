@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.compiler.number_formats import is_code
+from accelsim.compiler.numbers.formats import is_code
 from accelsim.errors import ModelError, UsageError
 from accelsim.formats.reference import integer_reference
 from accelsim.formats.table import FORMATS
-from accelsim.machine.batch import part_of_batch
 from accelsim.machine.run import Run
+from accelsim.machine.values.batch import part_of_batch
 from accelsim.validate.choices import Choice, choices
 from accelsim.workload.execute import compute
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.multiply import rounded_to
+from accelsim.workload.onnx.reference import Difference, compare, reference_outputs
 from accelsim.workload.ops.values import contain
-from accelsim.workload.reference import Difference, compare, reference_outputs
 
 BOUNDS = {"fp32": 1e-4, "fp64": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 1e-1}
 """Operand format -> largest max |a - b| / max |b| of a tensor.

@@ -15,7 +15,7 @@ from accelsim.dram import bank
 from accelsim.dram.device import Device
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
-from accelsim.spec.load_dram import list_drams, load_dram
+from accelsim.spec.yaml.load_dram import list_drams, load_dram
 
 Array = np.ndarray[Any, Any]
 FIT, TEST = 0, 1

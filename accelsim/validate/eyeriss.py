@@ -15,16 +15,17 @@ import numpy as np
 
 from accelsim.account.energy import price_list
 from accelsim.account.latency import layers
+from accelsim.account.what_if import with_energy
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.report.text import percent
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.anchors import Anchor, published, relative
 from accelsim.validate.base import Check, check, within
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 CHIP, MODEL, FORMAT = "eyeriss-hierarchy", "alexnet", "int16"
 BATCHES = (1, 4, 8, 16)
@@ -205,7 +206,7 @@ def dram_share(found: Sequence[Split], kind: str = "FC") -> float:
 
 def free(run: Run, *levels: str) -> Run:
     """The run as if the named fields of its energy table cost nothing."""
-    return run.with_energy(run.chip.energy.model_copy(update=dict.fromkeys(levels, 0.0)))
+    return with_energy(run, run.chip.energy.model_copy(update=dict.fromkeys(levels, 0.0)))
 
 
 def remarks(facts: dict[str, Any]) -> list[str]:

@@ -14,16 +14,16 @@ import numpy as np
 
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import traffic_by_memory
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.validate.base import Check, check
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.light import LIGHT
 
 INPUT_SEED, CALIBRATION_SEED, WEIGHTS = 0, 1, "random:0"

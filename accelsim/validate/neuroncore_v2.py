@@ -13,12 +13,12 @@ from typing import Any
 
 from accelsim.account.array_share import array_seconds
 from accelsim.account.latency import summary
-from accelsim.machine.clock import Clock
 from accelsim.machine.run import Run
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
+from accelsim.time import Clock
 from accelsim.validate.anchors import Anchor, outcome, published, relative, run_shapes, slices_of
 from accelsim.validate.base import Check, check
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 ARRAY = 128
 FOLDS = (6, 2)

@@ -12,8 +12,8 @@ from accelsim.errors import UsageError
 from accelsim.validate.base import Check, check, within
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
-from accelsim.workload.reference import Difference, compare, reference_outputs
+from accelsim.workload.onnx.reference import Difference, compare, reference_outputs
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.light import LIGHT
 
 TOLERANCE = 1e-4

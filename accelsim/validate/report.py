@@ -17,13 +17,13 @@ from accelsim.account.energy import energy_table, total_J
 from accelsim.files import text, write_folder
 from accelsim.machine.run import Run
 from accelsim.report.text import percent, si
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.anchors import run_shapes
 from accelsim.validate.base import CHECKS, Check
 from accelsim.validate.light_models import Outcome, outcomes, summed
 from accelsim.validate.report_texts import INTRODUCTION, LIGHT, MEANING, NOT_VALIDATED, SPREAD
-from accelsim.workload.load import load_model
-from accelsim.workload.reference import reference_outputs
+from accelsim.workload.onnx.reference import reference_outputs
+from accelsim.workload.sources.load import load_model
 
 COMMAND = "python -m accelsim.validate.report"
 ENERGY_TABLES = ("energy/horowitz-45nm", "energy/scaled-28nm", "energy/jouppi-7nm")

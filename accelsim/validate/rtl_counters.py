@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.machine.clock import Clock
 from accelsim.machine.run import FoldRecord, Run, Slice
+from accelsim.time import Clock
 
 FNV_BASIS, FNV_PRIME = 1469598103934665603, 1099511628211
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1

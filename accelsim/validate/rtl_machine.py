@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.compiler.lower import lower
+from accelsim.compiler.lower.lower import lower
 from accelsim.compiler.state import Options, State
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.rtl_counters import counters
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.array.sweep import write_rows
-from accelsim.compiler.mapping import ORDERS
 from accelsim.digits import whole
+from accelsim.engines.systolic.sweep import write_rows
 from accelsim.errors import AccelsimError, ModelError, Problem, nearest
 from accelsim.files.reading import read_text
+from accelsim.program.mapping import ORDERS
 from accelsim.validate.base import Check
 from accelsim.validate.golden import golden
 from accelsim.validate.rtl_machine import PARAMETERS, simulate_row

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.array.counts import COUNTS, counts, scalesim_report
-from accelsim.array.fabric import Setup
-from accelsim.array.registers import HARDWARE_SCHEDULES, simulate
-from accelsim.array.timing import DATAFLOWS, SHADOW_LOADS, cycles
+from accelsim.engines.systolic.counts import COUNTS, counts, scalesim_report
+from accelsim.engines.systolic.fabric import Setup
+from accelsim.engines.systolic.registers import HARDWARE_SCHEDULES, simulate
+from accelsim.engines.systolic.timing import DATAFLOWS, SHADOW_LOADS, cycles
 from accelsim.validate.base import Check, check
 from accelsim.validate.golden import golden
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accelsim.account.latency import layers, summary
-from accelsim.compiler.program import Transfer
-from accelsim.machine.clock import Clock
 from accelsim.machine.run import Run, Slice
-from accelsim.spec.load import load_chip
+from accelsim.program.commands import Transfer
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
+from accelsim.time import Clock
 from accelsim.validate.anchors import (
     FS_PER_S,
     Anchor,
@@ -27,7 +27,7 @@ from accelsim.validate.anchors import (
 )
 from accelsim.validate.base import Check, check
 from accelsim.validate.tpu_v1_table3 import REMARKS, bound_by_weights, paper_run, table3
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 TILE_B = 256 * 256
 KNEE_LAYER = {"hidden": 4096, "layers": 4}

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from accelsim.account.array_share import array_seconds, array_split
 from accelsim.account.latency import layers, summary
 from accelsim.machine.run import Run
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.anchors import Anchor, points, relative, run_shapes
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 LINES = {
     "array_active": "array active", "weight_shift": "weight shift", "weight_stall": "weight stall",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accelsim.formats.calibrate import Collector, peak_of
+from accelsim.formats.ranges.methods import Collector, peak_of
 from accelsim.report.style import BLUE, GREEN, ORANGE, VERMILLION, figure, log_axis, save, styled, subtitle
 
 if TYPE_CHECKING:

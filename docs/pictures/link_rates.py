@@ -6,7 +6,7 @@ from pathlib import Path
 
 from accelsim.report.network_plots import link_rates
 from accelsim.report.style import save
-from accelsim.spec.parts import load_link
+from accelsim.spec.yaml.parts import load_link
 
 NAME = "pcie-gen4-x16"
 SIZES_B = [2**power for power in range(6, 29)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from accelsim.network.noc.sweep import sweep
 from accelsim.report.network_plots import load_latency
 from accelsim.report.style import save
-from accelsim.spec.parts import load_noc
+from accelsim.spec.yaml.parts import load_noc
 
 
 def draw(path: Path) -> None:

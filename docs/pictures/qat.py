@@ -10,7 +10,7 @@ import numpy as np
 
 from accelsim.explore.training import TrainingResult, evaluate, train
 from accelsim.report.style import BLUE, INK, VERMILLION, figure, save, styled, subtitle
-from accelsim.workload.datasets import Dataset, load_dataset
+from accelsim.workload.sources.datasets import Dataset, load_dataset
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.training import QuantConfig, Session, fake_quantised
 from accelsim.workload.training.fake import RANGES, wrapped_tensors

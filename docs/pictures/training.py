@@ -10,7 +10,7 @@ from accelsim.explore.training import train
 from accelsim.report.style import save, styled
 from accelsim.report.training_plot import losses
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import Adam
 
 FILE = "training-fp16.png"

@@ -28,16 +28,16 @@ import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
 from accelsim.account.latency import layers
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile, transform
-from accelsim.compiler.program import Program
 from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
-from accelsim.workload import onnx_import
+from accelsim.program.commands import Program
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
-from accelsim.workload.onnx_export import export_onnx
+from accelsim.workload.onnx.exporting.model import export_onnx
+from accelsim.workload.onnx.importing import importer as onnx_import
+from accelsim.workload.sources.load import load_model
 
 WARM = (onnx, onnx_import)
 """Imported here so that no measured call pays for it."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelsim.formats.calibrate import METHODS, Collector, threshold
+from accelsim.formats.ranges.methods import METHODS, Collector, threshold
 from accelsim.workload.graph import Array
 
 ELEMENTS = 64 * 112 * 112

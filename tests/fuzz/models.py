@@ -13,11 +13,11 @@ import onnx
 from accelsim.api import execute, prepare
 from accelsim.report.write import write_run
 from accelsim.request import Request
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.limits import limited
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 from .corpus import corpus
 from .mutate import flipped, mutate

@@ -10,15 +10,15 @@ from dataclasses import fields, replace
 from typing import Any
 
 from accelsim.api import Job, execute, prepare
-from accelsim.array.timing import DATAFLOWS, SCHEDULES
 from accelsim.compiler.state import EDGES, SCHEMES, Options
-from accelsim.formats.calibrate import METHODS
+from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES
+from accelsim.formats.ranges.methods import METHODS
 from accelsim.formats.table import FORMATS
-from accelsim.machine.effects import POLICIES
 from accelsim.machine.memory_models import MODELS
+from accelsim.machine.values.effects import POLICIES
 from accelsim.request import Request
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 
 Pick = Callable[[Sequence[Any]], Any]

@@ -18,10 +18,10 @@ from accelsim.account.latency import layers, summary
 from accelsim.api import Request, execute, prepare
 from accelsim.errors import SpecError
 from accelsim.report.words import sentences
-from accelsim.spec import where
-from accelsim.spec.kinds import KINDS
-from accelsim.spec.load import check, load_chip, read_part, show
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.kinds import KINDS
+from accelsim.spec.yaml.load import check, load_chip, read_part, show
 
 from .run_options import compile_loops
 from .spec_mutations import mutate_text, mutate_tree, override

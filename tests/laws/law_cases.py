@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible, UsageError
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
+from accelsim.program.commands import Program
 from accelsim.spec.models import Chip, MacFormat
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.zoo.build import Builder
 from tests.fuzz.run_options import candidates

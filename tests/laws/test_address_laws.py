@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from law_cases import Case, cases
 
-from accelsim.compiler.addresses import AddressMap, Runs
-from accelsim.compiler.program import Command, Transfer
 from accelsim.machine.bursts import bursts
+from accelsim.program.addresses import AddressMap, Runs
+from accelsim.program.commands import Command, Transfer
 
 LAWS = settings(max_examples=60)
 EVERYTHING = 1 << 60

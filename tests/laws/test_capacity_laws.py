@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from law_cases import Case, cases, changed, compiled
 
-from accelsim.compiler.program import Program
 from accelsim.errors import OverCapacity
+from accelsim.program.commands import Program
 from accelsim.workload.limits import limited
 
 QUICK = settings(max_examples=60)

@@ -12,11 +12,11 @@ from law_cases import Case, cases, changed, compiled, graphs, small_chip
 
 from accelsim.account.critical_path import KEYS, OUTSIDE, by_blame, by_step
 from accelsim.account.latency import layers
-from accelsim.compiler.program import Transfer
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import list_chips, load_chip
+from accelsim.program.commands import Transfer
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.workload.graph import Graph
 
 QUICK = settings(max_examples=60)

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, changed, chips, compiled, fitted, lone_products, pins, products, whole_tiles
 
-from accelsim.compiler.builder import Builder
-from accelsim.compiler.layout import Layout
-from accelsim.compiler.roles import Roles
-from accelsim.compiler.search import Choice, choose
+from accelsim.compiler.lower.builder import Builder
+from accelsim.compiler.lower.layout import Layout
+from accelsim.compiler.mapping.search import Choice, choose
 from accelsim.compiler.state import Options, State
-from accelsim.machine.clock import FS_PER_S
+from accelsim.program.roles import Roles
 from accelsim.spec.models import Chip
+from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
 
 QUICK = settings(max_examples=150)

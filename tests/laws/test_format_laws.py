@@ -14,17 +14,17 @@ from test_estimate_laws import ROUNDING, choice_of, clocks
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
 from accelsim.account.spans import NOT_DONE, SKIPPED
-from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.program import Folds
-from accelsim.compiler.sparsify import prune
+from accelsim.compiler.numbers.ranges import synthetic
+from accelsim.compiler.numbers.sparsify import prune
 from accelsim.errors import Infeasible
 from accelsim.formats import table
-from accelsim.formats.calibrate import METHODS
+from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
+from accelsim.program.commands import Folds
 from accelsim.spec.models import Chip, Sparse
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 QUICK = settings(max_examples=25)
 MIXED = base_chip("edu-mixed")

@@ -15,7 +15,7 @@ from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.dram import Dram
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 

@@ -17,7 +17,7 @@ from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 QUICK = settings(max_examples=60)
 TOLERANCE = 1.01

@@ -17,9 +17,9 @@ from accelsim.compiler.state import Options
 from accelsim.errors import AccelsimError
 from accelsim.machine.run import Run
 from accelsim.request import Request
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 from tests.fuzz.graphs import one_timeline, right_values
 from tests.fuzz.random_graphs import random_graph
 from tests.fuzz.run_options import NOT_DRAWN, candidates, drawn_chip, drawn_options, drawn_request, jobs

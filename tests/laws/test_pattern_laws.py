@@ -15,7 +15,7 @@ from accelsim.dram.device import Device, Geometry
 from accelsim.dram.mapping import decoder
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 
 Array = np.ndarray[Any, Any]
 MEMORIES = ("ddr3-1600", "ddr4-2400", "ddr4-3200", "hbm2-2000")

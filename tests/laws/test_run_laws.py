@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from law_cases import Case, cases, changed, compiled, graphs, matrix_graphs, scaled_energy, small_chip
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
-from accelsim.compiler.sparsify import prune
+from accelsim.compiler.numbers.sparsify import prune
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.check import THOROUGH, check
 from accelsim.workload import execute

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_cases import Case, cached_graphs, cases, expert_graphs
 
-from accelsim.compiler.addresses import AddressMap
-from accelsim.compiler.program import Transfer
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.bursts import bursts
+from accelsim.program.addresses import AddressMap
+from accelsim.program.commands import Transfer
 from accelsim.workload import execute
 from accelsim.workload.ops import base
 

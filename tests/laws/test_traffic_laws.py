@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from law_cases import Case, cases, changed, compiled, formats, graphs, products, small_chip, whole_tiles
 
 from accelsim.account.spans import bandwidth_Bps, peak_mac_rate
-from accelsim.compiler.program import Folds, Transfer
-from accelsim.machine.clock import FS_PER_S
 from accelsim.machine.run import Run
+from accelsim.program.commands import Folds, Transfer
 from accelsim.spec.models import Chip
+from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
 
 QUICK = settings(max_examples=80)

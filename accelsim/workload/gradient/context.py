@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.formats.table import FORMATS
-from accelsim.workload.folding import Filled
 from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.workload.onnx.importing.constants import Filled
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Shape
 from accelsim.workload.ops.values import contain

@@ -130,7 +130,8 @@ is a *foreign* node for the host: ``op`` is ``'onnx::' + op_type`` when the name
 default one, and ``attrs['formats']`` of the inputs when one of them is narrower than its container. See ``foreign``.
 
 Ops that ONNX defines by other ops, recurrent layers, ConvTranspose, Einsum, transforms, and control flow whose course
-constants decide have no row: an importer writes the rows that they consist of (``workload.inlining``, ``normalise_*``).
+constants decide have no row: an importer writes the rows that they consist of (``workload.onnx.importing.inlining``,
+``workload.onnx.canonical``).
 """
 
 from __future__ import annotations

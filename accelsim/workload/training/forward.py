@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.sources.weights import NEAR_ONE, law_of
 from accelsim.workload.training.emit import Emitter
 from accelsim.workload.training.fake import MATRIX, QuantConfig, Wrapped, wrapped_tensors
 from accelsim.workload.training.precision import Precision
-from accelsim.workload.weights import NEAR_ONE, law_of
 
 FROZEN = {("BatchNormalization", 3), ("BatchNormalization", 4)}
 """(op, input) of statistics, which a gradient does not train: they keep the values of the model."""

@@ -35,7 +35,7 @@ def light_path(name: str) -> Path:
 
 
 def _build(name: str, batch: int, params: Params) -> Graph:
-    from accelsim.workload.onnx_import import import_onnx
+    from accelsim.workload.onnx.importing.importer import import_onnx
 
     graph = import_onnx(light_path(name), batch=batch)
     graph.name = name

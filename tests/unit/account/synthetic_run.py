@@ -11,7 +11,8 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from accelsim.compiler.program import (
+from accelsim.machine.run import Busy, Row, Run, Segment, Slice
+from accelsim.program.commands import (
     Action,
     Command,
     Cycles,
@@ -24,7 +25,6 @@ from accelsim.compiler.program import (
     Transfer,
     Use,
 )
-from accelsim.machine.run import Busy, Row, Run, Segment, Slice
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import Gemm

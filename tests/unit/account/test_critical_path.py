@@ -13,9 +13,8 @@ from accelsim.account import critical_path
 from accelsim.account.critical_path import OUTSIDE, Blame, by_blame, by_key, by_step
 from accelsim.account.latency import Layer, layers, summary
 from accelsim.account.roofline import rooflines
-from accelsim.compiler.program import Transfer
-from accelsim.machine.check import LawError
-from accelsim.machine.run import Run
+from accelsim.machine.run import LawError, Run
+from accelsim.program.commands import Transfer
 
 
 def simulated(model: str, on: str, *overrides: str, **options: object) -> Run:

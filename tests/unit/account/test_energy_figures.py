@@ -11,9 +11,9 @@ from accelsim.account import energy_figures
 from accelsim.account.energy_figures import Figure, figures, spread
 from accelsim.account.published import FILE, load_published, published
 from accelsim.errors import SpecError, UsageError
-from accelsim.spec.load import load_chip
-from accelsim.spec.parts import load_energy
 from accelsim.spec.status import STATUSES
+from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.parts import load_energy
 
 ALL = figures()
 

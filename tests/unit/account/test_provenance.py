@@ -11,8 +11,8 @@ import accelsim
 from accelsim.account import energy, provenance
 from accelsim.account.latency import layers, summary
 from accelsim.report.words import sentences
-from accelsim.spec.load import list_chips, load_chip
 from accelsim.spec.status import DOUBTFUL, STATUSES
+from accelsim.spec.yaml.load import list_chips, load_chip
 
 STATED = {
     "default": "verified", "mac": {"int8": "secondary"}, "register": "guess", "network": "recalled", "sram": "measured",

@@ -11,8 +11,8 @@ import pytest
 
 import accelsim
 from accelsim.api import Gather, prepare
-from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.mapping_file import save_mappings
+from accelsim.compiler.mapping.file import save_mappings
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.errors import Infeasible, ModelError, SpecError, UsageError
 from accelsim.request import Request
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from accelsim.array.sweep import RESULTS, one
 from accelsim.cli import COMMANDS, main
-from accelsim.spec.load import KINDS, list_chips, load_chip
+from accelsim.engines.systolic.sweep import RESULTS, one
+from accelsim.spec.yaml.load import KINDS, list_chips, load_chip
 from accelsim.validate.base import CHECKS, Check
 from accelsim.validate.golden import golden
-from accelsim.workload.load import list_models
+from accelsim.workload.sources.load import list_models
 
 Cli = Callable[..., Result]
 

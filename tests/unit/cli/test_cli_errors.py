@@ -14,9 +14,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from accelsim.spec.load import load_chip, show
-from accelsim.workload.load import load_model
-from accelsim.workload.onnx_export import export_onnx
+from accelsim.spec.yaml.load import load_chip, show
+from accelsim.workload.onnx.exporting.model import export_onnx
+from accelsim.workload.sources.load import load_model
 
 Refused = Callable[..., list[str]]
 CHIP = show(load_chip("tpu-v1"))
@@ -185,7 +185,7 @@ def test_a_directory_of_something_else_is_left_alone(refused: Refused, tmp_path:
 
 INTERRUPT = """
 import signal, sys
-from accelsim.machine.exact import Exact
+from accelsim.machine.values.exact import Exact
 from accelsim.cli import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

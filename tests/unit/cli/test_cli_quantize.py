@@ -15,12 +15,12 @@ from click.testing import CliRunner, Result
 from accelsim.cli import COMMANDS, main
 from accelsim.cli.quantize import quantize as command
 from accelsim.errors import ModelError, UsageError
-from accelsim.formats.calibrate import METHODS
+from accelsim.formats.ranges.methods import METHODS
 from accelsim.quantise_api import Quantised, quantize
 from accelsim.workload.execute import run
-from accelsim.workload.load import load_model
-from accelsim.workload.onnx_export import export_onnx
-from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.onnx.exporting.model import export_onnx
+from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.sources.load import load_model
 
 MODEL = "digits-cnn"
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]

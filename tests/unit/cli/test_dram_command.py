@@ -12,7 +12,7 @@ from click.testing import Result
 
 from accelsim.explore.dram_lessons import LESSONS
 from accelsim.explore.dram_replay import replay
-from accelsim.spec.load_dram import list_drams
+from accelsim.spec.yaml.load_dram import list_drams
 
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]

@@ -11,7 +11,7 @@ from click.testing import Result
 
 import accelsim
 from accelsim.account.latency import batch_size, summary
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 

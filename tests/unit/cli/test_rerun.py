@@ -15,8 +15,8 @@ import accelsim
 from accelsim.api import prepare
 from accelsim.errors import UsageError
 from accelsim.request import IN_MEMORY, Request, command, differences, how_to_repeat, record, repeated
-from accelsim.spec.where import find
-from accelsim.workload.onnx_export import export_onnx
+from accelsim.spec.yaml.where import find
+from accelsim.workload.onnx.exporting.model import export_onnx
 
 Cli = Callable[..., Result]
 

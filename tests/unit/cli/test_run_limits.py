@@ -15,10 +15,10 @@ import accelsim
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import TooLarge, UsageError
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.limits import MOST_COMMANDS, limited, limits
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.value_memory import value_B
 
 Cli = Callable[..., Result]

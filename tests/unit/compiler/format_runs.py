@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from pass_graphs import Graphs, chip, residual_block
 
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program
 from accelsim.compiler.state import Options
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Program
 from accelsim.spec.models import Chip
 from accelsim.validate.against_reference import Verdict, check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Node
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 
 def attention() -> Graph:

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.fold import fold_batch_norm
-from accelsim.compiler.fuse import fuse
-from accelsim.compiler.legalise import legalise
-from accelsim.compiler.place import place
-from accelsim.compiler.quantise import quantise
+from accelsim.compiler.graph.fold_batch_norm import fold_batch_norm
+from accelsim.compiler.graph.fuse import fuse
+from accelsim.compiler.graph.legalise import legalise
+from accelsim.compiler.graph.place import place
+from accelsim.compiler.numbers.quantise import quantise
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.state import Options, State
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.zoo.build import Builder

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.compiler.addresses import ALIGN_B, AddressMap, Runs
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Command, Program, Tile, Transfer
 from accelsim.compiler.state import Options
-from accelsim.compiler.tile_nests import Nest, a_nests, b_nests, nest, y_nests
-from accelsim.compiler.tiles import a_elements
-from accelsim.spec.load import load_chip
+from accelsim.program.addresses import ALIGN_B, AddressMap, Runs
+from accelsim.program.commands import Command, Program, Tile, Transfer
+from accelsim.program.tile_nests import Nest, a_nests, b_nests, nest, y_nests
+from accelsim.program.tiles import a_elements
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph, Node, Tensor
-from accelsim.workload.load import load_model
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
 from accelsim.workload.ops.base import Conv, Gemm
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
 

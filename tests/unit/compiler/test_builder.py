@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelsim.compiler.builder import Builder
-from accelsim.compiler.memory import Space
-from accelsim.compiler.program import Effect, Transfer, Wait
+from accelsim.compiler.lower.allocator import Space
+from accelsim.compiler.lower.builder import Builder
+from accelsim.program.commands import Effect, Transfer, Wait
 
 NONE = Effect("none")
 ENGINES = {"in": "dma", "out": "dma", "matrix": "matrix", "vector": "vector"}

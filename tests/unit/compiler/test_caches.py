@@ -7,13 +7,13 @@ import pytest
 
 import accelsim
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program, Transfer
-from accelsim.compiler.roles import HOST_OWN_MEMORY
 from accelsim.compiler.state import Options
+from accelsim.program.commands import Program, Transfer
+from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.load import load_model
 from accelsim.workload.ops import base
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
 SMALL = "gpt-decode?layers=2,hidden=32,heads=4,seq=9"
@@ -109,7 +109,7 @@ def test_rows_that_are_written_into_a_cache_of_fixed_size() -> None:
     b.graph.states[state] = cache
     mixed = b.matmul(x, b.op("Transpose", [cache], "kT", perm=[0, 2, 1]), "scores")
     graph = b.finish(mixed, cache)
-    from accelsim.workload.weights import randomise
+    from accelsim.workload.sources.weights import randomise
 
     run = accelsim.run(randomise(graph, 3), "neuroncore-v2", dtype="fp32", keep=True)
     whole = execute.run(graph, run.feeds)
@@ -144,7 +144,7 @@ def test_append_leaves_no_hole() -> None:
 @pytest.mark.parametrize("at", [0, 2, 4, 5])
 def test_append_and_a_transposed_operand_are_exported(at: int) -> None:
     """ONNX Runtime computes the same from Slice, Concat and Transpose."""
-    from accelsim.workload.reference import reference_outputs
+    from accelsim.workload.onnx.reference import reference_outputs
 
     past, new = Tensor("past", (2, 5, 3)), Tensor("new", (2, 1, 3))
     whole = Tensor("y", (2, max(5, at + 1), 3))

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import accelsim
-from accelsim.compiler.capacity import needs
+from accelsim.compiler.lower.capacity import needs
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible, MemoryNeed, OverCapacity
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.limits import limited
-from accelsim.workload.load import load_model
-from accelsim.workload.weights import parameters
+from accelsim.workload.sources.load import load_model
+from accelsim.workload.sources.weights import parameters
 
 OFF = Options(values="off", dtype="fp32")
 DECODE = "llama?layers=2,hidden=64,heads=4,kv_heads=2,ffn=48,vocab=64,seq=1,past=31"
@@ -98,7 +98,7 @@ def test_a_prompt_leaves_its_states_behind() -> None:
 def test_weights_and_states_alone_are_told_before_anything_is_lowered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("accelsim.compiler.lower._lower_node", lambda *_: pytest.fail("lowered"))
+    monkeypatch.setattr("accelsim.compiler.lower.lower._lower_node", lambda *_: pytest.fail("lowered"))
     with pytest.raises(OverCapacity, match=r"weights, .* of states and at most .* of activations"):
         compile(load_model(DECODE), edu("64 KiB"), OFF)
 

@@ -9,18 +9,18 @@ import pytest
 from format_runs import assert_usable, matrix_nodes, net, output, ran, real
 from pass_graphs import Graphs, chip, sqnr_dB
 
-from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.number_formats import is_code, is_integer, pair, supported
+from accelsim.compiler.numbers.formats import is_code, is_integer, pair, supported
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.formats import codec, dot, integer, table
-from accelsim.formats.calibrate import METHODS
+from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Program
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 
 def skewed() -> tuple[Graph, dict[str, Array]]:

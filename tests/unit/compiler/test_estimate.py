@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pass_graphs import chip
 
-from accelsim.compiler.estimate import Bounds, Estimator, Homes, Shape
-from accelsim.compiler.ports import Ports
-from accelsim.compiler.roles import Roles
-from accelsim.compiler.tilings import Candidates
+from accelsim.compiler.mapping.estimate import Bounds, Estimator, Homes, Shape
+from accelsim.compiler.mapping.ports import Ports
+from accelsim.compiler.mapping.tilings import Candidates
+from accelsim.program.roles import Roles
 from accelsim.spec.models import Chip
 from accelsim.workload.ops.base import Gemm
 

@@ -7,15 +7,15 @@ import pytest
 from format_runs import assert_usable, matrix_nodes, net, output, ran, real
 from pass_graphs import chip, sqnr_dB
 
-from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.number_formats import is_integer, pair, resolve, supported
+from accelsim.compiler.numbers.formats import is_integer, pair, resolve, supported
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.formats import table
 from accelsim.machine.simulate import simulate
 from accelsim.spec.models import Chip
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 EVERYWHERE = [
     (on, dtype, name)

@@ -9,7 +9,7 @@ from pass_graphs import Graphs, assert_same_values, chip, compiled, residual_blo
 
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 
 def fused(graph: Graph, chip_name: str | Chip = "edu-4x4", **options: bool) -> Graph:

@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pass_graphs import Graphs, state_of
 
-from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.fold import fold_batch_norm
-from accelsim.compiler.integerise import integerise
-from accelsim.compiler.legalise import legalise
+from accelsim.compiler.graph.fold_batch_norm import fold_batch_norm
+from accelsim.compiler.graph.legalise import legalise
+from accelsim.compiler.numbers.integerise import integerise
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.state import State
 from accelsim.formats.reference import integer_reference
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
-from accelsim.workload.load import load_model
-from accelsim.workload.onnx_export import export_onnx
-from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.onnx.exporting.model import export_onnx
+from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops import base
+from accelsim.workload.sources.load import load_model
 
 SCALE, OUT = np.float32(0.021), np.float32(0.35)
 
@@ -88,7 +88,7 @@ def onnx_runtimes_own(
 ) -> tuple[Any, dict[str, Array]]:
     """A model that ONNX Runtime's quantiser has written, and its results."""
     quantization = pytest.importorskip("onnxruntime.quantization")
-    from accelsim.workload.reference import _onnxruntime
+    from accelsim.workload.onnx.reference import _onnxruntime
 
     logging.getLogger().setLevel(logging.ERROR)
     graph = load_model(name)

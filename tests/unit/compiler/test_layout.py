@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from long_graphs import LONG, SHAPE
 
-from accelsim.compiler.layout import Layout
+from accelsim.compiler.lower.layout import Layout
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 
 def views(count: int) -> Graph:

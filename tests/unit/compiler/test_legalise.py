@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pass_graphs import Graphs, assert_same_values, compiled, outputs
 
-from accelsim.compiler import edit
+from accelsim.compiler.graph import edit
 from accelsim.workload.graph import Graph
 
 

@@ -10,7 +10,7 @@ from long_graphs import LONG
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 
 SHORT, FACTOR = 100, 6

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from pass_graphs import Graphs, chip
 
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program, Transfer
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Program, Transfer
 from accelsim.spec.models import Chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph

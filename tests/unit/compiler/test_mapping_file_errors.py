@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.compiler.mapping_file import load_mappings
+from accelsim.compiler.mapping.file import load_mappings
 from accelsim.errors import UsageError
 
 

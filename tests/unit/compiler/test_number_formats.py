@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pass_graphs import Graphs, chip, compiled, residual_block, state_of
 
-from accelsim.compiler.number_formats import (
+from accelsim.compiler.numbers.formats import (
     canonical,
     check_formats,
     holds,

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from pass_graphs import Graphs, chip, compiled, residual_block, state_of, vector_without
 
-from accelsim.compiler.place import place
+from accelsim.compiler.graph.place import place
 from accelsim.errors import UsageError
 from accelsim.workload.graph import Graph, Node
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 
 def placed(graph: Graph, chip_name: str, dtype: str) -> list[tuple[str, str, str]]:

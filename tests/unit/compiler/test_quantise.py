@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pass_graphs import Graphs, compiled, outputs, residual_block, sqnr_dB, structure
 
 import accelsim
-from accelsim.compiler import calibrate
-from accelsim.compiler.number_formats import Operands
-from accelsim.compiler.scales import weight_scale
+from accelsim.compiler.numbers import ranges as calibrate
+from accelsim.compiler.numbers.formats import Operands
+from accelsim.compiler.numbers.scales import weight_scale
 from accelsim.compiler.state import Options
 from accelsim.errors import ModelError, UsageError
 from accelsim.formats import integer
@@ -21,8 +21,8 @@ from accelsim.formats.reference import integer_reference
 from accelsim.validate.against_reference import check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Node, Tensor
-from accelsim.workload.load import load_model
 from accelsim.workload.ops import base
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "int8_ops_ort.npz"

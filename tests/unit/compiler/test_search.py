@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pass_graphs import Graphs, chip
 
-from accelsim.compiler.mapping import ORDERS
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Program
+from accelsim.program.mapping import ORDERS
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from pass_graphs import Graphs, chip
 
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible, SpecError
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
+from accelsim.program.commands import Program
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 ALL = ("activations", "weights", "partial_sums")
 SHARED = [ALL, ("activations", "weights"), ("activations", "partial_sums"), ("weights", "partial_sums")]

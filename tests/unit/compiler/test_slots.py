@@ -8,9 +8,9 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible
 from accelsim.result import run
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 
 def flights(*overrides: str) -> int:

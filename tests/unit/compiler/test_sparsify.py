@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pass_graphs import Graphs, chip, residual_block
 
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
+from accelsim.compiler.numbers.sparsify import pattern, prune, pruned, skips
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program
-from accelsim.compiler.sparsify import pattern, prune, pruned, skips
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.formats import sparsity
 from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Program
 from accelsim.spec.models import Chip, Sparse
 from accelsim.validate.against_reference import check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 
 def built(

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.compiler.mapping import ORDERS, Mapping
-from accelsim.compiler.tiles import (
+from accelsim.compiler.mapping.tilings import Candidates, a_words, fetches
+from accelsim.program.mapping import ORDERS, Mapping
+from accelsim.program.tiles import (
     a_elements,
     a_key,
     b_key,
@@ -21,8 +22,7 @@ from accelsim.compiler.tiles import (
     packs,
     slabs,
 )
-from accelsim.compiler.tilings import Candidates, a_words, fetches
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.ops.base import Conv, Gemm
 
 SIZES = st.integers(1, 9)

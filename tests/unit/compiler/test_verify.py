@@ -9,10 +9,10 @@ import pytest
 from pass_graphs import Graphs, chip
 
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Program, Use, Wait
 from accelsim.compiler.state import Options
-from accelsim.compiler.verify import verify
 from accelsim.errors import HazardError
+from accelsim.program.commands import Program, Use, Wait
+from accelsim.program.verify import verify
 
 
 @pytest.fixture

@@ -19,26 +19,26 @@ from matplotlib.image import imread
 import accelsim
 from accelsim.account.critical_path import HIDDEN, KEYS
 from accelsim.account.latency import layers, summary
-from accelsim.array.timing import fold_timing
 from accelsim.cli import main
 from accelsim.cli.validate import _checks
-from accelsim.compiler.estimate import EXPOSED
-from accelsim.compiler.mapping import ORDERS
-from accelsim.compiler.mapping_file import TYPES
+from accelsim.compiler.mapping.estimate import EXPOSED
+from accelsim.compiler.mapping.file import TYPES
+from accelsim.compiler.mapping.search import CLOSE
 from accelsim.compiler.passes import PASSES
-from accelsim.compiler.search import CLOSE
+from accelsim.engines.systolic.timing import fold_timing
 from accelsim.errors import Infeasible
-from accelsim.machine.clock import Clock
 from accelsim.machine.run import Slice
+from accelsim.program.mapping import ORDERS
 from accelsim.report.accuracy_report import FILES as ACCURACY_FILES
 from accelsim.report.accuracy_report import HEADERS
 from accelsim.report.page import html
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS
 from accelsim.report.write import FILES, facts_of, layer_records, ledger_records
+from accelsim.time import Clock
 from accelsim.validate.rtl_check import golden_rows, roofline, simpler_errors
 from accelsim.validate.rtl_machine import run_row
-from accelsim.workload.topology_csv import CONV_COLUMNS, GEMM_COLUMNS, STRIDES_COLUMNS
+from accelsim.workload.sources.topology_csv import CONV_COLUMNS, GEMM_COLUMNS, STRIDES_COLUMNS
 
 ROOTS = ("accelsim/", "hwspecs/", "docs/", "tests/", "reports/", "examples/", ".ci/")
 NOT_MADE_YET = re.compile(r"reports/(resnet50-tpu-v1|cnn|count|one-port)")

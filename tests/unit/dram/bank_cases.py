@@ -17,7 +17,7 @@ from accelsim.dram.device import Command, Device
 from accelsim.dram.mapping import Place, decoder
 from accelsim.dram.served import Served
 from accelsim.spec.dram_device import device
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 
 FRONT = 1
 RCD = CL = RP = 17

@@ -15,7 +15,7 @@ from accelsim.dram.device import Command, Device
 from accelsim.dram.pattern_state import one_window
 from accelsim.dram.served import Served
 from accelsim.spec.dram_device import device
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 
 KERNELS = ("python", "")
 CAPPED = {"page_policy": "capped", "cap": 2}

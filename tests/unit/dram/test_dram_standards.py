@@ -10,7 +10,7 @@ from accelsim.dram.device import Command, Device, Level
 from accelsim.dram.standards import DEFAULTS, STANDARDS, Standard, clocks, names
 from accelsim.spec.dram import StandardName, Timing
 from accelsim.spec.dram_device import device, timing_of
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 
 ACT, PRE, RD, WR, REF, REFPB = Command
 SIBLING, RANK, GROUP, BANK = Level

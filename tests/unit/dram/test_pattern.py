@@ -15,7 +15,7 @@ from accelsim.dram.pattern_state import FRONT
 from accelsim.dram.traces import made
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import device
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 from accelsim.validate.dram_replay import Golden, device_of, golden_rows
 
 TRACES = ("seq_read", "seq_write", "stream3", "rand_read", "conflict")

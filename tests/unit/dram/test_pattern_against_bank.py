@@ -11,7 +11,7 @@ from accelsim.dram.bank import Bank
 from accelsim.dram.device import Device
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 
 MEMORIES = (
     "ddr3-1600",

@@ -9,10 +9,10 @@ from accelsim.dram.device import Device, Level
 from accelsim.dram.mapping import Place, decoder
 from accelsim.dram.standards import STANDARDS
 from accelsim.errors import UsageError
-from accelsim.spec import where
 from accelsim.spec.dram_device import device, devices_per_rank
-from accelsim.spec.load import check, load_chip
-from accelsim.spec.load_dram import ANCHORS, list_drams, load_dram
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.load import check, load_chip
+from accelsim.spec.yaml.load_dram import ANCHORS, list_drams, load_dram
 
 ALL = list_drams(anchors=True)
 SHORT = (

@@ -28,11 +28,11 @@ from accelsim.explore.accuracy import (
     trained,
 )
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute
-from accelsim.workload.datasets import Dataset
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.datasets import Dataset
+from accelsim.workload.sources.load import load_model
 
 SHAPE = (1, 8, 8)
 

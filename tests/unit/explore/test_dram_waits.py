@@ -15,7 +15,7 @@ from accelsim.explore.dram_replay import replay
 from accelsim.explore.dram_waits import REASONS, Waits, waits
 from accelsim.report.dram_words import limit_sentences
 from accelsim.spec.dram_device import device
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 
 ACCESSES = 3_000
 DDR4 = "anchors/ramulator2-ddr4-3200"

@@ -18,7 +18,7 @@ from accelsim.cli import main
 from accelsim.errors import UsageError
 from accelsim.explore.generation import Call, _between, generation
 from accelsim.workload import execute
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 SMALL = "llama?layers=2,hidden=32,heads=4,kv_heads=2,ffn=24,vocab=64"
 

@@ -14,10 +14,10 @@ from accelsim.errors import UsageError
 from accelsim.explore.accuracy import calibration, right_share, trained
 from accelsim.explore.mixed import keep_layers, layer_macs
 from accelsim.explore.sensitivity import Choice
-from accelsim.spec.load import load_chip
-from accelsim.workload.datasets import Dataset
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.datasets import Dataset
+from accelsim.workload.sources.load import load_model
 
 
 @cache

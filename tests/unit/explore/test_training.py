@@ -18,11 +18,11 @@ from accelsim.explore.training import (
     train,
 )
 from accelsim.formats.integer import code_range
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute
-from accelsim.workload.datasets import Dataset, load_dataset, one_hot
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.datasets import Dataset, load_dataset, one_hot
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, QuantConfig, training_graph
 from accelsim.workload.zoo.build import Builder
 

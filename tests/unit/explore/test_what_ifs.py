@@ -18,7 +18,7 @@ from accelsim.explore.what_ifs import BUDGET, LEAST, NAMED, SEARCH, WORTH, WhatI
 from accelsim.machine.run import Run
 from accelsim.report.text import si, signed
 from accelsim.report.words import helps, nothing_helps, option_texts, sentences
-from accelsim.spec.load import list_chips, load_chip, override
+from accelsim.spec.yaml.load import list_chips, load_chip, override
 
 
 class Case(NamedTuple):

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
-from accelsim.formats import calibrate_ort as ort
-from accelsim.formats.calibrate import (
+from accelsim.formats.ranges import ort
+from accelsim.formats.ranges.entropy import START, _divergences, divergence, entropy_bins
+from accelsim.formats.ranges.methods import (
     METHODS,
     Collector,
     affine_range,
@@ -21,7 +22,6 @@ from accelsim.formats.calibrate import (
     peak_of,
     threshold,
 )
-from accelsim.formats.calibrate_entropy import START, _divergences, divergence, entropy_bins
 from accelsim.workload.graph import Array
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics"

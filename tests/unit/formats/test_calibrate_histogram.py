@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from accelsim.errors import UsageError
-from accelsim.formats.calibrate import Collector
 from accelsim.formats.collect import GROWTH
+from accelsim.formats.ranges.methods import Collector
 from accelsim.workload.graph import Array
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "calibration_histograms.npz"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
 from accelsim.formats import integer, table
-from accelsim.formats.calibrate import dynamic_quantise, scale_zero_point
+from accelsim.formats.ranges.methods import dynamic_quantise, scale_zero_point
 from accelsim.workload.graph import Array
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "int8_ops_ort.npz"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelsim.compiler.program import (
+from accelsim.program.commands import (
     Action,
     Command,
     Cycles,
@@ -16,8 +16,8 @@ from accelsim.compiler.program import (
     Use,
     Wait,
 )
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 
 ENGINES = {"dma_in": "dma", "dma_out": "dma", "matrix": "matrix", "vector": "vector"}

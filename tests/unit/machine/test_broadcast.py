@@ -17,8 +17,8 @@ import pytest
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.ops import base
 from accelsim.workload.zoo.build import Builder

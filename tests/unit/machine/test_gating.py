@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import energy_table
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.machine.gating import nonzero_macs, of_node
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
+from accelsim.machine.values.gating import nonzero_macs, of_node
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
 

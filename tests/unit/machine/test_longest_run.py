@@ -6,7 +6,7 @@ import pytest
 
 import accelsim
 from accelsim.errors import UsageError
-from accelsim.machine.clock import NEVER
+from accelsim.time import NEVER
 
 SLOW = ("clock=1 kHz", "peak={}")
 

@@ -11,14 +11,15 @@ from hand_programs import HOME, chip, load, program, region, store, vector
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.compiler.program import Wait
 from accelsim.errors import HazardError
-from accelsim.machine.check import LawError, check
-from accelsim.machine.clock import FS_PER_S, Clock, transfer_fs
+from accelsim.machine.check import check
 from accelsim.machine.memory_models import Bandwidth, Lane
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.port import Asked, Port
+from accelsim.machine.run import LawError
 from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Wait
+from accelsim.time import FS_PER_S, Clock, transfer_fs
 
 FREQUENCIES = st.one_of(st.sampled_from([100e6, 700e6, 1e9, 1.41e9, 2.8e9]), st.floats(1e5, 5e9))
 NS = 10**6

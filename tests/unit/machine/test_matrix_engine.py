@@ -11,20 +11,20 @@ from hand_programs import chip, program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.array import registers
-from accelsim.array.fabric import Setup
-from accelsim.array.timing import cycles, fold_timing
-from accelsim.compiler.program import Command, Effect, Folds
-from accelsim.compiler.tiles import folds
-from accelsim.machine.clock import Clock
+from accelsim.engines.systolic import registers
+from accelsim.engines.systolic.fabric import Setup
+from accelsim.engines.systolic.timing import cycles, fold_timing
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context
-from accelsim.machine.effects import Off
 from accelsim.machine.matrix import MatrixEngine
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.run import FoldRecord
 from accelsim.machine.sram import Buffers
+from accelsim.machine.values.effects import Off
+from accelsim.program.commands import Command, Effect, Folds
+from accelsim.program.tiles import folds
 from accelsim.spec.models import MatrixUnit
+from accelsim.time import Clock
 
 
 def unit(**fields: object) -> MatrixUnit:

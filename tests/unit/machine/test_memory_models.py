@@ -20,20 +20,19 @@ from hypothesis import strategies as st
 from accelsim.account.energy import by_category, energy_table, prices_of, total_J
 from accelsim.account.latency import summary
 from accelsim.api import prepare
-from accelsim.compiler.addresses import Runs
-from accelsim.compiler.program import Transfer, Wait
 from accelsim.errors import UsageError
 from accelsim.machine import memory_models
 from accelsim.machine.bursts import bursts
-from accelsim.machine.check import LawError
 from accelsim.machine.memory_models import MODELS, Level
-from accelsim.machine.run import Run
+from accelsim.machine.run import LawError, Run
 from accelsim.machine.save_accesses import save_accesses
 from accelsim.machine.simulate import simulate
+from accelsim.program.addresses import Runs
+from accelsim.program.commands import Transfer, Wait
 from accelsim.request import Request
 from accelsim.spec.dram import Dram
-from accelsim.spec.load import load_chip
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.load import load_chip
 
 CLOCK = 2 * 10**6
 """Clock of the toy DRAM, fs; the chip of the hand-written programs has one of 10 ns."""

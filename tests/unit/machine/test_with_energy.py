@@ -11,7 +11,7 @@ from accelsim.account.energy import energy_table
 from accelsim.account.latency import summary
 from accelsim.errors import SpecError, UsageError
 from accelsim.machine.run import Run
-from accelsim.spec.parts import load_energy, load_memory, part_file
+from accelsim.spec.yaml.parts import load_energy, load_memory, part_file
 
 TABLES = ("horowitz-45nm", "jouppi-7nm", "energy/scaled-28nm")
 

@@ -10,7 +10,7 @@ from accelsim.account.energy import energy_table, total_J
 from accelsim.errors import UsageError
 from accelsim.explore.batching import PARTS, batching, busy_fs, linked, split_fs
 from accelsim.machine.run import Slice
-from accelsim.spec.load import list_chips, load_chip
+from accelsim.spec.yaml.load import list_chips, load_chip
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from accelsim.errors import UsageError
 from accelsim.network.link import FS_PER_S, effective_Bps, framing, half_size_B, lane, transfer
-from accelsim.spec import where
-from accelsim.spec.load import check, load_chip
 from accelsim.spec.models import Link
-from accelsim.spec.parts import load_link
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.load import check, load_chip
+from accelsim.spec.yaml.parts import load_link
 
 NAMES = tuple(where.names("links"))
 HEAD = "kind: test\nlatency: 1 us\nenergy: 1 pJ/bit\nsource: nobody\nas_of: 2026\n"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from accelsim.cli import main
 from accelsim.network.noc.topology import named
 from accelsim.spec.network import MOST_NODES, Noc
-from accelsim.spec.parts import load_noc
+from accelsim.spec.yaml.parts import load_noc
 
 LARGEST = [
     ("ring", 1024),

@@ -9,7 +9,7 @@ from accelsim.network.noc import energy as e
 from accelsim.network.noc.routes import row
 from accelsim.network.noc.topology import TOPOLOGIES, build, named
 from accelsim.network.noc.traffic import named as pattern
-from accelsim.spec.parts import load_noc
+from accelsim.spec.yaml.parts import load_noc
 
 MESH = load_noc("mesh-4x4")
 ROUTER_J_PER_B, WIRE_J_PER_B = 8 * 0.081e-12, 8 * 100e-15

@@ -9,9 +9,9 @@ from accelsim.errors import UsageError
 from accelsim.network.noc import routes as r
 from accelsim.network.noc import traffic as t
 from accelsim.network.noc.topology import COINS, TOPOLOGIES, Network, build, named
-from accelsim.spec import where
 from accelsim.spec.network import SHAPES, Noc, Topology
-from accelsim.spec.parts import load_noc
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.parts import load_noc
 
 SIZES = [
     ("bus", (5,)), ("crossbar", (6,)), ("ring", (7,)), ("ring", (8,)), ("mesh", (4, 3)), ("mesh", (1, 5)),

@@ -8,7 +8,7 @@ import simpy
 from accelsim.errors import UsageError
 from accelsim.network.link import transfer
 from accelsim.network.shared import Fabric, SharedPort, max_min_fair
-from accelsim.spec.parts import load_link
+from accelsim.spec.yaml.parts import load_link
 
 GEN4, GEN3X8 = load_link("pcie-gen4-x16"), load_link("pcie-gen3-x8")
 

@@ -14,11 +14,11 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import ModelError
 from accelsim.machine.simulate import simulate
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import ops
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph, Node, Tensor
-from accelsim.workload.reference import compare, reference_outputs
+from accelsim.workload.onnx.reference import compare, reference_outputs
 
 SMALL = arrays(np.float32, array_shapes(min_dims=2, max_dims=3, max_side=5), elements=st.integers(-9, 9))
 

@@ -20,7 +20,7 @@ from accelsim.report.compare_labels import common, labels
 from accelsim.report.style import CATEGORY_LOOKS, GREY
 from accelsim.report.text import ratio, si, wrapped
 from accelsim.result import run
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 
 RUN = make_run(layers=5)
 WIDTHS = (60, 80, 120)

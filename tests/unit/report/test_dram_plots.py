@@ -17,7 +17,7 @@ from accelsim.explore.dram_waits import REASONS
 from accelsim.report import dram_plots, dram_words
 from accelsim.report.dram_activity import LOOKS, WORDS, activity, blocks, default_clocks
 from accelsim.report.dram_files import write_compare, write_replay
-from accelsim.spec.load_dram import load_dram
+from accelsim.spec.yaml.load_dram import load_dram
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
 from accelsim.formats import table
-from accelsim.spec import where
 from accelsim.spec.arithmetic import (
     HOROWITZ_45NM,
     JOUPPI_7NM,
@@ -20,10 +19,11 @@ from accelsim.spec.arithmetic import (
     product_energy,
     sum_format,
 )
-from accelsim.spec.marks import read
 from accelsim.spec.models import EnergyTable
 from accelsim.spec.names import operand_formats
 from accelsim.spec.scaling import scale_energy
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.marks import read
 
 NODES = {"horowitz-45nm": HOROWITZ_45NM, "jouppi-7nm": JOUPPI_7NM}
 TABLES = {

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import Problem, SpecError
-from accelsim.spec import dram_laws, where
-from accelsim.spec.load import check, load_chip
-from accelsim.spec.load_dram import list_drams, load_dram
+from accelsim.spec.laws.chip import dram as dram_laws
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.load import check, load_chip
+from accelsim.spec.yaml.load_dram import list_drams, load_dram
 
 GOOD = (where.shipped() / "dram" / "ddr4-3200.yaml").read_text(encoding="utf-8")
 HBM = (where.shipped() / "dram" / "hbm3-6400.yaml").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from accelsim.errors import SpecError
 from accelsim.formats import table
-from accelsim.spec.laws import broken
-from accelsim.spec.load import load_chip
+from accelsim.spec.laws.chip import broken
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
+from accelsim.spec.yaml.load import load_chip
 
 NAMES = sorted(table.FORMATS)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.spec import where
 from accelsim.spec.arithmetic import sum_format
-from accelsim.spec.laws import derived_peak
-from accelsim.spec.load import KINDS, check, kind_of, list_chips, load_chip, show
+from accelsim.spec.laws.chip import derived_peak
 from accelsim.spec.names import VECTOR_FUNCTIONS, operand_formats
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.load import KINDS, check, kind_of, list_chips, load_chip, show
 from accelsim.workload import ops
 from accelsim.workload.ops.base import REGISTRY
 

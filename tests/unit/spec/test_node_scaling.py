@@ -16,7 +16,7 @@ from accelsim.spec.node_scaling import (
     weakest,
     wire_J_per_bit_mm,
 )
-from accelsim.spec.parts import load_energy
+from accelsim.spec.yaml.parts import load_energy
 
 BASE = load_energy("horowitz-45nm")
 

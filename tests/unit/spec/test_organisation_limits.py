@@ -8,9 +8,9 @@ import pytest
 
 from accelsim.errors import SpecError
 from accelsim.spec.dram import MOST_CHANNELS, MOST_PARTS
-from accelsim.spec.load import load_chip
-from accelsim.spec.load_dram import load_dram
-from accelsim.spec.where import shipped
+from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.where import shipped
 
 MOST = {"channels": MOST_CHANNELS} | dict.fromkeys(
     ("pseudo_channels", "ranks", "bank_groups", "banks_per_group"), MOST_PARTS

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.spec import where
-from accelsim.spec.marks import read
 from accelsim.spec.models import EnergyTable
 from accelsim.spec.scaling import (
     POLYNOMIALS,
@@ -18,6 +16,8 @@ from accelsim.spec.scaling import (
     relative_energy,
     scale_energy,
 )
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.marks import read
 
 # CACTI, itrs-lop, 64-bit words, one port, one bank: size -> (read, write) nJ per 8 bytes at 45, 32, 22 nm.
 CACTI = {

@@ -10,8 +10,8 @@ import accelsim
 from accelsim.account.energy import static_power_W
 from accelsim.account.latency import layers, summary
 from accelsim.report.words import sentences
-from accelsim.spec.load import load_chip, show
 from accelsim.spec.silicon import silicon
+from accelsim.spec.yaml.load import load_chip, show
 
 BIGGER = "buffers.unified_buffer.capacity=48 MiB"
 WIDER = ("matrix.cols=512", "buffers.weight_fifo.slots=null", "buffers.weight_fifo.slot_capacity=null")

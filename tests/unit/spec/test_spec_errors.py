@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import Problem, SpecError
-from accelsim.spec.load import check, list_chips, load_chip, show
 from accelsim.spec.models import Chip
-from accelsim.spec.where import find, resolve
+from accelsim.spec.yaml.load import check, list_chips, load_chip, show
+from accelsim.spec.yaml.where import find, resolve
 
 GOOD = show(load_chip("tpu-v1"))
 Write = Callable[..., Path]
@@ -241,7 +241,7 @@ def test_an_unknown_rule_gives_the_nearest() -> None:
 
 
 def test_every_law_has_a_case_that_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from accelsim.spec import laws
+    from accelsim.spec.laws.chip import chip as laws
 
     broken = set()
 

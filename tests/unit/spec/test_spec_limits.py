@@ -12,13 +12,13 @@ import pytest
 from accelsim.account.energy import sram_J_per_B
 from accelsim.api import Request, prepare
 from accelsim.errors import Problem, SpecError
-from accelsim.spec import schema
-from accelsim.spec.kinds import KINDS
-from accelsim.spec.load import check, load_chip, show
-from accelsim.spec.load_dram import load_dram
 from accelsim.spec.models import Model, SramPoint
-from accelsim.spec.parts import load_energy, load_memory
-from accelsim.spec.shape import annotation_of, core, model_of
+from accelsim.spec.yaml import schema
+from accelsim.spec.yaml.kinds import KINDS
+from accelsim.spec.yaml.load import check, load_chip, show
+from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_energy, load_memory
+from accelsim.spec.yaml.shape import annotation_of, core, model_of
 from accelsim.units import DIMENSIONS, parse, spell
 
 Write = Callable[..., Path]

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from accelsim.spec.load import KINDS
 from accelsim.spec.models import FROM_DRAM
-from accelsim.spec.schema import reference_markdown, schema
+from accelsim.spec.yaml.load import KINDS
+from accelsim.spec.yaml.schema import reference_markdown, schema
 
 PAGE = Path(__file__).parents[3] / "docs" / "spec-reference.md"
 
 
 def test_page_is_in_step() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference_markdown(), (
-        "run: python -m accelsim.spec.schema > docs/spec-reference.md"
+        "run: python -m accelsim.spec.yaml.schema > docs/spec-reference.md"
     )
 
 

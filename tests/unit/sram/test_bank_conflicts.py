@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.sram import banks as banks_module
 from accelsim.sram.banks import Banking, bank_loads, conflicts, degrees, slowdown, strided_clocks
 from accelsim.sram.patterns import IDLE, Pattern, accumulate, feed, im2col, strided

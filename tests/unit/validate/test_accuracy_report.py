@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from accelsim.account.energy import energy_table, total_J
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate import report
 from accelsim.validate.anchors import Anchor, outcome, points, relative, run_shapes
 from accelsim.validate.base import Check
 from accelsim.validate.light_models import Outcome, Target, summed
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 
 REPORTS = Path(__file__).parents[3] / "reports"
 

@@ -12,7 +12,7 @@ from accelsim.machine.run import Run
 from accelsim.result import run
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
 CHIP = "neuroncore-v2"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accelsim.report.style import save
-from accelsim.spec.load import load_chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.validate import eyeriss
 from accelsim.validate import eyeriss_report as hierarchy
 from accelsim.validate.anchors import published

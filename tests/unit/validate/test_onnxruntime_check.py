@@ -11,8 +11,8 @@ from accelsim.errors import UsageError
 from accelsim.validate import onnxruntime_check
 from accelsim.validate.base import CHECKS
 from accelsim.validate.onnxruntime_check import TOLERANCE, normal_feeds, onnxruntime
-from accelsim.workload.load import load_model
 from accelsim.workload.ops import base
+from accelsim.workload.sources.load import load_model
 
 pytest.importorskip("onnxruntime")
 

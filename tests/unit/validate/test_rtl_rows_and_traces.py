@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.machine.clock import Clock
 from accelsim.machine.run import Run
+from accelsim.time import Clock
 from accelsim.validate.rtl_machine import PARAMETERS, run_row, simulate_row
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rtl_machine"

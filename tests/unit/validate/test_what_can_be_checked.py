@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from accelsim.api import Request, execute, prepare
 from accelsim.errors import ModelError, UsageError
 from accelsim.validate.against_reference import Verdict, check_run
-from accelsim.workload.onnx_import import import_proto
-from accelsim.workload.reference import reference_outputs
+from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.onnx.reference import reference_outputs
 
 FLOAT = TensorProto.FLOAT
 CHIP = "edu-4x4"

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops import find
 
 FLOAT = TensorProto.FLOAT

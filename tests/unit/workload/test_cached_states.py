@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import accelsim
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.workload.execute import run
-from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.onnx.importing.importer import import_proto
 
 FLOAT = TensorProto.FLOAT
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
-from accelsim.workload.datasets import batches, load_dataset, one_hot
+from accelsim.workload.sources.datasets import batches, load_dataset, one_hot
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((20, 3)).astype(np.float32), np.arange(20) % 4

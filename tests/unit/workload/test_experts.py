@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import accelsim
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Transfer
 from accelsim.compiler.state import Options
 from accelsim.errors import ModelError
-from accelsim.machine.gating import of_node
+from accelsim.machine.values.gating import of_node
+from accelsim.program.commands import Transfer
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.load import load_model
+from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.ops import base
 from accelsim.workload.ops.experts import spread
-from accelsim.workload.reference import compare, reference_outputs
-from accelsim.workload.weights import parameters
+from accelsim.workload.sources.load import load_model
+from accelsim.workload.sources.weights import parameters
 
 MOE = "moe?layers=1,hidden=32,heads=4,kv_heads=2,ffn=24,vocab=64,experts=4,top_k=2"
 

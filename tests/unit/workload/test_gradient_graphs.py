@@ -11,8 +11,8 @@ from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.gradient import backward, batch_statistics
 from accelsim.workload.graph import Array, Graph, Tensor
-from accelsim.workload.load import list_models, load_model
 from accelsim.workload.ops import get
+from accelsim.workload.sources.load import list_models, load_model
 
 SMALL = {
     "gemm": "M=6,N=5,K=4", "mlp": "inputs=12,hidden=8", "mlp0": "hidden=16", "cnn": "resolution=8,channels=2",

@@ -7,16 +7,16 @@ import pytest
 from test_light_models import macs
 
 import accelsim
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
-from accelsim.compiler.program import Transfer
-from accelsim.compiler.roles import Roles
 from accelsim.compiler.state import Options
 from accelsim.errors import ModelError
+from accelsim.program.commands import Transfer
+from accelsim.program.roles import Roles
 from accelsim.workload.execute import run
-from accelsim.workload.load import load_model
-from accelsim.workload.reference import compare, reference_outputs
-from accelsim.workload.weights import parameters
+from accelsim.workload.onnx.reference import compare, reference_outputs
+from accelsim.workload.sources.load import load_model
+from accelsim.workload.sources.weights import parameters
 from accelsim.workload.zoo.decoder import Rotation
 
 SIZES = "layers=2,hidden=32,heads=4,ffn=24,vocab=64"

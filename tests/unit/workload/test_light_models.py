@@ -10,9 +10,9 @@ from onnx_models import feeds_of
 
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Graph
-from accelsim.workload.load import load_model
+from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.ops import base
-from accelsim.workload.reference import compare, reference_outputs
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.light import LIGHT
 
 MACS = {

@@ -15,8 +15,8 @@ from onnx_models import model, node
 
 from accelsim.errors import AccelsimError, ModelError, TooLarge, UsageError
 from accelsim.workload.limits import LARGEST, MOST_MACS, limited
-from accelsim.workload.load import list_models, load_model
 from accelsim.workload.ops.values import common_shape
+from accelsim.workload.sources.load import list_models, load_model
 from accelsim.workload.zoo import build
 
 

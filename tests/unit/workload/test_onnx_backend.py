@@ -16,7 +16,7 @@ from accelsim.errors import ModelError, UsageError
 from accelsim.validate import onnx_backend_suite as suite
 from accelsim.validate.base import CHECKS
 from accelsim.validate.onnx_backend_page import COMMAND, SETS, VERDICTS, Result, page
-from accelsim.workload.onnx_backend import AccelsimBackend
+from accelsim.workload.onnx.backend import AccelsimBackend
 
 pytestmark = pytest.mark.xdist_group("onnx backend")  # one process, so that the suite runs once
 

@@ -14,11 +14,11 @@ from onnx import numpy_helper
 
 from accelsim.errors import AccelsimError, ModelError
 from accelsim.workload.execute import run
-from accelsim.workload.folding import CONSTANT_OPS
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.normalise import RULES
-from accelsim.workload.onnx_import import import_proto
-from accelsim.workload.onnx_read import OPSETS
+from accelsim.workload.onnx.canonical.rules import RULES
+from accelsim.workload.onnx.importing.constants import CONSTANT_OPS
+from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.onnx.importing.read import OPSETS
 
 
 def array(value: Any) -> Array:

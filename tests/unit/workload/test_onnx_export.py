@@ -11,10 +11,10 @@ from onnx_models import feeds_of, model, node
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.load import load_model
-from accelsim.workload.onnx_export import export_onnx
-from accelsim.workload.onnx_import import import_proto
-from accelsim.workload.reference import compare, reference_outputs
+from accelsim.workload.onnx.exporting.model import export_onnx
+from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.onnx.reference import compare, reference_outputs
+from accelsim.workload.sources.load import load_model
 
 pytest.importorskip("onnxruntime")
 

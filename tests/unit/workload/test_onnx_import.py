@@ -15,8 +15,8 @@ from onnx_models import feeds_of, model, node
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.normalise_shape import rebatched, same_pads
-from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.onnx.canonical.shape import rebatched, same_pads
+from accelsim.workload.onnx.importing.importer import import_proto
 
 ort = pytest.importorskip("onnxruntime")
 

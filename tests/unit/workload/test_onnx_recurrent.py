@@ -13,7 +13,7 @@ from onnx_models import against_ort, model, node
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array
-from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.onnx.importing.importer import import_proto
 
 RNG = np.random.default_rng(3)
 

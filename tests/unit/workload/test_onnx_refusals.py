@@ -12,8 +12,8 @@ from onnx import helper
 from onnx_models import FLOAT, model, node
 
 from accelsim.errors import ModelError, UsageError
-from accelsim.workload.load import load_model
-from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.sources.load import load_model
 
 X = {"x": (2, 3, 4)}
 

@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from accelsim.workload import ort_sums
 from accelsim.workload.graph import Array
-from accelsim.workload.ort_sums import unsigned_weights
-from accelsim.workload.reference import _onnxruntime
+from accelsim.workload.onnx import ort_sums
+from accelsim.workload.onnx.ort_sums import unsigned_weights
+from accelsim.workload.onnx.reference import _onnxruntime
 
 LONG = 64
 SCALE = np.float32(1)

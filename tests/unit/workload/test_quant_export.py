@@ -10,18 +10,18 @@ import numpy as np
 import onnx
 import pytest
 
-from accelsim.compiler.calibrate import synthetic
-from accelsim.compiler.integerise import integerise
+from accelsim.compiler.numbers.integerise import integerise
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import PASSES
 from accelsim.compiler.state import Options, State
 from accelsim.errors import ModelError, UsageError
 from accelsim.quantise_api import _chip
 from accelsim.workload import execute
-from accelsim.workload.export_integer import FORMS, export_quantised
 from accelsim.workload.graph import Array, Graph, Quant
-from accelsim.workload.load import load_model
-from accelsim.workload.onnx_import import import_proto
-from accelsim.workload.ort_sums import saturates
+from accelsim.workload.onnx.exporting.quantised_file import FORMS, export_quantised
+from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.onnx.ort_sums import saturates
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
 onnxruntime = pytest.importorskip("onnxruntime")

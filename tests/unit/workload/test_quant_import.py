@@ -15,19 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from accelsim.compiler.calibrate import synthetic
+from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.errors import ModelError
 from accelsim.formats.reference import integer_reference
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
-from accelsim.workload.onnx_export import export_onnx
-from accelsim.workload.onnx_import import import_proto
+from accelsim.workload.onnx.exporting.model import export_onnx
+from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.onnx.ort_sums import unsaturated
+from accelsim.workload.onnx.reference import _onnxruntime
 from accelsim.workload.ops import base
 from accelsim.workload.ops.product import product
-from accelsim.workload.ort_sums import unsaturated
-from accelsim.workload.reference import _onnxruntime
+from accelsim.workload.sources.load import load_model
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "int8_ops_ort.npz"
 

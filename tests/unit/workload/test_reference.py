@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from onnx_models import feeds_of
 
 from accelsim.errors import UsageError
-from accelsim.workload import reference
 from accelsim.workload.execute import run
-from accelsim.workload.load import load_model
-from accelsim.workload.reference import compare, reference_outputs
+from accelsim.workload.onnx import reference
+from accelsim.workload.onnx.reference import compare, reference_outputs
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
 

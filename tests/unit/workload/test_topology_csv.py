@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
-from accelsim.workload.load import load_model
 from accelsim.workload.ops import base
-from accelsim.workload.topology_csv import Layer, parse_topology, read_topology, topology_graph
+from accelsim.workload.sources.load import load_model
+from accelsim.workload.sources.topology_csv import Layer, parse_topology, read_topology, topology_graph
 
 CONV = "Layer name,IFMAP Height,IFMAP Width,Filter Height,Filter Width,Channels,Num Filter,Strides,"
 GEMM = "Layer,M,N,K,"

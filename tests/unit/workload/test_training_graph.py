@@ -14,8 +14,8 @@ from accelsim.errors import ModelError, UsageError
 from accelsim.formats.sparsity import mask
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.load import load_model
 from accelsim.workload.ops.values import contain
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import (
     PRECISIONS,
     SGD,

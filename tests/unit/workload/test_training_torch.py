@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelsim.workload.datasets import batches, load_dataset, one_hot
-from accelsim.workload.load import load_model
+from accelsim.workload.sources.datasets import batches, load_dataset, one_hot
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, Session, training_graph
 
 torch = pytest.importorskip("torch")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.load import load_model
-from accelsim.workload.weights import VARIANCE, Law, Seeded, parse_weights, randomise
+from accelsim.workload.sources.load import load_model
+from accelsim.workload.sources.weights import VARIANCE, Law, Seeded, parse_weights, randomise
 
 
 @given(

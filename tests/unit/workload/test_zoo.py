@@ -9,8 +9,8 @@ from test_light_models import macs
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
-from accelsim.workload.load import list_models, load_model
-from accelsim.workload.reference import compare, reference_outputs
+from accelsim.workload.onnx.reference import compare, reference_outputs
+from accelsim.workload.sources.load import list_models, load_model
 from accelsim.workload.zoo.entry import ZOO, register
 from accelsim.workload.zoo.vision import RESNET_STAGES
 

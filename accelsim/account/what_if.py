@@ -1,0 +1,74 @@
+"""The same run with other energies: the ledger holds counts, so nothing is simulated again and no time changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.machine.run import Run
+from accelsim.spec.models import Attachment, EnergyTable, Memory
+from accelsim.spec.yaml.parts import load_energy, load_memory
+
+NOT_DONE = ("mac.padding", "mac.skipped")
+BY_BYTE = ("read", "write")
+ENERGIES = ("read_energy", "write_energy", "static_power", "energy_status", "source", "as_of", "note")
+"""Fields that one memory takes over from another: what its joules are made of, and where they come from."""
+
+
+def with_energy(
+    run: Run,
+    table: str | Path | EnergyTable | None = None,
+    memories: Mapping[str, str | Path | Memory] | None = None,
+) -> Run:
+    """``run`` with another energy table, and with the energies of other devices for the memories of the chip.
+
+    ``table``: a name ('horowitz-45nm'), a YAML file or a table; None keeps the chip's. ``memories``: memory of
+    the chip -> the device whose energies and static power it takes; its bandwidth and latency stay, so the time
+    does. What was asked (``Run.asked``) is no longer known. Raises SpecError for a file, UsageError when the table
+    lacks a format that the run computed in, or the chip has no memory of that name.
+    """
+    chip = run.chip
+    if table is not None:
+        found = table if isinstance(table, EnergyTable) else load_energy(table)
+        if problems := list(_missing(run, found)):
+            raise UsageError(problems)
+        chip = chip.model_copy(update={"energy": found})
+    if memories:
+        if problems := list(_memory_problems(run, memories)):
+            raise UsageError(problems)
+        changed = {name: _attached(chip.memories[name], device) for name, device in memories.items()}
+        chip = chip.model_copy(update={"memories": {**chip.memories, **changed}})
+    return replace(run, chip=chip, program=replace(run.program, chip=chip), asked={})
+
+
+def _missing(run: Run, table: EnergyTable) -> Iterator[Problem]:
+    """Formats in the ledger that the table has no energy for."""
+    columns = {"mac": ("multiply-accumulates", table.mac), "op": ("vector operations", table.vector)}
+    for action in sorted({row.action for row in run.ledger} - set(NOT_DONE)):
+        kind, _, name = action.partition(".")
+        if name and kind in columns and name not in columns[kind][1]:
+            what, rows = columns[kind]
+            text = f"the table has no energy of {what} in {name}, which are in the ledger"
+            yield Problem(text, table.node, ", ".join(rows), nearest(name, rows))
+
+
+def _memory_problems(run: Run, memories: Mapping[str, Any]) -> Iterator[Problem]:
+    have = run.chip.memories
+    for name in memories:
+        if name not in have:
+            yield Problem(
+                f"the chip has no memory {name!r}", run.chip.name, ", ".join(have), nearest(name, have)
+            )
+        others = sorted({row.action for row in run.ledger if row.component == name} - set(BY_BYTE))
+        if others:
+            what = f"the energy of {name} is counted by command ({', '.join(others)}), not by byte"
+            yield Problem(what, run.chip.name, "a run of its own with the other memory")
+
+
+def _attached(attached: Attachment, device: str | Path | Memory) -> Attachment:
+    other = device if isinstance(device, Memory) else load_memory(device)
+    energies = {name: getattr(other, name) for name in ENERGIES}
+    return attached.model_copy(update={"memory": attached.memory.model_copy(update=energies)})

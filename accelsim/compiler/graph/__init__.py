@@ -1,0 +1,1 @@
+"""Passes over the graph, and what they share."""

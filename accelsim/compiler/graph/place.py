@@ -1,0 +1,181 @@
+"""Place: on which engine each node runs, and in plain words why not on a faster one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from accelsim.compiler.graph import caches, edit
+from accelsim.compiler.numbers.formats import check_formats, multiplies
+from accelsim.compiler.state import State
+from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.ops import base
+from accelsim.workload.ops.base import Gemm, Op
+from accelsim.workload.ops.experts import spread
+
+
+def place(state: State) -> None:
+    """Set ``engine`` and ``note`` of every node: 'alias', 'matrix', 'vector', 'dma' (appends to a state), else 'host'.
+
+    Raises UsageError, all problems at once, when the chip cannot compute in a format that was asked for.
+    """
+    check_formats(state)
+    graph = state.graph
+    counts = edit.use_counts(graph)
+    for node in graph.nodes:
+        node.engine, node.note = _engine(state, node, counts)
+    _join_bias(graph)
+    _strand(graph)
+    host = [node for node in graph.nodes if node.engine == "host"]
+    if host and state.chip.matrix is not None:
+        ops = ", ".join(dict.fromkeys(node.op for node in host))
+        state.notes.append(f"place: {len(host)} of {len(graph.nodes)} nodes run on the host ({ops})")
+    _tell_routing(state)
+
+
+def _tell_routing(state: State) -> None:
+    """A note where time rests on how many tokens each expert takes, which only values could tell."""
+    tensors = state.graph.tensors
+    products = [node for node in state.graph.nodes if node.op == "ExpertMatMul"]
+    spreads = Counter(
+        (spread(tensors[node.inputs[2]].elements, tensors[node.inputs[1]].shape[0]), tensors[node.inputs[1]].shape[0])
+        for node in products
+    )  # fmt: skip
+    for (even, experts), count in spreads.items():
+        state.notes.append(
+            f"route: time, traffic and energy of {count} products are those of an even routing, whatever the values: "
+            f"{even.groups} of {experts} experts, {even.rows} {'row' if even.rows == 1 else 'rows'} each"
+        )
+
+
+def _engine(state: State, node: Node, counts: Mapping[str, int]) -> tuple[str, str]:
+    chip, graph = state.chip, state.graph
+    op = base.find(node.op)
+    if op is None:
+        return "host", f"{node.op}: only the host knows this op"
+    if op.kind == "alias":
+        return "alias", ""
+    if caches.in_place(graph, node, counts):
+        return "dma", ""
+    if op.kind == "matrix" and chip.matrix is not None:
+        why = _not_on_matrix(state, node, op)
+        return ("host", f"{node.op}: {why}") if why else ("matrix", "")
+    if chip.vector is None:
+        return "host", f"{node.op}: the chip has no {'matrix' if op.kind == 'matrix' else 'vector'} unit"
+    if node.op not in chip.vector.functions and not (node.op == "Bias" and "Add" in chip.vector.functions):
+        return "host", f"{node.op}: not a function of the vector unit"
+    strange = [graph.tensors[name].dtype for name in node.outputs if name and not _on_vector(graph, name)]
+    if strange:
+        return "host", f"{node.op}: the vector unit has no {strange[0]} numbers"
+    return "vector", ""
+
+
+def _on_vector(graph: Graph, name: str) -> bool:
+    """Whether the vector unit can write a tensor: real numbers, codes, 32-bit sums, flags."""
+    return graph.tensors[name].dtype not in ("int64", "uint32", "uint64", "string")
+
+
+def _tensors(graph: Graph, names: list[str]) -> list[Tensor | None]:
+    return [graph.tensors[name] if name else None for name in names]
+
+
+def gemm_view(graph: Graph, node: Node) -> Gemm | None:
+    """How the node looks to a matrix unit, or None."""
+    op = base.find(node.op)
+    if op is None or op.gemm is None:
+        return None
+    return op.gemm(node, _tensors(graph, node.inputs), [graph.tensors[name] for name in node.outputs])
+
+
+def _not_on_matrix(state: State, node: Node, op: Op) -> str:
+    """Why the matrix unit cannot do the node, or ''."""
+    chip, graph = state.chip, state.graph
+    assert chip.matrix is not None
+    view = gemm_view(graph, node)
+    if view is None:
+        return "has no form as a matrix product"
+    a, b = graph.tensors[view.a], graph.tensors[view.b]
+    if a.is_constant:
+        return "its left operand is a constant, which the matrix unit does not stream"
+    if not multiplies(state, node):
+        return f"the matrix unit does not multiply {a.dtype} by {b.dtype}"
+    if not b.is_constant and "activations" not in chip.matrix.stationary_from:
+        return "a product of two activations, and the matrix unit holds only weights"
+    if b.is_constant and "weights" not in chip.matrix.stationary_from:
+        return "a product with weights, and the matrix unit holds only activations"
+    return ""
+
+
+def _join_bias(graph: Graph) -> None:
+    """A Bias behind a matrix node belongs to it, whatever the functions of the vector unit are."""
+    producers, readers = edit.producers(graph), edit.Readers(graph)
+    for node in graph.nodes:
+        before = producers.get(node.inputs[0]) if node.op == "Bias" else None
+        if before is None or before.engine != "matrix":
+            continue
+        if readers.only(node.inputs[0]) is node:
+            node.engine, node.note = "vector", ""
+
+
+def _strand(graph: Graph) -> None:
+    """Vector nodes that only host nodes feed and only host nodes read go to the host too.
+
+    Decided for each connected island of vector nodes, seen through nodes without work.
+    """
+    for island in _islands(graph):
+        around = {engine for node in island for engine in node.around}
+        if around == {"before:host", "after:host"}:
+            for node in island:
+                node.node.engine = "host"
+                node.node.note = f"{node.node.op}: between nodes of the host, so it stays there"
+
+
+@dataclass
+class _Place:
+    """A node, the island it is on, and which other engines come directly before and after it."""
+
+    node: Node
+    island: list[_Place]
+    around: set[str]
+
+
+def _islands(graph: Graph) -> list[list[_Place]]:
+    """Connected sets of vector nodes, with the engines around them, in order of first appearance."""
+    places: dict[int, _Place] = {}
+    for node in graph.nodes:
+        if node.engine == "vector":
+            places[id(node)] = _Place(node, [], set())
+            places[id(node)].island.append(places[id(node)])
+    for source, target in _edges(graph):
+        first, second = places.get(id(source)), places.get(id(target))
+        if first is not None and second is not None:
+            _merge(first, second)
+        elif first is not None:
+            first.around.add(f"after:{target.engine if target else 'output'}")
+        elif second is not None and source is not None:
+            second.around.add(f"before:{source.engine}")
+    return list({id(place.island): place.island for place in places.values()}.values())
+
+
+def _merge(first: _Place, second: _Place) -> None:
+    large, small = first.island, second.island
+    if large is small:
+        return
+    if len(large) < len(small):  # each place changes its island at most log2(n) times
+        large, small = small, large
+    large += small
+    for place in small:
+        place.island = large
+
+
+def _edges(graph: Graph) -> Iterator[tuple[Node | None, Node | None]]:
+    """(producer, consumer) of every activation, through alias nodes; None for the outside of the graph."""
+    origin: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        sources = [origin.get(name) for name in node.inputs if name and not graph.tensors[name].is_constant]
+        for name in node.outputs:
+            origin[name] = (sources[0] if sources else None) if node.engine == "alias" else node
+        if node.engine != "alias":
+            yield from ((source, node) for source in sources)
+    yield from ((origin.get(name), None) for name in graph.outputs)

@@ -1,0 +1,115 @@
+"""What each command costs: ledger entries from the closed forms. Nothing is charged anywhere else."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil
+from typing import NamedTuple
+
+from accelsim.engines.systolic.counts import Counts, counts, hops
+from accelsim.program.commands import Action, Tile
+from accelsim.program.roles import Roles
+from accelsim.program.tiles import kept, packs
+from accelsim.spec.models import MatrixUnit
+from accelsim.workload.graph import FORMAT_BYTES, Tensor
+
+
+def tile_counts(unit: MatrixUnit, tm: int, tn: int, tk: int) -> Counts[int]:
+    """Accesses of one tile on the array."""
+    return _counts(
+        unit.rows,
+        unit.cols,
+        unit.dataflow,
+        unit.schedule,
+        unit.shadow_load,
+        unit.load_rows_per_clock,
+        tm,
+        tn,
+        tk,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _counts(
+    rows: int,
+    cols: int,
+    dataflow: str,
+    schedule: str,
+    shadow_load: str,
+    per_clock: int,
+    tm: int,
+    tn: int,
+    tk: int,
+) -> Counts[int]:
+    return counts(
+        rows, cols, dataflow, schedule, tm, tn, tk, shadow_load=shadow_load, load_rows_per_clock=per_clock
+    )
+
+
+def nbytes(dtype: str, count: int) -> int:
+    """Bytes of ``count`` words of a format, whole."""
+    return ceil(FORMAT_BYTES[dtype] * count)
+
+
+class Product(NamedTuple):
+    """What the MatMuls of a step have in common: format, (n, m) of sparse weights, operands and the name of the
+    result, the buffer that B is read from.
+    """
+
+    dtype: str
+    sparse: tuple[int, int]
+    a: Tensor
+    b: Tensor
+    y: str
+    b_from: str
+
+
+def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> list[Action]:
+    """Entries of one MatMul; ``first``: it writes the sums, later ones add to them.
+
+    With sparse weights the array does n of m multiplications ('mac.skipped' are the others) and picks their
+    activations from all that it reads.
+    """
+    unit, groups, (n, m) = roles.matrix, tile.g1 - tile.g0, product.sparse
+    tm, tn, tk = tile.m1 - tile.m0, tile.n1 - tile.n0, kept(product.sparse, tile.k1 - tile.k0)
+    c = tile_counts(unit, tm, tn, tk)
+    packed = int(packs(unit, groups, tn, tk))  # registers work in every PE of a fold, whatever it holds
+    a_words, b_words = (c.col_words, c.row_words) if unit.dataflow == "is" else (c.row_words, c.col_words)
+    sums, operand = unit.formats[product.dtype].accumulate, product.a.memory_format
+    operands_read = c.moving_reads + c.stationary_reads + c.shadow_reads
+    operands_written = c.moving_writes + c.stationary_writes + c.shadow_writes
+    registers_read = nbytes(operand, operands_read) + nbytes(sums, c.psum_reads)
+    registers_written = nbytes(operand, operands_written) + nbytes(sums, c.psum_writes)
+    moved = hops(unit.dataflow, c)
+    network = nbytes(operand, moved.operands) + nbytes(sums, moved.sums)
+    again = 0 if first else tm * tn
+    acc, array = roles.engine(roles.sums), roles.engine("matrix")
+    entries = [
+        Action(array, f"mac.{product.dtype}", "", groups * c.macs),
+        Action(array, "mac.skipped", "", groups * (tm * tn * (tile.k1 - tile.k0) - c.macs)),
+        Action(array, "mac.padding", "", packed * (c.macs + c.mac_padding) - groups * c.macs),
+        Action(array, "pe_register.read", "", packed * registers_read),
+        Action(array, "pe_register.write", "", packed * registers_written),
+        Action(array, "pe_network.hop", "", packed * network),
+        Action(
+            roles.engine(roles.activations),
+            "read",
+            product.a.name,
+            groups * product.a.size_B(a_words * m // n),
+        ),
+        # b's bytes per element are those of the dense count, so its words are taken before what is skipped
+        Action(
+            roles.engine(product.b_from), "read", product.b.name, groups * product.b.size_B(b_words * m // n)
+        ),
+        Action(acc, "read", product.y, groups * nbytes(sums, c.accumulator_reads + again)),
+        Action(acc, "write", product.y, groups * nbytes(sums, c.accumulator_writes)),
+    ]
+    return [entry for entry in entries if entry.count]
+
+
+def transfer_actions(roles: Roles, memory: str, tensor: str, count_B: int, write: bool) -> list[Action]:
+    """Entries of the off-chip side of a transfer: the memory, and the link before it."""
+    entries = [Action(memory, "write" if write else "read", tensor, count_B)]
+    if roles.memory(memory).link is not None:
+        entries.append(Action(f"{memory}.link", "transfer", tensor, count_B))
+    return entries

@@ -1,0 +1,140 @@
+"""Where things lie on the chip: an allocator per buffer, and rings of slots for tiles in flight."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass
+from operator import itemgetter
+
+from accelsim.program.commands import Region
+
+
+class Space:
+    """The bytes of one buffer. First fit, or next fit behind the last allocation (``rotate``).
+
+    Gaps are kept sorted, and regions of the past by their size, so that a buffer with many small tensors is not gone
+    through for each new one.
+    """
+
+    def __init__(self, name: str, capacity_B: int, rotate: bool = False) -> None:
+        self.name, self.capacity_B = name, capacity_B
+        self._rotate = rotate
+        self._next = 0
+        self._live: dict[int, tuple[int, int]] = {}  # region -> (offset, size)
+        self._gaps: list[tuple[int, int]] = (
+            [(0, capacity_B)] if capacity_B > 0 else []
+        )  # (offset, end), sorted
+        self._past = _Past()  # regions whose bytes nobody has overwritten wholly
+
+    def holds(self, region: int) -> bool:
+        """Whether a region has bytes now."""
+        return region in self._live
+
+    def free_B(self) -> int:
+        """The largest block that can be allocated, bytes."""
+        return max((end - offset for offset, end in self._gaps), default=0)
+
+    def place(self, size_B: int, behind: int = 0) -> int | None:
+        """Offset for a block of that size, if possible not before ``behind``; None when there is no room."""
+        behind = self._next if self._rotate else behind
+        first: int | None = None
+        for offset, end in self._gaps:
+            if end - offset >= size_B:
+                if max(offset, behind) + size_B <= end:
+                    return max(offset, behind)
+                first = offset if first is None else first
+        return first
+
+    def fits(self, sizes_B: list[int]) -> bool:
+        """Whether blocks of these sizes can be placed one after the other, first fit."""
+        return self.room_after(sizes_B) is not None
+
+    def room_after(self, sizes_B: list[int]) -> int | None:
+        """The largest block left when blocks of these sizes have been placed, None when they do not fit."""
+        gaps = [end - offset for offset, end in self._gaps]
+        for size in sizes_B:
+            index = next((i for i, gap in enumerate(gaps) if gap >= size), None)
+            if index is None:
+                return None
+            gaps[index] -= size
+        return max(gaps, default=0)
+
+    def add(self, region: Region) -> tuple[int, ...]:
+        """Take the bytes of a region, which are free; returns the older regions that it overlaps."""
+        start, end = region.offset, region.offset + region.size_B
+        overlapped = self._past.within(start, end)
+        for past in overlapped:
+            if start <= past.offset and past.offset + past.size_B <= end:
+                self._past.remove(past)
+        self._past.add(region)
+        self._live[region.id] = (start, region.size_B)
+        self._take(start, end)
+        self._next = end
+        return tuple(past.id for past in overlapped)
+
+    def _take(self, start: int, end: int) -> None:
+        if start == end:
+            return
+        index = bisect_right(self._gaps, (start, self.capacity_B)) - 1
+        offset, last = self._gaps[index]
+        left = [(offset, start)] if offset < start else []
+        self._gaps[index : index + 1] = [*left, (end, last)] if end < last else left
+
+    def release(self, region: int) -> None:
+        """Give the bytes back (what reads them still delays whoever writes there next)."""
+        start, size = self._live.pop(region)
+        end = start + size
+        if not size:
+            return
+        index = last = bisect_right(self._gaps, (start, self.capacity_B))
+        if index and self._gaps[index - 1][1] == start:
+            index -= 1
+            start = self._gaps[index][0]
+        if last < len(self._gaps) and self._gaps[last][0] == end:
+            end = self._gaps[last][1]
+            last += 1
+        self._gaps[index:last] = [(start, end)]
+
+
+class _Past:
+    """Regions by the power of two that holds their size, each class sorted by offset: those that overlap a range are
+    found without going through all."""
+
+    def __init__(self) -> None:
+        self._classes: dict[int, list[tuple[int, int, Region]]] = {}
+
+    def add(self, region: Region) -> None:
+        """Remember a region."""
+        entries = self._classes.setdefault(region.size_B.bit_length(), [])
+        insort(entries, (region.offset, region.id, region))
+
+    def remove(self, region: Region) -> None:
+        """Forget a region that is there."""
+        entries = self._classes[region.size_B.bit_length()]
+        del entries[bisect_left(entries, (region.offset, region.id))]
+
+    def within(self, start: int, end: int) -> list[Region]:
+        """Regions that have bytes of a range, oldest first."""
+        found = []
+        for bits, entries in self._classes.items():
+            for index in range(bisect_left(entries, (start - (1 << bits), -1)), len(entries)):
+                offset, ident, region = entries[index]  # a slice would copy all that lie behind
+                if offset >= end:
+                    break
+                if start < offset + region.size_B:
+                    found.append((ident, region))
+        return [region for _, region in sorted(found, key=itemgetter(0))]
+
+
+@dataclass
+class Ring:
+    """Slots that are used round robin."""
+
+    slots: list[int]  # region ids
+    next: int = 0
+
+    def take(self) -> int:
+        """The region of the next slot."""
+        region = self.slots[self.next % len(self.slots)]
+        self.next += 1
+        return region

@@ -1,0 +1,130 @@
+"""Writes commands; derives what each has to wait for from the regions that it reads and writes.
+
+Read after write, write after read and write after write become waits, except on the same in-order unit that runs one
+command after the other. Counting tokens of slot buffers ('full', 'empty') are exactly these waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from accelsim.compiler.lower.allocator import Space
+from accelsim.program.commands import (
+    Action,
+    Command,
+    CommandKind,
+    Effect,
+    Phase,
+    Region,
+    Transfer,
+    Use,
+    Wait,
+    Work,
+)
+
+SEQUENTIAL = frozenset({"matrix", "vector", "host"})
+OPERANDS = frozenset({"w", "a"})
+OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
+
+
+@dataclass(slots=True)
+class _History:
+    version: int = 0
+    writer: int | None = None
+    readers: dict[tuple[str, str], tuple[int, Phase]] = field(default_factory=dict)
+    """(engine, what is in order there) -> the last reader and when it has read."""
+
+
+class Builder:
+    """Commands, regions and their history so far. ``engines``: name -> kind."""
+
+    def __init__(self, engines: dict[str, str]) -> None:
+        self.engines = engines
+        self.core = 0  # whose commands are being written
+        self.commands: list[Command] = []
+        self.regions: list[Region] = []
+        self._history: list[_History] = []
+
+    def region(
+        self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1
+    ) -> int | None:
+        """A new region: off the chip, or in ``space`` at ``offset`` (None: where there is room; else gives None)."""
+        if space is not None and offset is None:
+            offset = space.place(size_B)
+        if offset is None:
+            return None
+        region = Region(len(self.regions), memory, name, offset, size_B)
+        if space is not None:
+            overlaps = self._used(region, space.add(region))
+            region = Region(region.id, memory, name, offset, size_B, overlaps) if overlaps else region
+        self.regions.append(region)
+        self._history.append(_History())
+        return region.id
+
+    def _used(self, region: Region, overlaps: tuple[int, ...]) -> tuple[int, ...]:
+        """Older regions of the same bytes that were written; for those that never were, the ones that they replaced.
+
+        So slots that are taken and not used leave no trace, however often that happens.
+        """
+        found = {past: None for past in overlaps if self._history[past].version}
+        for past in overlaps:
+            if not self._history[past].version:
+                found |= dict.fromkeys(
+                    other for other in self.regions[past].overlaps if self._share(region, other)
+                )
+        return tuple(found)
+
+    def _share(self, region: Region, other: int) -> bool:
+        past = self.regions[other]
+        return past.offset < region.offset + region.size_B and region.offset < past.offset + past.size_B
+
+    def use(self, region: int, role: str) -> Use:
+        """The current version of a region, to read."""
+        return Use(region, self._history[region].version, role)
+
+    def emit(
+        self, kind: CommandKind, engine: str, op: int, label: str, work: Work, effect: Effect,
+        reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
+    ) -> int:  # fmt: skip
+        """Append a command; ``reads`` and ``writes`` are (region, role) pairs, see ``Use``. Returns its id."""
+        ident, history = len(self.commands), self._history
+        waits: dict[Wait, None] = {}
+        uses = tuple([Use(region, history[region].version, role) for region, role in reads])
+        for region, _, role in uses:
+            writer = history[region].writer
+            if writer is not None and not self._ordered(engine, self.commands[writer].engine):
+                waits[Wait(writer, "done", role if role in OPERANDS else "full")] = None
+        done = []
+        for region, role in writes:
+            if role in OPENING:
+                self._wait_for_users(engine, kind, region, waits)
+                history[region] = _History(history[region].version + 1)
+            done.append(Use(region, history[region].version, role))
+            if role in CLOSING:
+                history[region].writer = ident
+        port = work.memory if isinstance(work, Transfer) else ""  # transfers of one port end in order
+        for region, _, role in uses:
+            phase: Phase = cast(Phase, role) if kind == "MatMul" and role in OPERANDS else "done"
+            history[region].readers[engine, port or phase] = (ident, phase)
+        self.commands.append(
+            Command(ident, kind, engine, op, label, work, effect,
+                    tuple(waits), uses, tuple(done), tuple(actions), self.core)
+        )  # fmt: skip
+        return ident
+
+    def _wait_for_users(self, engine: str, kind: CommandKind, region: int, waits: dict[Wait, None]) -> None:
+        why = "acc" if kind == "MatMul" else "empty"
+        for past in (region, *self.regions[region].overlaps):
+            history = self._history[past]
+            for (reader_engine, _), (reader, phase) in history.readers.items():
+                if not self._ordered(engine, reader_engine):
+                    waits[Wait(reader, phase, why)] = None
+            writer = None if history.readers else history.writer
+            if writer is not None and not self._ordered(engine, self.commands[writer].engine):
+                waits[Wait(writer, "done", why)] = None
+
+    def _ordered(self, engine: str, other: str) -> bool:
+        """Whether the two run one after the other anyway."""
+        return engine == other and self.engines[engine] in SEQUENTIAL

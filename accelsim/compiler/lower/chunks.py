@@ -1,0 +1,122 @@
+"""Vector nodes whose operands do not fit on the chip: they stream through it in double-buffered chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from accelsim.compiler.lower.layout import Layout, Place
+from accelsim.compiler.lower.matrix import PIECE
+from accelsim.compiler.lower.step_size import check_chunks
+from accelsim.compiler.lower.timing import node_work, vector_clocks
+from accelsim.program.commands import Action, Cycles, Effect
+from accelsim.workload.graph import Node, Tensor
+
+
+@dataclass
+class ChunkedStep:
+    """One vector node while its chunks are written.
+
+    The chunks time and account the node; its values are computed with the last chunk, from the homes of its operands.
+    """
+
+    layout: Layout
+    op: int
+    node: Node
+    names: list[str]
+    parameters: list[tuple[int, str]]
+    rings: dict[str, list[int]] = field(default_factory=dict)
+
+    def lower(self, chunks: int) -> None:
+        """Emit the loads, vector commands and stores of all chunks. Raises TooLarge before, where they are too many."""
+        layout, outs = self.layout, self.layout.graph.outs(self.node)
+        streamed = [name for name in self.names if layout.place(name).chip is None]
+        before, each = len(layout.builder.commands), len(streamed) + 1 + len(outs)
+        check_chunks(self.node.name, chunks, each, before)
+        self.rings = {name: self._ring(name, chunks) for name in [*streamed, *(out.name for out in outs)]}
+        sources = {name: self._source(name) for name in self.names}
+        home = layout.roles.activations_home
+        targets = {out.name: layout.off_chip(home, out.name, out.nbytes) for out in outs}
+        for chunk in range(chunks):
+            self._load(chunk, chunks, streamed, sources)
+            self._compute(chunk, chunks, streamed, sources, outs)
+            for out in outs:
+                self._store(chunk, chunks, out, targets[out.name])
+        for out in outs:
+            layout.places[out.name] = Place(home=targets[out.name])
+        layout.release(layout.roles.activations, [slot for ring in self.rings.values() for slot in ring])
+
+    def _ring(self, name: str, chunks: int) -> list[int]:
+        size, buffer = -(-self.layout.graph.tensors[name].nbytes // chunks), self.layout.roles.activations
+        slots = [self.layout.on_chip(buffer, f"chunk {name} {i}", size) for i in range(2)]
+        return [slot for slot in slots if slot is not None]
+
+    def _source(self, name: str) -> int:
+        place = self.layout.place(name)
+        source = place.chip if place.chip is not None else place.home
+        assert source is not None
+        return source
+
+    def _load(self, chunk: int, chunks: int, streamed: list[str], sources: dict[str, int]) -> None:
+        for name in streamed:
+            whole = self.layout.graph.tensors[name].nbytes
+            size, slot = _chunk_B(whole, chunk, chunks), self.rings[name][chunk % 2]
+            self.layout.load(
+                self.op, sources[name], slot, name, size, Effect("none"), _chunk_from(whole, chunk, chunks)
+            )
+
+    def _compute(
+        self, chunk: int, chunks: int, streamed: list[str], sources: dict[str, int], outs: list[Tensor]
+    ) -> None:
+        layout, last = self.layout, chunk == chunks - 1
+        reads = [(self.rings[name][chunk % 2], "src") for name in streamed]
+        reads += [(region, "src") for region in sources.values()]
+        layout.builder.emit(
+            "Vector", layout.roles.engine("vector"), self.op, self.node.name,
+            node_clocks(layout, self.node, self.names, chunks),
+            Effect("node" if last else "none", operands=tuple(sources.items()), last=last),
+            [*reads, *self.parameters], [(self.rings[out.name][chunk % 2], "whole") for out in outs],
+            node_actions(layout, self.node, self.names, chunks),
+        )  # fmt: skip
+
+    def _store(self, chunk: int, chunks: int, out: Tensor, target: int) -> None:
+        slot, last = self.rings[out.name][chunk % 2], chunk == chunks - 1
+        effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
+        size, offset = _chunk_B(out.nbytes, chunk, chunks), _chunk_from(out.nbytes, chunk, chunks)
+        self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last], offset)
+
+
+def node_actions(layout: Layout, node: Node, names: list[str], chunks: int) -> list[Action]:
+    """Ledger entries of one of so many chunks of a vector node."""
+    graph, roles = layout.graph, layout.roles
+    buffer = roles.engine(roles.activations)
+    entries = [Action(buffer, "read", name, round(graph.tensors[name].nbytes / chunks)) for name in names]
+    entries += [Action(buffer, "write", out.name, round(out.nbytes / chunks)) for out in graph.outs(node)]
+    entries.append(Action(roles.engine("vector"), "op.fp32", "", round(node_work(graph, node).ops / chunks)))
+    return [entry for entry in entries if entry.count]
+
+
+def node_clocks(layout: Layout, node: Node, names: list[str], chunks: int) -> Cycles:
+    """Work of one of so many chunks of a vector node."""
+    graph, roles = layout.graph, layout.roles
+    functions = [(part.op, -(-part_elements(layout, part) // chunks)) for part in (node, *node.epilogue)]
+    read_B = -(-sum(graph.tensors[name].nbytes for name in names) // chunks)
+    write_B = -(-sum(out.nbytes for out in graph.outs(node)) // chunks)
+    return Cycles(vector_clocks(roles.chip, functions, read_B, write_B, roles.activations, roles.activations))
+
+
+def part_elements(layout: Layout, part: Node) -> int:
+    """Lane operations of one function: its arithmetic, at least one per result element."""
+    graph = layout.graph
+    outs = sum(graph.tensors[name].elements for name in part.outputs if name)
+    bare = Node(part.name, part.op, part.inputs, part.outputs, part.attrs)
+    return max(outs, node_work(graph, bare).ops)
+
+
+def _chunk_from(size: int, chunk: int, chunks: int) -> int:
+    """Where a chunk begins, B."""
+    return size * chunk // chunks
+
+
+def _chunk_B(size: int, chunk: int, chunks: int) -> int:
+    """Bytes of one chunk; all chunks together are the whole, unless there are more of them than bytes."""
+    return max(1, _chunk_from(size, chunk + 1, chunks) - _chunk_from(size, chunk, chunks))

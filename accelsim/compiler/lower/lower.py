@@ -1,0 +1,151 @@
+"""Lower: the graph becomes commands, step by step; tensors move only when they must, and go with their last use."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from accelsim.compiler.graph.place import gemm_view
+from accelsim.compiler.lower.builder import Builder
+from accelsim.compiler.lower.capacity import check_permanent
+from accelsim.compiler.lower.layout import Layout
+from accelsim.compiler.lower.matrix import MatrixStep
+from accelsim.compiler.lower.simple import check_host, lower_append, lower_host, lower_vector
+from accelsim.compiler.lower.timing import node_work
+from accelsim.compiler.mapping.search import Choice, choose
+from accelsim.compiler.state import State
+from accelsim.errors import Infeasible
+from accelsim.program.commands import Program, Step
+from accelsim.program.roles import Roles
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.limits import check_commands
+from accelsim.workload.ops.base import Gemm
+
+
+def lower(state: State) -> Program:
+    """Commands for a placed graph, on all cores of the chip. Raises Infeasible when something does not fit,
+    OverCapacity when weights and states alone are too much for a memory, TooLarge for more commands than the limits
+    allow, ModelError without a host.
+
+    The cores run the same steps side by side; their commands alternate step by step, so that the host, which they
+    share, serves them in turn.
+    """
+    check_host(state.graph, state.chip)
+    count = state.chip.cores
+    steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
+    check_commands(f"{state.graph.name} on {count} cores", count * steps_each)
+    cores = [Roles(state.chip, f"core{i}." if count > 1 else "") for i in range(count)]
+    builder = Builder({engine: kind for roles in cores for engine, kind in roles.engines().items()})
+    layouts = [Layout(state.graph, roles, builder, core) for core, roles in enumerate(cores)]
+    check_permanent(state.graph, state.chip, layouts[0])
+    uses = [_Uses(state.graph) for _ in layouts]
+    steps, kept = list[Step](), frozenset(state.graph.kept)
+    for node in state.graph.nodes:
+        step = None if node.engine == "alias" else _step(state.graph, node)
+        steps += [step] if step else []
+        for layout, left in zip(layouts, uses, strict=True):
+            builder.core = layout.core
+            if step is None:
+                layout.places[node.writes[0]] = layout.place(node.reads[0])
+                layout.made(node, layout.makers.get(node.reads[0]))
+            else:
+                _lower_node(state, layout, len(steps) - 1, step)
+                layout.made(node, len(steps) - 1)
+            _keep(layout, len(steps) - 1, node, kept)
+            for place in left.finished(node):
+                _free(layout, place)
+    return _program(state, layouts, steps)
+
+
+def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:
+    """What begins to stay in the memory of the chip goes there as soon as it is there."""
+    for name in node.writes:
+        if name in kept:
+            layout.store_whole(index, name, layout.state_home(name))
+
+
+def _step(graph: Graph, node: Node) -> Step:
+    work = node_work(graph, node)
+    shape = graph.outs(node)[0].shape
+    return Step(node.name, node.label(), node.engine, shape, node, work.macs, work.ops, note=node.note)
+
+
+def _lower_node(state: State, layout: Layout, index: int, step: Step) -> None:
+    node = step.node
+    if step.engine == "matrix":
+        gemm = gemm_view(state.graph, node)
+        assert gemm is not None
+        choice = _choose(state, layout, index, node, gemm)
+        step.gemm, step.mapping, step.binds, step.scored = gemm, choice.mapping, choice.binds, choice.scored
+        MatrixStep(layout, index, node, gemm, choice.mapping, node.format or state.dtype).lower()
+    elif step.engine == "vector":
+        lower_vector(layout, index, node)
+    elif step.engine == "dma":
+        lower_append(layout, index, node)
+    else:
+        lower_host(layout, index, node)
+
+
+def _choose(state: State, layout: Layout, index: int, node: Node, gemm: Gemm) -> Choice:
+    """The best mapping. Where nothing fits, tensors that wait on the chip for later steps make room, then the operands.
+
+    Raises Infeasible when not even that helps.
+    """
+    while True:
+        try:
+            return choose(state, layout, node, gemm)
+        except Infeasible:
+            if not (layout.spill(index, node.reads) or layout.spill(index, ())):
+                raise
+
+
+class _Uses:
+    """Counts the readers that are still to come; views of one tensor count together."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._root: dict[str, str] = {}
+        for node in graph.nodes:
+            if node.engine == "alias":
+                self._root[node.writes[0]] = self.root(node.reads[0])
+        self._left = Counter(
+            self.root(name) for node in graph.nodes if node.engine != "alias" for name in node.reads
+        )
+        self._left.update(self.root(name) for name in graph.outputs)
+
+    def root(self, name: str) -> str:
+        """The tensor whose bytes these are."""
+        return self._root.get(name, name)
+
+    def finished(self, node: Node) -> list[str]:
+        """Tensors that nobody reads any more now that this node is done."""
+        if node.engine == "alias":
+            return []
+        names = {self.root(name): None for name in node.reads}
+        for name in names:
+            self._left[name] -= 1
+        return [name for name in (*names, *(self.root(out) for out in node.writes)) if self._left[name] <= 0]
+
+
+def _free(layout: Layout, tensor: str) -> None:
+    place = layout.places.get(tensor)
+    if place is not None and place.chip is not None:
+        layout.release(layout.roles.activations, [place.chip])
+        place.chip = None
+
+
+def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
+    results: dict[str, list[int]] = {name: [] for name in state.graph.outputs}
+    presets: dict[int, tuple[str, int]] = {}
+    makers = {name: index for index, step in enumerate(steps) for name in step.node.writes}
+    root = _Uses(state.graph).root
+    for layout in layouts:
+        layout.builder.core, roles = layout.core, layout.roles
+        for name, regions in results.items():
+            home = layout.state_home(name) if name in layout.staying else roles.host_home
+            made_by = makers.get(root(name), len(steps) - 1)  # it is charged for the store of what it made
+            regions.append(layout.store_whole(made_by, name, home))
+        presets |= layout.presets
+    builder = layouts[0].builder
+    return Program(
+        graph=state.graph, chip=state.chip, dtype=state.dtype, commands=builder.commands, regions=builder.regions,
+        steps=steps, presets=presets, results=results, engines=builder.engines, cores=len(layouts), notes=state.notes,
+    )  # fmt: skip

@@ -1,0 +1,325 @@
+"""Lowering of one matrix step: the tiles of its mapping become Load, MatMul, Vector and Store commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.compiler.lower.actions import nbytes
+from accelsim.compiler.lower.allocator import Ring
+from accelsim.compiler.lower.layout import Layout, Place
+from accelsim.compiler.lower.step_size import Streams, check_matrix
+from accelsim.compiler.lower.tile_costs import TileCosts
+from accelsim.errors import Infeasible
+from accelsim.program.commands import Effect, Tile
+from accelsim.program.mapping import Mapping
+from accelsim.program.tiles import (
+    Exec,
+    a_elements,
+    a_key,
+    b_elements,
+    b_key,
+    loop,
+    most_channels,
+    open_sums,
+    slabs,
+)
+from accelsim.spec.models import MatrixUnit
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.ops.base import Gemm
+
+PIECE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
+"""(first, last) -> role of a write."""
+PARTED = ("weights", "tiles", "sums")
+"""Tiles for which a buffer may have fixed slots; what comes and goes beside them has slots of its own."""
+
+
+class Held(NamedTuple):
+    """An operand tile that is on the chip: which one, and where."""
+
+    key: tuple[int, ...]
+    region: int
+
+
+class _Slots(NamedTuple):
+    """Tiles in flight: in which buffer, bytes of the largest, how many."""
+
+    buffer: str
+    size_B: int
+    tiles: int
+
+
+@dataclass
+class MatrixStep:
+    """One matrix node while its commands are written."""
+
+    layout: Layout
+    op: int
+    node: Node
+    gemm: Gemm
+    mapping: Mapping
+    dtype: str
+    taken: list[tuple[str, list[int]]] = field(default_factory=list)
+
+    def lower(self) -> None:
+        """Emit all commands. Raises Infeasible when the tiles do not fit."""
+        self._prepare()
+        self._check_size()
+        a_held: Held | None = None
+        b_held: Held | None = None
+        sums: dict[tuple[int, int, int], int] = {}
+        for step in loop(self.gemm, self.mapping):
+            tile = step.tile
+            b_held = self._held(b_held, b_key(tile), tile, self._b)
+            a_held = self._held(a_held, a_key(tile, self.mapping), tile, self._a)
+            slot = (tile.g0, tile.m0, tile.n0)
+            if step.first:
+                sums[slot] = self.rings["sums"].take()
+            self._product(step, a_held.region, b_held.region, sums[slot])
+            if step.last:
+                self._finish(tile, sums.pop(slot))
+        self._complete()
+
+    def _check_size(self) -> None:
+        """TooLarge before the first tile is written, when all of them are more commands than the limits allow."""
+        stored = self.layout.places[self.out.name].chip is None
+        streamed = sum(not self._on_chip(region) for region in self.sides.values())
+        epilogue = self.layout.roles.matrix.epilogue
+        writes = 1 + (epilogue and stored)
+        streams = Streams(
+            not self._on_chip(self.a_region), not self._on_chip(self.b_region), streamed * epilogue, writes
+        )
+        check_matrix(self.node.name, self.gemm, self.mapping, streams, len(self.layout.builder.commands))
+
+    def _held(self, held: Held | None, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> Held:
+        """The tile that is there already, or the one that is loaded now."""
+        return held if self.mapping.reuse and held and held.key == key else Held(key, load(tile))
+
+    def _tensor(self, name: str) -> Tensor:
+        return self.layout.graph.tensors[name]
+
+    def _prepare(self) -> None:
+        """Operands where the mapping wants them, slots for what is streamed, a place for the result."""
+        layout, mapping, roles = self.layout, self.mapping, self.layout.roles
+        self.out = self._tensor(self.node.writes[0])
+        self.a_to_fetch = mapping.a_resident and layout.place(self.gemm.a).chip is None
+        self.a_region = self._operand(self.gemm.a, mapping.a_resident)
+        resident_b = not self._tensor(self.gemm.b).is_constant and mapping.b_resident
+        self.b_region = self._operand(self.gemm.b, resident_b)
+        self._place_result()
+        # which experts: their weights cannot be loaded before it is known
+        self.chosen = {name: self._operand(name, False, prefer_chip=True) for name in self.node.inputs[2:]}
+        sides = layout.epilogue_reads(self.node).sides
+        self.sides = {name: self._operand(name, False, prefer_chip=True) for name in sides}
+        self.engine = roles.engine("matrix")
+        self.costs = TileCosts(
+            roles, self.dtype, self.node, self.gemm, layout.graph.tensors, self._on_chip(self.b_region),
+            layout.tile_costs,
+        )  # fmt: skip
+        self._load_parameters()
+        tm, tn, tk, tg = (min(x, y) for x, y in zip(
+            (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
+            (self.gemm.M, self.gemm.N, self.gemm.K, self.gemm.groups), strict=True))  # fmt: skip
+        self.shape = f"{tg}x{tm}x{tn}x{tk}"
+        self._take_slots(roles.matrix, tg * tm * tn, b_elements(roles.matrix, tg, tn, tk))
+
+    def _take_slots(self, unit: MatrixUnit, sums: int, weights: int) -> None:
+        """Slots for what is in flight: weight tiles, activation tiles, sums, side operands, results on their way out.
+
+        Where they share a buffer, those that a step needs first lie where the step before it is done first.
+        """
+        roles, mapping = self.layout.roles, self.mapping
+        sum_format = unit.formats[self.dtype].accumulate
+        wanted: dict[str, _Slots] = {}
+        if not self._on_chip(self.b_region):
+            size_B = self._tensor(self.gemm.b).size_B(weights)
+            wanted["weights"] = _Slots(roles.weights, size_B, mapping.w_slots)
+        if not self._on_chip(self.a_region):
+            wanted["tiles"] = _Slots(roles.activations, self._largest_a(), mapping.a_slots)
+        wanted["sums"] = _Slots(roles.sums, nbytes(sum_format, sums), mapping.y_slots)
+        streamed = [name for name, region in self.sides.items() if not self._on_chip(region)]
+        for name in streamed:
+            wanted[f"side {name}"] = _Slots(roles.activations, self._tensor(name).size_B(sums), 2)
+        if unit.epilogue and not mapping.y_resident:
+            wanted["results"] = _Slots(roles.activations, self.out.size_B(sums), 2)
+        self.layout.arrange((slots.buffer, slots.size_B * slots.tiles) for slots in wanted.values())
+        self.rings = {name: self._slots(name, slots) for name, slots in wanted.items()}
+        needed, there = open_sums(self.gemm, mapping), len(self.rings["sums"].slots)
+        if needed > there:
+            why = f"loop order {mapping.order} keeps {needed} sums open, there are {there} accumulator slots"
+            raise Infeasible(self.node.name, roles.sums, needed, there, self.shape, why)
+
+    def _operand(self, tensor: str, resident: bool, prefer_chip: bool = False) -> int:
+        """Region to read an operand from: on the chip when resident, otherwise its home."""
+        place = self.layout.place(tensor)
+        if prefer_chip and place.chip is not None:
+            return place.chip
+        if resident:
+            if place.chip is None and not self.layout.reserve(tensor):
+                buffer = self.layout.roles.activations
+                raise Infeasible(self.node.name, buffer, self._tensor(tensor).nbytes,
+                                 self.layout.spaces[buffer].free_B(), f"all of {tensor}")  # fmt: skip
+            assert place.chip is not None
+            return place.chip
+        if place.home is None:
+            return self.layout.store_whole(self.op, tensor, self.layout.roles.activations_home)
+        return place.home
+
+    def _on_chip(self, region: int) -> bool:
+        return self.layout.builder.regions[region].offset >= 0
+
+    def _load_parameters(self) -> None:
+        """One Load of everything constant that the epilogue needs."""
+        layout, self.parameter_region = self.layout, -1
+        constants = layout.epilogue_reads(self.node).parameters
+        if not constants:
+            return
+        memory = layout.roles.weights_home
+        sources = [layout.place(name).home for name in constants]
+        size = sum(self._tensor(name).nbytes for name in constants)
+        self.parameter_region = layout.off_chip(
+            layout.roles.engine("vector"), f"{self.node.name} parameters", size
+        )
+        layout.load_parameters(
+            self.op, [s for s in sources if s is not None], self.parameter_region, memory, size
+        )
+
+    def _slots(self, name: str, slots: _Slots) -> Ring:
+        ring, regions = self.layout.slots(
+            slots.buffer, self.node.name, name, slots.size_B, slots.tiles, self.shape, name in PARTED
+        )
+        self.taken.append((slots.buffer, regions))
+        return ring
+
+    def _largest_a(self) -> int:
+        """Bytes of the largest streamed activation tile (a convolution's rows differ at the border)."""
+        gemm, m = self.gemm, self.mapping
+        tg, tk = min(m.tg, gemm.groups), gemm.K if m.a_whole_k else min(m.tk, gemm.K)
+        a = self._tensor(gemm.a)
+        if gemm.conv is None:
+            return a.size_B(a_elements(gemm, tg, 0, min(m.tm, gemm.M), 0, tk))
+        channels = int(most_channels(gemm.conv, np.array(tk)))
+        return a.size_B(tg * channels * slabs(gemm.conv, gemm.M, m.tm)[1])
+
+    def _a_elements(self, tile: Tile) -> int:
+        k0, k1 = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
+        return a_elements(self.gemm, tile.g1 - tile.g0, tile.m0, tile.m1, k0, k1)
+
+    def _place_result(self) -> None:
+        """Room for the whole result: before the slots, in the order in which the search counted it."""
+        layout, roles, out = self.layout, self.layout.roles, self.out
+        place = layout.places.setdefault(out.name, Place())
+        self.written = 0
+        if not self.mapping.y_resident:
+            place.home = layout.off_chip(roles.activations_home, out.name, out.nbytes)
+            return
+        place.chip = layout.on_chip(roles.activations, out.name, out.nbytes)
+        if place.chip is None:
+            free = layout.spaces[roles.activations].free_B()
+            raise Infeasible(self.node.name, roles.activations, out.nbytes, free, f"all of {out.name}")
+
+    def _a(self, tile: Tile) -> int:
+        if self.a_to_fetch:  # not before: the weights need not wait in its queue until somebody has made it
+            self.a_to_fetch = False
+            self.layout.fetch(self.op, self.gemm.a)
+        if self._on_chip(self.a_region):
+            return self.a_region
+        size = self._tensor(self.gemm.a).size_B(self._a_elements(tile))
+        k = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
+        effect = Effect("load_a", tile._replace(k0=k[0], k1=k[1]), ((self.gemm.a, self.a_region),))
+        return self._load_tile("tiles", self.a_region, self.gemm.a, size, effect)
+
+    def _b(self, tile: Tile) -> int:
+        if self._on_chip(self.b_region):
+            return self.b_region
+        size = self.costs.weights_B(tile)
+        effect = Effect("load_b", tile, ((self.gemm.b, self.b_region), *self.chosen.items()))
+        return self._load_tile("weights", self.b_region, self.gemm.b, size, effect, [*self.chosen.values()])
+
+    def _load_tile(
+        self, ring: str, source: int, tensor: str, size: int, effect: Effect, needs: Sequence[int] = ()
+    ) -> int:
+        slot = self.rings[ring].take()
+        self.layout.load(self.op, source, slot, tensor, size, effect, needs=needs)
+        return slot
+
+    def _product(self, step: Exec, a: int, b: int, acc: int) -> None:
+        roles, tile = self.layout.roles, step.tile
+        role_a, role_b = ("w", "a") if roles.matrix.dataflow == "is" else ("a", "w")
+        work, actions = self.costs.product(tile, step.first)
+        self.layout.builder.emit(
+            "MatMul", self.engine, self.op, self.node.name, work,
+            Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
+            [(b, role_b), (a, role_a)], [(acc, PIECE[step.first, step.last])], actions,
+        )  # fmt: skip
+
+    def _finish(self, tile: Tile, acc: int) -> None:
+        """The sums of a tile are complete: through the vector unit into a buffer, or straight out."""
+        layout, roles = self.layout, self.layout.roles
+        role, last = self._piece(tile)
+        place = layout.places[self.out.name]
+        out_B = self.out.size_B(self._out_elements(tile))
+        operands = tuple(self.sides.items())
+        effect = Effect("epilogue", tile, operands, self.out.name, last)
+        if not roles.matrix.epilogue:
+            assert place.home is not None
+            layout.store(self.op, acc, place.home, self.out.name, out_B, effect, role)
+            return
+        sides = {name: self._side(name, region, tile) for name, region in self.sides.items()}
+        effect = effect._replace(operands=tuple(sides.items()))
+        if place.chip is not None:
+            self._vector(tile, acc, place.chip, role, out_B, effect)
+            return
+        assert place.home is not None
+        slot = self.rings["results"].take()
+        self._vector(tile, acc, slot, "whole", out_B, effect)
+        store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
+        layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
+
+    def _out_elements(self, tile: Tile) -> int:
+        """Elements of a result tile (not those of its sums when a pooling is fused, which takes whole images)."""
+        rows = self.out.elements // (self.gemm.groups * self.gemm.N)
+        first, last = (m * rows // self.gemm.M for m in (tile.m0, tile.m1))
+        return (tile.g1 - tile.g0) * (last - first) * (tile.n1 - tile.n0)
+
+    def _piece(self, tile: Tile) -> tuple[str, bool]:
+        """Whether this tile begins or ends the result, and is the last one."""
+        first = self.written == 0
+        self.written += (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
+        return PIECE[first, last], last
+
+    def _side(self, name: str, region: int, tile: Tile) -> int:
+        if self._on_chip(region):
+            return region
+        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        effect = Effect("load_side", tile, ((name, region),))
+        side = self._tensor(name)  # one that broadcasts has fewer elements than the tile
+        size = side.size_B(min(count, side.elements))
+        return self._load_tile(f"side {name}", region, name, size, effect)
+
+    def _vector(self, tile: Tile, acc: int, target: int, role: str, out_B: int, effect: Effect) -> None:
+        roles = self.layout.roles
+        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        work, actions = self.costs.epilogue(count, out_B, [name for name, _ in effect.operands])
+        reads = [(acc, "acc"), *((region, "src") for _, region in effect.operands)]
+        if self.parameter_region >= 0:
+            reads.append((self.parameter_region, "src"))
+        self.layout.builder.emit(
+            "Vector",
+            roles.engine("vector"),
+            self.op,
+            self.node.name,
+            work,
+            effect,
+            reads,
+            [(target, role)],
+            actions,
+        )
+
+    def _complete(self) -> None:
+        for buffer, regions in self.taken:
+            self.layout.release(buffer, regions)

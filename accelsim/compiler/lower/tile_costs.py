@@ -1,0 +1,107 @@
+"""Work and ledger entries of the tiles of one matrix step. Tiles of one shape cost the same, so each is made once; in
+steps that are alike only the names of the tensors differ."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from accelsim.compiler.lower.actions import Product, nbytes, product_actions
+from accelsim.compiler.lower.timing import cycles_per_row, vector_clocks
+from accelsim.program.commands import Action, Cycles, Folds, Tile
+from accelsim.program.roles import Roles
+from accelsim.program.tiles import b_elements, folds, kept, sparsity
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.ops.base import Gemm
+
+Actions = tuple[Action, ...]
+
+
+@dataclass
+class TileCosts:
+    """Costs of one step; ``b_on_chip``: the stationary operand is read from the buffer of the activations.
+
+    ``alike``: what all steps on the same core share, by ``_likeness`` and tile.
+    """
+
+    roles: Roles
+    dtype: str
+    node: Node
+    gemm: Gemm
+    tensors: dict[str, Tensor]
+    b_on_chip: bool
+    alike: dict[Hashable, Any]
+    _weights: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    _products: dict[tuple[int, int, int, int, bool], tuple[Folds, Actions]] = field(default_factory=dict)
+    _epilogues: dict[tuple[int, int, tuple[str, ...]], tuple[Cycles, Actions]] = field(default_factory=dict)
+
+    def weights_B(self, tile: Tile) -> int:
+        """Bytes of a tile of the stationary operand on its way from memory."""
+        key = (tile.g1 - tile.g0, tile.n1 - tile.n0, tile.k1 - tile.k0)
+        if key not in self._weights:
+            self._weights[key] = self.tensors[self.gemm.b].size_B(int(b_elements(self.roles.matrix, *key)))
+        return self._weights[key]
+
+    def product(self, tile: Tile, first: bool) -> tuple[Folds, Actions]:
+        """Array work and entries of a MatMul; ``first``: it writes the sums, later ones add to them."""
+        key = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0, first)
+        if key not in self._products:
+            self._products[key] = self._named(tile, key)
+        return self._products[key]
+
+    @cached_property
+    def _likeness(self) -> Hashable:
+        """Everything but the names that the product of a tile depends on."""
+        a, b = self.tensors[self.gemm.a], self.tensors[self.gemm.b]
+        formats = (a.memory_format, a.element_B, b.memory_format, b.element_B)
+        return (self.dtype, sparsity(self.node), self.b_on_chip, *formats)
+
+    def _named(self, tile: Tile, key: tuple[int, int, int, int, bool]) -> tuple[Folds, Actions]:
+        """The product of a tile as in steps that are alike, with the tensors of this one."""
+        nameless = (self._likeness, key)
+        if nameless not in self.alike:
+            self.alike[nameless] = self._product(tile, key)
+        work, entries = self.alike[nameless]
+        names = {"": "", "a": self.gemm.a, "b": self.gemm.b, "y": self.node.writes[0]}
+        return work, tuple([Action(unit, action, names[of], count) for unit, action, of, count in entries])
+
+    def _product(self, tile: Tile, key: tuple[int, int, int, int, bool]) -> tuple[Folds, Actions]:
+        """Work and entries with operands 'a' and 'b' and the result 'y'."""
+        roles, gemm, tensors = self.roles, self.gemm, self.tensors
+        a, b = replace(tensors[gemm.a], name="a"), replace(tensors[gemm.b], name="b")
+        streamed = (b if roles.matrix.dataflow == "is" else a).memory_format
+        groups, tm, tn, tk, first = key
+        sparse = sparsity(self.node)
+        rate = cycles_per_row(roles, self.dtype, streamed)
+        work = folds(roles.matrix, groups, tm, tn, kept(sparse, tk), rate)
+        b_from = roles.activations if self.b_on_chip else roles.weights
+        product = Product(self.dtype, sparse, a, b, "y", b_from)
+        return work, tuple(product_actions(roles, product, tile, first))
+
+    def epilogue(self, sums: int, out_B: int, sides: Sequence[str]) -> tuple[Cycles, Actions]:
+        """Clocks and entries of a Vector command on so many sums that gives ``out_B`` bytes and reads ``sides``."""
+        key = (sums, out_B, tuple(sides))
+        if key not in self._epilogues:
+            self._epilogues[key] = self._epilogue(*key)
+        return self._epilogues[key]
+
+    def _epilogue(self, sums: int, out_B: int, sides: tuple[str, ...]) -> tuple[Cycles, Actions]:
+        roles, out = self.roles, self.node.writes[0]
+        sums_B = nbytes(roles.matrix.formats[self.dtype].accumulate, sums)
+        functions = [(part.op, sums) for part in self.node.epilogue]
+        clocks = vector_clocks(roles.chip, functions, sums_B, out_B, roles.sums, roles.activations)
+        buffer = roles.engine(roles.activations)
+        entries = [
+            Action(roles.engine(roles.sums), "read", out, sums_B),
+            Action(buffer, "write", out, out_B),
+            *(Action(buffer, "read", name, self._side_B(name, sums)) for name in sides),
+            Action(roles.engine("vector"), "op.fp32", "", sums * len(functions)),
+        ]
+        return Cycles(clocks), tuple(entry for entry in entries if entry.count)
+
+    def _side_B(self, name: str, sums: int) -> int:
+        """Bytes of a side operand under a tile; one that broadcasts has fewer elements than the tile."""
+        tensor = self.tensors[name]
+        return tensor.size_B(min(sums, tensor.elements))

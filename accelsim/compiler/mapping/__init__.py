@@ -1,0 +1,1 @@
+"""The search for a mapping: candidates, what fits, closed forms, files."""

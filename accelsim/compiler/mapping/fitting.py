@@ -1,0 +1,206 @@
+"""Which tilings fit: what the tiles in flight take of each buffer, all roles that share one counted together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as Fields
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.compiler.lower.layout import Layout
+from accelsim.compiler.mapping.estimate import Shape
+from accelsim.compiler.mapping.tilings import Candidates, Ints, a_words, open_sums
+from accelsim.errors import Infeasible
+from accelsim.program.tiles import b_elements
+from accelsim.workload.ops.base import Gemm
+
+Bools = NDArray[np.bool_]
+
+
+class Share(NamedTuple):
+    """What one kind of tile takes of a buffer, per candidate, bytes."""
+
+    buffer: str
+    what: str
+    size_B: Ints
+
+
+class Room(NamedTuple):
+    """The largest block that tiles can have in the buffer of the activations, and what whole operands take beside it,
+    bytes."""
+
+    tiles_B: int
+    whole_B: int = 0
+
+
+class Need(NamedTuple):
+    """A buffer that the best of some tilings asks too much of. ``missing_B``: in all buffers together; ``tile``: what
+    it is made of, in words; ``field``: the line of the chip that sets what is available."""
+
+    missing_B: int
+    buffer: str
+    needed_B: int
+    available_B: int
+    tile: str
+    field: str
+
+    def error(self, op: str, pinned: Iterable[str]) -> Infeasible:
+        """The error for a node of which no tiling fits; ``pinned``: fields that the user gave."""
+        freed = "".join(f", or do not pin {name}" for name in pinned)
+        change = f"raise buffers.{self.buffer}.{self.field} by {self.needed_B - self.available_B:,} B or more{freed}"
+        tile = f"{self.tile}; no tiling lacks less: {change}"
+        return Infeasible(op, self.buffer, self.needed_B, self.available_B, tile)
+
+
+def whole_operands(buffer: str, size_B: int, free_B: int) -> Need:
+    """What operands lack that must lie in a buffer as a whole."""
+    return Need(size_B - free_B, buffer, size_B, free_B, "whole operands", "capacity")
+
+
+class Fitted(NamedTuple):
+    """Candidates that fit, with their accumulator slots; ``most_B``: room in the buffer of the activations with which
+    none would have been refused there; ``need``: what the best lacks where none fits."""
+
+    kept: Candidates
+    most_B: int
+    need: Need | None
+
+
+class Fitting:
+    """The buffers of one step. ``b_streamed``: the stationary operand comes tile by tile; ``pinned``: fields of the
+    mapping that the user gave."""
+
+    def __init__(self, layout: Layout, gemm: Gemm, b_streamed: bool, pinned: Fields[str, Any]) -> None:
+        self._layout, self._roles, self._gemm = layout, layout.roles, gemm
+        self._b_streamed, self._pinned = b_streamed, pinned
+
+    def others(self) -> tuple[int, ...]:
+        """Room in the buffers in which no activations lie, bytes."""
+        names = dict.fromkeys((self._roles.weights, self._roles.sums))
+        return tuple(self._layout.spaces[name].free_B() for name in names if name != self._roles.activations)
+
+    def fitted(self, c: Candidates, shape: Shape, sides_B: float, room: Room) -> Fitted:
+        """Candidates whose tiles fit all buffers. ``sides_B``: bytes per sum of all streamed side operands."""
+        roles, sums = self._roles, c.tg * c.tm * c.tn
+        one_B = (sums * shape.sum_B).astype(np.int64)
+        shares = [*self._operands(c, shape), *self._results(c, shape, sums, sides_B)]
+        limits = self._limits(c, shape, one_B)
+        y_slots, needed = self._sum_slots(c, one_B, shares, room)
+        if not self._slots(roles.sums):
+            shares.append(Share(roles.sums, "partial sums", y_slots * one_B))
+        in_order = open_sums(self._gemm, c) <= y_slots
+        missing: Ints = np.zeros_like(sums)
+        for buffer, needed_B in _totals(shares).items():
+            missing += np.maximum(0, needed_B - self._available(buffer, room))
+        for share in limits:
+            missing += np.maximum(0, share.size_B - self._layout.slot_shape(share.buffer)[0])
+        most_B = int(needed.max(initial=0))
+        fits = in_order & (missing == 0)
+        need = None if fits.any() else self._need(c, missing, in_order, shares, limits, room)
+        return Fitted(replace(c, y_slots=y_slots).keep(fits), most_B, need)
+
+    def _slots(self, buffer: str) -> int | None:
+        return self._roles.fixed_slots(buffer)
+
+    def _available(self, buffer: str, room: Room) -> int:
+        return room.tiles_B if buffer == self._roles.activations else self._layout.spaces[buffer].free_B()
+
+    def _a_B(self, c: Candidates, shape: Shape) -> Ints:
+        size_B: Ints = np.ceil(a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
+        return size_B
+
+    def _b_B(self, c: Candidates, shape: Shape) -> Ints:
+        size_B: Ints = np.ceil(b_elements(self._roles.matrix, c.tg, c.tn, c.tk) * shape.b_B).astype(np.int64)
+        return size_B
+
+    def _operands(self, c: Candidates, shape: Shape) -> list[Share]:
+        """Streamed tiles of both operands, but for those that have fixed slots."""
+        roles, found = self._roles, []
+        if not c.a_resident and not self._slots(roles.activations):
+            found.append(Share(roles.activations, "activations", c.a_slots * self._a_B(c, shape)))
+        if self._b_streamed and not self._slots(roles.weights):
+            slots = int(self._pinned.get("w_slots", 2))
+            found.append(Share(roles.weights, "weights", slots * self._b_B(c, shape)))
+        return found
+
+    def _results(self, c: Candidates, shape: Shape, sums: Ints, sides_B: float) -> list[Share]:
+        """Double buffers behind the sums: side operands on their way in, result tiles on their way out."""
+        buffer, found = self._roles.activations, []
+        if sides_B:
+            found.append(Share(buffer, "side operands", (2 * sums * sides_B).astype(np.int64)))
+        if not c.y_resident and self._roles.matrix.epilogue:
+            found.append(Share(buffer, "results", (2 * np.ceil(sums * shape.y_B)).astype(np.int64)))
+        return found
+
+    def _limits(self, c: Candidates, shape: Shape, one_B: Ints) -> list[Share]:
+        """Tiles that must fit a fixed slot of their buffer each."""
+        roles, found = self._roles, []
+        if not c.a_resident and self._slots(roles.activations):
+            found.append(Share(roles.activations, "activations", self._a_B(c, shape)))
+        if self._b_streamed and self._slots(roles.weights):
+            found.append(Share(roles.weights, "weights", self._b_B(c, shape)))
+        if self._slots(roles.sums):
+            found.append(Share(roles.sums, "partial sums", one_B))
+        return found
+
+    def _sum_slots(
+        self, c: Candidates, one_B: Ints, shares: Sequence[Share], room: Room
+    ) -> tuple[Ints, Ints]:
+        """Accumulator slots to use: two where they fit beside what else lies there, more where a loop order needs them.
+
+        And what the buffer of the activations needs for as many as are wanted, bytes.
+        """
+        buffer, totals, needed = self._roles.sums, _totals(shares), open_sums(self._gemm, c)
+        activations: Ints = totals.get(self._roles.activations, 0 * one_B)
+        if (fixed := self._slots(buffer)) is not None:
+            return np.full_like(needed, fixed), activations
+        wanted = np.maximum(needed, 2)
+        if "y_slots" in self._pinned:
+            slots = wanted = np.full_like(needed, self._pinned["y_slots"])
+        else:
+            left_B = self._available(buffer, room) - totals.get(buffer, 0)
+            slots = np.where(wanted * one_B <= left_B, wanted, needed)
+        if buffer == self._roles.activations:
+            activations = np.add(activations, wanted * one_B)
+        return slots, activations
+
+    def _need(
+        self, c: Candidates, missing: Ints, in_order: Bools, shares: list[Share], limits: list[Share], room: Room,
+    ) -> Need | None:  # fmt: skip
+        """The candidate that lacks least, and where it lacks most; None where loop orders alone exclude all."""
+        if not in_order.any():
+            return None
+        at = int(np.flatnonzero(in_order)[np.argmin(missing[in_order])])
+        tile = f"{c.tg[at]}x{c.tm[at]}x{c.tn[at]}x{c.tk[at]} (groups x M x N x K)"
+        needs = [self._shared(buffer, at, shares, room) for buffer in _totals(shares)]
+        needs += [self._in_slot(share, at) for share in limits]
+        worst = max(needs, key=lambda need: need.needed_B - need.available_B)
+        return worst._replace(missing_B=int(missing[at]), tile=f"{tile}: {worst.tile}")
+
+    def _shared(self, buffer: str, at: int, shares: Sequence[Share], room: Room) -> Need:
+        """What candidate ``at`` needs of a buffer, and for what."""
+        parts = [(share.what, int(share.size_B[at])) for share in shares if share.buffer == buffer]
+        available_B = self._available(buffer, room)
+        if buffer == self._roles.activations and room.whole_B:
+            parts.append(("whole operands", room.whole_B))
+            available_B += room.whole_B
+        told = " + ".join(f"{what} {size_B:,} B" for what, size_B in parts)
+        return Need(0, buffer, sum(size_B for _, size_B in parts), available_B, told, "capacity")
+
+    def _in_slot(self, share: Share, at: int) -> Need:
+        """What candidate ``at`` needs of a fixed slot."""
+        size_B, spec = int(share.size_B[at]), self._roles.buffer(share.buffer)
+        slot_B, slots = self._layout.slot_shape(share.buffer)
+        field = "slot_capacity" if spec.slot_capacity else f"capacity / {slots} slots"
+        return Need(0, share.buffer, size_B, slot_B, f"{share.what} in one slot", field)
+
+
+def _totals(shares: Sequence[Share]) -> dict[str, Ints]:
+    """Bytes per buffer."""
+    totals: dict[str, Ints] = {}
+    for share in shares:
+        totals[share.buffer] = totals.get(share.buffer, 0) + share.size_B
+    return totals

@@ -1,0 +1,99 @@
+"""Closed forms of transfers: when so many requests have come through the port of a memory, in clocks of the array.
+
+They follow ``machine.port``: an engine issues one request per chip clock, a port serves them in order, a transfer
+takes the latency and then whole beats. All arrays have one entry per candidate mapping.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.program.roles import Roles
+from accelsim.spec.models import Attachment
+
+Floats = NDArray[np.float64]
+
+
+class Ports:
+    """Ports of all memories of a chip. ``chip``: a clock of the chip; ``token``: clocks from release to acquisition."""
+
+    def __init__(self, roles: Roles, array_Hz: float) -> None:
+        self._roles, self._array_Hz = roles, array_Hz
+        self.chip = array_Hz / float(roles.chip.clock)
+        self.token = roles.chip.token_delay * self.chip
+
+    def latency(self, memory: str) -> float:
+        """Clocks from the acceptance of a request to its first data."""
+        attached = self._roles.memory(memory)
+        return (attached.memory.latency + (attached.link.latency if attached.link else 0.0)) * self._array_Hz
+
+    def clocks(self, memory: str, size_B: Any) -> Any:
+        """Data clocks of so many bytes, parts of a beat counted as such: a lower bound for any cut into transfers."""
+        return size_B / bandwidth(self._roles.memory(memory)) * self._array_Hz
+
+    def transfer(self, memory: str, size_B: Any) -> Any:
+        """Data clocks of one transfer, in whole beats."""
+        return self.clocks(memory, np.ceil(size_B / self._beat_B(memory)) * self._beat_B(memory))
+
+    def arrivals(self, requests: Sequence[tuple[str, Floats]]) -> list[Floats]:
+        """When each of the first loads has arrived: (memory, bytes) in order of issue, each engine's from edge 1 on."""
+        issued: dict[str, int] = defaultdict(int)
+        free: dict[str, Floats] = {}
+        found = []
+        for memory, size_B in requests:
+            engine = self._roles.memory(memory).load_engine
+            issued[engine] += 1
+            accepted, before = issued[engine] * self.chip + 0 * size_B, free.get(memory, 0 * size_B)
+            data = np.maximum(accepted + self.latency(memory), before)
+            if not self._pipelined(memory):
+                data = np.maximum(accepted, before) + self.latency(memory)
+            free[memory] = data + self.transfer(memory, size_B)
+            found.append(free[memory])
+        return found
+
+    def all_through(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
+        """The earliest end of the last of so many requests of so many bytes in all, the first issued at edge 1."""
+        issued: Floats = (requests - 1) * self.chip + self.latency(memory) + self.transfer(memory, 1.0)
+        return self.chip + np.maximum(self.through(memory, size_B, requests), issued)
+
+    def through(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
+        """Clocks from the acceptance of the first of so many requests to the end of the last."""
+        first = self.latency(memory) if self._pipelined(memory) else 0.0
+        return first + self.busy(memory, size_B, requests)
+
+    def busy(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
+        """Clocks that so many requests occupy a port: data in whole beats, and latency where nothing hides it."""
+        data: Floats = self.clocks(memory, np.maximum(size_B, requests * self._beat_B(memory)))
+        return data if self._pipelined(memory) else data + requests * self.latency(memory)
+
+    def idle(self, memory: str, waiting: Floats, meanwhile_B: Floats) -> Floats:
+        """Clocks without data between two transfers, when the second may only be asked for ``waiting`` after the first
+        has ended and one of ``meanwhile_B`` comes between.
+        """
+        latency = self.latency(memory) if self._pipelined(memory) else -self.latency(memory)
+        idle: Floats = np.maximum(0.0, waiting + latency - self.transfer(memory, meanwhile_B))
+        return idle
+
+    def full_duplex(self, memory: str) -> bool:
+        """Whether stores do not wait for loads."""
+        link = self._roles.memory(memory).link
+        return link is not None and link.duplex == "full"
+
+    def _pipelined(self, memory: str) -> bool:
+        return self._roles.memory(memory).memory.pipelined
+
+    def _beat_B(self, memory: str) -> int:
+        attached = self._roles.memory(memory).memory
+        return attached.beat * attached.channels
+
+
+def bandwidth(attached: Attachment) -> float:
+    """Bytes per second of one direction, usable share, the link before the memory included."""
+    memory = attached.memory
+    rate = memory.bandwidth * memory.channels * memory.efficiency
+    return min(rate, attached.link.bandwidth) if attached.link else rate

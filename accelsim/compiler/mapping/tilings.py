@@ -1,0 +1,134 @@
+"""Candidate mappings by the thousand, as columns, and what each of them counts: tiles, passes, words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.program.mapping import Mapping, Order
+from accelsim.program.tiles import channel_visits, most_channels, slabs
+from accelsim.workload.ops.base import Gemm
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Columns of equal length; ``order`` is one loop order for all of them, so are the residency flags.
+
+    ``y_slots``: accumulator slots, None before it is known how many fit.
+    """
+
+    order: Order
+    a_resident: bool
+    a_whole_k: bool
+    y_resident: bool
+    a_slots: int
+    tg: Ints
+    tm: Ints
+    tn: Ints
+    tk: Ints
+    y_slots: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.tm)
+
+    def keep(self, mask: NDArray[np.bool_]) -> Candidates:
+        """The rows where ``mask`` holds."""
+        slots = None if self.y_slots is None else self.y_slots[mask]
+        return replace(
+            self, tg=self.tg[mask], tm=self.tm[mask], tn=self.tn[mask], tk=self.tk[mask], y_slots=slots
+        )
+
+    def mapping(self, index: int) -> Mapping:
+        """One row as a mapping."""
+        y_slots = 2 if self.y_slots is None else int(self.y_slots[index])
+        return Mapping(
+            self.order, int(self.tm[index]), int(self.tn[index]), int(self.tk[index]), int(self.tg[index]),
+            a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident, a_slots=self.a_slots,
+            y_slots=y_slots,
+        )  # fmt: skip
+
+
+def count(extent: int, tile: Ints) -> Ints:
+    """Tiles along one dimension."""
+    return -(-extent // tile)
+
+
+def over_tiles(extent: int, tile: Ints, f: Callable[[Any], Any]) -> Ints:
+    """Sum of ``f`` over the tiles of one dimension, the last one smaller."""
+    full = count(extent, tile) - 1
+    total: Ints = full * f(tile) + f(extent - full * tile)
+    return total
+
+
+def open_sums(gemm: Gemm, c: Candidates) -> Ints:
+    """Accumulator slots that are open at once."""
+    inner = {"nkm": count(gemm.M, c.tm), "mkn": count(gemm.N, c.tn)}.get(c.order)
+    one = np.ones_like(c.tm)
+    return one if inner is None else np.where(c.tk >= gemm.K, one, inner)
+
+
+def fetches(gemm: Gemm, c: Candidates, reuse: bool = True) -> tuple[Ints, Ints]:
+    """How often all of A and all of B pass through their ports, when a tile is kept only while the next is the same
+    (without ``reuse`` not even then).
+    """
+    counts = {"m": count(gemm.M, c.tm), "n": count(gemm.N, c.tn), "k": count(gemm.K, c.tk)}
+    if not reuse:
+        return counts["n"] * (counts["k"] if c.a_whole_k else 1), counts["m"]
+    return _passes(c.order, counts, "n", "m" if c.a_whole_k else "mk"), _passes(c.order, counts, "m", "nk")
+
+
+def _passes(order: str, counts: dict[str, Ints], foreign: str, key: str) -> Ints:
+    """Times that a tile comes again: once per round of every loop it does not depend on, unless nothing it depends
+    on turns inside that loop (then the tile is still there)."""
+    total = np.ones_like(counts["m"])
+    for axis in (foreign, *(axis for axis in "mnk" if axis not in key and axis != foreign)):
+        inside = order[order.index(axis) + 1 :]
+        turning = np.ones_like(total)
+        for other in inside:
+            if other in key:
+                turning = turning * counts[other]
+        total = np.where(turning > 1, total * counts[axis], total)
+    return total
+
+
+def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
+    """Words of all activation tiles of one pass, and of the largest tile (a convolution's rows overlap)."""
+    if gemm.conv is None:
+        tile_k = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
+        return np.full_like(c.tm, gemm.groups * gemm.M * gemm.K), c.tg * np.minimum(c.tm, gemm.M) * tile_k
+    conv = gemm.conv
+    by_tile = {int(tm): slabs(conv, gemm.M, int(tm)) for tm in np.unique(c.tm)}
+    pixels = np.array([by_tile[int(tm)] for tm in c.tm], np.int64).reshape(-1, 3)
+    tk = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
+    words = gemm.groups * channel_visits(conv, tk) * pixels[:, 0]
+    return words, c.tg * most_channels(conv, tk) * pixels[:, 1]
+
+
+def first_a(gemm: Gemm, c: Candidates) -> Ints:
+    """Words of the first activation tile."""
+    tile_k = gemm.K if c.a_whole_k else np.minimum(c.tk, gemm.K)
+    if gemm.conv is None:
+        return c.tg * np.minimum(c.tm, gemm.M) * tile_k
+    conv = gemm.conv
+    pixels = np.array([slabs(conv, gemm.M, int(tm))[2] for tm in c.tm], np.int64)
+    words: Ints = c.tg * pixels * (-(-tile_k // (conv.kernel[0] * conv.kernel[1])))
+    return words
+
+
+def last(extent: int, tile: Ints) -> Ints:
+    """Extent of the last tile along one dimension."""
+    return extent - (count(extent, tile) - 1) * tile
+
+
+def whole_a(gemm: Gemm) -> int:
+    """Words of the whole activation operand as it lies in memory."""
+    if gemm.conv is None:
+        return gemm.groups * gemm.M * gemm.K
+    conv = gemm.conv
+    return conv.batch * gemm.groups * conv.channels * conv.height * conv.width

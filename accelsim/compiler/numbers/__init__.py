@@ -1,0 +1,1 @@
+"""Number formats of a graph on a chip: formats, ranges, scales, codes."""

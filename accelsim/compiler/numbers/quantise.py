@@ -1,0 +1,149 @@
+"""Quantise: give every tensor the number format that it has on the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from accelsim.compiler.graph import edit
+from accelsim.compiler.numbers.correction import input_means
+from accelsim.compiler.numbers.formats import Operands, is_code, memory_format, operands_of
+from accelsim.compiler.numbers.requantise import Rewriter
+from accelsim.compiler.numbers.scales import Plan, plan, stored_format
+from accelsim.compiler.state import State
+from accelsim.formats.table import FORMATS
+from accelsim.workload.graph import Graph, Node
+
+FP32 = Operands("fp32", "fp32", "fp32", "fp32", "fp32")
+"""What needs no word: a unit that multiplies FP32."""
+
+
+ROUNDING_SUMS = {"fp16": "fp16-accumulate"}
+"""Format of the partial sums -> the dot-product rule that it implies where the spec names none."""
+
+
+SUM_BITS = 32
+"""Bits in which integer sums are computed, whatever the unit keeps them in."""
+
+
+def quantise(state: State) -> None:
+    """Settle the format of every matrix node and of every tensor.
+
+    Floats of 16 bits or more: what a node writes, and its weights, have that format; inside a fused node, and its
+    bias, stay fp32, so a result is rounded once, when it is written. TF32 stays fp32 in memory and is rounded when
+    it is multiplied. Narrower formats are codes with scales, see ``Rewriter``. Operands that are quantised already,
+    and the tensors of a training step, keep the formats that they have.
+
+    Graph structure, shapes and formats do not depend on ``options.values``; the scales do.
+    """
+    graph = state.graph
+    nodes = [node for node in graph.nodes if node.engine == "matrix"]
+    if not nodes and state.chip.matrix is None and state.dtype != "fp32":
+        state.notes.append(f"quantise: {state.chip.name} has no matrix unit: nothing becomes {state.dtype}")
+    settled = {node.name: operands_of(state, node) for node in nodes}
+    operands = {node.name: settled[node.name] for node in nodes if not _is_coded(graph, node)}
+    state.notes.extend(_narrow_sums(state, settled))
+    if not operands or graph.trains:
+        _settle(state, settled)
+        return
+    formats = plan(state, operands)  # executes the graph of real numbers, so before any format is written
+    if state.options.bias_correction and state.options.values != "off":
+        state.means = input_means(state)
+    _settle(state, settled)
+    _narrow(graph, formats)
+    if formats.codes or any(entry.codes for entry in operands.values()):
+        Rewriter(state, formats).run()
+    _store(state)
+    if any(entry != FP32 for entry in operands.values()):
+        state.notes.append(_note(state, formats))
+
+
+def _settle(state: State, settled: Mapping[str, Operands]) -> None:
+    """Write into the matrix nodes the format and the dot-product rule of the unit."""
+    unit = state.chip.matrix
+    for node in state.graph.nodes:
+        if node.name in settled and unit is not None:
+            operands = settled[node.name]
+            node.format = operands.mac
+            if (
+                memory_format(operands.activations) != operands.activations
+            ):  # TF32, which memory holds as FP32
+                node.attrs["emulates"] = operands.activations
+            entry = unit.formats[node.format]
+            rule = entry.dot or ROUNDING_SUMS.get(entry.accumulate)
+            if rule:
+                node.attrs["dot"] = rule
+
+
+def _is_coded(graph: Graph, node: Node) -> bool:
+    """Whether the operands of a node are codes already."""
+    return graph.tensors[node.inputs[0]].dtype not in edit.FLOATS
+
+
+def _note(state: State, formats: Plan) -> str:
+    options, kinds = state.options, sorted({entry.mac for entry in formats.operands.values()})
+    emulated = any(entry.emulated for entry in formats.operands.values())
+    through = f", computed as {' and '.join(kinds)}" if emulated else ""
+    if not any(entry.codes for entry in formats.operands.values()):
+        if emulated:
+            return (
+                f"quantise: values are rounded to {state.dtype}, kept and computed as {' and '.join(kinds)}"
+            )
+        held = _common(formats)
+        rounded = (
+            "" if held == state.dtype else f"; operands are rounded to {state.dtype} as they are multiplied"
+        )
+        return f"quantise: tensors are {held} in every memory, fp32 inside a fused node{rounded}"
+    per = "per output channel" if options.per_channel else "per tensor"
+    data = "one random batch" if options.calibration is None else "the calibration data"
+    method = {"absmax": "max |x|"}.get(options.calibrate, options.calibrate)
+    scales = "unknown, because values are off" if options.values == "off" else f"{method} of {data}"
+    return f"quantise: {state.dtype}{through}, {options.scheme}, weights {per}; activation scales: {scales}"
+
+
+def _narrow_sums(state: State, operands: Mapping[str, Operands]) -> Iterator[str]:
+    """What to know of each format whose integer sums are narrower than INT32, in which their values are computed."""
+    unit = state.chip.matrix
+    if unit is None or state.options.values == "off":
+        return
+    for mac in sorted({entry.mac for entry in operands.values()}):
+        held = FORMATS.get(unit.formats[mac].accumulate)
+        if held is not None and held.kind == "int" and held.bits < SUM_BITS:
+            yield (
+                f"quantise: the sums of {mac} are {held.name} in the buffers and in the ledger, but their values are "
+                f"computed in int{SUM_BITS}: neither overflow nor rounding to {held.bits} bits is shown"
+            )
+
+
+def _narrow(graph: Graph, formats: Plan) -> None:
+    """Write the float formats into the tensors: activations, weights, and what lies between nodes of the host."""
+    chosen = dict(formats.floats)
+    for node in graph.nodes:
+        if node.name in formats.operands and not formats.operands[node.name].codes:
+            weights = node.inputs[1]
+            if graph.tensors[weights].is_constant:
+                chosen.setdefault(weights, memory_format(formats.operands[node.name].weights))
+    default = _common(formats)
+    names = {*graph.inputs, *(name for node in graph.nodes for name in (*node.inputs, *node.writes) if name)}
+    coded = {node.inputs[1] for node in graph.nodes if _has_codes(formats, node)}
+    for name in sorted(names - set(formats.codes) - coded):
+        if graph.tensors[name].dtype == "fp32":
+            graph.tensors[name].dtype = chosen.get(name, default)
+
+
+def _has_codes(formats: Plan, node: Node) -> bool:
+    return node.name in formats.operands and formats.operands[node.name].codes
+
+
+def _common(formats: Plan) -> str:
+    """Format of floats that no matrix node touches: that of the activations where all nodes agree, else fp32."""
+    found = {memory_format(entry.activations) for entry in formats.operands.values()}
+    only = found.pop() if len(found) == 1 else "fp32"
+    return "fp32" if is_code(only) else only
+
+
+def _store(state: State) -> None:
+    """Where the chip keeps a format in a wider one, say so in the tensors: real numbers, and codes made here."""
+    for tensor in state.graph.tensors.values():
+        if tensor.dtype in edit.FLOATS or (tensor.quant is not None and tensor.dtype != "int32"):
+            kept = stored_format(state.chip, tensor.dtype, tensor.is_constant)
+            tensor.stored = kept if kept != tensor.dtype else ""

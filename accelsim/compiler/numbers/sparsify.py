@@ -1,0 +1,119 @@
+"""Sparsify: keep the largest N of each M weights along the reduction, and skip the others where the unit can."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+from accelsim.compiler.graph import edit
+from accelsim.compiler.graph.place import gemm_view
+from accelsim.compiler.numbers.formats import operands_of
+from accelsim.compiler.state import State
+from accelsim.formats import sparsity
+from accelsim.formats.sparsity import pattern
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Array, Graph, Node, Tensor
+
+
+def sparsify(state: State) -> None:
+    """Prune the constant weights of every matrix node to ``Options.sparsity``, by magnitude.
+
+    Groups run along the reduction as the array sees it (of a convolution: channel, row, column). A layer whose
+    reduction is no multiple of M stays dense, and a note says so. Weights are stored compressed, with their indices,
+    and the rest skipped, where the unit has that pattern in the format of the layer; elsewhere they are zeros like any
+    other. Raises UsageError for a pattern that is none.
+    """
+    if not state.options.sparsity or state.chip.matrix is None:
+        return
+    n, m = pattern(state.options.sparsity)
+    whole, skipping, dense = 0, 0, list[str]()
+    made: dict[tuple[str, bool, bool], str] = {}
+    counts = edit.use_counts(state.graph)
+    for node in state.graph.nodes:
+        if node.engine != "matrix" or not state.graph.tensors[node.inputs[1]].is_constant:
+            continue
+        gemm = gemm_view(state.graph, node)
+        assert gemm is not None
+        if gemm.K % m:
+            dense.append(node.name)
+            continue
+        whole += 1
+        skip = skips(state.chip, operands_of(state, node).mac, n, m)
+        key = (node.inputs[1], node.op == "Conv", skip)
+        if key not in made:
+            made[key] = _prune(state, node, n, m, counts)
+        name = node.inputs[1] = edit.moved(counts, key[0], made[key])
+        if skip:
+            skipping += 1
+            node.attrs["sparse"] = (n, m)
+            state.graph.tensors[name].sparse = (n, m)
+    edit.prune(state.graph)  # the weights as they were
+    _tell(state, whole, skipping, dense)
+
+
+def skips(chip: Chip, mac: str, n: int, m: int) -> bool:
+    """Whether the unit passes over the zeros of this pattern: its own pattern, whole in each column."""
+    if chip.matrix is None or mac not in chip.matrix.formats:
+        return False
+    own = chip.matrix.formats[mac].sparse
+    return own is not None and own.m == m and own.n == n and chip.matrix.rows % m == 0
+
+
+def _prune(state: State, node: Node, n: int, m: int, counts: Counter[str]) -> str:
+    """A constant of the pruned weights of a node; returns its name."""
+    tensor = state.graph.tensors[node.inputs[1]]
+    make = partial(pruned, tensor, node.op, n, m)
+    if state.options.values != "off":
+        make = partial(_same, make())
+    return edit.derive_constant(state.graph, tensor.name, tensor.shape, make, tensor.dtype, counts)
+
+
+def _same(values: Array) -> Array:
+    return values
+
+
+def pruned(tensor: Tensor, op: str, n: int, m: int) -> Array:
+    """The weights with all but the ``n`` largest of each ``m`` along the reduction set to zero.
+
+    The reduction is all of a row for ``op`` 'Conv' [Co, ...], else the axis before the last.
+    """
+    values = edit.peek(tensor)
+    if op == "Conv":
+        rows = values.reshape(values.shape[0], -1)
+        kept: Array = sparsity.mask(rows, n, m, axis=-1).reshape(values.shape)
+    else:
+        kept = sparsity.mask(values, n, m, axis=max(values.ndim - 2, 0))
+    return (values * kept).astype(values.dtype)
+
+
+def prune(graph: Graph, text: str) -> Graph:
+    """A copy of a model whose weights have the pattern 'N:M' wherever ``sparsify`` would give it to them.
+
+    Scaling an output channel, as folding batch normalisation does, does not change which weights are the largest.
+    Raises UsageError for a pattern that is none.
+    """
+    n, m = pattern(text)
+    result = graph.copy()
+    for node in result.nodes:
+        gemm = gemm_view(result, node)
+        name = node.inputs[1] if len(node.inputs) > 1 else ""
+        if gemm is None or gemm.K % m or not name or not result.tensors[name].is_constant:
+            continue
+        tensor = result.tensors[name]
+        if tensor.dtype in edit.FLOATS:
+            rows = "Conv" if node.op == "Conv" or node.attrs.get("transB", 0) else node.op
+            result.tensors[name] = replace(tensor, data=None, source=partial(pruned, tensor, rows, n, m))
+    return result
+
+
+def _tell(state: State, whole: int, skipping: int, dense: list[str]) -> None:
+    pattern_text, chip = state.options.sparsity, state.chip.name
+    note = f"sparsify: {whole} layers are {pattern_text} sparse"
+    if skipping:
+        note += f"; {skipping} of them stored compressed and their zeros skipped"
+    if skipping < whole:
+        note += f"; {chip} multiplies the zeros of {whole - skipping} like any other weight"
+    if dense:
+        note += f"; dense, because their reduction is no multiple of the group: {', '.join(dense)}"
+    state.notes.append(note)

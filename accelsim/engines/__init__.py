@@ -1,0 +1,1 @@
+"""Engine types, each in one folder."""

@@ -1,0 +1,123 @@
+"""The output-stationary array, edge by edge.
+
+A moves right, B moves down, each PE accumulates its own output. From the edge after the last MAC of a
+column's bottom PE on, all sums of that column shift down one row per edge. A PE may start its new sum at the
+edge at which the last sum that has to pass through it (that of row 0) moves on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.engines.systolic.fabric import FIRST, LAST, REAL, VALID, Batch, Bools, Fabric, Ints, Setup
+from accelsim.engines.systolic.loading import hazard
+from accelsim.workload.graph import Array
+
+
+class AccumulatingArray(Fabric):
+    """See the module. More public state: ``psum``, ``down`` (B registers) [n, R, C], ``drained`` [n, C]."""
+
+    def __init__(self, batch: Batch, setup: Setup) -> None:
+        super().__init__(batch, setup)
+        n, R, C = batch.n, setup.rows, setup.cols
+        self.overlapped = setup.schedule == "overlapped"
+        self.psum, self.down = np.zeros((n, R, C), batch.dtype), np.zeros((n, R, C), batch.dtype)
+        self.down_tok = np.zeros((n, R, C), np.uint8)
+        self.col_fold, self.col_t = np.zeros((n, C), np.int64), np.zeros((n, C), np.int64)
+        self.col_tok = np.zeros((n, C), np.uint8)
+        self.col_in, self.col_on = np.zeros((n, 1, C), batch.dtype), np.zeros((n, 1, C), np.bool_)
+        self.drained = np.zeros((n, C), np.int64)  # edge of the drain that comes next, 0: none
+        self.busy = np.zeros((n, R, C), np.bool_)  # holds, or still has to pass on, a finished sum
+        self.n_first, self.n_shift = np.zeros((n, R, C), np.int64), np.zeros((n, R, C), np.int64)
+
+    @property
+    def outputs_per_fold(self) -> Ints:
+        """One word per PE row."""
+        return np.full(self.batch.n, self.setup.rows)
+
+    def may_start(self) -> Bools:
+        """Overlapped: from the edge at which the sum of PE (0, 0) moves on; the skew does the rest."""
+        if not self.overlapped:
+            return self.all_out()
+        moved_on: Bools = ~self.busy[:, 0, 0] | (self.drained[:, 0] == 1)
+        return moved_on
+
+    def place(self, along: Ints, place: Ints) -> tuple[Ints, Bools]:
+        """The bottom row leaves first; nothing is added to."""
+        row = along * self.setup.rows + self.setup.rows - 1 - place
+        return row, np.zeros(row.shape, np.bool_)
+
+    def rows_out(self, case: Ints) -> Ints:
+        """Spatial rows."""
+        return self.batch.Sr[case]
+
+    def step(self) -> None:
+        """One clock edge: all registers sample what the others held before it."""
+        self.stream()
+        self._feed_columns()
+        operand, token = self.sampled()
+        down = np.concatenate((self.col_in, self.down[:, :-1]), axis=1)
+        down_tok = np.concatenate((self.col_tok[:, None], self.down_tok[:, :-1]), axis=1)
+        valid, first = (token & VALID).astype(bool), (token & FIRST).astype(bool)
+        hazard(((token ^ down_tok) & VALID).astype(bool), self.edge, "MAC", "operand", "not in step")
+        shifts, released = self._drain()
+        hazard(valid & self.busy & ~released, self.edge, "MAC", "sum", "not drained yet")
+        above = np.concatenate((self.psum[:, :1], self.psum[:, :-1]), axis=1)
+        kept = np.where(shifts, above, self.psum)
+        self.psum = np.where(valid, np.where(first, 0, self.psum) + operand * down, kept)
+        self.moving, self.token, self.down, self.down_tok = operand, token, down, down_tok
+        last = (token & LAST).astype(bool)
+        self.busy = (self.busy & ~released) | last
+        self._count(valid, first, shifts, (token & down_tok & REAL).astype(bool))
+        self.collect(self.psum[:, -1], shifts[:, -1] | last[:, -1])
+        self._continue_drain(last[:, -1])
+
+    def _feed_columns(self) -> None:
+        """Column ports sample B, column j one edge after column j - 1; the control is that of row 0."""
+        batch, C = self.batch, self.setup.cols
+        entering: tuple[Array, ...] = (self.row_fold[:, 0], self.row_t[:, 0], self.row_tok[:, 0] & ~REAL)
+        control: tuple[Array, ...] = (self.col_fold, self.col_t, self.col_tok)
+        for registers, value in zip(control, entering, strict=True):
+            registers[:, 1:] = registers[:, :-1].copy()
+            registers[:, 0] = value
+        on = (self.col_tok & VALID).astype(bool)
+        index = (self.col_fold // batch.Fr[:, None]) * C + self.col_index
+        word = batch.col_operand[self.cases, np.where(on, self.col_t, 0), np.where(on, index, 0)]
+        real = on & (index < batch.Sc[:, None])
+        self.col_in, self.col_on = np.where(on, word, 0)[:, None], on[:, None]
+        self.col_tok = (self.col_tok & ~REAL) | np.where(real, REAL, np.uint8(0))
+        self.n_col += on
+        self.n_col_real += real
+
+    def _drain(self) -> tuple[Bools, Bools]:
+        """PEs that take the sum from above at this edge, and PEs whose last sum moves on at it."""
+        row = self.row_index[None, :, None]
+        edge = self.drained[:, None]
+        return (edge > 0) & (row >= edge), (edge > 0) & (row == edge - 1)
+
+    def _continue_drain(self, bottom_done: Bools) -> None:
+        draining = (self.drained > 0) & (self.drained < self.setup.rows)
+        self.drained = np.where(bottom_done, 1, np.where(draining, self.drained + 1, 0))
+
+    def _count(self, valid: Bools, first: Bools, shifts: Bools, real: Bools) -> None:
+        self.n_mac += valid
+        self.n_first += first
+        self.n_shift += shifts
+        self.n_real += valid & real
+
+    def counts(self) -> dict[str, Ints]:
+        """See :class:`accelsim.engines.systolic.counts.Counts`."""
+        axes = (1, 2)
+        slots, shifts = self.n_mac.sum(axis=axes), self.n_shift.sum(axis=axes)
+        none = np.zeros_like(slots)
+        moved = self.n_mac[:, :, 1:].sum(axis=axes) + self.n_mac[:, 1:].sum(axis=axes)
+        return self.common_counts() | {
+            "moving_reads": moved,
+            "moving_writes": 2 * slots,
+            "stationary_reads": none,
+            "stationary_writes": none,
+            "shadow_reads": none,
+            "shadow_writes": none,
+            "psum_reads": slots - self.n_first.sum(axis=axes) + shifts + self.outputs.sum(axis=1),
+            "psum_writes": slots + shifts,
+        }

@@ -1,0 +1,172 @@
+"""Fold timing of a systolic array: one table for the discrete-event machine and for the closed forms.
+
+All edges are clock edges, counted from 1: the first at which the array samples any operand. A GEMM
+Y[M,N] = A[M,K] x B[K,N] is cut into folds of R spatial rows and C spatial columns; each fold streams T rows,
+and partial folds run as full folds. The schedules 'sequential' and 'overlapped' are what the register-level
+model of :mod:`accelsim.engines.systolic.registers` does; 'scalesim' is what SCALE-Sim 2.0.2 and 3.0.0 report.
+
+Every function takes plain integers or int64 arrays that broadcast; dataflow and schedule are plain strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.errors import Problem, UsageError, nearest
+
+Int = TypeVar("Int", int, NDArray[np.int64])
+
+
+@dataclass(frozen=True)
+class FoldTiming(Generic[Int]):
+    """Edges of one fold on an R x C array; S = edge of the first streamed row, T = rows streamed.
+
+    Fold f samples its first stationary operand at Lw(f); Lw(0) = 1, and S(f) >= Lw(f) + load ('os': load 0).
+    """
+
+    load: Int  # edges to shift the stationary operand in (0 for os)
+    reload: Int  # Lw(f) >= S(f-1) + reload
+    interval: Int  # S(f) >= S(f-1) + interval
+    drain: Int  # last scheduled output present at S + T - 1 + drain
+
+    @property
+    def step(self) -> Int:
+        """S(f) - S(f-1) where only the array itself is in the way, edges."""
+        step: Int = _larger(self.interval, self.reload + self.load)
+        return step
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """``spatial(M, N, K)`` gives (Sr, Sc, T); ``stationary``: an operand is loaded before a fold streams."""
+
+    name: str
+    spatial: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
+    stationary: bool
+
+
+DATAFLOWS: dict[str, Dataflow] = {
+    "ws": Dataflow("ws", lambda M, N, K: (K, N, M), stationary=True),
+    "os": Dataflow("os", lambda M, N, K: (M, N, K), stationary=False),
+    "is": Dataflow("is", lambda M, N, K: (K, M, N), stationary=True),
+}
+"""Dataflows by name: weight, output and input stationary ('is' is 'ws' with A and B exchanged)."""
+
+SHADOW_LOADS: dict[str, Callable[[Any], Any]] = {"column": lambda R: R, "diagonal": lambda R: 0 * R}
+"""Shadow load -> edges from S(f-1) until column 0 may load: after its last PE has swapped, or at once."""
+
+
+def _sequential_ws(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+    return load, T + R + C - 2, T, R + C - 2
+
+
+def _overlapped_ws(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+    return load, SHADOW_LOADS[known("shadow load", shadow_load, SHADOW_LOADS)](R), T, R + C - 2
+
+
+def _scalesim_ws(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+    return R, T + R + C - 2, T, R + C - 2
+
+
+def _sequential_os(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+    return 0, 0, T + 2 * R + C - 3, 2 * R + C - 3
+
+
+def _overlapped_os(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+    return 0, 0, T + R - 1, 2 * R + C - 3
+
+
+def _scalesim_os(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+    return 0, 0, T + R + C - 2, R + C - 2
+
+
+SCHEDULES: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple[Any, ...]]]] = {
+    "scalesim": (_scalesim_os, _scalesim_ws),
+    "sequential": (_sequential_os, _sequential_ws),
+    "overlapped": (_overlapped_os, _overlapped_ws),
+}
+"""Schedule -> rules without, with a stationary operand: (R, C, T, load, shadow load) -> FoldTiming fields."""
+
+
+def fold_timing(
+    rows: Int | int,
+    cols: Int | int,
+    dataflow: str,
+    schedule: str,
+    shadow_load: str,
+    T: Int,
+    load_rows_per_clock: int = 1,
+    min_interval: int = 0,
+) -> FoldTiming[Int]:
+    """Timing of a fold that streams for ``T`` edges (rows x cycles per row) through ``rows`` x ``cols`` PEs.
+
+    ``shadow_load`` only matters where the next weights are loaded behind a fold (overlapped ws and is).
+    'diagonal' with more than one row per clock needs words that pass the PEs in registers of their own, so
+    that the load follows the swap (see ``loading.Wave``); a chain of shadow registers would run into it.
+    ``load_rows_per_clock``: stationary rows that enter per edge. ``min_interval``: edges that a fold occupies
+    the array at the least. 'scalesim' knows neither of the two. Raises UsageError for an unknown name.
+    """
+    flow = DATAFLOWS[known("dataflow", dataflow, DATAFLOWS)]
+    rule = SCHEDULES[known("schedule", schedule, SCHEDULES)][flow.stationary]
+    load, reload, interval, drain = rule(rows, cols, T, -(-rows // load_rows_per_clock), shadow_load)
+    if schedule != "scalesim":
+        interval = _larger(interval, min_interval)
+    flat = 0 * (T + rows + cols)
+    return FoldTiming(load + flat, reload + flat, interval + flat, drain + flat)
+
+
+def spatial(dataflow: str, M: Int, N: Int, K: Int) -> tuple[Int, Int, Int]:
+    """Spatial rows Sr, spatial columns Sc, streamed rows T. Raises UsageError for an unknown dataflow."""
+    return DATAFLOWS[known("dataflow", dataflow, DATAFLOWS)].spatial(M, N, K)
+
+
+def folds(rows: Int | int, cols: Int | int, dataflow: str, M: Int, N: Int, K: Int) -> tuple[Int, Int]:
+    """Folds along the spatial rows and along the spatial columns; a GEMM takes their product."""
+    spatial_rows, spatial_cols, _ = spatial(dataflow, M, N, K)
+    return -(-spatial_rows // rows), -(-spatial_cols // cols)
+
+
+def cycles(
+    rows: Int | int,
+    cols: Int | int,
+    dataflow: str,
+    schedule: str,
+    shadow_load: str,
+    M: Int,
+    N: Int,
+    K: Int,
+    *,
+    cycles_per_row: int = 1,
+    load_rows_per_clock: int = 1,
+    min_interval: int = 0,
+) -> Int:
+    """Cycles of one GEMM alone on the array: the edge of the last scheduled output.
+
+    For 'scalesim' the figure that it reports: the index of the last cycle counted from 0, 1 less per layer.
+    Sizes are at least 1. Raises UsageError for an unknown name.
+    """
+    T = spatial(dataflow, M, N, K)[2] * cycles_per_row
+    fold = fold_timing(rows, cols, dataflow, schedule, shadow_load, T, load_rows_per_clock, min_interval)
+    along_rows, along_cols = folds(rows, cols, dataflow, M, N, K)
+    last_start = 1 + fold.load + (along_rows * along_cols - 1) * fold.step
+    return last_start + T - 1 + fold.drain - (1 if schedule == "scalesim" else 0)
+
+
+def known(what: str, name: str, valid: Iterable[str]) -> str:
+    """``name`` if it is one of ``valid``; else UsageError with the nearest one."""
+    names = list(valid)
+    if name not in names:
+        expected = f"one of {', '.join(names)}"
+        raise UsageError(Problem(f"unknown {what} {name!r}", "", expected, nearest(name, names)))
+    return name
+
+
+def _larger(a: Any, b: Any) -> Any:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.maximum(a, b)
+    return max(a, b)

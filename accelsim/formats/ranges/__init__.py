@@ -1,0 +1,1 @@
+"""Ranges of codes: from histograms and samples to the limits of a format."""

@@ -1,0 +1,1 @@
+"""Value policies: what commands do to the contents of the simulated memories."""

@@ -1,0 +1,55 @@
+"""Value policies: what the commands do to the contents of the simulated memories.
+
+``exact`` moves and computes tile by tile, as the hardware does; ``fast`` computes each node at once when its last
+command completes; ``off`` computes nothing. All three see the same commands at the same times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.machine.values.exact import Exact
+from accelsim.machine.values.fast import Fast
+from accelsim.program.commands import Command, Program, Use
+from accelsim.workload.graph import Array
+
+
+class Off:
+    """No values."""
+
+    def __init__(self) -> None:
+        self.nonzero_macs: dict[int, int] = {}
+
+    def read(self, command: Command, use: Use) -> None:
+        """Nothing is taken."""
+
+    def complete(self, command: Command) -> None:
+        """Nothing is written."""
+
+    def forget(self, region: int) -> None:
+        """Nothing is held."""
+
+    def outputs(self) -> dict[str, Array]:
+        """No outputs."""
+        return {}
+
+    def kept(self) -> dict[str, Array]:
+        """No tensors."""
+        return {}
+
+
+POLICIES: dict[str, Callable[[Program, dict[str, Array], bool], Exact | Fast | Off]] = {
+    "exact": Exact,
+    "fast": Fast,
+    "off": lambda program, feeds, keep: Off(),
+}
+
+
+def policy(name: str, program: Program, feeds: dict[str, Array], keep: bool) -> Exact | Fast | Off:
+    """The value policy of that name; UsageError when there is none."""
+    if name not in POLICIES:
+        raise UsageError(
+            Problem(f"no value policy {name!r}", "values", ", ".join(POLICIES), nearest(name, POLICIES))
+        )
+    return POLICIES[name](program, feeds, keep)

@@ -1,0 +1,183 @@
+"""Where the elements of a tile lie in the tensor that it is cut from: nests of strides, counted in elements.
+
+Tensors are row-major. A matrix product sees them as A [M, K], B [K, N] and Y [M, N] per group; a convolution's input is
+[image, group, channel, row, column], its weights [group, N, K], its result [image, group, N, position].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.program.commands import Tile
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.ops.base import Conv, Gemm
+
+Dims = tuple[tuple[int, int], ...]
+
+
+class Nest(NamedTuple):
+    """``length`` elements from ``start``, again at each combination of ``dims``: (stride, count), outermost first.
+
+    A stride of 0 reads the same elements again: an operand that broadcasts over the groups of a product.
+    """
+
+    start: int
+    length: int
+    dims: Dims = ()
+
+    @property
+    def elements(self) -> int:
+        """Elements of the whole nest, those that are read again counted again."""
+        count = self.length
+        for _, often in self.dims:
+            count *= often
+        return count
+
+
+def nest(start: int, length: int, dims: Dims) -> Nest:
+    """The shortest nest of these elements in this order: what is contiguous is one piece."""
+    left = [(stride, count) for stride, count in dims if count != 1]
+    while left and left[-1][0] == length:
+        length *= left.pop()[1]
+    merged: list[tuple[int, int]] = []
+    for stride, count in left:
+        if merged and merged[-1][0] == stride * count:
+            merged[-1] = (stride, count * merged[-1][1])
+        else:
+            merged.append((stride, count))
+    return Nest(start, length, tuple(merged))
+
+
+def a_nests(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
+    """The streamed operand under a tile; of a convolution the whole input rows that it touches, channel by channel."""
+    if gemm.conv is not None:
+        return list(_slabs(gemm, gemm.conv, tile))
+    if node.op == "ExpertMatMul":
+        return _rows_of_experts(gemm, tensor, tile)
+    rows, columns = (tile.m0, tile.m1), (tile.k0, tile.k1)
+    if node.attrs.get("transA") and not gemm.batch:
+        return _matrix(gemm, tensor, tile, (gemm.K, gemm.M), columns, rows)
+    return _matrix(gemm, tensor, tile, (gemm.M, gemm.K), rows, columns)
+
+
+def _rows_of_experts(gemm: Gemm, tensor: Tensor, tile: Tile) -> list[Nest]:
+    """As many elements as the tile has, one after the other; all again where each token goes to several experts. Which
+    rows an expert takes, only values know.
+    """
+    count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.k1 - tile.k0)
+    start = (tile.g0 * gemm.M + tile.m0) * gemm.K
+    times, rest = divmod(count, tensor.elements)
+    found = [nest(0, tensor.elements, ((0, times),))] if times else []
+    return found + ([Nest(min(start, tensor.elements - rest), rest)] if rest else [])
+
+
+def b_nests(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
+    """The stationary operand under a tile."""
+    n, k = (tile.n0, tile.n1), (tile.k0, tile.k1)
+    if gemm.conv is not None:
+        start = (tile.g0 * gemm.N + n[0]) * gemm.K + k[0]
+        dims = ((gemm.N * gemm.K, tile.g1 - tile.g0), (gemm.K, n[1] - n[0]))
+        return [nest(start, k[1] - k[0], dims)]
+    if node.attrs.get("transB"):
+        return _matrix(gemm, tensor, tile, (gemm.N, gemm.K), n, k)
+    return _matrix(gemm, tensor, tile, (gemm.K, gemm.N), k, n)
+
+
+def y_nests(gemm: Gemm, rows: int, tile: Tile) -> list[Nest]:
+    """A result tile in a tensor of ``rows`` rows per group: fewer than M where a pooling is fused."""
+    first, last = tile.m0 * rows // gemm.M, tile.m1 * rows // gemm.M
+    groups, columns = tile.g1 - tile.g0, tile.n1 - tile.n0
+    if gemm.conv is None:
+        start = (tile.g0 * rows + first) * gemm.N + tile.n0
+        return [nest(start, columns, ((rows * gemm.N, groups), (gemm.N, last - first)))]
+    positions = rows // gemm.conv.batch
+    channel = tile.g0 * gemm.N + tile.n0
+    image = gemm.groups * gemm.N * positions
+    return [
+        nest(
+            at * image + channel * positions + begin, end - begin,
+            ((image, images), (gemm.N * positions, groups), (positions, columns)),
+        )
+        for at, images, begin, end in _by_image(first, last, positions)
+    ]  # fmt: skip
+
+
+def _by_image(first: int, last: int, positions: int) -> Iterator[tuple[int, int, int, int]]:
+    """The range [first, last) of (image, position) as (image, images, first position, end): at most three pieces."""
+    image, end = first // positions, last // positions
+    begin, left = first % positions, last % positions
+    if image == end:
+        yield image, 1, begin, left
+        return
+    if begin:
+        yield image, 1, begin, positions
+        image += 1
+    if end > image:
+        yield image, end - image, 0, positions
+    if left:
+        yield end, 1, 0, left
+
+
+def _slabs(gemm: Gemm, conv: Conv, tile: Tile) -> Iterator[Nest]:
+    kernel, plane = conv.kernel[0] * conv.kernel[1], conv.height * conv.width
+    c0, c1 = tile.k0 // kernel, -(-tile.k1 // kernel)
+    for image, images, begin, end in _by_image(tile.m0, tile.m1, conv.out[0] * conv.out[1]):
+        top, bottom = _input_rows(conv, begin // conv.out[1], (end - 1) // conv.out[1])
+        if bottom > top:
+            start = ((image * gemm.groups + tile.g0) * conv.channels + c0) * plane + top * conv.width
+            dims = (
+                (gemm.groups * conv.channels * plane, images),
+                (conv.channels * plane, tile.g1 - tile.g0),
+                (plane, c1 - c0),
+            )
+            yield nest(start, (bottom - top) * conv.width, dims)
+
+
+def _input_rows(conv: Conv, first: int, last: int) -> tuple[int, int]:
+    """Input rows [top, bottom) that the output rows first..last read, padding left out."""
+    top = max(first * conv.stride[0] - conv.pad[0], 0)
+    bottom = last * conv.stride[0] - conv.pad[0] + (conv.kernel[0] - 1) * conv.dilation[0]
+    return top, min(bottom, conv.height - 1) + 1
+
+
+def _matrix(
+    gemm: Gemm, tensor: Tensor, tile: Tile, shape: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]
+) -> list[Nest]:  # fmt: skip
+    """A block of the matrices [rows, columns] of the groups of a tile."""
+    within = rows[0] * shape[1] + columns[0]
+    lines = (shape[1], rows[1] - rows[0])
+    return [
+        nest(start + within, columns[1] - columns[0], ((stride, count), lines))
+        for start, stride, count in _groups(gemm, tensor, tile, shape[0] * shape[1])
+    ]
+
+
+def _groups(gemm: Gemm, tensor: Tensor, tile: Tile, matrix: int) -> list[tuple[int, int, int]]:
+    """Where the matrices of the groups of a tile begin, as (start, stride, count); those that broadcast begin at one
+    place."""
+    if not gemm.batch:
+        return [(tile.g0 * matrix, matrix, tile.g1 - tile.g0)]
+    axes = tensor.shape[: max(len(tensor.shape) - 2, 0)]
+    position = np.unravel_index(np.arange(tile.g0, tile.g1), gemm.batch)
+    starts, stride = np.zeros(tile.g1 - tile.g0, np.int64), matrix
+    for at, extent in zip(position[::-1], axes[::-1], strict=False):
+        starts += (at if extent > 1 else 0) * stride
+        stride *= extent
+    return _progressions(starts)
+
+
+def _progressions(starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[int, int, int]]:
+    """Numbers in order as (start, stride, count), each as long as possible."""
+    found: list[tuple[int, int, int]] = []
+    for value in starts.tolist():
+        start, stride, count = found[-1] if found else (0, 0, 0)
+        if count == 1:
+            found[-1] = (start, value - start, 2)
+        elif count and value == start + stride * count:
+            found[-1] = (start, stride, count + 1)
+        else:
+            found.append((value, 0, 1))
+    return found

@@ -1,0 +1,42 @@
+"""Verify: a program is consistent before it runs. The machine still checks every access while time passes."""
+
+from __future__ import annotations
+
+from accelsim.errors import HazardError
+from accelsim.program.commands import Command, Program
+
+
+def verify(program: Program) -> None:
+    """Check regions against capacities, uses against writes, waits against program order.
+
+    Raises HazardError naming the command and the region when a command reads a version that no earlier command wrote,
+    or waits for one that comes later on its own queue; ValueError when a region lies outside its buffer.
+    """
+    _check_regions(program)
+    written = {(region, 0) for region in program.presets}
+    for command in program.commands:
+        for use in command.reads:
+            if (use.region, use.version) not in written and not _is_partial(program, command, use.region):
+                region = program.regions[use.region]
+                raise HazardError(
+                    f"{command.label} (command {command.id})", f"{region.memory}:{region.name}", "nobody"
+                )
+        written.update((use.region, use.version) for use in command.writes if use.role in ("whole", "end"))
+        late = [wait.command for wait in command.waits if wait.command >= command.id]
+        if late:
+            raise HazardError(
+                f"{command.label} (command {command.id})", "its own future", f"command {late[0]}"
+            )
+
+
+def _is_partial(program: Program, command: Command, region: int) -> bool:
+    """Whether the command adds to a region that it also writes (open sums)."""
+    return any(use.region == region for use in command.writes)
+
+
+def _check_regions(program: Program) -> None:
+    capacities = {name: buffer.capacity for name, buffer in program.chip.buffers.items()}
+    for region in program.regions:
+        capacity = capacities.get(region.memory.rpartition(".")[2])
+        if region.offset >= 0 and capacity is not None and region.offset + region.size_B > capacity:
+            raise ValueError(f"region {region.name} ends beyond {region.memory} ({capacity} B)")

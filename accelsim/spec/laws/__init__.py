@@ -1,0 +1,1 @@
+"""Numbers of a spec that must agree."""

@@ -1,0 +1,116 @@
+"""Laws of the buffers of a chip: whose tiles they hold, and whether slots and banks fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from accelsim.spec.laws.finding import Finding
+from accelsim.spec.models import Buffer, Chip
+from accelsim.spec.names import operand_formats
+from accelsim.spec.yaml.marks import PathTo
+from accelsim.units import show
+
+ROLES = ("activations", "weights", "partial_sums")
+
+
+def one_buffer_per_role(chip: Chip) -> Iterator[Finding]:
+    """Each role has exactly one buffer; without a matrix unit, the activations that a vector unit works on."""
+    for role in ROLES if chip.matrix else ROLES[:1] if chip.vector else ():
+        holders = [name for name, buffer in chip.buffers.items() if role in buffer.holds]
+        if len(holders) != 1:
+            what = f"{role} live in {' and '.join(holders)}" if holders else f"no buffer holds {role}"
+            path: PathTo = ("buffers", holders[1], "holds") if holders else ("buffers",)
+            yield Finding(path, what, "exactly one buffer")
+
+
+def slots_hold_one_role(chip: Chip) -> Iterator[Finding]:
+    """Fixed ``slots`` are those of a buffer of one role; where several share it, tiles come and go as needed."""
+    for name, buffer in chip.buffers.items():
+        if buffer.slots is not None and len(buffer.holds) > 1:
+            what = f"fixed slots for {' and '.join(buffer.holds)} together"
+            yield Finding(("buffers", name, "slots"), what, "no slots, or a buffer per role")
+
+
+def slots_fit(chip: Chip) -> Iterator[Finding]:
+    """``slots`` x ``slot_capacity`` is within the capacity."""
+    for name, buffer in chip.buffers.items():
+        needed = (buffer.slots or 1) * (buffer.slot_capacity or 0)
+        if needed > buffer.capacity:
+            size = show(buffer.capacity, "B", binary=True)
+            slot = show(buffer.slot_capacity or 0, "B", binary=True)
+            what = f"{buffer.slots or 1} slots of {slot} exceed {size}"
+            yield Finding(("buffers", name, "slot_capacity"), what)
+
+
+def ports_are_no_wider_than_the_buffer(chip: Chip) -> Iterator[Finding]:
+    """An access moves no more than the buffer holds."""
+    for name, buffer in chip.buffers.items():
+        for key in ("read_width", "write_width"):
+            if getattr(buffer, key) > buffer.capacity:
+                wide = show(getattr(buffer, key), "B", binary=True)
+                expected = f"at most its capacity, {show(buffer.capacity, 'B', binary=True)}"
+                yield Finding(("buffers", name, key), f"{wide} are more than the buffer holds", expected)
+
+
+def banks_make_the_buffer(chip: Chip) -> Iterator[Finding]:
+    """Banks together are as wide as the ports, and share the capacity in whole words."""
+    for name, buffer in chip.buffers.items():
+        path, banks, word = ("buffers", name), buffer.banks, buffer.word
+        if banks is None:
+            if word is not None:
+                yield Finding((*path, "word"), "a word of a bank, and no banks", "banks:")
+            continue
+        if word is None and buffer.read_width % banks:
+            read = show(buffer.read_width, "B", binary=True)
+            yield Finding((*path, "banks"), f"{banks} banks do not share the read width, {read}", "word:")
+            continue
+        widest = max(buffer.read_width, buffer.write_width)
+        if banks * buffer.word_B < widest:
+            what = f"{banks} banks of {show(buffer.word_B, 'B', binary=True)} are narrower than the ports"
+            yield Finding((*path, "banks"), what, f"{show(widest, 'B', binary=True)} together, or more")
+        if buffer.capacity % (banks * buffer.word_B):
+            size = show(buffer.capacity, "B", binary=True)
+            what = f"{size} are no whole words of {show(buffer.word_B, 'B', binary=True)} in {banks} banks"
+            yield Finding((*path, "banks"), what)
+
+
+def _slot_B(buffer: Buffer) -> int:
+    """Bytes of the largest tile that a slot can hold."""
+    return buffer.slot_capacity or buffer.capacity // (buffer.slots or 1)
+
+
+def slot_holds_a_fold(chip: Chip) -> Iterator[Finding]:
+    """In the preferred format a slot holds the stationary tile of a fold, a streamed row, a row of sums."""
+    matrix = chip.matrix
+    if matrix is None or not matrix.formats:
+        return
+    operand = _bytes(next(iter(matrix.formats)))
+    tile, row = ceil(matrix.rows * matrix.cols * operand), ceil(matrix.rows * operand)
+    sums = ceil(matrix.cols * _bytes(next(iter(matrix.formats.values())).accumulate))
+    stationary = {"ws": "weights", "is": "activations", "os": ""}[matrix.dataflow]
+    for name, buffer in chip.buffers.items():
+        for role in buffer.holds:
+            needed = sums if role == "partial_sums" else tile if role == stationary else row
+            if _slot_B(buffer) < needed:
+                key = "slot_capacity" if buffer.slot_capacity else "capacity"
+                what = (
+                    f"a slot of {show(_slot_B(buffer), 'B', binary=True)} is too small for {role} of one fold"
+                )
+                yield Finding(("buffers", name, key), what, f"at least {show(needed, 'B', binary=True)}")
+
+
+def _bytes(number_format: str) -> float:
+    """Bytes of the widest operand of a format, 0.5 for int4; an unknown one counts as a byte."""
+    return max((each.storage_bits / 8 for each in operand_formats(number_format) or ()), default=1.0)
+
+
+BUFFER_LAWS = (
+    one_buffer_per_role,
+    slots_hold_one_role,
+    slots_fit,
+    slot_holds_a_fold,
+    ports_are_no_wider_than_the_buffer,
+    banks_make_the_buffer,
+)
+"""Every law of buffers; a new one is a function and a line here."""

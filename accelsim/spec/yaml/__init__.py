@@ -1,0 +1,1 @@
+"""YAML with marks: files found, composed, overridden, checked, described."""

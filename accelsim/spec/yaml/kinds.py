@@ -1,0 +1,55 @@
+"""Kinds of spec files, and which one a file is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from accelsim.spec.dram import Dram
+from accelsim.spec.link import Link
+from accelsim.spec.models import Chip, EnergyTable, Memory, Model, Processor
+from accelsim.spec.network import Noc
+from accelsim.spec.yaml import where
+
+KINDS: dict[str, type[Model]] = {
+    "chips": Chip,
+    "memories": Memory,
+    "dram": Dram,
+    "links": Link,
+    "energy": EnergyTable,
+    "processors": Processor,
+    "networks": Noc,
+}
+"""Kinds of spec files: the folder that they are in and what they hold."""
+ONE = {
+    "chips": "a chip",
+    "memories": "a memory",
+    "dram": "a DRAM",
+    "links": "a link",
+    "energy": "an energy table",
+    "processors": "a processor",
+    "networks": "a network",
+}
+"""Kind -> what one file of it is called."""
+
+
+def kind_by_place(file: Path) -> str:
+    """The kind that a file's folder says: the one below hwspecs that it is in, else its own folder's name; or ''."""
+    path = file.resolve()
+    folders = [root.resolve() / kind for root in where.roots() for kind in KINDS]
+    inside = next((folder.name for folder in folders if path.is_relative_to(folder)), path.parent.name)
+    return inside if inside in KINDS else ""
+
+
+def kind_by_keys(keys: set[str]) -> str:
+    """The kind whose fields fit best to the keys of a file."""
+    return max(KINDS, key=lambda kind: len(keys & set(KINDS[kind].model_fields)))
+
+
+def kind_of_nodes(file: Path, node: yaml.Node | None) -> str:
+    """The kind of a file with these nodes: by its place, else by its keys; '' where neither says anything."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    keys = {str(key.value) for key, _ in pairs if isinstance(key, yaml.ScalarNode)}
+    named = set().union(*(set(model.model_fields) for model in KINDS.values())) - set(Model.model_fields)
+    return kind_by_place(file) or (kind_by_keys(keys) if keys & named else "")

@@ -1,0 +1,268 @@
+"""Spec file -> chip, with every error of it at once; what chips there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from accelsim.digits import whole
+from accelsim.errors import Problem, SpecError
+from accelsim.spec.dram import Dram
+from accelsim.spec.laws import chip as laws
+from accelsim.spec.laws import dram as dram_laws
+from accelsim.spec.laws import link as link_laws
+from accelsim.spec.laws.finding import Finding
+from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
+from accelsim.spec.silicon import SIZED, resized
+from accelsim.spec.status import mark_set_by_hand, stray_rows
+from accelsim.spec.yaml import overrides as set_by_user
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.kinds import KINDS as KINDS
+from accelsim.spec.yaml.kinds import kind_by_keys, kind_by_place
+from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about, dotted, parse, read
+from accelsim.spec.yaml.validate import validate
+from accelsim.spec.yaml.where import resolve
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True)
+class ChipSummary:
+    """One chip of the list; ``peak``: stated op/s by format; ``problem``: why it cannot be loaded, or ''."""
+
+    name: str
+    title: str
+    kind: str
+    path: Path
+    peak: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+
+
+def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
+    """The chip of a name ('tpu-v1') or YAML file, with ``path.to.field=value`` overrides applied.
+
+    Overrides reach into what the chip takes from other files: 'memories.ddr3.memory.bandwidth=68 GB/s'.
+    Raises SpecError with all problems at once, each with file:line:column.
+    """
+    return _with(read(resolve(name_or_path), Chip), overrides)
+
+
+def override(chip: Chip, overrides: Sequence[str]) -> Chip:
+    """The chip with ``path.to.field=value`` overrides, as ``load_chip`` applies them to its file. Raises SpecError."""
+    return _with(parse(show(chip), Path(f"{chip.name}.yaml"), Chip), overrides, lambda file: chip)
+
+
+def _with(tree: Tree, overrides: Sequence[str], stating: Callable[[Path], Chip] = load_chip) -> Chip:
+    """The chip of a tree; ``stating``: that of the file which states its power or die."""
+    if tree.value == BROKEN:
+        raise SpecError(tree.problems)
+    touched = set_by_user.apply(tree, Chip, overrides)
+    mark_set_by_hand(tree.value, touched)
+    chip, problems, claims = _chip(tree, touched)
+    if claims and not problems:
+        for claim in dict.fromkeys(claims):
+            _keep_figures(tree, chip, claim)
+            _delete(tree, claim)
+        chip, problems, _ = _chip(tree, touched)
+    if problems:
+        raise SpecError(problems)
+    for claim in (("power", "idle"), ("die_area",)):
+        stated_for = _stated_for(tree, claim)
+        chip = chip if stated_for is None else resized(chip, stating(stated_for), claim[0])
+    return chip
+
+
+def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
+    """The file that states the chip's power or die, where sizes that it rests on were changed elsewhere; or None.
+
+    Sizes that the file itself changes or takes over are its own; what an override states holds for what the user has
+    made.
+    """
+    file = tree.keys[claim].file if claim in tree.keys else ""
+    sizes = {
+        mark.file
+        for path, mark in tree.keys.items()
+        if path[-1] in SIZED and path[0] in ("matrix", "buffers", "cores")
+    }
+    if file == tree.at(()).file:
+        sizes = {other for other in sizes if not other.endswith(where.SUFFIXES)}
+    return Path(file) if file.endswith(where.SUFFIXES) and sizes - {file} else None
+
+
+def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[PathTo]]:
+    """The chip, its problems, and the claims of its file that overriding ``touched`` has made untrue."""
+    chip, problems, complete = validate(tree, Chip)
+    claims: list[PathTo] = []
+    meant = {problem.nearest for problem in problems}
+    for finding in laws.broken(chip, complete and not tree.problems):
+        if finding.path and finding.path[-1] in meant:
+            continue
+        if _yields(tree, finding, touched):
+            claims.append(finding.path)
+            continue
+        text = about(finding.path, finding.what)
+        problems.append(Problem(text, str(tree.at(finding.path)), finding.expected, finding.near))
+    return chip, _sorted([*tree.problems, *problems, *_sources(tree)]), claims
+
+
+def _yields(tree: Tree, finding: Finding, touched: list[PathTo]) -> bool:
+    """Whether a finding is a claim that goes, because its user has changed what it rests on (see ``Finding``)."""
+    if not finding.claim or finding.path in touched:
+        return False
+    around = finding.path[:-1]
+    stated = tree.at(finding.path, key=True).file
+    files = {tree.keys[path].file for key in finding.beside if (path := (*around, key)) in tree.keys}
+    return bool(touched) or (stated != tree.at(around).file and files != {stated})
+
+
+def _keep_figures(tree: Tree, model: Model, claim: PathTo) -> None:
+    """Before the DRAM of a memory goes, write into the tree what followed from it."""
+    around = reduce(lambda inner, part: inner[part], claim[:-1], tree.value)
+    block: Any = reduce(lambda inner, part: inner[part] if isinstance(inner, dict) else getattr(inner, str(part)),
+                        claim[:-1], model)  # fmt: skip
+    if isinstance(block, Memory) and claim[-1] == "dram":
+        content = block.model_dump(mode="json", exclude_none=True, exclude={"dram"})
+        around.update({name: value for name, value in content.items() if name not in around})
+
+
+def _delete(tree: Tree, path: PathTo) -> None:
+    value = tree.value
+    for part in path[:-1]:
+        value = value[part]
+    del value[path[-1]]
+    tree.forget(path)
+
+
+def _sources(tree: Tree) -> list[Problem]:
+    """Every file says where its figures come from and when they were read."""
+    problems = []
+    for head in tree.heads:
+        block = reduce(lambda inner, part: inner[part], head, tree.value)
+        for key in ("source", "as_of"):
+            if isinstance(block, dict) and block.get(key) in (None, ""):
+                name = dotted((*head, key))
+                problems.append(
+                    Problem(f"{name}: missing", str(tree.at(head)), "where the figures come from, and when")
+                )
+    return problems
+
+
+def _sorted(problems: list[Problem]) -> list[Problem]:
+    """Each once, by file, line and column."""
+    return sorted(dict.fromkeys(problems), key=lambda problem: _place(problem.where))
+
+
+def _place(where_text: str) -> tuple[str, int, int]:
+    parts = where_text.rsplit(":", 2)
+    if len(parts) == 3:
+        line, column = whole(parts[1]), whole(parts[2])
+        if line is not None and column is not None:
+            return parts[0], line, column
+    return where_text, 0, 0
+
+
+def check(path: str | Path) -> list[Problem]:
+    """All that is wrong with a spec file of any kind, [] when nothing is; SpecError when there is no file.
+
+    The kind is that of ``kind_of``.
+    """
+    file = resolve(path)
+    kind = kind_of(file)
+    if kind == "chips":
+        tree = read(file, Chip)
+        return tree.problems if tree.value == BROKEN else _chip(tree, [])[1]
+    return read_part(file, KINDS[kind])[1]
+
+
+def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tuple[M | None, list[Problem]]:
+    """A spec file that is no chip and its problems; with problems the model may lack fields, or be None."""
+    tree = read(file, model)
+    if tree.value == BROKEN:
+        return None, tree.problems
+    touched = set_by_user.apply(tree, model, overrides)
+    made, problems, complete = validate(tree, model)
+    findings = _broken(made, complete and not tree.problems)
+    claims = [each for each in findings if _yields(tree, each, touched)]
+    findings = [each for each in findings if each not in claims]
+    if claims and not problems and not findings:
+        for path in dict.fromkeys(each.path for each in claims):
+            _keep_figures(tree, made, path)
+            _delete(tree, path)
+        made = validate(tree, model)[0]
+    meant = {problem.nearest for problem in problems}
+    laws_broken = [
+        Problem(about(each.path, each.what), str(tree.at(each.path)), each.expected, each.near)
+        for each in findings
+        if not each.path or each.path[-1] not in meant
+    ]
+    return made, _sorted(
+        [*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *_sources(tree)]
+    )
+
+
+def _broken(model: Model, complete: bool) -> list[Finding]:
+    """Laws of a part alone: rates of a link that disagree, a DRAM that contradicts itself or its memory."""
+    if isinstance(model, Dram):
+        return dram_laws.broken(model, complete)
+    if not complete:
+        return []
+    if isinstance(model, Memory):
+        return list(dram_laws.memory_findings(model))
+    return list(link_laws.link_findings(model)) if isinstance(model, Link) else []
+
+
+def _strays(tree: Tree, model: Model, complete: bool) -> list[Problem]:
+    """Rows of an energy table that are no formats, statuses that speak of nothing."""
+    return [
+        Problem(about(each.path, each.what), str(tree.at(each.path, key=True)), each.expected, each.near)
+        for each in (_table_findings(model) if complete and isinstance(model, EnergyTable) else ())
+    ]
+
+
+def _table_findings(table: EnergyTable) -> Iterator[Finding]:
+    """What is wrong with an energy table by itself."""
+    yield from laws.table_findings(table)
+    for stray in stray_rows(table):
+        yield Finding(stray.path, stray.what, stray.expected, stray.near)
+
+
+def kind_of(file: Path) -> str:
+    """Which of ``KINDS`` a spec file is.
+
+    By the folder below hwspecs that it is in, else by the name of its own folder, else the one whose keys
+    fit best.
+    """
+    placed = kind_by_place(file)
+    if placed:
+        return placed
+    tree = read(file, Model)
+    return kind_by_keys(set(tree.value) if isinstance(tree.value, dict) else set())
+
+
+def list_chips() -> list[ChipSummary]:
+    """Every chip that can be loaded by name, sorted; a broken file is listed with its problem."""
+    return [_summary(name, path) for name, path in where.names("chips").items()]
+
+
+def _summary(name: str, path: Path) -> ChipSummary:
+    try:
+        chip = load_chip(path)
+    except SpecError as error:
+        return ChipSummary(name, "", "", path, problem=str(error))
+    return ChipSummary(name, chip.title, chip.kind, path, dict(chip.peak))
+
+
+def show(chip: Chip) -> str:
+    """The chip as one resolved YAML file with units: every default that means something, every composed file.
+
+    ``load_chip`` on it gives the same chip.
+    """
+    content = chip.model_dump(mode="json", exclude_none=True)
+    if chip.matrix is not None and not laws.has_shadow_load(chip.matrix):
+        del content["matrix"]["shadow_load"]
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)

@@ -1,0 +1,287 @@
+"""YAML -> plain tree with the place of every key and value; references to other files put in place.
+
+Scalars stay texts (the field's declared type converts them: YAML alone would read ``no`` as False), only an
+empty or ``null`` scalar is None. ``Tree.at`` finds the place of a path, in whichever file it was written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any, NamedTuple
+
+import yaml
+
+from accelsim.errors import LONGEST_NAME, Problem, brief, nearest
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_nodes
+from accelsim.spec.yaml.nodes import DEEPEST, compose
+from accelsim.spec.yaml.shape import annotation_of, model_of
+
+PathTo = tuple[str | int, ...]
+
+
+class Mark(NamedTuple):
+    """A place in a file, counted from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass
+class Tree:
+    """``value``: dicts, lists, texts, None. ``keys``, ``values``: where a path's key and value stand."""
+
+    value: Any = None
+    keys: dict[PathTo, Mark] = field(default_factory=dict)
+    values: dict[PathTo, Mark] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    heads: list[PathTo] = field(default_factory=list)  # blocks that are a whole file
+
+    def at(self, path: PathTo, key: bool = False) -> Mark:
+        """The place of ``path`` (of its key when ``key``), or of the nearest block around it."""
+        table = self.keys if key else self.values
+        while path not in table:
+            if not path:
+                return Mark("", 0, 0)
+            table, path = self.values, path[:-1]
+        return table[path]
+
+    def graft(self, path: PathTo, other: Tree) -> None:
+        """Take over the marks, problems and heads of ``other``, which was put at ``path``."""
+        self.keys.update({path + inner: mark for inner, mark in other.keys.items()})
+        self.values.update({path + inner: mark for inner, mark in other.values.items()})
+        self.heads += [path + inner for inner in other.heads]
+        self.problems += other.problems
+
+    def forget(self, path: PathTo) -> None:
+        """Drop what is known of ``path`` and below: it is about to be replaced."""
+        inside = len(path)
+        self.keys = {each: mark for each, mark in self.keys.items() if each[:inside] != path}
+        self.values = {each: mark for each, mark in self.values.items() if each[:inside] != path}
+        self.heads = [each for each in self.heads if each[:inside] != path]
+
+    def problem(self, path: PathTo, what: str, expected: str = "", near: str = "", key: bool = False) -> None:
+        """Note a problem at ``path``."""
+        self.problems.append(Problem(what, str(self.at(path, key)), expected, near))
+
+
+def read(file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tree:
+    """The tree of ``file``, a spec of ``model``, with all files that it names put in place.
+
+    Problems (YAML syntax, duplicate keys, missing files, cycles) are in the tree, not raised.
+    """
+    try:
+        return parse(_text(file), file, model, open_files)
+    except (OSError, ValueError) as error:
+        problem = Problem(f"cannot be read: {error}", str(file))
+        return Tree(BROKEN, values={(): Mark(str(file), 1, 1)}, heads=[()], problems=[problem])
+
+
+def parse(text: str, file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tree:
+    """The same for the text of a file. ValueError for text that YAML cannot be made of."""
+    tree = Tree(values={(): Mark(str(file), 1, 1)}, heads=[()])
+    try:
+        node = compose(text)
+    except yaml.YAMLError as error:
+        tree.problems.append(_syntax(file, error))
+        tree.value = BROKEN
+        return tree
+    tree.value = (
+        None if node is None else _Builder(file, tree, (*open_files, file.resolve())).build(node, (), model)
+    )
+    return tree
+
+
+def _text(file: File) -> str:
+    """The text of a spec file. ValueError when it is no text or too long for one."""
+    size_B = file.stat().st_size
+    if size_B > LARGEST_B:
+        raise ValueError(f"{size_B:,} B are too many for a spec, which has {LARGEST_B:,} B at the most")
+    return file.read_text(encoding="utf-8")
+
+
+def replace(tree: Tree, path: PathTo, node: yaml.Node | None, annotation: Any, place: str) -> Any:
+    """The value of ``node``, which comes from ``place``; its marks are noted in ``tree`` at ``path``."""
+    tree.forget(path)
+    mark = Mark(place, 0, 0)
+    tree.keys[path] = tree.values[path] = mark
+    return None if node is None else _Builder(File(), tree, (), mark).build(node, path, annotation)
+
+
+def _syntax(file: File, error: yaml.YAMLError) -> Problem:
+    """A YAML syntax error as a problem with its place."""
+    mark = getattr(error, "problem_mark", None)
+    place = Mark(str(file), mark.line + 1, mark.column + 1) if mark else Mark(str(file), 0, 0)
+    return Problem(f"not valid YAML: {getattr(error, 'problem', None) or error}", str(place))
+
+
+@dataclass
+class _Builder:
+    """Walks the nodes of one file."""
+
+    file: File
+    tree: Tree
+    open_files: tuple[File, ...]
+    place: Mark | None = None  # of every node, where it does not come from a file
+    around: tuple[yaml.Node, ...] = ()  # blocks that are being built, the outermost first
+    built: int = 0  # nodes, each as often as an alias repeats it
+
+    def build(self, node: yaml.Node, path: PathTo, annotation: Any, base: Any = None) -> Any:
+        """The plain value of ``node``; where ``annotation`` is a model, a text names a file to put here.
+
+        ``base`` is what stood here before, in the file that a block around this names by ``use``: keys of a
+        mapping go on top of it, anything else replaces it. BROKEN with a problem noted where a block has no end.
+        """
+        self.built += 1
+        what = self._endless(node)
+        if what:
+            self.tree.problems.append(Problem(about(path, what), str(self._mark(node))))
+        if what or self.built > MOST_NODES:
+            return BROKEN
+        self.around = (*self.around, node)
+        value = self._value(node, path, annotation, base)
+        self.around = self.around[:-1]
+        return value
+
+    def _endless(self, node: yaml.Node) -> str:
+        """Why the blocks around ``node`` and in it (all but) never end, '' when they do."""
+        if self.built == MOST_NODES + 1:
+            return f"more than {MOST_NODES:,} values, those counted again that aliases (*) repeat"
+        if any(node is block for block in self.around):
+            return "a block that contains itself, by an alias (*) inside of its own anchor (&)"
+        return f"more than {DEEPEST} blocks inside each other" if len(self.around) > DEEPEST else ""
+
+    def _value(self, node: yaml.Node, path: PathTo, annotation: Any, base: Any) -> Any:
+        """The same for a node that ends."""
+        model = model_of(annotation)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, annotation, base)
+        if base is not None:
+            self.tree.forget(path)
+        self.tree.values[path] = self._mark(node)
+        if isinstance(node, yaml.SequenceNode):
+            inner = annotation_of(annotation, 0)
+            return [self.build(item, (*path, i), inner) for i, item in enumerate(node.value)]
+        if node.tag == "tag:yaml.org,2002:null":
+            return None
+        return str(node.value) if model is None else self._compose(str(node.value), path, model)
+
+    def _mark(self, node: yaml.Node) -> Mark:
+        return self.place or Mark(str(self.file), node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def _mapping(self, node: yaml.MappingNode, path: PathTo, annotation: Any, base: Any) -> Any:
+        """Keys of ``node`` on top of those of the file that its key ``use`` names, else of ``base``."""
+        pairs = self._pairs(node, path)
+        model = model_of(annotation)
+        self.tree.values[path] = place = self._mark(node)
+        if model is not None and "use" in pairs:
+            self.tree.forget(path)
+            self.tree.values[path] = self._mark(pairs["use"][1])
+            base = self._used(pairs.pop("use")[1], path, model)
+            self.tree.values[path] = place
+            if base == BROKEN:
+                return BROKEN
+        block = dict(base) if isinstance(base, dict) else {}
+        for key, (key_node, value_node) in pairs.items():
+            inner = annotation_of(annotation, key)
+            block[key] = self.build(value_node, (*path, key), inner, block.get(key))
+            self.tree.keys[(*path, key)] = self._mark(key_node)
+        return block
+
+    def _used(self, node: yaml.Node, path: PathTo, model: type[Any]) -> Any:
+        """The content of the file that ``use`` names; BROKEN with a problem noted where it names none."""
+        if isinstance(node, yaml.ScalarNode):
+            return self._compose(str(node.value), path, model)
+        what = about((*path, "use"), "a list or a block")
+        self.tree.problem(path, what, "the name of one file below hwspecs, or a path (./mine)")
+        return BROKEN
+
+    def _pairs(self, node: yaml.MappingNode, path: PathTo) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Key -> its nodes. Problems: a key that is no name, one that comes twice, of which the first counts."""
+        pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                what = about(path, "a key that is a list or a block")
+                self.tree.problems.append(Problem(what, str(self._mark(key_node)), "a name"))
+                continue
+            key = str(key_node.value)
+            if len(key) > LONGEST_NAME:
+                what = about(path, f"the key {brief(key)}")
+                expected = f"a name of {LONGEST_NAME} characters at the most"
+                self.tree.problems.append(Problem(what, str(self._mark(key_node)), expected))
+                continue
+            if key in pairs:
+                first = self._mark(pairs[key][0])
+                what = about((*path, key), f"key given twice, first in line {first.line}")
+                self.tree.problems.append(Problem(what, str(self._mark(key_node))))
+            pairs.setdefault(key, (key_node, value_node))
+        return pairs
+
+    def _compose(self, reference: str, path: PathTo, model: type[Any]) -> Any:
+        """The content of the file that ``reference`` names; {} with a problem noted when it cannot be had."""
+        file = where.find(reference, self.file.parent)
+        if file is None:
+            known = [f"{folder}/{name}" for folder in KINDS for name in where.names(folder)]
+            what = about(path, f"no spec file {brief(reference)}")
+            self.tree.problem(path, what, "a file below hwspecs", nearest(reference, known))
+            return BROKEN
+        if file.resolve() in self.open_files:
+            self.tree.problem(path, about(path, f"{reference!r} includes itself"))
+            return BROKEN
+        wrong = _of_another_kind(file, model)
+        if wrong == "dram" and model is KINDS["memories"]:
+            return self._memory_of(file, reference, path)
+        if wrong:
+            folder = next(kind for kind, each in KINDS.items() if each is model)
+            what = about(path, f"{reference!r} is {ONE[wrong]}, not {ONE[folder]}")
+            self.tree.problem(path, what, f"a file of hwspecs/{folder}")
+            return BROKEN
+        inner = read(file, model, self.open_files)
+        self.tree.graft(path, inner)
+        return inner.value
+
+    def _memory_of(self, file: File, reference: str, path: PathTo) -> Any:
+        """A memory that is nothing but the DRAM of a file: all its figures follow from it."""
+        inner = read(file, KINDS["dram"], self.open_files)
+        self.tree.graft((*path, "dram"), inner)
+        if inner.value == BROKEN:
+            return BROKEN
+        self.tree.values[path] = self.tree.at((*path, "dram"))
+        return {
+            "dram": inner.value,
+            "source": f"every figure follows from {reference} and the DRAM model 'pattern'",
+        }
+
+
+BROKEN = "\0broken"
+"""Stands where a file or block could not be read: its problem is already noted."""
+LARGEST_B = 1 << 20
+"""Bytes that a spec file may have."""
+MOST_NODES = 10_000
+"""Keys' values, items and blocks that a spec file may have after its aliases are replaced by what they stand for."""
+
+
+def _of_another_kind(file: File, model: type[Any]) -> str:
+    """The kind of ``file`` where files of ``model`` are of another one; '' where it fits, or nobody can tell."""
+    if model not in KINDS.values():
+        return ""
+    try:
+        kind = kind_of_nodes(file, compose(_text(file)))
+    except (yaml.YAMLError, OSError, ValueError):
+        return ""  # reading it will say what is wrong
+    return kind if kind and KINDS[kind] is not model else ""
+
+
+def dotted(path: PathTo) -> str:
+    """'memories.ddr3.memory.bandwidth'."""
+    return ".".join(str(part) for part in path)
+
+
+def about(path: PathTo, what: str) -> str:
+    """``what``, said of ``path``; of a whole file (path ()) the place says enough."""
+    return f"{dotted(path)}: {what}" if path else what

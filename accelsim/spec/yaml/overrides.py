@@ -1,0 +1,93 @@
+"""``path.to.field=value``: change a field of a spec without editing its file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from accelsim.errors import Problem, brief, nearest
+from accelsim.spec.yaml.marks import PathTo, Tree, dotted, replace
+from accelsim.spec.yaml.nodes import compose
+from accelsim.spec.yaml.shape import annotation_of, model_of
+
+
+def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo]:
+    """Set each override in ``tree`` (a spec of ``model``), also inside what it took from other files.
+
+    List items are named by their index, a new key of a table by its name. Returns the paths that were set;
+    what is wrong is noted in the tree.
+    """
+    return [path for text in overrides if (path := _apply(tree, model, text)) is not None]
+
+
+def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
+    name, equals, value = text.partition("=")
+    where = f"override {brief(text)}"
+    if not equals or not name.strip():
+        tree.problems.append(Problem("not an override", where, "path.to.field=value"))
+        return None
+    path, annotation, problem = _find(tree.value, model, name.strip())
+    if problem is not None:
+        tree.problems.append(Problem(problem[0], where, "", problem[1]))
+        return None
+    try:
+        node = compose(value, yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        tree.problems.append(Problem(f"not valid YAML: {getattr(error, 'problem', error)}", where))
+        return None
+    _set(tree.value, path, replace(tree, path, node, annotation, where))
+    return path
+
+
+def _set(value: Any, path: PathTo, new: Any) -> None:
+    for part in path[:-1]:
+        value = value[part]
+    if isinstance(value, list) and path[-1] == len(value):
+        value.append(new)
+    else:
+        value[path[-1]] = new
+
+
+def _find(value: Any, annotation: Any, name: str) -> tuple[PathTo, Any, tuple[str, str] | None]:
+    """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None."""
+    path: PathTo = ()
+    rest = name
+    while rest:
+        known = _choices(value, annotation)
+        key = next((each for each in known if rest == each or rest.startswith(each + ".")), None)
+        if key is None:
+            key = rest.split(".")[0]
+            table = model_of(annotation) is None and isinstance(value, dict)
+            if not (table and key == rest):
+                return path, annotation, (f"no field {dotted((*path, key))!r}", _near(path, key, known))
+        annotation = annotation_of(annotation, key)
+        path, rest = (*path, int(key) if isinstance(value, list) else key), rest[len(key) + 1 :]
+        value = _get(value, key)
+        if rest and not isinstance(value, dict | list):
+            missing = "is not given in this spec" if value is None else "has no fields"
+            return path, annotation, (f"{dotted(path)!r} {missing}", "")
+    return path, annotation, None
+
+
+def _get(value: Any, key: str) -> Any:
+    """What a mapping or a list holds at ``key``, or None."""
+    if isinstance(value, list):
+        return value[int(key)] if int(key) < len(value) else None
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _choices(value: Any, annotation: Any) -> list[str]:
+    """Names that may follow, the longest first (a table's keys may have dots in them)."""
+    if isinstance(value, list):
+        return [str(index) for index in range(len(value) + 1)]
+    model = model_of(annotation)
+    if model is not None:
+        return list(model.model_fields)
+    return sorted(value, key=lambda key: (-len(key), key)) if isinstance(value, dict) else []
+
+
+def _near(path: PathTo, key: str, known: list[str]) -> str:
+    match = "" if key.isdigit() else nearest(key, known)
+    return dotted((*path, match)) if match else ""

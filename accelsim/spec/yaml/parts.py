@@ -1,0 +1,97 @@
+"""Spec files that are no chips, one at a time: energy tables, memories, links, ..."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TypeVar
+
+from accelsim.errors import Problem, SpecError, UsageError, brief, nearest
+from accelsim.files.reading import is_file
+from accelsim.spec.dram import Dram
+from accelsim.spec.laws.chip import energies_are_there
+from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
+from accelsim.spec.network import Noc
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.load import read_part
+from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from accelsim.spec.yaml.marks import dotted
+
+M = TypeVar("M", bound=Model)
+
+
+def load_energy(name_or_path: str | Path) -> EnergyTable:
+    """The energy table of a name ('horowitz-45nm') or YAML file. SpecError with all problems at once."""
+    return load_part(name_or_path, "energy", EnergyTable)
+
+
+def load_memory(name_or_path: str | Path) -> Memory:
+    """The memory of a name ('hbm2') or YAML file. SpecError with all problems at once."""
+    return load_part(name_or_path, "memories", Memory)
+
+
+def memory_of(dram: Dram, reference: str = "") -> Memory:
+    """The memory that is nothing but a DRAM, as a chip gets it from ``memory: dram/NAME``; the DRAM breaks no law."""
+    return Memory(dram=dram, source=f"every figure follows from {reference or dram.title}")
+
+
+def list_memories() -> dict[str, Memory]:
+    """Every memory that a chip may name: 'memories/NAME' as they are stated, 'dram/NAME' as they follow from a DRAM."""
+    stated = {f"memories/{name}": load_memory(name) for name in where.names("memories")}
+    names = [f"dram/{name}" for name in list_drams()]
+    return stated | {name: memory_of(load_dram(name.removeprefix("dram/")), name) for name in names}
+
+
+def load_link(name_or_path: str | Path) -> Link:
+    """The link of a name ('pcie-gen3-x16') or YAML file. SpecError with all problems at once."""
+    return load_part(name_or_path, "links", Link)
+
+
+def load_noc(name_or_path: str | Path) -> Noc:
+    """The network of a name ('mesh-4x4') or YAML file. SpecError with all problems at once."""
+    return load_part(name_or_path, "networks", Noc)
+
+
+def load_part(name_or_path: str | Path, folder: str, model: type[M]) -> M:
+    """A spec of ``folder`` (a key of ``accelsim.spec.yaml.load.KINDS``); the name may be given with or without it.
+
+    Raises SpecError with all problems of the file at once, or when there is no such file.
+    """
+    made, problems = read_part(part_file(name_or_path, folder), model)
+    if problems or made is None:
+        raise SpecError(problems)
+    return made
+
+
+def part_file(name_or_path: str | Path, folder: str) -> Path:
+    """The file of ``load_part``; SpecError with the nearest name when there is none."""
+    text = str(name_or_path)
+    known = where.names(folder)
+    name = text.removeprefix(f"{folder}/")
+    if name in known:
+        return known[name]
+    if Path(text).suffix in where.SUFFIXES and is_file(Path(text)):
+        return Path(text)
+    expected = f"the path of a YAML file, or one of {', '.join(known)}"
+    raise SpecError(Problem(f"no file {brief(text)} in {folder}", "", expected, nearest(name, known)))
+
+
+def energy_override(energy: str | Path | EnergyTable | None) -> list[str]:
+    """What gives a chip's file the named energy table, as ``load_chip`` takes it; [] where no file is named.
+
+    Overrides of single values go behind it. Raises SpecError when there is no such file.
+    """
+    if energy is None or isinstance(energy, EnergyTable):
+        return []
+    return [f"energy={json.dumps(str(part_file(energy, 'energy').resolve()))}"]
+
+
+def with_table(chip: Chip, energy: str | Path | EnergyTable | None) -> Chip:
+    """``chip`` with that energy table; UsageError when the table lacks a format of the chip."""
+    if energy is None:
+        return chip
+    table = energy if isinstance(energy, EnergyTable) else load_energy(energy)
+    changed = chip.model_copy(update={"energy": table})
+    if problems := [Problem(found.what, dotted(found.path)) for found in energies_are_there(changed)]:
+        raise UsageError(problems)
+    return changed

@@ -1,0 +1,188 @@
+"""JSON schema of spec files, for editors, and the reference page made from the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from accelsim import units
+from accelsim.spec.models import Model
+from accelsim.spec.yaml.load import KINDS
+from accelsim.spec.yaml.shape import annotation_of, core, model_of
+
+_FILE = {
+    "type": "string",
+    "description": "name of a file below hwspecs (memories/ddr3-1600), or a path (./mine)",
+}
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """JSON schema of a kind of spec file (a key of ``KINDS``), with references to other files allowed."""
+    result = KINDS[kind].model_json_schema()
+    for block in (result, *result.get("$defs", {}).values()):
+        if block.get("type") == "object" and "properties" in block:
+            _allow_use(block)
+            block["properties"] = {name: _allow_files(inner) for name, inner in block["properties"].items()}
+    return result
+
+
+def _allow_use(block: dict[str, Any]) -> None:
+    """A block with ``use`` needs none of its keys."""
+    block["properties"] = {
+        "use": {**_FILE, "description": "file that this block starts from"},
+        **block["properties"],
+    }
+    required = block.pop("required", [])
+    if required:
+        block["anyOf"] = [{"required": required}, {"required": ["use"]}]
+    elif "anyOf" in block:
+        block["anyOf"] = [*block["anyOf"], {"required": ["use"]}]
+
+
+def _allow_files(inner: Any) -> Any:
+    """Wherever a block may stand, a file's name may stand too."""
+    if isinstance(inner, list):
+        return [_allow_files(each) for each in inner]
+    if not isinstance(inner, dict):
+        return inner
+    if "$ref" in inner:
+        return {"anyOf": [{"$ref": inner["$ref"]}, _FILE], **{k: v for k, v in inner.items() if k != "$ref"}}
+    return {key: _allow_files(value) if key != "enum" else value for key, value in inner.items()}
+
+
+def reference_markdown() -> str:
+    """docs/spec-reference.md: every block and field with type, unit, default and description."""
+    blocks: dict[str, type[Model]] = {}
+    for model in KINDS.values():
+        _collect(model, blocks)
+    parts = [_HEAD, _ranges(), *(_block(blocks[name]) for name in blocks)]
+    return "\n".join(parts)
+
+
+_HEAD = """# Spec reference
+
+Made from the models in `accelsim/spec/models.py`; do not edit. A field with a dimension is a number with
+its unit (`34 GB/s`, `24 MiB`); a bare number there is an error. Where a block is expected, the name of a
+file may stand instead (`memory: memories/ddr3-1600`), or a block that starts from a file and changes some
+keys (`use: memories/ddr3-1600`). Every file states `source` and `as_of`.
+"""
+
+
+def _ranges() -> str:
+    """Least and most of each dimension, where a field states no range of its own."""
+    rows = [
+        f"| {row.what} | {row.unit} | {units.show(row.least, row.unit, binary=row.binary)} | "
+        f"{units.show(row.most, row.unit, binary=row.binary)} |"
+        for row in units.DIMENSIONS.values()
+    ]
+    head = (
+        "Beyond these a number is refused; times, energies and powers may also be 0. A field with a range of its own "
+        "says so.\n\n| a field that is | unit | least | most |\n|---|---|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
+    """``model`` and every block inside it, in order of first use."""
+    if model.__name__ in blocks:
+        return
+    blocks[model.__name__] = model
+    for name in model.model_fields:
+        annotation: Any = annotation_of(model, name)
+        while get_origin(core(annotation)) in (dict, list):
+            annotation = annotation_of(annotation, 0)
+        inner = model_of(annotation)
+        if inner is not None and issubclass(inner, Model):
+            _collect(inner, blocks)
+
+
+def _block(model: type[Model]) -> str:
+    folder = next((name for name, each in KINDS.items() if each is model), "")
+    where = f"A file in `hwspecs/{folder}/`, or a block.\n\n" if folder else ""
+    rows = [_row(name, info, model) for name, info in model.model_fields.items()]
+    table = "| field | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows)
+    return f"## {model.__name__}\n\n{(model.__doc__ or '').strip()}\n\n{where}{table}\n"
+
+
+def _row(name: str, info: FieldInfo, model: type[Model]) -> str:
+    default = (
+        "**required**"
+        if info.is_required()
+        else ""
+        if info.default is None
+        else f"`{_written(info.default)}`"
+    )
+    return f"| `{name}` | {_type(annotation_of(model, name))} | {default} | {info.description or ''} |"
+
+
+def _written(default: Any) -> str:
+    """A default as one writes it in YAML."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default).replace("'", "") if isinstance(default, list) else str(default)
+
+
+def _type(annotation: Any) -> str:
+    """A declared type in words, with its unit."""
+    model = model_of(annotation)
+    if model is not None:
+        return f"[{model.__name__}](#{model.__name__.lower()})"
+    inner = core(annotation)
+    unit = _unit(annotation)
+    if unit:
+        own = _own_range(annotation)
+        return f"quantity in {unit}" + (f", {own[0]} to {own[1]}" if own else "")
+    if get_origin(inner) is dict:
+        return f"table of {_type(get_args(inner)[1])}"
+    if get_origin(inner) is list:
+        return f"list of {_type(get_args(inner)[0])}"
+    if get_origin(inner) is not None:
+        return ", ".join(f"`{choice}`" for choice in get_args(inner))
+    named = {str: "text", int: "whole number", float: "number", bool: "true or false"}[inner]
+    least, most = _limits(annotation)
+    return named if least is None or most is None else f"{named}, {least:,} to {most:,}"
+
+
+def _limits(annotation: Any) -> tuple[float | None, float | None]:
+    """(least, most) of a number, as its type or its field states them; None where nothing is stated."""
+    least = most = None
+    for part in _parts(annotation):
+        below, above = getattr(part, "ge", None), getattr(part, "le", None)
+        below = 1 if getattr(part, "gt", None) == 0 and core(annotation) is int else below
+        least = below if least is None or (below is not None and below > least) else least
+        most = above if most is None or (above is not None and above < most) else most
+    return least, most
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """Everything that is annotated to a type, inside ``| None`` and Annotated too."""
+    for part in (*getattr(annotation, "__metadata__", ()), *getattr(annotation, "metadata", ())):
+        yield part
+        yield from _parts(part)
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for inner in get_args(annotation)[: 1 if get_origin(annotation) is Annotated else None]:
+            yield from _parts(inner)
+
+
+def _own_range(annotation: Any) -> list[str]:
+    """['1 ps', '1 us'] of a quantity with a range of its own, [] of one with that of its dimension."""
+    schemas = (getattr(part, "json_schema", None) for part in _parts(annotation))
+    return next((each["range"] for each in schemas if isinstance(each, dict) and "range" in each), [])
+
+
+def _unit(annotation: Any) -> str:
+    """Unit of a quantity, '' of anything else: it stands in the JSON schema of the type."""
+    json_schema = getattr(annotation, "json_schema", None)
+    if isinstance(json_schema, dict):
+        return str(json_schema.get("unit", ""))
+    if get_origin(core(annotation)) in (dict, list):
+        return ""
+    parts = (*get_args(annotation), *getattr(annotation, "__metadata__", ()))
+    return next((unit for part in parts if not isinstance(part, str) and (unit := _unit(part))), "")
+
+
+if __name__ == "__main__":
+    print(reference_markdown(), end="")

@@ -1,0 +1,72 @@
+"""Where spec files are: the user's directories first, then what ships with the package."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from accelsim.errors import Problem, SpecError, brief, nearest
+from accelsim.files.reading import is_file
+
+SUFFIXES = (".yaml", ".yml")
+
+
+def roots() -> list[Path]:
+    """Directories that hold ``chips/``, ``memories/``, ...; the first that has a file wins.
+
+    In order: those of the environment variable ``ACCELSIM_HWSPECS`` (separated as in PATH), the user's own
+    ``$XDG_CONFIG_HOME/accelsim/hwspecs`` (``~/.config`` when unset), and the package's.
+    """
+    named = [Path(part) for part in os.environ.get("ACCELSIM_HWSPECS", "").split(os.pathsep) if part]
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return [root for root in (*named, config / "accelsim" / "hwspecs", shipped()) if root.is_dir()]
+
+
+def shipped() -> Path:
+    """The package's own specs: inside the wheel, or beside the sources in an editable install."""
+    package = Path(__file__).resolve().parents[2]
+    wheel = package / "_hwspecs"
+    return wheel if wheel.is_dir() else package.parent / "hwspecs"
+
+
+def names(folder: str) -> dict[str, Path]:
+    """Name -> file of every spec in ``folder`` of the roots, sorted; subfolders are part of the name."""
+    found: dict[str, Path] = {}
+    for root in roots():
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in SUFFIXES:
+                found.setdefault(path.relative_to(root / folder).with_suffix("").as_posix(), path)
+    return dict(sorted(found.items()))
+
+
+def find(reference: str, beside: Path | None = None) -> Path | None:
+    """The file that ``reference`` ('memories/ddr3-1600', './mine') means, seen from ``beside``; or None."""
+    if reference.startswith(("./", "../")) and beside is not None:
+        return _file(beside / reference)
+    if Path(reference).is_absolute():
+        return _file(Path(reference))
+    return next((path for root in roots() if (path := _file(root / reference)) is not None), None)
+
+
+def _file(path: Path) -> Path | None:
+    """``path``, or it with a YAML suffix, when that is a file."""
+    candidates = (path, *(Path(f"{path}{suffix}") for suffix in SUFFIXES))
+    return next((each for each in candidates if each.suffix in SUFFIXES and is_file(each)), None)
+
+
+def resolve(name: str | Path) -> Path:
+    """The file of a chip: its name or the path of a YAML file; SpecError with the nearest name otherwise."""
+    text = str(name)
+    if Path(text).suffix in SUFFIXES or os.sep in text:
+        path = _file(Path(text)) or find(text)
+        if path is None:
+            raise SpecError(
+                Problem(f"no spec file {brief(text)}", expected="a chip's name or the path of a YAML file")
+            )
+        return path
+    known = names("chips")
+    if text not in known:
+        raise SpecError(
+            Problem(f"no chip {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))
+        )
+    return known[text]

@@ -1,0 +1,1 @@
+"""Canonical forms of ONNX nodes, one file for each family."""

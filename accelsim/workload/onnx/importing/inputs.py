@@ -1,0 +1,81 @@
+"""Inputs of an imported model: static shapes from the file and from the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from accelsim.errors import ModelError, Problem, nearest
+from accelsim.workload.graph import Tensor
+from accelsim.workload.onnx.importing.read import RawInput, RawModel
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def bind_inputs(
+    inputs: list[RawInput], batch: int | None, shapes: Shapes, raw: RawModel
+) -> dict[str, Tensor]:
+    """Real inputs with static shapes; a symbol bound by one input is bound in all. ModelError names what is
+    missing.
+    """
+    known = [item.name for item in raw.inputs]
+    unknown = [name for name in shapes if name not in known]
+    raise_all(
+        Problem(f"no input {name!r}", raw.name, " or ".join(known), nearest(name, known)) for name in unknown
+    )
+    symbols: dict[str, int] = {}
+    dims = {item.name: _stated(item, batch, shapes, symbols) for item in inputs}
+    bound: dict[str, list[Any]] = {
+        name: [symbols.get(size, size) if isinstance(size, str) else size for size in sizes or ()]
+        for name, sizes in dims.items()
+    }
+    raise_all(_input_problems(inputs, dims, bound, shapes))
+    return {item.name: Tensor(item.name, tuple(bound[item.name]), item.dtype) for item in inputs}
+
+
+def _stated(item: RawInput, batch: int | None, shapes: Shapes, symbols: dict[str, int]) -> list[Any] | None:
+    """Dimensions of one input as the user or the file states them; symbols that the user fixes are noted."""
+    if item.dims is None:
+        return list(shapes[item.name]) if item.name in shapes else None
+    stated: list[Any] = list(item.dims)
+    if item.name in shapes:
+        stated = list(shapes[item.name])
+    elif batch is not None and stated:
+        stated[0] = batch
+    for dim, size in zip(item.dims, stated, strict=False):
+        if isinstance(dim, str) and isinstance(size, int):
+            symbols.setdefault(dim, size)
+    return stated
+
+
+def _input_problems(
+    inputs: list[RawInput], dims: dict[str, list[Any] | None], bound: dict[str, list[Any]], shapes: Shapes
+) -> Iterable[Problem]:
+    for item in inputs:
+        sizes = bound[item.name]
+        if dims[item.name] is None:
+            yield Problem(f"input {item.name!r} has no shape", expected=f"--shape {item.name}=...")
+        elif item.dims is not None and len(sizes) != len(item.dims):
+            yield Problem(f"input {item.name!r}: shape {sizes}", expected=f"{len(item.dims)} dimensions")
+        elif not all(isinstance(size, int) and (size > 0 or size == stated == 0)
+                     for size, stated in zip(sizes, item.dims or sizes, strict=True)):  # fmt: skip
+            shown = ", ".join("?" if size is None else str(size) for size in sizes)
+            yield Problem(f"input {item.name!r} has shape [{shown}]",
+                          expected=f"positive sizes; give --shape {item.name}=... or a batch")  # fmt: skip
+
+
+def rebatch_of(inputs: list[RawInput], bound: dict[str, Tensor], batch: int | None) -> tuple[int, int] | None:
+    """(old, new) batch when a static first dimension was replaced."""
+    for item in inputs:
+        if item.name in bound and item.dims and isinstance(item.dims[0], int):
+            old, new = item.dims[0], bound[item.name].shape[0]
+            if old != new and old > 0:
+                return old, new
+    return None
+
+
+def raise_all(problems: Iterable[Problem]) -> None:
+    """ModelError with all of ``problems``, if there are any."""
+    found = list(problems)
+    if found:
+        raise ModelError(found)

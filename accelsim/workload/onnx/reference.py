@@ -1,0 +1,150 @@
+"""An outside implementation runs the same graph on the same values: ONNX Runtime, or ONNX's reference
+evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem, UsageError
+from accelsim.workload.graph import Array, Graph
+from accelsim.workload.onnx.exporting.model import export_onnx
+from accelsim.workload.onnx.ort_sums import unsaturated
+from accelsim.workload.ops.foreign import stored
+from accelsim.workload.ops.values import CONTAINERS, contain
+
+LONGEST = 200
+"""Characters of another implementation's error that are shown."""
+
+
+class Reference(NamedTuple):
+    """Values by tensor name, in graph order, and who computed them ('onnxruntime 1.20.0')."""
+
+    values: dict[str, Array]
+    by: str
+
+
+class Difference(NamedTuple):
+    """How far one tensor is from the reference: max |a - b|, and that over max |b|."""
+
+    tensor: str
+    max_abs: float
+    relative: float
+
+
+def reference_outputs(graph: Graph, feeds: Mapping[str, Array], every_tensor: bool = False) -> Reference:
+    """Outputs of ``graph`` on ``feeds`` by ONNX Runtime when it is installed, else by ``onnx.reference``.
+
+    With ``every_tensor`` the result of every node, and then without graph optimisations (which fuse tensors
+    away). One thread, so that sums are taken in a repeatable order. What ONNX Runtime lacks (types, operator sets) is
+    left to ``onnx.reference``. Raises ModelError when the graph cannot be exported, or when neither can execute it.
+    """
+    missing = [name for name in graph.inputs if name not in feeds]
+    if missing:
+        raise UsageError(f"no values for input {', '.join(missing)}")
+    model = export_onnx(graph, every_tensor)
+    kinds = {name: tensor.dtype for name, tensor in graph.tensors.items()}
+    given = {
+        name: stored(contain(np.asarray(feeds[name]), kinds[name]), kinds[name]) for name in graph.inputs
+    }
+    values, by = _executed(model, given, every_tensor, graph.name)
+    return Reference(
+        {name: contain(numbers(value, kinds[name]), kinds[name]) for name, value in values.items()}, by
+    )
+
+
+def _executed(
+    model: Any, given: dict[str, Array], every_tensor: bool, name: str
+) -> tuple[dict[str, Array], str]:
+    """Results by the first implementation that can, and which it is."""
+    reasons = []
+    for run in (_onnxruntime, _onnx_reference) if find_spec("onnxruntime") else (_onnx_reference,):
+        try:
+            with np.errstate(all="ignore"):
+                return run(model, given, every_tensor)
+        except (
+            Exception
+        ) as error:  # both raise types of their own, RuntimeError, and what NumPy raises within them
+            reasons.append(f"{run.__name__.removeprefix('_')}: {_first_line(error)}")
+    raise ModelError(Problem(f"no reference executes the model ({'; '.join(reasons)})", name))
+
+
+def _first_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def numbers(values: Array, dtype: str) -> Array:
+    """Values as numbers: ONNX Runtime gives some formats of 8 bits as their codes."""
+    kind = stored(np.zeros((), CONTAINERS[dtype]), dtype).dtype if dtype in CONTAINERS else values.dtype
+    coded = values.dtype == np.uint8 and kind.itemsize == 1 and kind.kind not in "iub"
+    return values.view(kind).astype(CONTAINERS[dtype]) if coded else values
+
+
+def compare(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> list[Difference]:
+    """Differences of the tensors that both have, in the order of ``theirs``.
+
+    The relative error is max |a - b| / max |b| over the whole tensor; infinite where the shapes differ, where
+    only one is not a number, or where b is zero and a is not.
+    """
+    return [_difference(name, ours[name], value) for name, value in theirs.items() if name in ours]
+
+
+def _difference(name: str, ours: Array, theirs: Array) -> Difference:
+    if ours.shape != theirs.shape:
+        return Difference(name, float("inf"), float("inf"))
+    if not theirs.size:
+        return Difference(name, 0.0, 0.0)
+    if theirs.dtype == np.object_:  # texts
+        equal = np.array_equal(ours, theirs)
+        return Difference(name, 0.0 if equal else float("inf"), 0.0 if equal else float("inf"))
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        gaps = np.where(same, 0.0, np.abs(a - b))
+    gap = float(np.where(np.isnan(gaps), np.inf, gaps).max())
+    size = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
+    return Difference(name, gap, gap / size if size else (0.0 if gap == 0.0 else float("inf")))
+
+
+def _onnxruntime(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict[str, Array], str]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what it cannot do is raised, and told by whoever asked
+    options.add_session_config_entry(
+        "session.disable_quant_qdq", "1"
+    )  # its fused integer ops lack 4-bit and float8
+    if plain:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    wire = unsaturated(model).SerializeToString()
+    session = onnxruntime.InferenceSession(wire, options, ["CPUExecutionProvider"])
+    names = [item.name for item in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True)), f"onnxruntime {onnxruntime.__version__}"
+
+
+def _onnx_reference(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict[str, Array], str]:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(model, new_ops=_mended())
+    results = [np.asarray(value) for value in evaluator.run(None, feeds)]
+    return dict(zip(evaluator.output_names, results, strict=True)), f"onnx.reference {onnx.__version__}"
+
+
+def _mended() -> list[Any]:
+    """Ops of ``onnx.reference`` that are wrong there: its GlobalMaxPool reduces the right axes of images only."""
+    from onnx.reference.op_run import OpRun
+
+    class GlobalMaxPool(OpRun):
+        op_domain = ""
+
+        def _run(self, x: Array) -> tuple[Array]:
+            return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+    return [GlobalMaxPool]

@@ -1,0 +1,1 @@
+"""Where workloads come from: names, files, tables of layers, data sets, seeded weights."""
