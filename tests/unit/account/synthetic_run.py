@@ -265,15 +265,15 @@ def _finish(chip: Chip, build: Builder, steps: list[Step], tensors: dict[str, Te
         step_stalls=[dict(build.stalls[op]) if op in build.stalls else {} for op in range(len(steps))],
     )
     # nobody simulated this program, so what follows from a simulation is set by hand
-    run.__dict__["occupancy"] = {name: sorted(points) for name, points in build.occupancy.items()}
-    run.__dict__["critical_path"] = _critical_path(run)
+    run.derived["occupancy"] = {name: sorted(points) for name, points in build.occupancy.items()}
+    run.derived["critical_path"] = _critical_path(run)
     return run
 
 
 def altered(run: Run, **changes: Any) -> Run:
     """A copy with other fields, which keeps what was set by hand."""
     copy = replace(run, **changes)
-    copy.__dict__.update({name: run.__dict__[name] for name in ("occupancy", "critical_path")})
+    copy.derived.update({name: run.derived[name] for name in ("occupancy", "critical_path")})
     return copy
 
 

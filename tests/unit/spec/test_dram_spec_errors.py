@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import Problem, SpecError
-from accelsim.spec.laws.chip import dram as dram_laws
+from accelsim.spec.laws import dram as dram_laws
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import check, load_chip
 from accelsim.spec.yaml.load_dram import list_drams, load_dram

@@ -241,7 +241,7 @@ def test_an_unknown_rule_gives_the_nearest() -> None:
 
 
 def test_every_law_has_a_case_that_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from accelsim.spec.laws.chip import chip as laws
+    from accelsim.spec.laws import chip as laws
 
     broken = set()
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.workload.onnx import canonical as families
 from accelsim.workload.onnx.canonical.legacy import modern
 from accelsim.workload.onnx.canonical.rules import RULES, Foreign, Scope, Trace, canonical, foreign_node
 from accelsim.workload.onnx.importing.cached_states import cached_states
@@ -31,10 +33,8 @@ from accelsim.workload.onnx.importing.types import form_of
 from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import foreign_kernel, knows, noted_formats, op_type
 
-for _family in (
-    "contrib", "einsum", "fourier", "index", "integer", "math", "quant", "recurrent", "resize", "shape", "transpose",
-):  # fmt: skip
-    import_module(f"accelsim.workload.normalise_{_family}")  # fills the table of rules
+for _family in iter_modules(families.__path__):
+    import_module(f"{families.__name__}.{_family.name}")  # fills the table of rules
 
 NOT_REPEATABLE = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
