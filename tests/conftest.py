@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("same", COMMON, derandomize=True)
 settings.register_profile("search", COMMON)
+pytest.register_assert_rewrite("tests.helpers")
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

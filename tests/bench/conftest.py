@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-PROBE = Path(__file__).with_name("probe.py")
+ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -45,8 +45,8 @@ def probe() -> Callable[..., dict[str, float]]:
     """Run probe.py in a fresh process on one thread."""
 
     def run(*arguments: str) -> dict[str, float]:
-        command = [sys.executable, str(PROBE), *arguments]
-        done = subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True)
+        command = [sys.executable, "-m", "tests.bench.probe", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, check=True, capture_output=True, text=True)
         found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
         return found
 

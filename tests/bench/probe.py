@@ -38,6 +38,7 @@ from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.onnx.importing import importer as onnx_import
 from accelsim.workload.sources.load import load_model
+from tests.helpers.long_graphs import LONG
 
 WARM = (onnx, onnx_import)
 """Imported here so that no measured call pays for it."""
@@ -164,9 +165,6 @@ def calibrated(model: str, chip_name: str, dtype: str, method: str) -> dict[str,
 def long_graph(kind: str, nodes: str, chip_name: str, dtype: str) -> dict[str, float]:
     """Compile, simulate and account a graph of so many nodes (a key of ``long_graphs.LONG``); a short one before, so
     that nothing is made or loaded for the first time while it is measured."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "compiler"))
-    from long_graphs import LONG
-
     chip, options = load_chip(chip_name), Options(dtype=dtype, values="off")
     for count in (60, int(nodes)):
         graph = LONG[kind](count)

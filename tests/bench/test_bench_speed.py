@@ -23,7 +23,7 @@ LONG = (
     "chain", "products", "fan", "residuals", "vectors", "on_host", "joins", "convolutions", "waiting", "states",
     "caches", "coded_products",
 )  # fmt: skip
-"""Keys of ``long_graphs.LONG`` in tests/unit/compiler, all of which count calls there; here a few are timed."""
+"""Keys of ``LONG`` in tests/helpers/long_graphs.py, all of which count calls there; here a few are timed."""
 LONG_CHIPS = (("edu-4x4", "int8"), ("edu-mixed", "fp32"))
 COMPILE_S, PER_NODE = 20.0, 2.0
 """Most CPU seconds for 20,000 nodes; most that a node of a long graph may take, beside one of a short graph. A

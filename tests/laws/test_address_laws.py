@@ -6,11 +6,11 @@ from collections import defaultdict
 
 import numpy as np
 from hypothesis import given, settings
-from law_cases import Case, cases
 
 from accelsim.machine.bursts import bursts
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Command, Transfer
+from tests.helpers.law_cases import Case, cases
 
 LAWS = settings(max_examples=60)
 EVERYTHING = 1 << 60

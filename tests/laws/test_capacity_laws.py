@@ -6,11 +6,11 @@ from collections import defaultdict
 
 import pytest
 from hypothesis import given, settings
-from law_cases import Case, cases, changed, compiled
 
 from accelsim.errors import OverCapacity
 from accelsim.program.commands import Program
 from accelsim.workload.limits import limited
+from tests.helpers.law_cases import Case, cases, changed, compiled
 
 QUICK = settings(max_examples=60)
 

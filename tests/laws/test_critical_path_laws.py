@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import Case, cases, changed, compiled, graphs, small_chip
 
 from accelsim.account.critical_path import KEYS, OUTSIDE, by_blame, by_step
 from accelsim.account.latency import layers
@@ -18,6 +17,7 @@ from accelsim.program.commands import Transfer
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.workload.graph import Graph
+from tests.helpers.law_cases import Case, cases, changed, compiled, graphs, small_chip
 
 QUICK = settings(max_examples=60)
 

@@ -10,9 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import protocol
 import pytest
-from dram_cases import MEMORIES, Case, cases, changed, devices, memory, often_refreshed, refreshes, small
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +19,18 @@ from accelsim.dram.device import Device
 from accelsim.dram.mapping import decoder
 from accelsim.dram.served import Served
 from accelsim.dram.standards import STANDARDS
+from tests.helpers import protocol
+from tests.helpers.dram_cases import (
+    MEMORIES,
+    Case,
+    cases,
+    changed,
+    devices,
+    memory,
+    often_refreshed,
+    refreshes,
+    small,
+)
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 

@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import Case, changed, chips, compiled, fitted, lone_products, pins, products, whole_tiles
 
-from accelsim.compiler.lower.builder import Builder
-from accelsim.compiler.lower.layout import Layout
-from accelsim.compiler.mapping.search import Choice, choose
-from accelsim.compiler.state import Options, State
-from accelsim.program.roles import Roles
 from accelsim.spec.models import Chip
-from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
+from tests.helpers.estimates import ROUNDING, choice_of, clocks
+from tests.helpers.law_cases import (
+    changed,
+    chips,
+    compiled,
+    fitted,
+    lone_products,
+    pins,
+    products,
+    whole_tiles,
+)
 
 QUICK = settings(max_examples=150)
-
-
-ROUNDING = 1e-3
-"""Clocks: each transfer may end a femtosecond early."""
-
-
-def choice_of(case: Case) -> Choice:
-    """The estimate of the only step of a program, its mapping pinned to what it was."""
-    program = case.program
-    (step,) = program.steps
-    assert step.gemm is not None and step.mapping is not None
-    pinned = {step.name: vars(step.mapping)}
-    state = State(program.graph, program.chip, Options(dtype=program.dtype, pinned=pinned), program.dtype)
-    roles = Roles(program.chip)
-    return choose(state, Layout(program.graph, roles, Builder(roles.engines())), step.node, step.gemm)
-
-
-def clocks(case: Case) -> float:
-    """Clocks of the array from time 0 to the end of the only step."""
-    run = case.run()
-    unit = run.chip.matrix
-    assert unit is not None
-    return float(Fraction(run.step_spans[0][1], FS_PER_S) * Fraction(unit.clock or run.chip.clock))
 
 
 @settings(QUICK, max_examples=200)

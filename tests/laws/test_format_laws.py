@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import Case, base_chip, changed, compiled, image_graphs, matrix_graphs, products, whole_tiles
-from test_estimate_laws import ROUNDING, choice_of, clocks
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
 from accelsim.account.spans import NOT_DONE, SKIPPED
@@ -25,6 +23,17 @@ from accelsim.spec.models import Chip, Sparse
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
+from tests.helpers.estimates import ROUNDING, choice_of, clocks
+from tests.helpers.law_cases import (
+    Case,
+    base_chip,
+    changed,
+    compiled,
+    image_graphs,
+    matrix_graphs,
+    products,
+    whole_tiles,
+)
 
 QUICK = settings(max_examples=25)
 MIXED = base_chip("edu-mixed")

@@ -8,7 +8,6 @@ from math import fsum
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import Case, cases, changed
 
 from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
 from accelsim.machine.memory_models import MODELS
@@ -16,6 +15,7 @@ from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.dram import Dram
 from accelsim.spec.yaml.load_dram import load_dram
+from tests.helpers.law_cases import Case, cases, changed
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 

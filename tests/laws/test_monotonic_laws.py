@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import base_chip as chip_named
-from law_cases import changed, chips, compiled, fitted, formats, graphs, larger, pins, products
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
@@ -18,6 +16,8 @@ from accelsim.machine.simulate import simulate
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
+from tests.helpers.law_cases import base_chip as chip_named
+from tests.helpers.law_cases import changed, chips, compiled, fitted, formats, graphs, larger, pins, products
 
 QUICK = settings(max_examples=60)
 TOLERANCE = 1.01

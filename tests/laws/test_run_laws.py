@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import Case, cases, changed, compiled, graphs, matrix_graphs, scaled_energy, small_chip
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
 from accelsim.compiler.numbers.sparsify import prune
@@ -22,6 +21,16 @@ from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.ops import base
 from tests.fuzz.graphs import right_values
+from tests.helpers.law_cases import (
+    Case,
+    cases,
+    changed,
+    compiled,
+    graphs,
+    matrix_graphs,
+    scaled_energy,
+    small_chip,
+)
 
 QUICK = settings(max_examples=60)
 FLOAT_TOLERANCE = 1e-5
@@ -147,7 +156,7 @@ def test_check_holds_again_on_a_finished_run(case: Case) -> None:
 
 
 def test_a_chip_can_be_changed_field_by_field() -> None:
-    from law_cases import base_chip
+    from tests.helpers.law_cases import base_chip
 
     chip = changed(base_chip("edu-4x4"), "memories.dram.memory", latency=0.0)
     assert chip.memories["dram"].memory.latency == 0.0

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import Case, cached_graphs, cases, expert_graphs
 
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.bursts import bursts
@@ -15,6 +14,7 @@ from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Transfer
 from accelsim.workload import execute
 from accelsim.workload.ops import base
+from tests.helpers.law_cases import Case, cached_graphs, cases, expert_graphs
 
 LAWS = settings(max_examples=40)
 TOLERANCE = 1e-5

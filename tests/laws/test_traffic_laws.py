@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from law_cases import Case, cases, changed, compiled, formats, graphs, products, small_chip, whole_tiles
 
 from accelsim.account.spans import bandwidth_Bps, peak_mac_rate
 from accelsim.machine.run import Run
@@ -15,6 +14,17 @@ from accelsim.program.commands import Folds, Transfer
 from accelsim.spec.models import Chip
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
+from tests.helpers.law_cases import (
+    Case,
+    cases,
+    changed,
+    compiled,
+    formats,
+    graphs,
+    products,
+    small_chip,
+    whole_tiles,
+)
 
 QUICK = settings(max_examples=80)
 WHOLE = {"tm": 10**6, "tn": 10**6, "tk": 10**6, "tg": 10**6, "a_resident": True, "y_resident": True}

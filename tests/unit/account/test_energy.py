@@ -7,11 +7,11 @@ from math import isclose
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic_run import CHIP, altered, make_chip, make_run
 
 from accelsim.account import energy
 from accelsim.machine.run import Row
 from accelsim.spec.models import SramPoint
+from tests.helpers.synthetic_run import CHIP, altered, make_chip, make_run
 
 PJ_INT8 = 0.2e-12
 

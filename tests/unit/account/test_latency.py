@@ -9,12 +9,12 @@ from math import inf, isfinite
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic_run import altered, make_chip, make_run
 
 import accelsim
 from accelsim.account import critical_path, latency, roofline, spans
 from accelsim.account.array_share import array_split
 from accelsim.machine.run import FoldRecord
+from tests.helpers.synthetic_run import altered, make_chip, make_run
 
 
 @settings(max_examples=25)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import isclose
 
 import pytest
-from synthetic_run import CHIP, make_chip, make_run
 
 import accelsim
 from accelsim.account import energy, provenance
@@ -13,6 +12,7 @@ from accelsim.account.latency import layers, summary
 from accelsim.report.words import sentences
 from accelsim.spec.status import DOUBTFUL, STATUSES
 from accelsim.spec.yaml.load import list_chips, load_chip
+from tests.helpers.synthetic_run import CHIP, make_chip, make_run
 
 STATED = {
     "default": "verified", "mac": {"int8": "secondary"}, "register": "guess", "network": "recalled", "sram": "measured",

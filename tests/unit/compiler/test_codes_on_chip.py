@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from format_runs import assert_usable, matrix_nodes, net, output, ran, real
-from pass_graphs import Graphs, chip, sqnr_dB
 
 from accelsim.compiler.numbers.formats import is_code, is_integer, pair, supported
 from accelsim.compiler.numbers.ranges import synthetic
@@ -21,6 +19,8 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.sources.load import load_model
+from tests.helpers.format_runs import assert_usable, matrix_nodes, net, output, ran, real
+from tests.helpers.pass_graphs import Graphs, chip, sqnr_dB
 
 
 def skewed() -> tuple[Graph, dict[str, Array]]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pass_graphs import chip
 
 from accelsim.compiler.mapping.estimate import Bounds, Estimator, Homes, Shape
 from accelsim.compiler.mapping.ports import Ports
@@ -14,6 +13,7 @@ from accelsim.compiler.mapping.tilings import Candidates
 from accelsim.program.roles import Roles
 from accelsim.spec.models import Chip
 from accelsim.workload.ops.base import Gemm
+from tests.helpers.pass_graphs import chip
 
 M, N, K = 12, 8, 8
 SHAPE = Shape(

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pass_graphs import Graphs, assert_same_values, chip, compiled, residual_block, vector_without
 
 from accelsim.workload.graph import Array, Graph
+from tests.helpers.pass_graphs import (
+    Graphs,
+    assert_same_values,
+    chip,
+    compiled,
+    residual_block,
+    vector_without,
+)
 
 
 def folded(graph: Graph, **kwargs: object) -> Graph:

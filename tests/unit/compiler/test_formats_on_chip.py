@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from format_runs import assert_usable, matrix_nodes, net, output, ran, real
-from pass_graphs import chip, sqnr_dB
 
 from accelsim.compiler.numbers.formats import is_integer, pair, resolve, supported
 from accelsim.compiler.numbers.ranges import synthetic
@@ -16,6 +14,8 @@ from accelsim.formats import table
 from accelsim.machine.simulate import simulate
 from accelsim.spec.models import Chip
 from accelsim.workload.sources.load import load_model
+from tests.helpers.format_runs import assert_usable, matrix_nodes, net, output, ran, real
+from tests.helpers.pass_graphs import chip, sqnr_dB
 
 EVERYWHERE = [
     (on, dtype, name)

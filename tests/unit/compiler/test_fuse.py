@@ -5,11 +5,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pass_graphs import Graphs, assert_same_values, chip, compiled, residual_block
 
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
+from tests.helpers.pass_graphs import Graphs, assert_same_values, chip, compiled, residual_block
 
 
 def fused(graph: Graph, chip_name: str | Chip = "edu-4x4", **options: bool) -> Graph:

@@ -12,7 +12,6 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pass_graphs import Graphs, state_of
 
 from accelsim.compiler.graph.fold_batch_norm import fold_batch_norm
 from accelsim.compiler.graph.legalise import legalise
@@ -26,6 +25,7 @@ from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model
+from tests.helpers.pass_graphs import Graphs, state_of
 
 SCALE, OUT = np.float32(0.021), np.float32(0.35)
 

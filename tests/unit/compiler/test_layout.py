@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from long_graphs import LONG, SHAPE
 
 from accelsim.compiler.lower.layout import Layout
 from accelsim.compiler.passes import compile
@@ -11,6 +10,7 @@ from accelsim.compiler.state import Options
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.sources.load import load_model
+from tests.helpers.long_graphs import LONG, SHAPE
 
 
 def views(count: int) -> Graph:

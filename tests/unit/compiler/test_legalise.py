@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pass_graphs import Graphs, assert_same_values, compiled, outputs
 
 from accelsim.compiler.graph import edit
 from accelsim.workload.graph import Graph
+from tests.helpers.pass_graphs import Graphs, assert_same_values, compiled, outputs
 
 
 def legal(graph: Graph) -> Graph:

@@ -6,12 +6,12 @@ import cProfile
 import pstats
 
 import pytest
-from long_graphs import LONG
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
+from tests.helpers.long_graphs import LONG
 
 SHORT, FACTOR = 100, 6
 

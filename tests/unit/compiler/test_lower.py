@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pass_graphs import Graphs, chip
 
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
@@ -18,6 +17,7 @@ from accelsim.program.commands import Program, Transfer
 from accelsim.spec.models import Chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
+from tests.helpers.pass_graphs import Graphs, chip
 
 
 def small(activations_B: int = 1 << 16, **matrix: Any) -> Chip:

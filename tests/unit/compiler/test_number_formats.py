@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from pass_graphs import Graphs, chip, compiled, residual_block, state_of
 
 from accelsim.compiler.numbers.formats import (
     canonical,
@@ -27,6 +26,7 @@ from accelsim.errors import UsageError
 from accelsim.formats import codec, table
 from accelsim.spec.models import Chip, MacFormat
 from accelsim.workload.graph import Array, Graph, Node
+from tests.helpers.pass_graphs import Graphs, chip, compiled, residual_block, state_of
 
 PLAIN = [name for name, row in table.FORMATS.items() if row.kind in ("float", "int", "binary", "scale")]
 NARROW = [name for name in PLAIN if table.get(name).bits <= 8]

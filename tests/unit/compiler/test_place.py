@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from pass_graphs import Graphs, chip, compiled, residual_block, state_of, vector_without
 
 from accelsim.compiler.graph.place import place
 from accelsim.errors import UsageError
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.sources.load import load_model
+from tests.helpers.pass_graphs import Graphs, chip, compiled, residual_block, state_of, vector_without
 
 
 def placed(graph: Graph, chip_name: str, dtype: str) -> list[tuple[str, str, str]]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pass_graphs import Graphs, compiled, outputs, residual_block, sqnr_dB, structure
 
 import accelsim
 from accelsim.compiler.numbers import ranges as calibrate
@@ -24,6 +23,7 @@ from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
+from tests.helpers.pass_graphs import Graphs, compiled, outputs, residual_block, sqnr_dB, structure
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "int8_ops_ort.npz"
 MODELS = ["cnn", "lstm?steps=2", "mlp?hidden=64", "gpt-prefill?seq=16,hidden=48,heads=4", "squeezenet"]

@@ -6,7 +6,6 @@ import itertools
 from typing import Any
 
 import pytest
-from pass_graphs import Graphs, chip
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
@@ -16,6 +15,7 @@ from accelsim.program.commands import Program
 from accelsim.program.mapping import ORDERS
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
+from tests.helpers.pass_graphs import Graphs, chip
 
 
 def product(M: int = 24, N: int = 20, K: int = 16) -> Graph:

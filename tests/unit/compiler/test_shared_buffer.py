@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pass_graphs import Graphs, chip
 
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
@@ -22,6 +21,7 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
+from tests.helpers.pass_graphs import Graphs, chip
 
 ALL = ("activations", "weights", "partial_sums")
 SHARED = [ALL, ("activations", "weights"), ("activations", "partial_sums"), ("weights", "partial_sums")]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pass_graphs import Graphs, chip, residual_block
 
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import pattern, prune, pruned, skips
@@ -23,6 +22,7 @@ from accelsim.validate.against_reference import check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
 from accelsim.workload.sources.load import load_model
+from tests.helpers.pass_graphs import Graphs, chip, residual_block
 
 
 def built(

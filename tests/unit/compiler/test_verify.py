@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from pass_graphs import Graphs, chip
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import HazardError
 from accelsim.program.commands import Program, Use, Wait
 from accelsim.program.verify import verify
+from tests.helpers.pass_graphs import Graphs, chip
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from doc_blocks import PAGES, PICTURES, ROOT, SCRIPTS, Page, arguments, blocks, picture, script
 from matplotlib.image import imread
 
 import accelsim
@@ -39,6 +38,7 @@ from accelsim.time import Clock
 from accelsim.validate.rtl_check import golden_rows, roofline, simpler_errors
 from accelsim.validate.rtl_machine import run_row
 from accelsim.workload.sources.topology_csv import CONV_COLUMNS, GEMM_COLUMNS, STRIDES_COLUMNS
+from tests.helpers.doc_blocks import PAGES, PICTURES, ROOT, SCRIPTS, Page, arguments, blocks, picture, script
 
 ROOTS = ("accelsim/", "hwspecs/", "docs/", "tests/", "reports/", "examples/", ".ci/")
 NOT_MADE_YET = re.compile(r"reports/(resnet50-tpu-v1|cnn|count|one-port)")
@@ -76,7 +76,7 @@ def test_outputs_are_those_of_today(path: Path, tmp_path: Path) -> None:
     difference = "\n".join(
         unified_diff(old.splitlines(), new.splitlines(), "as written", "as printed now", lineterm="")
     )
-    assert new == old, f"{path.name}: python tests/unit/docs/doc_blocks.py writes it again\n{difference}"
+    assert new == old, f"{path.name}: python -m tests.helpers.doc_blocks writes it again\n{difference}"
 
 
 def commands() -> Iterator[tuple[str, str]]:

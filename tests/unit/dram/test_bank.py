@@ -7,9 +7,15 @@ import sys
 from dataclasses import replace
 
 import numpy as np
-import protocol
 import pytest
-from bank_cases import (
+
+from accelsim.dram import bank
+from accelsim.dram.bank import Bank, engine, serve
+from accelsim.dram.device import Command
+from accelsim.spec.dram_device import device
+from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from tests.helpers import protocol
+from tests.helpers.bank_cases import (
     BL,
     CCD_L,
     CCD_S,
@@ -33,12 +39,6 @@ from bank_cases import (
     issued,
     made,
 )  # fmt: skip
-
-from accelsim.dram import bank
-from accelsim.dram.bank import Bank, engine, serve
-from accelsim.dram.device import Command
-from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
 
 
 def test_timing_is_what_the_cases_are_counted_with() -> None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bank_cases import CCD_L, CL, CWL, FRONT, RAS, RCD, READ, REFI, RFC, RP, RTP, arrived, done, go, issued
-from bank_cases import made as plain
 
 from accelsim.dram.bank import Bank
 from accelsim.dram.device import Command, Device
@@ -16,6 +14,24 @@ from accelsim.dram.pattern_state import one_window
 from accelsim.dram.served import Served
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
+from tests.helpers.bank_cases import (
+    CCD_L,
+    CL,
+    CWL,
+    FRONT,
+    RAS,
+    RCD,
+    READ,
+    REFI,
+    RFC,
+    RP,
+    RTP,
+    arrived,
+    done,
+    go,
+    issued,
+)
+from tests.helpers.bank_cases import made as plain
 
 KERNELS = ("python", "")
 CAPPED = {"page_policy": "capped", "cap": 2}

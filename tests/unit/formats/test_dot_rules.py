@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dot_oracle import F32, block_of, oracle, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from accelsim.formats import dot_plain
 from accelsim.formats.dot import RULES, DotRule, operands, product, rules_for
 from accelsim.formats.table import get
 from accelsim.validate.tensor_cores import GPU_DOTS, compared, difference, sets, tensor_cores
+from tests.helpers.dot_oracle import F32, block_of, oracle, values
 
 ALIGNED = [name for name, row in RULES.items() if row.blocks]
 EVERY = [

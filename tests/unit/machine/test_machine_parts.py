@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import simpy
-from hand_programs import HOME, chip, load, program, region, store, vector
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from accelsim.machine.run import LawError
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Wait
 from accelsim.time import FS_PER_S, Clock, transfer_fs
+from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector
 
 FREQUENCIES = st.one_of(st.sampled_from([100e6, 700e6, 1e9, 1.41e9, 2.8e9]), st.floats(1e5, 5e9))
 NS = 10**6

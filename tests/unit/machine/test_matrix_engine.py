@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 import simpy
-from hand_programs import chip, program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from accelsim.program.commands import Command, Effect, Folds
 from accelsim.program.tiles import folds
 from accelsim.spec.models import MatrixUnit
 from accelsim.time import Clock
+from tests.helpers.hand_programs import chip, program
 
 
 def unit(**fields: object) -> MatrixUnit:

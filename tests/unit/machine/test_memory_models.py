@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_dram import LATENCY, FakeDram, device
-from hand_programs import HOME, chip, load, program, region, store, vector
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +31,8 @@ from accelsim.request import Request
 from accelsim.spec.dram import Dram
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
+from tests.helpers.fake_dram import LATENCY, FakeDram, device
+from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector
 
 CLOCK = 2 * 10**6
 """Clock of the toy DRAM, fs; the chip of the hand-written programs has one of 10 ns."""

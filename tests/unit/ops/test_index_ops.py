@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from op_cases_index import INDEX_CASES
-from ort_oracle import Case, outs, own
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
@@ -19,6 +17,8 @@ from accelsim.workload import ops
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.onnx.reference import compare, reference_outputs
+from tests.helpers.op_cases_index import INDEX_CASES
+from tests.helpers.ort_oracle import Case, outs, own
 
 SMALL = arrays(np.float32, array_shapes(min_dims=2, max_dims=3, max_side=5), elements=st.integers(-9, 9))
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from op_cases import CASES
-from ort_oracle import Case, outs, own
-from test_geometry_laws import convolutions
 
 from accelsim.workload import ops
 from accelsim.workload.graph import Array
 from accelsim.workload.matrix import a_matrix, b_matrix, finish, y_from_matrix
 from accelsim.workload.ops.base import Gemm
 from accelsim.workload.ops.product import product
+from tests.helpers.geometry import convolutions
+from tests.helpers.op_cases import CASES
+from tests.helpers.ort_oracle import Case, outs, own
 
 MATRIX = [case for case in CASES if ops.get(case.op).kind == "matrix" and case.inputs[0].ndim < 5]
 

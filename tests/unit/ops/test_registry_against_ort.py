@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from op_cases import CASES, WITHOUT_ONNX, f32
-from ort_oracle import Case, check, outs, own
 
 from accelsim.errors import ModelError
 from accelsim.workload import ops
 from accelsim.workload.graph import Node, Tensor
+from tests.helpers.op_cases import CASES, WITHOUT_ONNX, f32
+from tests.helpers.ort_oracle import Case, check, outs, own
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_run import make_run
 
 from accelsim.account.energy_basis import caveats, energy_basis
 from accelsim.account.latency import layers, summary
@@ -21,6 +20,7 @@ from accelsim.report.style import CATEGORY_LOOKS, GREY
 from accelsim.report.text import ratio, si, wrapped
 from accelsim.result import run
 from accelsim.spec.yaml.load import load_chip
+from tests.helpers.synthetic_run import make_run
 
 RUN = make_run(layers=5)
 WIDTHS = (60, 80, 120)

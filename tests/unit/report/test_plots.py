@@ -10,7 +10,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from synthetic_run import altered, make_run
 
 from accelsim.account.critical_path import HIDDEN, KEYS
 from accelsim.account.energy import CATEGORIES
@@ -19,6 +18,7 @@ from accelsim.errors import UsageError
 from accelsim.report import layer_plots, machine_plots
 from accelsim.report.plot import PLOTS, draw
 from accelsim.report.style import CATEGORY_LOOKS, REASON_LOOKS, prefixed, save, ticks
+from tests.helpers.synthetic_run import altered, make_run
 
 SMALL, LARGE = make_run(layers=5), make_run(layers=100, tiles=2)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_run import altered, make_run
 
 import accelsim
 from accelsim.account.energy import energy_table, total_J
@@ -24,6 +23,7 @@ from accelsim.report import page, trace, write
 from accelsim.report.plot import PLOTS
 from accelsim.result import run
 from accelsim.workload.zoo.build import Builder
+from tests.helpers.synthetic_run import altered, make_run
 
 RUN = make_run(layers=5)
 VOID = {"meta", "br", "hr", "img", "link", "input"}

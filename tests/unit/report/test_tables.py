@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from synthetic_run import make_run
 
 from accelsim.account.latency import layers, summary
 from accelsim.report import table, text, words
+from tests.helpers.synthetic_run import make_run
 
 RUN = make_run(layers=12)
 LAYERS, SUMMARY = layers(RUN), summary(RUN)

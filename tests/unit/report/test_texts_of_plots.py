@@ -7,7 +7,6 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from synthetic_run import make_run
 
 import accelsim
 from accelsim.account.critical_path import KEYS, by_blame
@@ -19,6 +18,7 @@ from accelsim.report.generation_report import time_per_token
 from accelsim.report.layer_plots import access_note, key_labels
 from accelsim.report.machine_plots import RESOLUTION
 from accelsim.report.plot import PLOTS, draw
+from tests.helpers.synthetic_run import make_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

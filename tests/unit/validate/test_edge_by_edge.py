@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 from typing import Any
 
-import edge_by_edge
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accelsim.validate.golden import golden
 from accelsim.validate.rtl_counters import fnv
 from accelsim.validate.rtl_machine import simulate_row
+from tests.helpers import edge_by_edge
 
 NUMBERS = ("R", "C", "B", "L", "pipelined", "slots", "reuse", "shift", "M", "N", "K", "Tm", "Tn", "Tk")
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradient_cases import append
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from accelsim.workload.execute import run
 from accelsim.workload.gradient import backward
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import REGISTRY
+from tests.helpers.gradient_cases import append
 
 Geometry = dict[str, Any]
 

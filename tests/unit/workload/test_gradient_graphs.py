@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gradient_cases import append, slope
-from gradient_op_cases import normal
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
@@ -13,6 +11,8 @@ from accelsim.workload.gradient import backward, batch_statistics
 from accelsim.workload.graph import Array, Graph, Tensor
 from accelsim.workload.ops import get
 from accelsim.workload.sources.load import list_models, load_model
+from tests.helpers.gradient_cases import append, slope
+from tests.helpers.gradient_op_cases import normal
 
 SMALL = {
     "gemm": "M=6,N=5,K=4", "mlp": "inputs=12,hidden=8", "mlp0": "hidden=16", "cnn": "resolution=8,channels=2",

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradient_cases import Case, append, check, graph_of
-from gradient_op_cases import CASES, apart, normal, window
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.gradient import ENDS, NOT_DIFFERENTIABLE, REFUSED, RULES, backward
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import REGISTRY
+from tests.helpers.gradient_cases import Case, append, check, graph_of
+from tests.helpers.gradient_op_cases import CASES, apart, normal, window
 
 STRAIGHT_THROUGH = {"FakeQuantize"}
 """Its gradient is no derivative; it has a test of its own."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_light_models import macs
 
 import accelsim
 from accelsim.compiler.numbers.ranges import synthetic
@@ -18,6 +17,7 @@ from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.sources.weights import parameters
 from accelsim.workload.zoo.decoder import Rotation
+from tests.helpers.macs import macs
 
 SIZES = "layers=2,hidden=32,heads=4,ffn=24,vocab=64"
 DECODERS = [f"llama?{SIZES},kv_heads=2", f"llama?{SIZES},kv_heads=1,bias=1", f"llama?{SIZES},kv_heads=4",

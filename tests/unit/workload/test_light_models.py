@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_models import feeds_of
 
 from accelsim.workload.execute import run
-from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.reference import compare, reference_outputs
-from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.light import LIGHT
+from tests.helpers.macs import macs
+from tests.helpers.onnx_models import feeds_of
 
 MACS = {
     "alexnet": 654_560_384,
@@ -28,14 +27,6 @@ MACS = {
 }
 """Multiply-accumulates of convolutions and products by hand count; 3.8 to 4.1 billion is published for
 ResNet-50, 19.6 billion for VGG-19."""
-
-
-def macs(graph: Graph) -> int:
-    total = 0
-    for node in graph.nodes:
-        ins = [graph.tensors[name] if name else None for name in node.inputs]
-        total += base.get(node.op).work(node, ins, graph.outs(node)).macs
-    return total
 
 
 @pytest.mark.parametrize("name", LIGHT)

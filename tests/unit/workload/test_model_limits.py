@@ -11,13 +11,13 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_models import model, node
 
 from accelsim.errors import AccelsimError, ModelError, TooLarge, UsageError
 from accelsim.workload.limits import LARGEST, MOST_MACS, limited
 from accelsim.workload.ops.values import common_shape
 from accelsim.workload.sources.load import list_models, load_model
 from accelsim.workload.zoo import build
+from tests.helpers.onnx_models import model, node
 
 
 def refusals(name: str | Path) -> list[str]:

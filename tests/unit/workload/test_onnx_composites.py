@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import against_ort, model, node
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array
 from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops import find
+from tests.helpers.onnx_models import against_ort, model, node
 
 RNG = np.random.default_rng(3)
 

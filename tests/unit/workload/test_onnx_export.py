@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import feeds_of, model, node
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
@@ -15,6 +14,7 @@ from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.sources.load import load_model
+from tests.helpers.onnx_models import feeds_of, model, node
 
 pytest.importorskip("onnxruntime")
 

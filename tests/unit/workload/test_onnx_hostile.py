@@ -12,12 +12,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import FLOAT, model, node
 
 from accelsim.errors import AccelsimError, ModelError
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops import get
 from accelsim.workload.sources.load import load_model
+from tests.helpers.onnx_models import FLOAT, model, node
 
 X = {"x": (2, 3)}
 W = np.arange(12, dtype=np.float32).reshape(3, 4)

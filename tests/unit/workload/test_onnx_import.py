@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import feeds_of, model, node
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.onnx.canonical.shape import rebatched, same_pads
 from accelsim.workload.onnx.importing.importer import import_proto
+from tests.helpers.onnx_models import feeds_of, model, node
 
 ort = pytest.importorskip("onnxruntime")
 

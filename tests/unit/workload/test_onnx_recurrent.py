@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from onnx_models import against_ort, model, node
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array
 from accelsim.workload.onnx.importing.importer import import_proto
+from tests.helpers.onnx_models import against_ort, model, node
 
 RNG = np.random.default_rng(3)
 

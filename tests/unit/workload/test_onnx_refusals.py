@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_models import FLOAT, model, node
 
 from accelsim.errors import ModelError, UsageError
 from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.sources.load import load_model
+from tests.helpers.onnx_models import FLOAT, model, node
 
 X = {"x": (2, 3, 4)}
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx_models import feeds_of
 
 from accelsim.errors import UsageError
 from accelsim.workload.execute import run
@@ -14,6 +13,7 @@ from accelsim.workload.onnx import reference
 from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
+from tests.helpers.onnx_models import feeds_of
 
 
 @given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=9), st.floats(0, 1, width=32))

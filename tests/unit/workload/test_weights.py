@@ -51,9 +51,8 @@ def test_normalisation_is_near_the_identity() -> None:
 
 
 def test_activations_stay_in_range_through_121_layers() -> None:
-    from onnx_models import feeds_of
-
     from accelsim.workload.execute import run
+    from tests.helpers.onnx_models import feeds_of
 
     graph = load_model("densenet121")
     values = run(graph, feeds_of(graph), keep=True)

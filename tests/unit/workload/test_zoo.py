@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_models import feeds_of
-from test_light_models import macs
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
@@ -13,6 +11,8 @@ from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.sources.load import list_models, load_model
 from accelsim.workload.zoo.entry import ZOO, register
 from accelsim.workload.zoo.vision import RESNET_STAGES
+from tests.helpers.macs import macs
+from tests.helpers.onnx_models import feeds_of
 
 SMALL = {
     "gemm": "gemm?M=5,N=6,K=7",

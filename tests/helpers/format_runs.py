@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from pass_graphs import Graphs, chip, residual_block
 
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
@@ -20,6 +19,7 @@ from accelsim.validate.against_reference import Verdict, check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.sources.load import load_model
+from tests.helpers.pass_graphs import Graphs, chip, residual_block
 
 
 def attention() -> Graph:

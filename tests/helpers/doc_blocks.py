@@ -8,7 +8,7 @@ What stands in the line before a fence says what a block is:
 * ``<!-- output: COMMAND -->``: what the command prints, or with ``| 1..4, total`` only those of its lines.
 * ``<!-- output: python -->``: what the Python block before it prints.
 
-``python tests/unit/docs/doc_blocks.py`` writes all outputs and pictures again.
+``python -m tests.helpers.doc_blocks`` writes all outputs and pictures again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from click.testing import CliRunner
 
 from accelsim.cli import main
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGES = (
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

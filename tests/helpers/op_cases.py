@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from op_cases_index import INDEX_CASES, INDEX_WITHOUT_ONNX
-from ort_oracle import Case
 
 from accelsim.workload.graph import Array
+from tests.helpers.op_cases_index import INDEX_CASES, INDEX_WITHOUT_ONNX
+from tests.helpers.ort_oracle import Case
 
 _RNG = np.random.default_rng(7)
 

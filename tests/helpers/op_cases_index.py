@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from ort_oracle import Case
 
 from accelsim.workload.graph import Array
+from tests.helpers.ort_oracle import Case
 
 _RNG = np.random.default_rng(11)
 

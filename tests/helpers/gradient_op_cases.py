@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from gradient_cases import Case
 
 from accelsim.workload.graph import Array
+from tests.helpers.gradient_cases import Case
 
 _RNG = np.random.default_rng(11)
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import protocol
 
 from accelsim.dram.bank import Bank
 from accelsim.dram.device import Command, Device
@@ -18,6 +17,7 @@ from accelsim.dram.mapping import Place, decoder
 from accelsim.dram.served import Served
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
+from tests.helpers import protocol
 
 FRONT = 1
 RCD = CL = RP = 17
