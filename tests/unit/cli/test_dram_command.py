@@ -209,4 +209,4 @@ def test_help_names_options_and_commands(cli: Cli) -> None:
 
 def test_compare_has_one_of_each_kind_by_default(cli: Cli) -> None:
     rows = json.loads(cli("dram", "compare", "--limit", 50, "--json").stdout)
-    assert len({row["standard"] for row in rows}) == len(rows) == 6
+    assert len({row["standard"] for row in rows}) == len(rows) >= 6
