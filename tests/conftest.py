@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import IO, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,23 +14,23 @@ from hypothesis import HealthCheck, settings
 COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("same", COMMON, derandomize=True)
 settings.register_profile("search", COMMON)
-pytest.register_assert_rewrite("tests.helpers")
+pytest.register_assert_rewrite("tests.helpers")  # before any of them is imported
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
-@pytest.fixture
-def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(name="unpainted")
+def _unpainted() -> Iterator[None]:
     """Reports with pictures that are composed but not painted, which is most of their time: for tests of the rest."""
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", _saved)
+    from tests.helpers.pictures import unpainted
+
+    with unpainted():
+        yield
 
 
 @pytest.fixture(scope="module")
 def all_unpainted() -> Iterator[None]:
     """The same for all tests of a module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("matplotlib.figure.Figure.savefig", _saved)
+    from tests.helpers.pictures import unpainted
+
+    with unpainted():
         yield
-
-
-def _saved(figure: object, file: IO[bytes], **_: Any) -> None:
-    file.write(b"<svg xmlns='http://www.w3.org/2000/svg'></svg>")

@@ -14,6 +14,7 @@ from click.testing import Result
 from accelsim.cli import main
 from accelsim.cli.common import OUT
 from accelsim.cli.dram import replay_on
+from tests.helpers.pictures import unpainted
 
 Cli = Callable[..., Result]
 
@@ -67,9 +68,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from accelsim.report.write import write_run
     from accelsim.result import run
 
-    return write_run(
-        run("mlp?hidden=16", "edu-4x4", values="off"), tmp_path_factory.mktemp("reports") / "mlp"
-    )
+    with unpainted():
+        return write_run(
+            run("mlp?hidden=16", "edu-4x4", values="off"), tmp_path_factory.mktemp("reports") / "mlp"
+        )
 
 
 def test_every_command_has_a_sample() -> None:

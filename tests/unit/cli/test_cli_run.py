@@ -45,6 +45,7 @@ def test_few_rows_are_the_layers_that_cost_most_and_the_total_is_that_of_all(cli
     assert total(few).split() == total(all_rows).split()
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_json_is_all_there_is_on_stdout_and_equals_the_python_call(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "report"
     result = cli(*CNN, "--json", "--seed", 3, "--out", out, "--check")
@@ -58,6 +59,7 @@ def test_json_is_all_there_is_on_stdout_and_equals_the_python_call(cli: Cli, tmp
     assert check["tensors"] == 5
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_the_report_directory_and_the_mapping_file(cli: Cli, tmp_path: Path) -> None:
     out, mapping = tmp_path / "reports" / "cnn", tmp_path / "mapping.yaml"
     result = cli(*CNN, "--values", "off", "--out", out, "--save-mapping", mapping)

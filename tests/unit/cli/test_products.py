@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("unpainted")
 
 Cli = Callable[..., Result]
 PRODUCT = "gemm?M=16,N=256,K=256"
+OFF = ("--values", "off", "--no-advice")
 CSV = "Layer, M, N, K,\nfirst, 16, 64, 64,\nsecond, 32, 64, 64,\n"
 
 
@@ -29,7 +30,7 @@ def test_rows_of_a_product_are_no_inferences(cli: Cli) -> None:
     facts = summary(run)
     assert (facts["batch"], facts["counts"]) == (1, "products")
     assert facts["throughput_per_s"] == pytest.approx(1 / run.seconds)
-    told = cli("run", PRODUCT, "--on", "tpu-v1", "--values", "off").stdout
+    told = cli("run", PRODUCT, "--on", "tpu-v1", *OFF).stdout
     assert "products/s" in told
     assert "energy per product" in told
     assert "inference" not in told
@@ -49,9 +50,7 @@ def test_integers_of_a_product_and_of_a_csv_come_from_outside(kind: str, tmp_pat
     assert engines(accelsim.run(model, "tpu-v1", values="off")) == {"matrix"}
     assert engines(accelsim.run(model, "tpu-v1", values="off", edges="host")) == {"matrix", "host"}
     latency = [
-        json.loads(cli("run", model, "--on", "tpu-v1", "--values", "off", "--json", *edges).stdout)[
-            "latency_s"
-        ]
+        json.loads(cli("run", model, "--on", "tpu-v1", *OFF, "--json", *edges).stdout)["latency_s"]
         for edges in ((), ("--edges", "outside"), ("--edges", "host"))
     ]
     assert latency[0] == latency[1] < latency[2]
@@ -72,7 +71,7 @@ def test_a_csv_of_several_layers_is_a_list_and_no_inference(tmp_path: Path, cli:
     facts = summary(accelsim.run(str(file), "tpu-v1", values="off", batch=4))
     assert (facts["batch"], facts["counts"]) == (4, "passes")
     assert summary(accelsim.run(str(one), "tpu-v1", values="off"))["counts"] == "products"
-    told = cli("run", str(file), "--on", "tpu-v1", "--values", "off").stdout
+    told = cli("run", str(file), "--on", "tpu-v1", *OFF).stdout
     assert "passes/s" in told and "energy per pass " in told and "inference" not in told
     assert "each of its 2 layers once; no table says that they are a network" in " ".join(told.split())
 
@@ -93,5 +92,5 @@ def test_comparisons_count_what_the_runs_count(tmp_path: Path, cli: Cli) -> None
     mixed = " ".join(cli("compare", lists[0], network[0]).stdout.split())
     assert "per second" in mixed and "inferences/s" not in mixed
     assert "Rates and energies are of layers per pass, of mlp?hidden=16 per inference." in mixed
-    several = cli("run", str(file), "--on", "tpu-v1", "--on", "edu-4x4", "--values", "off").stdout
+    several = cli("run", str(file), "--on", "tpu-v1", "--on", "edu-4x4", *OFF).stdout
     assert "passes/s" in several and "inferences" not in several

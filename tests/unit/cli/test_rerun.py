@@ -80,7 +80,12 @@ def test_field_without_an_option_has_no_command() -> None:
 
 def test_rerun_finds_every_figure_as_it_was(cli: Cli, tmp_path: Path) -> None:
     report = tmp_path / "report"
-    assert cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--dtype", "int8", "--out", report).exit_code == 0
+    assert (
+        cli(
+            "run", "mlp?hidden=16", "--on", "edu-4x4", "--dtype", "int8", "--no-advice", "--out", report
+        ).exit_code
+        == 0
+    )
     result = cli("rerun", report, "--out", tmp_path / "again")
     assert result.exit_code == 0
     assert "Every figure of the summary is what it was." in result.stdout
@@ -90,7 +95,7 @@ def test_rerun_finds_every_figure_as_it_was(cli: Cli, tmp_path: Path) -> None:
 
 def test_rerun_names_what_differs(cli: Cli, tmp_path: Path) -> None:
     report = tmp_path / "report"
-    cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--out", report)
+    cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--no-advice", "--out", report)
     saved = json.loads((report / "summary.json").read_text())
     saved["latency_s"], saved["run"]["chip_sha256"] = 1.5, "0"
     (report / "summary.json").write_text(json.dumps(saved))
