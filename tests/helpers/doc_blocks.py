@@ -98,11 +98,13 @@ class Page:
     path: Path
     folder: Path
     printed: dict[str, str] = field(default_factory=dict)
+    shown: set[str] = field(default_factory=set)
 
     def refreshed(self) -> str:
         """The text of the page with every output as it is now. Runs everything."""
         text = self.path.read_text(encoding="utf-8")
         lines, found = text.splitlines(), list(blocks(text))
+        self.shown = {block.marker.removeprefix("output: ").partition(" | ")[0] for block in found}
         new = [self._meet(block) for block in found]
         spoken = iter(_run_python([block.text for block in found if block.language == "python"], self.folder))
         latest = ""
@@ -136,6 +138,8 @@ class Page:
 
     def _run(self, command: str, code: int | None) -> str:
         words = arguments(command)
+        if words[0] == "run" and command not in self.shown and ">" not in words:
+            words.append("--no-advice")  # many more simulations, which nobody reads here
         target = words.index(">") if ">" in words else len(words)
         with chdir(self.folder):
             result = CliRunner(env={"COLUMNS": COLUMNS}).invoke(main, words[:target])

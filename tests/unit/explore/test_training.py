@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, QuantConfig, training_graph
 from accelsim.workload.zoo.build import Builder
 
-pytest.importorskip("sklearn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 
 
 @pytest.fixture(scope="module")
