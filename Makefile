@@ -1,7 +1,7 @@
-# make demo | test | check | bench | fuzz. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
+# make demo | test | test-fast | check | bench | fuzz. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint bench fuzz clean
+.PHONY: help demo test test-fast check lint bench fuzz clean
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
@@ -9,6 +9,10 @@ CODE := accelsim tests examples
 RUN := run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadgroup
+# What needs no run of a network: the whole path once, parts on their own, and the laws that are cheap to draw.
+FAST := tests/test_tiny.py tests/unit/account tests/unit/files tests/unit/formats tests/unit/network tests/unit/ops \
+	tests/unit/sram tests/unit/test_digits.py tests/unit/test_units.py tests/laws/test_bank_laws.py \
+	tests/laws/test_capacity_laws.py
 
 # The newest of these that runs and can make a virtual environment; PYTHON=... on the command line takes another.
 CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3 python
@@ -18,6 +22,7 @@ PYTHON ?= $(shell for each in $(CANDIDATES); do $$each -c '$(USABLE)' >/dev/null
 help:
 	@echo 'make demo    run ResNet-50 on a TPU v1; the report goes to reports/resnet50-tpu-v1'
 	@echo 'make test    the tests'
+	@echo 'make test-fast  a tenth of them, for while you work'
 	@echo 'make check   formatter, linter, type checker, then the tests with their coverage'
 	@echo 'make bench   how fast the simulator itself is'
 	@echo 'make fuzz    many mutated and random inputs, none of which may end in a traceback; takes an hour'
@@ -30,6 +35,9 @@ demo: .venv/.installed
 
 test: .venv/.installed-dev
 	$(TESTS)
+
+test-fast: .venv/.installed-dev
+	$(TESTS) $(FAST)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check $(CODE)

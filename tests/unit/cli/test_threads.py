@@ -16,20 +16,9 @@ from accelsim.threads import one_blas_thread
 COMMANDS = {
     "quantize": ("quantize", "cnn?resolution=96,channels=32", "--out", "{out}"),
     "train": ("train", "digits-mlp?hidden=512", "--steps", "3", "--batch", "256", "--out", "{out}"),
-    "check": (
-        "run",
-        "cnn?resolution=96,channels=32",
-        "--on",
-        "edu-mixed",
-        "--dtype",
-        "fp16",
-        "--values",
-        "fast",
-        "--check",
-        "--json",
-        "--no-advice",
-    ),
-}
+    "check": ("run", "cnn?resolution=96,channels=32", "--on", "tpu-v1", "--values", "fast", "--check", "--json",
+              "--no-advice"),
+}  # fmt: skip
 
 
 def blas_threads() -> list[int]:
