@@ -24,7 +24,7 @@ from accelsim.account.spans import (
     unit_of,
 )
 from accelsim.machine.run import Row, Run
-from accelsim.program.roles import HOST_OWN_MEMORY
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY
 from accelsim.spec.models import Chip, SramPoint
 
 STATIC, HOST_IDLE = "static", "idle.host"
@@ -179,7 +179,7 @@ def _host_rows(run: Run) -> list[EnergyRow]:
         return []
     busy: dict[int, int] = {}
     for piece in run.slices:
-        if run.program.engines.get(piece.engine) == "host":
+        if piece.engine == HOST:
             busy[piece.op] = busy.get(piece.op, 0) + piece.end - piece.start
     power = float(host.idle_power)
     return [EnergyRow(STATIC, HOST_IDLE, step, "", fs, power * fs * FS) for step, fs in busy.items() if fs]

@@ -9,24 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError
-from accelsim.machine.accounting import engine_times, ledger, step_spans, step_stalls
-from accelsim.machine.array_time import array_times
+from accelsim.machine.accounting import busy, engine_times, ledger, step_spans, step_stalls
 from accelsim.machine.check import check
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context, Progress
-from accelsim.machine.engines import host, transfers, vector
-from accelsim.machine.matrix import MatrixEngine
 from accelsim.machine.memory_models import DEFAULT, Memories, check_model, memories
 from accelsim.machine.milestones import Milestones
-from accelsim.machine.port import Port
 from accelsim.machine.run import Run
 from accelsim.machine.sram import Buffers
 from accelsim.machine.values.batch import batch_shape
 from accelsim.machine.values.effects import policy
 from accelsim.pause import no_collection
 from accelsim.program.commands import Command, Program
-from accelsim.spec.models import Chip, MatrixUnit, VectorUnit
+from accelsim.spec.models import Chip
 from accelsim.threads import one_blas_thread
 from accelsim.time import FS_PER_S, NEVER, Clock
 from accelsim.workload.graph import Array
@@ -94,10 +91,11 @@ def _simulate(
     for region in program.presets:
         contents.preset(region)
     delay = clock.at(chip.token_delay)
-    context = Context(env, clock, Milestones(env, delay), contents, Buffers(env, program))
+    context = Context(env, chip, clock, Milestones(env, delay), contents, Buffers(env, program))
     context.progress = Progress(len(program.commands), told) if told is not None else None
     attached = memories(env, clock, program, *how)
-    _start(context, chip, program, attached.ports)
+    context.ports = attached.ports
+    _start(context, program)
     env.run(until=NEVER)
     run = _gather(context, chip, program, values, effects, feeds)
     _follow(run, attached, how)
@@ -121,10 +119,6 @@ def _follow(run: Run, attached: Memories, how: _How) -> None:
             run.accesses[name] = memory.accesses()
 
 
-def _clock_of(unit: MatrixUnit | VectorUnit | None, chip: Chip) -> Clock:
-    return Clock((unit.clock if unit is not None else None) or chip.clock)
-
-
 def _queues(program: Program) -> dict[str, list[Command]]:
     queues: dict[str, list[Command]] = {engine: [] for engine in program.engines}
     for command in program.commands:
@@ -132,20 +126,9 @@ def _queues(program: Program) -> dict[str, list[Command]]:
     return queues
 
 
-def _start(context: Context, chip: Chip, program: Program, ports: dict[tuple[str, bool], Port]) -> None:
-    loads_first = {name: memory.arbitration == "loads_first" for name, memory in chip.memories.items()}
+def _start(context: Context, program: Program) -> None:
     for engine, queue in _queues(program).items():
-        kind = program.engines[engine]
-        if kind == "matrix":
-            assert chip.matrix is not None
-            MatrixEngine(context, engine, chip.matrix, _clock_of(chip.matrix, chip), queue).start()
-        elif kind == "vector":
-            assert chip.vector is not None
-            context.env.process(vector(context, engine, queue, _clock_of(chip.vector, chip)))
-        elif kind == "host":
-            context.env.process(host(context, engine, queue))
-        else:
-            context.env.process(transfers(context, engine, queue, ports, loads_first))
+        ENGINES[program.engines[engine]].start(context, engine, queue)
 
 
 def _gather(
@@ -159,12 +142,12 @@ def _gather(
     time_fs = max((piece.end for piece in context.slices), default=0)
     if time_fs >= NEVER:
         raise UsageError(_too_long(program))
-    arrays = array_times(program, context.folds, _clock_of(chip.matrix, chip))
+    times = engine_times(program, context.logs, context.records)
     slices = sorted(context.slices, key=itemgetter(0))
     return Run(
         chip=chip, program=program, values=values, time_fs=time_fs, slices=slices, ledger=ledger(program),
-        engines=engine_times(context.logs, arrays, program, time_fs), step_spans=step_spans(slices, len(program.steps)),
-        step_stalls=step_stalls(arrays, len(program.steps)), outputs=effects.outputs(),
-        tensors=effects.kept(), folds=context.folds, feeds=dict(feeds or {}), nonzero_macs=effects.nonzero_macs,
+        engines=busy(times, time_fs), step_spans=step_spans(slices, len(program.steps)),
+        step_stalls=step_stalls(times, len(program.steps)), outputs=effects.outputs(),
+        tensors=effects.kept(), folds=context.records, feeds=dict(feeds or {}), nonzero_macs=effects.nonzero_macs,
         by_link=context.by_link,
     )  # fmt: skip

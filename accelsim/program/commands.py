@@ -196,7 +196,7 @@ class Program:
 
     ``cores`` cores run the graph side by side, each on its own part of the batch (``graph`` is that of one core).
     ``presets``: regions that hold a tensor from the start (region -> tensor, core). ``results``: graph output -> the
-    region in which it ends, per core. ``engines``: engine -> kind ('matrix', 'vector', 'host', 'dma').
+    region in which it ends, per core. ``engines``: engine -> its type, a name of ``accelsim.engines.registry``.
     ``needs``: off-chip memory -> what must be in it at one time.
     """
 

@@ -14,7 +14,7 @@ from synthetic_run import altered, make_chip, make_run
 import accelsim
 from accelsim.account import critical_path, latency, roofline, spans
 from accelsim.account.array_share import array_split
-from accelsim.machine.run import FoldRecord
+from accelsim.engines.systolic.records import FoldRecord
 
 
 @settings(max_examples=25)

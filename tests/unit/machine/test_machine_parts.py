@@ -11,11 +11,12 @@ from hand_programs import HOME, chip, load, program, region, store, vector
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelsim.engines.base import Asked
 from accelsim.errors import HazardError
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import Bandwidth, Lane
 from accelsim.machine.milestones import Milestones
-from accelsim.machine.port import Asked, Port
+from accelsim.machine.port import Port
 from accelsim.machine.run import LawError
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Wait
