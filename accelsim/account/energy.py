@@ -118,8 +118,12 @@ def static_power_W(chip: Chip) -> dict[str, float]:
 
 
 def prices_of(run: Run) -> dict[tuple[str, str], float]:
-    """The price list of the chip as this run is charged by it: memories by the byte, or by command."""
-    return price_list(run.chip) | dram.command_prices(run)
+    """The price list of the chip as this run is charged by it: memories by the byte, or by command; and the links over
+    which it sends to other devices, called '<device>.link'.
+    """
+    peers = run.program.peers.items()
+    sent = {(f"{peer}.link", "transfer"): fsum(float(link.energy) for link in links) for peer, links in peers}
+    return price_list(run.chip) | dram.command_prices(run) | sent
 
 
 def energy_table(run: Run) -> list[EnergyRow]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import simpy
 
-from accelsim.program.commands import Command, Phase, Program, Wait
+from accelsim.program.commands import Command, Meet, Message, Phase, Program, Wait
 from accelsim.spec.models import Chip
 from accelsim.time import Clock
 
@@ -41,6 +41,14 @@ class Served(NamedTuple):
     data: int
     end: int
     by_link: bool = False
+
+
+class Delivery(NamedTuple):
+    """A message between two devices, from the side of one: ``begun`` fires when both sides are ready and the first byte
+    leaves, ``done`` when the last byte has left (its value: when it arrives, fs)."""
+
+    begun: simpy.Event
+    done: simpy.Event
 
 
 class MemoryPort(Protocol):
@@ -102,6 +110,12 @@ class Device(Protocol):
 
     def publish(self, command: int, phase: Phase, t_fs: int) -> None:
         """The command passes the phase at ``t_fs`` (now or later)."""
+
+    def exchange(self, message: Message, send: bool) -> Delivery:
+        """Be ready, from now on, to send or receive a message."""
+
+    def meet(self, barrier: Meet) -> simpy.Event:
+        """Come to a barrier now; the event fires when all have come."""
 
     def needs_ports(self, command: Command) -> bool:
         """Whether the command must hold ports of buffers that can run out."""

@@ -9,12 +9,13 @@ from typing import Any
 
 import simpy
 
-from accelsim.engines.base import EngineLog, MemoryPort
+from accelsim.engines.base import Delivery, EngineLog, MemoryPort
 from accelsim.machine.contents import Contents
+from accelsim.machine.exchange import Exchange
 from accelsim.machine.milestones import Milestones, Waiting
 from accelsim.machine.run import Slice
 from accelsim.machine.sram import Buffers, acquire
-from accelsim.program.commands import Command, Phase, Wait
+from accelsim.program.commands import Command, Meet, Message, Phase, Wait
 from accelsim.spec.models import Chip
 from accelsim.time import Clock
 
@@ -44,6 +45,8 @@ class Context:
     contents: Contents
     buffers: Buffers
     ports: Mapping[tuple[str, bool], MemoryPort] = field(default_factory=dict)
+    name: str = ""
+    messages: Exchange | None = None
     slices: list[Slice] = field(default_factory=list)
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
     progress: Progress | None = None
@@ -66,6 +69,16 @@ class Context:
     def publish(self, command: int, phase: Phase, t_fs: int) -> None:
         """See ``Milestones.publish``."""
         self.milestones.publish(command, phase, t_fs)
+
+    def exchange(self, message: Message, send: bool) -> Delivery:
+        """Be ready, from now on, to send or receive a message."""
+        assert self.messages is not None
+        return self.messages.ready(self.name, message, send)
+
+    def meet(self, barrier: Meet) -> simpy.Event:
+        """Come to a barrier now; the event fires when all have come."""
+        assert self.messages is not None
+        return self.messages.meet(self.name, barrier)
 
     def needs_ports(self, command: Command) -> bool:
         """Whether the command must hold ports of buffers that can run out."""

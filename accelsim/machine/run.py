@@ -59,6 +59,8 @@ PATH_KINDS: dict[str, str] = {
     "latency": "a request is under way, no data yet",
     "requests": "a DMA engine issues one request per clock, a port accepts one per clock",
     "buffer_port": "no port of a buffer is free",
+    "message": "bytes of a message are on their way between this device and another",
+    "peer": "another device is not ready to send or to receive, or has not come to a barrier",
     "hand_over": "a token passes on, and the next clock edge comes; also the first edge of the run",
 }
 """Kinds of pieces of the critical path."""

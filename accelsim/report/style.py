@@ -66,6 +66,8 @@ REASON_LOOKS: dict[str, Look] = {
     "buffer_port": Look("#7a5195", "++++"),
     "vector": Look(PURPLE, "...."),
     "host": Look(YELLOW, "xxxx"),
+    "message": Look("#1b9e77", "////"),
+    "peer": Look("#a6cee3", "...."),
     "hand_over": Look("#cfcfcf"),
     "hidden": Look("#eeeeee"),
 }
