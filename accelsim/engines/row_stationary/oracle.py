@@ -100,7 +100,8 @@ class Chip:
 class Pass:
     """One processing pass: which PE has what, its filters in the pads, then its steps.
 
-    Arrays are [t, e, L, ...]: set over filters, row of the strip, place in the chain with the foot first.
+    Arrays are [t, e, L, ...]: set over filters, row of the strip, place in the chain with the foot first. Of the words
+    that PEs ask for in a column of the ifmap, ``asked``, the bus carries the different ones, ``carried``.
     """
 
     def __init__(self, chip: Chip, work: Work, weights: Values) -> None:
@@ -115,6 +116,11 @@ class Pass:
         self.work_clocks = (self.p[:, None] * self.q * conv.S)[:, None, :]
         self.row = self._ifmap_rows()
         self.live = (self.filters >= 0)[:, None, :, None] & (self.channels >= 0)[None, :, None, :]
+        self.turn = np.arange(self.filters.shape[1])
+        self.products = int(self.live.sum()) * work.e * conv.S
+        self.psums = int(self.p.sum()) * work.e
+        rows = (self.row[:, :, None] + self.channels[None] * (self.row.max() + 1))[:, self.channels >= 0]
+        self.asked, self.carried = rows.size * len(self.pes), len(np.unique(rows))
         self.held = np.zeros(0)
 
     def _ifmap_rows(self) -> Index:
@@ -174,15 +180,11 @@ class Pass:
 
         They go to the pad's words of the columns that the step no longer needs, once the PE gets there.
         """
-        chip = self.chip
-        rows = self.row[:, :, None] + self.channels[None] * (self.row.max() + 1)
-        rows = rows[:, self.channels >= 0]
-        fresh = len(self._fresh(step[1]))
-        carried = len(np.unique(rows)) * fresh
-        chip.seen["noc_ifmap"] += carried
-        chip.seen["glb_ifmap_reads"] += carried
-        chip.seen["ifmap_pad_writes"] += rows.size * fresh * len(self.pes)
-        return chip.ifmap_bus.send(carried, clock)
+        chip, fresh = self.chip, len(self._fresh(step[1]))
+        chip.seen["noc_ifmap"] += self.carried * fresh
+        chip.seen["glb_ifmap_reads"] += self.carried * fresh
+        chip.seen["ifmap_pad_writes"] += self.asked * fresh
+        return chip.ifmap_bus.send(self.carried * fresh, clock)
 
     def _fresh(self, column: int) -> list[int]:
         conv = self.chip.conv
@@ -217,35 +219,33 @@ class Pass:
         windows = self.take(step)
         sums = np.einsum("telpqs,telqs,tlpq->telp", self.held, windows, self.live)
         chip.pads.psum[self.pes, : sums.shape[3]] = sums
-        products = int(self.live.sum()) * self.work.e * chip.conv.S
         for name in ("macs", "ifmap_pad_reads", "filter_pad_reads", "psum_pad_writes"):
-            chip.seen[name] += products
-        chip.seen["psum_pad_reads"] += products - int(self.live.any(axis=3).sum()) * self.work.e
+            chip.seen[name] += self.products
+        chip.seen["psum_pad_reads"] += self.products - self.psums * self.pes.shape[2]
         own = np.maximum(chip.pads.free[self.pes], begin) + self.work_clocks
         return self.add_up(own)
 
     def add_up(self, own: Index) -> tuple[Values, int]:
         """Every PE adds its psums to what comes from below, one a clock and none before it came."""
-        chip = self.chip
-        turn = np.arange(self.filters.shape[1])
+        chip, last = self.chip, self.p - 1
+        pad = chip.pads.psum[self.pes, : len(self.turn)]
         carried, came = self._from_buffer(), np.zeros(1, dtype=np.int64)
-        valid = self.filters >= 0
+        free = np.empty_like(self.pes)
         for place in range(self.pes.shape[2]):
-            pes = self.pes[:, :, place]
             may = np.maximum(own[:, :, place, None], came)
-            came = np.maximum.accumulate(may - turn, axis=2) + turn + 1
-            carried = carried + chip.pads.psum[pes, : len(turn)]
-            chip.pads.free[pes] = np.take_along_axis(came, (self.p - 1)[:, None, None], axis=2)[..., 0]
-            chip.seen["psum_pad_reads"] += int(valid.sum()) * self.work.e
-            chip.seen["psum_hops"] += int(valid.sum()) * self.work.e * (place > 0)
-        values = np.moveaxis(carried, 2, 1)[valid]
-        return values, int(chip.pads.free[self.pes[:, :, -1]].max())
+            came = np.maximum.accumulate(may - self.turn, axis=2) + self.turn + 1
+            carried = carried + pad[:, :, place]
+            free[:, :, place] = came[np.arange(len(last)), :, last]
+        chip.pads.free[self.pes] = free
+        chip.seen["psum_pad_reads"] += self.psums * self.pes.shape[2]
+        chip.seen["psum_hops"] += self.psums * (self.pes.shape[2] - 1)
+        return carried.swapaxes(1, 2)[self.filters >= 0], int(free[:, :, -1].max())
 
     def _from_buffer(self) -> Values:
         """What the foot of each chain adds to, [t, e, p]: psums of the passes before, or zeros."""
         if self.work.new:
             return np.zeros((*self.pes.shape[:2], self.filters.shape[1]), dtype=self.chip.kind)
-        return np.moveaxis(self.coming[self.filters], 1, 2)
+        return self.coming[self.filters].swapaxes(1, 2)
 
 
 def run(conv: Conv, array: Geometry, mapping: Mapping, ifmap: Values, weights: Values) -> Result:
