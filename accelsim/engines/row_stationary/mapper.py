@@ -39,20 +39,31 @@ class Objective(NamedTuple):
     """``keys``: what shall be least, the first before the second. ``bound``: what the first key is at least."""
 
     keys: Callable[[Costs], tuple[Ints, ...]]
-    bound: Callable[[Conv, Mappings], Ints]
+    bound: Callable[[Conv, Geometry, Mappings], Ints]
 
 
-def _least_clocks(conv: Conv, maps: Mappings) -> Ints:
-    """All PEs multiply in every clock."""
-    return ceil(np.full(len(maps.m), conv.macs, dtype=np.int64), active_pes(conv, maps))
+def _least_clocks(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
+    """All PEs work in every clock but those in which filters come; or psums leave in every clock."""
+    window = maps.q * conv.S
+    work = conv.macs * (window + 1) // (active_pes(conv, maps) * window)
+    filters = conv.G * conv.M * conv.C * conv.R * conv.S * ceil(conv.N + 0 * maps.n, maps.n)
+    loads = filters * ceil(conv.E + 0 * maps.e, maps.e) // array.filter_words
+    least: Ints = np.maximum(work + loads, _psums(conv, maps) // array.psum_words)
+    return least
 
 
-def _least_energy(conv: Conv, maps: Mappings) -> Ints:
-    """Products with their pads, and what DRAM must give with whole blocks only."""
+def _psums(conv: Conv, maps: Mappings) -> Ints:
+    """Psums that leave the array: an ofmap for each block of channels."""
+    return conv.N * conv.G * conv.M * conv.E * conv.F * ceil(conv.C + 0 * maps.r, maps.q * maps.r)
+
+
+def _least_energy(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
+    """Products with their four accesses of pads, psums to the buffer and back, what DRAM gives for whole blocks."""
     ifmaps = conv.N * conv.G * conv.C * conv.columns * (conv.M // maps.m)
     filters = conv.G * conv.M * conv.C * conv.R * conv.S * (conv.N // maps.n) * (conv.E // maps.e)
     rows = conv.rows(maps.e) * (conv.E // maps.e)
-    least: Ints = 7 * conv.macs + RELATIVE_ENERGY["dram"] * (ifmaps * rows + filters)
+    dram, glb = ifmaps * rows + filters, 2 * _psums(conv, maps)
+    least: Ints = 5 * conv.macs + RELATIVE_ENERGY["dram"] * dram + RELATIVE_ENERGY["glb"] * glb
     return least
 
 
@@ -84,7 +95,7 @@ def mappings(conv: Conv, array: Geometry) -> Iterator[Mappings]:
     """
     sets = range(1, min(array.rows // conv.R, conv.C) + 1)
     channels = range(1, min(array.ifmap_pad // conv.S, conv.C) + 1)
-    for r, q, n in product(sets, channels, range(1, conv.N + 1)):
+    for q, n, r in product(channels[::-1], range(conv.N, 0, -1), sets):
         lanes = array.rows // (conv.R * r) * array.cols
         most = min(array.psum_pad, array.filter_pad // (q * conv.S), conv.M)
         e, t, p = (axis.ravel() for axis in np.meshgrid(
@@ -121,7 +132,7 @@ def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
     found: tuple[tuple[int, ...], Mapping] | None = None
     for chunk in mappings(conv, array):
         while len(chunk.m):
-            least = bound(conv, chunk)
+            least = bound(conv, array, chunk)
             order = np.argsort(least, kind="stable")
             if found:
                 order = order[least[order] <= found[0][0]]
