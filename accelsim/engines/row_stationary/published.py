@@ -1,9 +1,9 @@
 """What was published of the Eyeriss chip, and what the model says of it. JSSC 2017, Tables III, V and VI.
 
 Status of the figures: time and active PEs of AlexNet are as the tests of nn-dataflow cite them. The mappings of AlexNet
-are recalled and agree with those that public re-implementations of the chip configure. GLB and DRAM accesses, shares
-of zeros and all of VGG-16 are recalled; their sums reproduce the recalled totals but for 0.1 % in the GLB accesses of
-VGG-16. The mappings of VGG-16 are not known to us.
+are recalled; a public re-implementation (github.com/moateff/Eyeriss-v1) configures the same but for ``m``, having other
+numbers of filters. GLB and DRAM accesses, shares of zeros and all of VGG-16 are recalled; their sums reproduce the
+recalled totals but for 0.1 % in the GLB accesses of VGG-16. The mappings of VGG-16 are not known to us.
 """
 
 from __future__ import annotations
