@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -79,6 +80,7 @@ def costs(conv: Conv, array: Geometry, maps: Mappings) -> Costs:
     return Costs(layer_clocks(conv, array, maps), layer_counts(conv, maps))
 
 
+@lru_cache(maxsize=4096)
 def _blocks(filters: int, pass_filters: int) -> Ints:
     """Sizes of blocks of filters: for each number of blocks the least, and that rounded up to whole passes."""
     even = np.unique(ceil(np.full(filters, filters, dtype=np.int64), np.arange(1, filters + 1)))
