@@ -121,7 +121,7 @@ class Pass:
         self.psums = int(self.p.sum()) * work.e
         rows = (self.row[:, :, None] + self.channels[None] * (self.row.max() + 1))[:, self.channels >= 0]
         self.asked, self.carried = rows.size * len(self.pes), len(np.unique(rows))
-        self.held = np.zeros(0)
+        self.held, self.coming = np.zeros(0), np.zeros(0)
 
     def _ifmap_rows(self) -> Index:
         """Row of the buffered ifmap that each PE of a set reads, [e, L]; rows that no PE needs are not buffered."""
