@@ -114,7 +114,8 @@ class Mapping:
         return cls(parts)
 
 
-_KEYS = ("level", "temporal", "spatial", "keep")
+_KINDS: dict[str, type] = {"temporal": list, "spatial": dict, "keep": dict}
+_KEYS = ("level", *_KINDS)
 
 
 def _level(entry: Any, where: str, problems: list[Problem]) -> LevelMap:
@@ -124,10 +125,8 @@ def _level(entry: Any, where: str, problems: list[Problem]) -> LevelMap:
     for key in entry:
         if key not in _KEYS:
             problems.append(Problem(f"key {brief(key)}", where, " ".join(_KEYS), nearest(str(key), _KEYS)))
-    given = {
-        key: entry.get(key) or kind() for key, kind in (("temporal", list), ("spatial", dict), ("keep", dict))
-    }
-    for key, kind in (("temporal", list), ("spatial", dict), ("keep", dict)):
+    given: dict[str, Any] = {key: entry.get(key) or kind() for key, kind in _KINDS.items()}
+    for key, kind in _KINDS.items():
         if not isinstance(given[key], kind):
             problems.append(Problem(f"{key} {brief(given[key])}", where, f"a {kind.__name__}"))
             return LevelMap(entry["level"])

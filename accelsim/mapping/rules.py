@@ -1,0 +1,37 @@
+"""What tools count differently, as named options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How words are counted.
+
+    ``halo``: rows that two neighbouring tiles of a sliding window share are 'kept', 'fetched' again, or 'innermost':
+    kept only where the loop that slides is the innermost one around the tile (of those with two or more iterations).
+    ``latched``: the units hold an operand while only loops that are irrelevant to it advance; without it each
+    multiply-accumulate reads both operands and adds into its result.
+    ``first_read``: the first time that a sum is brought in it is zero and is 'omitted', or is 'counted'; or it
+    is 'revisited': counted where any element is brought in twice, omitted where none is.
+    ``refill``: partial sums that come back go to 'one' of the lanes that are summed up, or to 'all'.
+    ``drained``: count what a level reads to hand its finished or partial sums outwards.
+    """
+
+    halo: Literal["kept", "innermost", "fetched"] = "kept"
+    latched: bool = False
+    first_read: Literal["omitted", "counted", "revisited"] = "omitted"
+    refill: Literal["one", "all"] = "one"
+    drained: bool = True
+
+
+OURS = Rules()
+"""What hardware needs at least that keeps what it has."""
+TIMELOOP = Rules(halo="innermost", refill="all", drained=False)
+"""Timeloop: partial sums go to all lanes, and the read that hands a sum outwards is not counted."""
+TIMELOOP_LATCHED = Rules(halo="innermost", latched=True, refill="all", drained=False)
+"""Timeloop where lanes stand between the innermost buffer and the units: these hold what does not change."""
+ZIGZAG = Rules(halo="fetched", first_read="revisited", refill="all")
+"""ZigZag: rows of a window are fetched again, and first reads count where sums come back at all."""
