@@ -81,7 +81,7 @@ class _Counter:
     ) -> None:  # fmt: skip
         self._nest, self._rules, self._found, self._rows, self._kept = nest, rules, found, rows, kept
         self._levels = len(mappings.frame.levels)
-        self._tables = Tables(nest, mappings, rules.halo)
+        self._tables = Tables(nest, mappings, rules)
 
     def run(self) -> None:
         """Write the counts of all operands."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -18,6 +18,8 @@ class Rules:
     is 'revisited': counted where any element is brought in twice, omitted where none is.
     ``refill``: partial sums that come back go to 'one' of the lanes that are summed up, or to 'all'.
     ``drained``: count what a level reads to hand its finished or partial sums outwards.
+    ``window``: a tile of a sliding window is the 'union' of the elements that are touched, or the 'interval' around
+    them, which differ where the stride is larger than the filter.
     """
 
     halo: Literal["kept", "innermost", "fetched"] = "kept"
@@ -25,13 +27,14 @@ class Rules:
     first_read: Literal["omitted", "counted", "revisited"] = "omitted"
     refill: Literal["one", "all"] = "one"
     drained: bool = True
+    window: Literal["union", "interval"] = "union"
 
 
 OURS = Rules()
 """What hardware needs at least that keeps what it has."""
-TIMELOOP = Rules(halo="innermost", refill="all", drained=False)
+TIMELOOP = Rules(halo="innermost", refill="all", drained=False, window="interval")
 """Timeloop: partial sums go to all lanes, and the read that hands a sum outwards is not counted."""
-TIMELOOP_LATCHED = Rules(halo="innermost", latched=True, refill="all", drained=False)
+TIMELOOP_LATCHED = replace(TIMELOOP, latched=True)
 """Timeloop where lanes stand between the innermost buffer and the units: these hold what does not change."""
 ZIGZAG = Rules(halo="fetched", first_read="revisited", refill="all")
 """ZigZag: rows of a window are fetched again, and first reads count where sums come back at all."""

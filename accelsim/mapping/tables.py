@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from accelsim.mapping.blocks import Axis, Ints, Pair
 from accelsim.mapping.columns import Mappings
+from accelsim.mapping.rules import Rules
 from accelsim.workload.nest import Form, LoopNest, Operand
-from accelsim.workload.windows import coprime, shared, touched
+from accelsim.workload.windows import shared, touched
 
 _HASH = np.random.default_rng(7).integers(1, 1 << 62, 128, dtype=np.int64) | 1
 
@@ -19,8 +20,9 @@ _HASH = np.random.default_rng(7).integers(1, 1 << 62, 128, dtype=np.int64) | 1
 class Tables:
     """Factors of one batch of rows; each is made when it is first asked for."""
 
-    def __init__(self, nest: LoopNest, mappings: Mappings, halo: str) -> None:
-        self._nest, self._mappings, self._halo = nest, mappings, halo
+    def __init__(self, nest: LoopNest, mappings: Mappings, rules: Rules) -> None:
+        self._nest, self._mappings, self._halo = nest, mappings, rules.halo
+        self._gaps = rules.window == "interval"
         self._names = list(nest.axes)
         self._places = mappings.positions()
         self._cache: dict[tuple[object, ...], Ints] = {}
@@ -117,7 +119,7 @@ class Tables:
             rows = [[(extent[at], times[at]) for extent, times in self._axes[axis].blocks(child)]
                     for axis, at in zip(form.axes, places, strict=True)]  # fmt: skip
             for (p, p_times), (r, r_times) in product(*rows):
-                total += p_times * r_times * touched(form.coefficients, (p, r))
+                total += p_times * r_times * touched(form.coefficients, (p, r), gaps=self._gaps)
             return total
 
         return self._spread(("whole", form, child), which, make)
@@ -169,7 +171,7 @@ class Tables:
                  for pair in self._axes[axis].pairs(child, cut, own=axis == own, same=same)]
                 for axis, cut, at in zip((p, r), cuts, places, strict=True)
             ]  # fmt: skip
-            return _common(form, lists[0], lists[1], same, len(places[0]))
+            return _common(form, lists[0], lists[1], same, self._gaps, len(places[0]))
 
         return self._spread(("window", form, child, *cuts, own, same), which, make)
 
@@ -183,16 +185,16 @@ class Tables:
         return self._joint[p, r]
 
 
-def _common(form: Form, p: list[Pair], r: list[Pair], same: bool, rows: int) -> Ints:
+def _common(form: Form, p: list[Pair], r: list[Pair], same: bool, gaps: bool, rows: int) -> Ints:
     """Elements of a window that are there before and after, over all pairs of blocks."""
-    s, d = coprime(*form.coefficients)
+    s, d = form.coefficients
     total = np.zeros(rows, np.int64)
     for one, two in product(p, r):
         if same:
-            words = touched((s, d), (one.before, two.before))
+            words = touched((s, d), (one.before, two.before), gaps=gaps)
         else:
-            shift = s * one.shift + d * two.shift
-            words = shared(s, d, (one.before, two.before), (one.after, two.after), shift)
+            before, after = (one.before, two.before), (one.after, two.after)
+            words = shared((s, d), before, after, s * one.shift + d * two.shift, gaps=gaps)
         total += one.times * two.times * words
     return total
 

@@ -74,7 +74,8 @@ class Brute:
             values = {0}
             for axis, step in form.terms:
                 values = {value + step * i for value in values for i in blocks[axis]}
-            sides.append(sorted(values))
+            interval = self.rules.window == "interval" and len(form.terms) == 2 and values
+            sides.append(list(range(min(values), max(values) + 1)) if interval else sorted(values))
         return frozenset(product(*sides))
 
     def _transfer(self, operand: Operand, parent: int, child: int) -> None:

@@ -50,6 +50,7 @@ def mappings(draw: st.DrawFn, nest: LoopNest, levels: int) -> Mapping:
 rules = st.builds(
     Rules, st.sampled_from(["kept", "innermost", "fetched"]), st.booleans(),
     st.sampled_from(["omitted", "counted", "revisited"]), st.sampled_from(["one", "all"]), st.booleans(),
+    st.sampled_from(["union", "interval"]),
 )  # fmt: skip
 
 
