@@ -63,7 +63,9 @@ class Brute:
         yield from go(0, {}, dict(self.nest.axes))
 
     def _block(self, child: int, digits: Digits, lane: Digits, axis: str) -> range:
-        start = sum(i * self._inside(axis, level, "temporal") for (level, a), i in digits.items() if a == axis)
+        start = sum(
+            i * self._inside(axis, level, "temporal") for (level, a), i in digits.items() if a == axis
+        )
         start += sum(i * self._inside(axis, level) for (level, a), i in lane.items() if a == axis)
         extent = self.nest.axes[axis]
         return range(min(start, extent), min(start + self._inside(axis, child - 1), extent))
@@ -112,7 +114,9 @@ class Brute:
                     new = tile
                 held[group], at[group] = tile, place[group]
                 members = groups.get(group, {})
-                self._count(operand, parent, child, len(new), len(new - seen.setdefault(group, set())), members)
+                self._count(
+                    operand, parent, child, len(new), len(new - seen.setdefault(group, set())), members
+                )
                 seen[group] |= tile
             last = digits
         if operand.writes:
@@ -130,7 +134,9 @@ class Brute:
         moved = [key for key in digits if last and digits[key] != last[key]]
         return moved == [innermost]
 
-    def _count(self, operand: Operand, parent: int, child: int, new: int, fresh: int, members: dict[Any, int]) -> None:
+    def _count(
+        self, operand: Operand, parent: int, child: int, new: int, fresh: int, members: dict[Any, int]
+    ) -> None:
         lanes, alone, name = sum(members.values()), len(members), operand.name
         if not operand.writes:
             self.words["to_inner", parent, name] += new * alone

@@ -68,7 +68,9 @@ def mapping(data: dict[str, Any]) -> Mapping:
     for entry in data["mapping_outer_to_inner"]:
         assert all(loop["residual"] is None for loop in entry["loops"])
         temporal = tuple((loop["dim"], loop["bound"]) for loop in entry["loops"] if not loop["spatial"])
-        spatial = {loop["dim"]: (loop["spatial"], loop["bound"]) for loop in entry["loops"] if loop["spatial"]}
+        spatial = {
+            loop["dim"]: (loop["spatial"], loop["bound"]) for loop in entry["loops"] if loop["spatial"]
+        }
         assert len(spatial) + len(temporal) == len(entry["loops"])
         parts.append(LevelMap(entry["level"], temporal, spatial, dict.fromkeys(entry["tile_words"], 1)))
     return Mapping(tuple(parts))
