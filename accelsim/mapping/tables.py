@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,14 +70,18 @@ class Tables:
         return None
 
     def _product(self, parts: list[Ints]) -> Ints:
-        result = np.ones(len(self._mappings), np.int64)
+        rows = len(self._mappings)
+        few = prod(int(part[0]) for part in parts if len(part) < rows)
+        result = np.full(rows, few, np.int64)
         for part in parts:
-            result = result * part
+            if len(part) == rows:
+                result *= part
         return result
 
     def _spread(self, key: tuple[object, ...], which: NDArray[np.intp], make: Callable[[], Ints]) -> Ints:
         if key not in self._cache:
-            self._cache[key] = make()[which]
+            kinds = make()
+            self._cache[key] = kinds if len(kinds) == 1 else kinds[which]
         return self._cache[key]
 
     def _count(self, axis: str, child: int, cut: int, own: bool, shared_from: int) -> Ints:
@@ -96,7 +101,7 @@ class Tables:
     def _either(self, level: int, other: str, axis: str, make: Callable[[int], Ints]) -> Ints:
         """``make(cut)`` for the place that the loop of ``other`` has beside that of ``axis``."""
         inside, outside = make(level), make(level + 1)
-        if inside is outside:
+        if inside is outside or (len(inside) == len(outside) == 1 and inside[0] == outside[0]):
             return inside
         return np.where(self._outside(level, other, axis), outside, inside)
 
