@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from accelsim.errors import Problem, UsageError
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -19,7 +21,8 @@ class Rules:
     ``refill``: partial sums that come back go to 'one' of the lanes that are summed up, or to 'all'.
     ``drained``: count what a level reads to hand its finished or partial sums outwards.
     ``window``: a tile of a sliding window is the 'union' of the elements that are touched, or the 'interval' around
-    them, which differ where the stride is larger than the filter.
+    them, which differ where the stride is larger than the filter; or 'clipped': the union, but no more than the
+    dimension has without its padding (only with ``halo`` 'fetched').
     """
 
     halo: Literal["kept", "innermost", "fetched"] = "kept"
@@ -27,7 +30,12 @@ class Rules:
     first_read: Literal["omitted", "counted", "revisited"] = "omitted"
     refill: Literal["one", "all"] = "one"
     drained: bool = True
-    window: Literal["union", "interval"] = "union"
+    window: Literal["union", "interval", "clipped"] = "union"
+
+    def __post_init__(self) -> None:
+        if self.window == "clipped" and self.halo != "fetched":
+            problem = Problem(f"window 'clipped' with halo {self.halo!r}", expected="halo 'fetched'")
+            raise UsageError(problem)
 
 
 OURS = Rules()
@@ -36,5 +44,5 @@ TIMELOOP = Rules(halo="innermost", refill="all", drained=False, window="interval
 """Timeloop: partial sums go to all lanes, and the read that hands a sum outwards is not counted."""
 TIMELOOP_LATCHED = replace(TIMELOOP, latched=True)
 """Timeloop where lanes stand between the innermost buffer and the units: these hold what does not change."""
-ZIGZAG = Rules(halo="fetched", first_read="revisited", refill="all")
+ZIGZAG = Rules(halo="fetched", first_read="revisited", refill="all", window="clipped")
 """ZigZag: rows of a window are fetched again, and first reads count where sums come back at all."""

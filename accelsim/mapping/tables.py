@@ -23,7 +23,7 @@ class Tables:
 
     def __init__(self, nest: LoopNest, mappings: Mappings, rules: Rules) -> None:
         self._nest, self._mappings, self._halo = nest, mappings, rules.halo
-        self._gaps = rules.window == "interval"
+        self._gaps, self._clipped = rules.window == "interval", rules.window == "clipped"
         self._names = list(nest.axes)
         self._places = mappings.positions()
         self._cache: dict[tuple[object, ...], Ints] = {}
@@ -124,7 +124,7 @@ class Tables:
             rows = [[(extent[at], times[at]) for extent, times in self._axes[axis].blocks(child)]
                     for axis, at in zip(form.axes, places, strict=True)]  # fmt: skip
             for (p, p_times), (r, r_times) in product(*rows):
-                total += p_times * r_times * touched(form.coefficients, (p, r), gaps=self._gaps)
+                total += p_times * r_times * self._touched(form, p, r)
             return total
 
         return self._spread(("whole", form, child), which, make)
@@ -176,9 +176,26 @@ class Tables:
                  for pair in self._axes[axis].pairs(child, cut, own=axis == own, same=same)]
                 for axis, cut, at in zip((p, r), cuts, places, strict=True)
             ]  # fmt: skip
-            return _common(form, lists[0], lists[1], same, self._gaps, len(places[0]))
+            total = np.zeros(len(places[0]), np.int64)
+            for one, two in product(*lists):
+                total += (
+                    one.times
+                    * two.times
+                    * (self._touched(form, one.before, two.before) if same else self._shared(form, one, two))
+                )
+            return total
 
         return self._spread(("window", form, child, *cuts, own, same), which, make)
+
+    def _touched(self, form: Form, p: Ints, r: Ints) -> Ints:
+        words = touched(form.coefficients, (p, r), gaps=self._gaps)
+        return np.minimum(words, form.size) if self._clipped and form.size is not None else words
+
+    def _shared(self, form: Form, p: Pair, r: Pair) -> Ints:
+        """Elements that a window has before and after."""
+        s, d = form.coefficients
+        shift = s * p.shift + d * r.shift
+        return shared((s, d), (p.before, r.before), (p.after, r.after), shift, gaps=self._gaps)
 
     def _together(self, form: Form) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """Sets of bounds of two axes that occur together: which one each row has, and those of either axis."""
@@ -188,20 +205,6 @@ class Tables:
             keys, which = np.unique(self._which[p] * other + self._which[r], return_inverse=True)
             self._joint[p, r] = (which, keys // other, keys % other)
         return self._joint[p, r]
-
-
-def _common(form: Form, p: list[Pair], r: list[Pair], same: bool, gaps: bool, rows: int) -> Ints:
-    """Elements of a window that are there before and after, over all pairs of blocks."""
-    s, d = form.coefficients
-    total = np.zeros(rows, np.int64)
-    for one, two in product(p, r):
-        if same:
-            words = touched((s, d), (one.before, two.before), gaps=gaps)
-        else:
-            before, after = (one.before, two.before), (one.after, two.after)
-            words = shared((s, d), before, after, s * one.shift + d * two.shift, gaps=gaps)
-        total += one.times * two.times * words
-    return total
 
 
 def _kinds(bounds: Ints) -> tuple[Ints, NDArray[np.intp]]:
