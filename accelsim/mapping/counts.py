@@ -126,7 +126,8 @@ class _Counter:
     def _moved(self, operand: Operand, child: int, shared_from: int) -> Ints:
         """Words that come to (or leave) the tiles at ``child``; lanes from ``shared_from`` on that are alike, once."""
         total = self._tables.total(operand, child, shared_from)
-        if child == self._levels and not self._rules.latched:
+        latched = self._rules.latched
+        if child == self._levels and (latched == "nothing" or (latched == "inputs" and operand.writes)):
             return total
         for level in range(child):
             for axis in self._nest.axes:

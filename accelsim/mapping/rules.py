@@ -14,8 +14,8 @@ class Rules:
 
     ``halo``: rows that two neighbouring tiles of a sliding window share are 'kept', 'fetched' again, or 'innermost':
     kept only where the loop that slides is the innermost one around the tile (of those with two or more iterations).
-    ``latched``: the units hold an operand while only loops that are irrelevant to it advance; without it each
-    multiply-accumulate reads both operands and adds into its result.
+    ``latched``: what the units hold while only loops advance that are irrelevant to it: 'nothing' (each
+    multiply-accumulate reads both operands and adds into its result), their 'inputs', or 'all'.
     ``first_read``: the first time that a sum is brought in it is zero and is 'omitted', or is 'counted'; or it
     is 'revisited': counted where any element is brought in twice, omitted where none is.
     ``refill``: partial sums that come back go to 'one' of the lanes that are summed up, or to 'all'.
@@ -26,7 +26,7 @@ class Rules:
     """
 
     halo: Literal["kept", "innermost", "fetched"] = "kept"
-    latched: bool = False
+    latched: Literal["nothing", "inputs", "all"] = "nothing"
     first_read: Literal["omitted", "counted", "revisited"] = "omitted"
     refill: Literal["one", "all"] = "one"
     drained: bool = True
@@ -42,7 +42,7 @@ OURS = Rules()
 """What hardware needs at least that keeps what it has."""
 TIMELOOP = Rules(halo="innermost", refill="all", drained=False, window="interval")
 """Timeloop: partial sums go to all lanes, and the read that hands a sum outwards is not counted."""
-TIMELOOP_LATCHED = replace(TIMELOOP, latched=True)
+TIMELOOP_LATCHED = replace(TIMELOOP, latched="all")
 """Timeloop where lanes stand between the innermost buffer and the units: these hold what does not change."""
-ZIGZAG = Rules(halo="fetched", first_read="revisited", refill="all", window="clipped")
-"""ZigZag: rows of a window are fetched again, and first reads count where sums come back at all."""
+ZIGZAG = Rules(halo="fetched", latched="inputs", first_read="revisited", refill="all", window="clipped")
+"""ZigZag: units hold inputs, rows of a window are fetched again, first reads count where sums come back at all."""

@@ -40,7 +40,7 @@ class Space:
     """Mappings of ``nest`` on ``hierarchy``.
 
     ``lanes``: level -> engine dimension -> axes that may lie along it. ``granules``: engine dimension -> lanes come
-    in multiples of it (or are those of the whole axis). ``orders``: level -> loop orders, each all axes outermost
+    in multiples of it, or cover all that is left of the axis. ``orders``: level -> loop orders, each all axes outermost
     first; an absent level may have any. ``slots``: level -> operand -> choices, 0 for going past; absent: 1, and
     what the level cannot keep goes past. ``tiles``: iterations of a loop are divisors of what is left; or those and
     powers of two; or all numbers (last tiles are smaller then). ``free_last``: the order of the innermost level

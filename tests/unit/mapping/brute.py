@@ -107,7 +107,7 @@ class Brute:
             slid = self._slid(last, digits, innermost)
             for group, tile in wanted.items():
                 before = held.get(group, frozenset())
-                if child == self.levels and not self.rules.latched:
+                if child == self.levels and not self._latched(operand):
                     before = frozenset()
                 new = tile - before
                 if place[group] != at.get(group) and not slid:
@@ -121,6 +121,9 @@ class Brute:
             last = digits
         if operand.writes:
             self._revisit(operand, parent, child)
+
+    def _latched(self, operand: Operand) -> bool:
+        return self.rules.latched == "all" or (self.rules.latched == "inputs" and not operand.writes)
 
     def _innermost(self, child: int) -> tuple[int, str] | None:
         loops = [(level, axis) for level in range(child)

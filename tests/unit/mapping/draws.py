@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from accelsim.mapping.levels import Hierarchy, LevelMap, Mapping, Store
-from accelsim.mapping.rules import Rules
+from accelsim.mapping.rules import OURS, TIMELOOP, TIMELOOP_LATCHED, ZIGZAG, Rules
 from accelsim.workload.nest import Form, LoopNest, Operand, product_nest
 
 
@@ -47,13 +49,33 @@ def mappings(draw: st.DrawFn, nest: LoopNest, levels: int) -> Mapping:
     return Mapping(tuple(reversed(parts)))
 
 
-rules = st.builds(
-    Rules, st.sampled_from(["kept", "innermost", "fetched"]), st.booleans(),
+_free = st.builds(
+    Rules, st.sampled_from(["kept", "innermost", "fetched"]), st.sampled_from(["nothing", "inputs", "all"]),
     st.sampled_from(["omitted", "counted", "revisited"]), st.sampled_from(["one", "all"]), st.booleans(),
     st.sampled_from(["union", "interval"]),
 )  # fmt: skip
+rules = st.one_of(
+    _free,
+    st.just(OURS),
+    st.just(TIMELOOP),
+    st.just(TIMELOOP_LATCHED),
+    st.just(replace(ZIGZAG, window="union")),
+)
 
 
 def hierarchy(levels: int) -> Hierarchy:
     stores = tuple(Store(f"L{level}", None, {"rows": 1 << 20}) for level in range(levels))
     return Hierarchy(stores, {"A": 1, "B": 1, "Y": 1})
+
+
+def plain(nest: LoopNest, keep: str) -> Mapping:
+    """Two levels, tiles of two elements, with these operands kept inside."""
+    outer = LevelMap(
+        "L0",
+        tuple((axis, -(-extent // 2)) for axis, extent in nest.axes.items()),
+        {},
+        dict.fromkeys("ABY", 1),
+    )
+    return Mapping(
+        (outer, LevelMap("L1", tuple((axis, 2) for axis in nest.axes), {}, dict.fromkeys(keep, 1)))
+    )
