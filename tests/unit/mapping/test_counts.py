@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import draws
+import mapping_draws as draws
 from brute import Brute
 from hypothesis import given, settings
 from hypothesis import strategies as st

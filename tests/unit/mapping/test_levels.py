@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import draws
+import mapping_draws as draws
 import numpy as np
 import pytest
 from hypothesis import given
