@@ -76,9 +76,10 @@ class Mapping:
 
     def tile(self, nest: LoopNest, level: int) -> dict[str, int]:
         """Extent of each axis in the tile that one instance of that level holds; 1 each behind the innermost."""
-        return {axis: min(extent, self._inside(axis, level)) for axis, extent in nest.axes.items()}
+        return {axis: min(extent, self.inside(axis, level)) for axis, extent in nest.axes.items()}
 
-    def _inside(self, axis: str, level: int) -> int:
+    def inside(self, axis: str, level: int) -> int:
+        """What loops and lanes from a level on cover of an axis, not cut at its extent."""
         loops = (dict(part.temporal).get(axis, 1) for part in self.levels[level:])
         lanes = (part.spatial.get(axis, ("", 1))[1] for part in self.levels[level:])
         return prod(loops) * prod(lanes)
@@ -190,7 +191,7 @@ def _coverage(nest: LoopNest, mapping: Mapping) -> Iterator[Refusal]:
                     part.level, f"axis {axis!r} has two loops; a level without anything kept can take one"
                 )
     for axis, extent in nest.axes.items():
-        covered = mapping._inside(axis, 0)
+        covered = mapping.inside(axis, 0)
         if covered < extent:
             what = f"loops and lanes of axis {axis!r} cover {covered} of {extent}"
             yield Refusal(mapping.levels[0].level, what, extent, covered)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +64,10 @@ class Tables:
             windowed = axis in operand.axes
             if windowed and (self._halo == "fetched"):
                 return None
-            parts = [self._stays_in(form, child, level, axis) for form in operand.dims.values()]
+            parts = [self._once(self._stays_in, form, child, level, axis) for form in operand.dims.values()]
             for other in self._nest.reduced(operand):
-                parts.append(self._steps_of(other, child, shared_from, level, axis))
+                alike = min(shared_from, child)
+                parts.append(self._once(self._steps_of, other, child, alike, level, axis))
             return self._product(parts)
         return None
 
@@ -77,6 +79,13 @@ class Tables:
             if len(part) == rows:
                 result *= part
         return result
+
+    def _once(self, make: Callable[..., Ints], *key: Any) -> Ints:
+        """What ``make`` returns for its arguments, made once."""
+        full = (make.__name__, *key)
+        if full not in self._cache:
+            self._cache[full] = make(*key)
+        return self._cache[full]
 
     def _spread(self, key: tuple[object, ...], which: NDArray[np.intp], make: Callable[[], Ints]) -> Ints:
         if key not in self._cache:

@@ -162,7 +162,7 @@ def _words(problem: LoopNest, operand: str, tile: dict[str, int]) -> int:
 def _below(problem: LoopNest, operand: str, pinned: Mapping, places: list[int], level: int) -> int:
     """Words that go to or come from all lanes beneath a level at once: its child's tile with the lanes between."""
     bottom = places[level - 1] if level else len(pinned.levels)
-    tile = {axis: pinned._inside(axis, bottom) for axis in problem.axes}
+    tile = {axis: pinned.inside(axis, bottom) for axis in problem.axes}
     for part in pinned.levels[places[level] : bottom]:
         for axis, (_, lanes) in part.spatial.items():
             tile[axis] *= lanes
