@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
 
 from accelsim import engines
@@ -10,8 +11,10 @@ from accelsim.engines.base import EngineType
 
 
 def _found() -> dict[str, EngineType]:
-    folders = sorted(entry.name for entry in iter_modules(engines.__path__) if entry.ispkg)
-    found = [import_module(f"{engines.__name__}.{name}.engine").ENGINE for name in folders]
+    names = [
+        f"{engines.__name__}.{entry.name}.engine" for entry in iter_modules(engines.__path__) if entry.ispkg
+    ]
+    found = [import_module(name).ENGINE for name in sorted(names) if find_spec(name)]
     return {entry.type: entry for entry in found}
 
 
