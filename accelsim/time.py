@@ -55,3 +55,9 @@ def _beat_fs(beat_B: int, bytes_per_second: float) -> tuple[int, int]:
     """Time of one beat as a fraction of femtoseconds."""
     rate = Fraction(bytes_per_second)
     return beat_B * FS_PER_S * rate.denominator, rate.numerator
+
+
+@lru_cache(maxsize=64)
+def clock_of(frequency_Hz: float) -> Clock:
+    """The clock of a frequency; clocks are immutable, so those of one frequency are one."""
+    return Clock(frequency_Hz)

@@ -36,6 +36,8 @@ KINDS: dict[str, Kind] = {
         Kind("latency", "{resource} latency", "the latency of {resource}"),
         Kind("requests", "requests ({resource})", "issuing requests ({resource})"),
         Kind("buffer_port", "port of {resource}", "waiting for a port of {resource}"),
+        Kind("message", "message ({resource})", "a message to or from {resource}"),
+        Kind("peer", "waiting for {resource}", "waiting for {resource}"),
         Kind("hand_over", "hand-over", "handing over between engines"),
     )
 }
@@ -55,6 +57,8 @@ KEYS: dict[str, str] = {
     "latency": "latency of memories and links",
     "requests": "requests",
     "buffer_port": "buffer ports",
+    "message": "messages between devices",
+    "peer": "waiting for other devices",
     "hand_over": "hand-over",
 }
 """Columns, colours and legends, whatever the chip: a kind, or the operand of a transfer -> text."""

@@ -24,7 +24,7 @@ from accelsim.account.spans import (
     unit_of,
 )
 from accelsim.machine.run import Row, Run
-from accelsim.program.roles import HOST_OWN_MEMORY
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY
 from accelsim.spec.models import Chip, SramPoint
 
 STATIC, HOST_IDLE = "static", "idle.host"
@@ -118,8 +118,12 @@ def static_power_W(chip: Chip) -> dict[str, float]:
 
 
 def prices_of(run: Run) -> dict[tuple[str, str], float]:
-    """The price list of the chip as this run is charged by it: memories by the byte, or by command."""
-    return price_list(run.chip) | dram.command_prices(run)
+    """The price list of the chip as this run is charged by it: memories by the byte, or by command; and the links over
+    which it sends to other devices, called '<device>.link'.
+    """
+    peers = run.program.peers.items()
+    sent = {(f"{peer}.link", "transfer"): fsum(float(link.energy) for link in links) for peer, links in peers}
+    return price_list(run.chip) | dram.command_prices(run) | sent
 
 
 def energy_table(run: Run) -> list[EnergyRow]:
@@ -179,7 +183,7 @@ def _host_rows(run: Run) -> list[EnergyRow]:
         return []
     busy: dict[int, int] = {}
     for piece in run.slices:
-        if run.program.engines.get(piece.engine) == "host":
+        if piece.engine == HOST:
             busy[piece.op] = busy.get(piece.op, 0) + piece.end - piece.start
     power = float(host.idle_power)
     return [EnergyRow(STATIC, HOST_IDLE, step, "", fs, power * fs * FS) for step, fs in busy.items() if fs]

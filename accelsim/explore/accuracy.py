@@ -24,7 +24,7 @@ from accelsim.formats import table
 from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
-from accelsim.program.roles import HOST_OWN_MEMORY
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
@@ -289,7 +289,7 @@ def _row(program: Program, dtype: str, method: str, share: float) -> Row:
     run = simulate(program, None, "off")
     batch = batch_size(program.graph) * program.cores
     rows = energy_table(run)
-    host_s = sum(each.busy for each in run.engines if program.engines[each.engine] == "host") * FS
+    host_s = sum(each.busy for each in run.engines if each.engine == HOST) * FS
     formats = [node.format for node in program.graph.nodes if node.engine == "matrix"]
     return Row(
         program.chip.name, dtype, method, " ".join(dict.fromkeys(formats)), share, run.seconds / batch,

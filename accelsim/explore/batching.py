@@ -15,10 +15,10 @@ from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import batch_size
 from accelsim.api import execute, prepare
 from accelsim.errors import Problem, UsageError
-from accelsim.machine.critical_path import link_name
 from accelsim.machine.run import Run
 from accelsim.program.commands import Transfer
 from accelsim.request import Request
+from accelsim.spec.link import link_name
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 
@@ -148,7 +148,7 @@ def busy_fs(run: Run, commands: Collection[int]) -> int:
 def split_fs(run: Run) -> dict[str, int]:
     """Time of a run by part (keys of ``PARTS``), fs; in sum ``run.time_fs``."""
     attached = run.chip.memories
-    behind = {name for each in linked(run.chip) for name in (each, link_name(attached[each]))}
+    behind = {name for each in linked(run.chip) for name in (each, link_name(attached[each].link))}
     parts = dict.fromkeys(PARTS, 0)
     for blame, fs in by_blame(run).items():
         parts[_part(blame, behind)] += fs

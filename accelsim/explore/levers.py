@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, get_args
 
 from accelsim.account.critical_path import OPERANDS, by_blame, by_key, by_step
-from accelsim.machine.critical_path import link_name
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
+from accelsim.spec.link import link_name
 from accelsim.spec.models import Attachment, Dataflow, MatrixUnit
 from accelsim.spec.protocol import GENERATIONS, LANES
 from accelsim.units import spell
@@ -97,7 +97,7 @@ def _links(scene: Scene) -> Iterator[Lever]:
     for name, attached in scene.run.chip.memories.items():
         if attached.link is None:
             continue
-        link, path, title = attached.link, f"memories.{name}.link", link_name(attached)
+        link, path, title = attached.link, f"memories.{name}.link", link_name(attached.link)
         moving = scene.on(title, "transfer") / 2
         yield from _rates(attached, path, title, moving)
         half = f"{path}.latency={spell(link.latency / 2, 's')}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from accelsim.machine.array_time import ArrayTime
-from accelsim.machine.context import EngineLog
+from accelsim.engines.base import EngineLog, Times
+from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Busy, Row, Slice
 from accelsim.program.commands import Action, Program
 
@@ -28,35 +29,37 @@ def ledger(program: Program) -> list[Row]:
     return [Row(*key, count) for key, count in totals.items()]
 
 
-def engine_times(
-    logs: Mapping[str, EngineLog], arrays: Mapping[str, ArrayTime], program: Program, time_fs: int
-) -> list[Busy]:
+def engine_times(program: Program, logs: Mapping[str, EngineLog], records: Sequence[Any]) -> dict[str, Times]:
+    """Engine -> how it spent its time, as its type tells it."""
+    return {
+        engine: ENGINES[kind].times(program, engine, logs[engine], records, _unit_time)
+        for engine, kind in program.engines.items()
+    }
+
+
+def busy(times: Mapping[str, Times], time_fs: int) -> list[Busy]:
     """Busy, stalled by reason and idle time of each engine; they add up to the time of the run."""
-    found = []
-    for engine in program.engines:
-        if engine in arrays:
-            busy, stalled = arrays[engine].busy, dict(arrays[engine].stalled)
-        else:
-            busy, stalled = _unit_time(logs[engine])
-        found.append(Busy(engine, busy, stalled, time_fs - busy - sum(stalled.values())))
-    return found
+    return [
+        Busy(engine, spent.busy, spent.stalled, time_fs - spent.busy - sum(spent.stalled.values()))
+        for engine, spent in times.items()
+    ]
 
 
-def _unit_time(log: EngineLog) -> tuple[int, dict[str, int]]:
+def _unit_time(log: EngineLog) -> Times:
     covered = _union(log.busy)
     stalled: dict[str, int] = defaultdict(int)
     for why, lost in _uncovered(log.waits, covered):
         stalled[why] += lost
-    return sum(end - start for start, end in covered), dict(stalled)
+    return Times(sum(end - start for start, end in covered), dict(stalled), {})
 
 
-def step_stalls(arrays: Mapping[str, ArrayTime], steps: int) -> list[dict[str, int]]:
-    """Per step, fs of all arrays: 'active' rows streamed, and why they waited ('shift', 'weights', ...)."""
+def step_stalls(times: Mapping[str, Times], steps: int) -> list[dict[str, int]]:
+    """Per step, fs of all engines that tell: 'active' at work, and why they waited ('shift', 'weights', ...)."""
     totals: list[dict[str, int]] = [defaultdict(int) for _ in range(steps)]
-    for array in arrays.values():
-        for op, reasons in array.by_step.items():
-            for why, spent in reasons.items():
-                totals[op][why] += spent
+    for spent in times.values():
+        for op, reasons in spent.by_step.items():
+            for why, fs in reasons.items():
+                totals[op][why] += fs
     return [dict(entry) for entry in totals]
 
 

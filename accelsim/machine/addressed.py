@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from accelsim.dram.device import Device
 from accelsim.dram.served import COUNTS
 from accelsim.dram.served import Served as Batch
+from accelsim.engines.base import Asked, Served
 from accelsim.machine.bursts import bursts
 from accelsim.machine.dram_stats import Accesses, DramStats
-from accelsim.machine.port import Asked, Served
 from accelsim.machine.run import Row
 from accelsim.network.link import lane
 from accelsim.program.addresses import AddressMap

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import simpy
 
+from accelsim.engines.base import Delivery, EngineLog, MemoryPort
 from accelsim.machine.contents import Contents
-from accelsim.machine.milestones import Milestones
-from accelsim.machine.run import FoldRecord, Slice
-from accelsim.machine.sram import Buffers
-from accelsim.program.commands import Command
+from accelsim.machine.exchange import Exchange
+from accelsim.machine.milestones import Milestones, Waiting
+from accelsim.machine.run import Slice
+from accelsim.machine.sram import Buffers, acquire
+from accelsim.program.commands import Command, Meet, Message, Phase, Wait
+from accelsim.spec.models import Chip
 from accelsim.time import Clock
-
-
-@dataclass
-class EngineLog:
-    """How one engine spent its time, fs: ``busy`` intervals, and ``waits`` intervals with what was missing."""
-
-    busy: list[tuple[int, int]] = field(default_factory=list)
-    waits: list[tuple[int, int, str]] = field(default_factory=list)
-
-    def wait(self, start_fs: int, end_fs: int, why: str) -> None:
-        """The head command waited; empty intervals are dropped."""
-        if end_fs > start_fs:
-            self.waits.append((start_fs, end_fs, why))
 
 
 class Progress:
@@ -45,20 +36,21 @@ class Progress:
 
 @dataclass
 class Context:
-    """Environment, chip clock, milestones, contents of the memories, and the records of the run.
-
-    Edge n of a clock ends the interval from edge n-1 to n: what occupies edges i..j occupies [at(i-1), at(j)).
-    """
+    """Environment, chip, clock, milestones, contents of the memories, and the records of the run: a ``Device``."""
 
     env: simpy.Environment
+    chip: Chip
     clock: Clock
     milestones: Milestones
     contents: Contents
     buffers: Buffers
+    ports: Mapping[tuple[str, bool], MemoryPort] = field(default_factory=dict)
+    name: str = ""
+    messages: Exchange | None = None
     slices: list[Slice] = field(default_factory=list)
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
     progress: Progress | None = None
-    folds: list[FoldRecord] = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
     by_link: set[int] = field(default_factory=set)
 
     def at(self, t_fs: int, action: Callable[[], None]) -> None:
@@ -69,6 +61,36 @@ class Context:
     def sleep_until(self, t_fs: int) -> simpy.Event:
         """An event at that time, or now if it has passed."""
         return self.env.timeout(max(0, t_fs - self.env.now))
+
+    def available(self, waits: Iterable[Wait], why: str = "") -> Waiting:
+        """See ``Milestones.available``."""
+        return self.milestones.available(waits, why)
+
+    def publish(self, command: int, phase: Phase, t_fs: int) -> None:
+        """See ``Milestones.publish``."""
+        self.milestones.publish(command, phase, t_fs)
+
+    def exchange(self, message: Message, send: bool) -> Delivery:
+        """Be ready, from now on, to send or receive a message."""
+        assert self.messages is not None
+        return self.messages.ready(self.name, message, send)
+
+    def meet(self, barrier: Meet) -> simpy.Event:
+        """Come to a barrier now; the event fires when all have come."""
+        assert self.messages is not None
+        return self.messages.meet(self.name, barrier)
+
+    def needs_ports(self, command: Command) -> bool:
+        """Whether the command must hold ports of buffers that can run out."""
+        return bool(self.buffers.needed(command))
+
+    def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:
+        """Hold the ports that it needs; the time (fs) from which all are held, 0 when none is needed."""
+        return acquire(self.buffers.needed(command), engine, duration_fs)
+
+    def begin_now(self, command: Command, t_fs: int) -> None:
+        """The command overwrites its destinations from now on, which is ``t_fs`` for all who could look."""
+        self.contents.begin(command, t_fs)
 
     def begin(self, command: Command, t_fs: int) -> None:
         """At ``t_fs`` the command starts to overwrite its destinations."""

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from accelsim.machine.run import FoldRecord, Run
-from accelsim.spec.models import Chip
-from accelsim.time import Clock
+from accelsim.engines.registry import ENGINES
+from accelsim.machine.run import Run
 
 
 class Live(NamedTuple):
@@ -25,36 +24,19 @@ def lifetimes(run: Run) -> Iterator[Live]:
     first: dict[tuple[int, int], int] = {}
     last: dict[tuple[int, int], int] = {}
     records = {record.command: record for record in run.folds}
-    clocks = _clocks(run.chip)
     for piece in run.slices:
         command, record = run.program.commands[piece.command], records.get(piece.command)
-        clock = clocks.get(command.kind)
-        begin = piece.data if clock is None else clock.at(clock.edge(piece.data) + 1)
+        kind = ENGINES[run.program.engines[piece.engine]]
+        begin = kind.written_from(run.chip, piece.data)
         for use in command.writes:
             key = (use.region, use.version)
             first[key] = min(first.get(key, begin), begin)
             last[key] = max(last.get(key, piece.end), piece.end)
         for use in command.reads:
             key = (use.region, use.version)
-            streamed = record is not None and clock is not None and use.role in ("w", "a")
-            end = clock.at(_last_read(record, use.role)) if streamed else piece.end  # type: ignore[union-attr, arg-type]
+            end = kind.read_until(run.chip, record, use.role, piece.end)
             last[key] = max(last.get(key, 0), end)
     return (Live(start, last[key], *key) for key, start in first.items())
-
-
-def _clocks(chip: Chip) -> dict[str, Clock]:
-    """Kind of command -> clock of its unit, where what happens at an edge is recorded from the edge before."""
-    units = {"MatMul": chip.matrix, "Vector": chip.vector}
-    return {kind: Clock(unit.clock or chip.clock) for kind, unit in units.items() if unit is not None}
-
-
-def _last_read(record: FoldRecord, role: str) -> int:
-    """Edge of the last read of a MatMul operand."""
-    last = record.stream_first + (record.folds - 1) * record.step
-    if role == "a" or not record.load:
-        return last + record.rows - 1
-    before = record.load_first if record.folds == 1 else last - record.step + record.reload
-    return before + record.load - 1
 
 
 def occupancy(run: Run) -> dict[str, list[tuple[int, int]]]:

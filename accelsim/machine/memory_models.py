@@ -14,9 +14,10 @@ from typing import NamedTuple
 import simpy
 
 from accelsim.dram.device import Device
+from accelsim.engines.base import Asked, Served
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.addressed import Addressed, Dram
-from accelsim.machine.port import Asked, Port, Served
+from accelsim.machine.port import Port
 from accelsim.network import link
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program

@@ -8,10 +8,11 @@ edge. Accepted requests are served strictly in order; how long that takes is up 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import simpy
 
+from accelsim.engines.base import Asked, Served
 from accelsim.time import Clock
 
 LATE = 2
@@ -24,26 +25,6 @@ def late(env: simpy.Environment, t_fs: int, decide: Callable[[], None]) -> None:
     event._ok, event._value = True, None
     event.callbacks = [lambda _: decide()]
     env.schedule(event, priority=LATE, delay=t_fs - env.now)  # type: ignore[arg-type]
-
-
-class Served(NamedTuple):
-    """Times of one request, fs: acceptance, the edge before the first data beat, the last data beat.
-
-    ``by_link``: the link before the memory, not the memory itself, set the pace of the data.
-    """
-
-    accepted: int
-    data: int
-    end: int
-    by_link: bool = False
-
-
-class Asked(NamedTuple):
-    """A request: bytes, direction, and the command that asks, whose addresses some models look up."""
-
-    nbytes: int
-    write: bool = False
-    command: int = -1
 
 
 class MemoryModel(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from accelsim.engines.systolic.records import FoldRecord
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.commands import Program
 from accelsim.spec.models import Chip
@@ -58,6 +59,8 @@ PATH_KINDS: dict[str, str] = {
     "latency": "a request is under way, no data yet",
     "requests": "a DMA engine issues one request per clock, a port accepts one per clock",
     "buffer_port": "no port of a buffer is free",
+    "message": "bytes of a message are on their way between this device and another",
+    "peer": "another device is not ready to send or to receive, or has not come to a barrier",
     "hand_over": "a token passes on, and the next clock edge comes; also the first edge of the run",
 }
 """Kinds of pieces of the critical path."""
@@ -100,30 +103,6 @@ class Busy(NamedTuple):
     busy: int
     stalled: dict[str, int]
     idle: int
-
-
-@dataclass(frozen=True, slots=True)
-class FoldRecord:
-    """Edges (cycle numbers of the array clock) of one MatMul command: what a waveform of the array would show.
-
-    ``free``: the last row of the command before was streamed at the edge before this one. ``stream_first``: first row
-    of the first fold; later folds follow every ``step`` edges, each streaming for ``rows`` edges. ``load_first``: first
-    stationary row of the first fold (``load`` edges each); later folds load ``reload`` edges after the stream before.
-    ``ready``: for each operand ('w', 'a', 'acc') the first edge at which its token could be acquired, for 'port' that
-    at which the buffers had ports free; 0 where the command had none to acquire. ``done``: last accumulator write.
-    """
-
-    command: int
-    free: int
-    load_first: int
-    stream_first: int
-    step: int
-    reload: int
-    load: int
-    rows: int
-    folds: int
-    done: int
-    ready: dict[str, int]
 
 
 @dataclass(repr=False)

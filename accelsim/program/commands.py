@@ -12,11 +12,11 @@ from typing import Literal, NamedTuple
 
 from accelsim.errors import MemoryNeed
 from accelsim.program.mapping import Mapping
-from accelsim.spec.models import Chip
+from accelsim.spec.models import Chip, Link
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Gemm
 
-CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host"]
+CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host", "Send", "Recv", "Barrier"]
 OUTSIDE = "outside"
 """Attribute of a node that somebody else does, before or after the run: it takes no time and no energy."""
 Phase = Literal["w", "a", "done"]
@@ -105,7 +105,22 @@ class Duration(NamedTuple):
     fs: int
 
 
-Work = Transfer | Folds | Cycles | Duration
+class Message(NamedTuple):
+    """Work of a Send or Recv: bytes to or from another device. ``tag`` tells messages between two devices apart."""
+
+    peer: str
+    tag: str
+    nbytes: int
+
+
+class Meet(NamedTuple):
+    """Work of a Barrier: it completes when every one of ``parties`` (names of devices) has come to it."""
+
+    name: str
+    parties: tuple[str, ...]
+
+
+Work = Transfer | Folds | Cycles | Duration | Message | Meet
 """What a command occupies and for how long, by engine kind."""
 
 
@@ -127,7 +142,8 @@ class Effect(NamedTuple):
 
     ``what``: 'copy' (a whole tensor), 'load_a', 'load_b', 'load_side' (a tile of an operand), 'product', 'epilogue'
     (accumulators -> result tile; also on their way out of the chip), 'store' (result tile out), 'append' (rows into a
-    state), 'node' (a whole node at once), 'none' (nothing that the values depend on). ``last``: the node's outputs are
+    state), 'node' (a whole node at once), 'send' and 'receive' (a message, which ``tensor`` names), 'none' (nothing
+    that the values depend on). ``last``: the node's outputs are
     complete.
     ``operands``: (tensor, region) pairs that the command reads. ``tensor``: what is written.
     """
@@ -196,8 +212,9 @@ class Program:
 
     ``cores`` cores run the graph side by side, each on its own part of the batch (``graph`` is that of one core).
     ``presets``: regions that hold a tensor from the start (region -> tensor, core). ``results``: graph output -> the
-    region in which it ends, per core. ``engines``: engine -> kind ('matrix', 'vector', 'host', 'dma').
-    ``needs``: off-chip memory -> what must be in it at one time.
+    region in which it ends, per core. ``engines``: engine -> its type, a name of ``accelsim.engines.registry``.
+    ``needs``: off-chip memory -> what must be in it at one time. ``received``: inputs that other devices send.
+    ``peers``: other device -> the links on the way to it.
     """
 
     graph: Graph
@@ -212,6 +229,8 @@ class Program:
     cores: int = 1
     notes: list[str] = field(default_factory=list)
     needs: dict[str, MemoryNeed] = field(default_factory=dict)
+    received: frozenset[str] = frozenset()
+    peers: dict[str, tuple[Link, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """One line: what runs where, and how large it is."""

@@ -106,15 +106,15 @@ class Roles:
         return self.engine(self.memory(memory).store_engine)
 
     def engines(self) -> dict[str, str]:
-        """Engine -> kind for this core; the host is shared by all cores."""
+        """Engine -> type for this core; the host is shared by all cores."""
         kinds = {}
         for memory in self.chip.memories.values():
             kinds[self.engine(memory.load_engine)] = "dma"
             kinds[self.engine(memory.store_engine)] = "dma"
         if self.chip.matrix is not None:
-            kinds[self.engine("matrix")] = "matrix"
+            kinds[self.engine("matrix")] = "systolic"
         if self.chip.vector is not None:
-            kinds[self.engine("vector")] = "vector"
+            kinds[self.engine("vector")] = "simd"
         if self.chip.host is not None:
-            kinds[HOST] = "host"
+            kinds[HOST] = "cpu"
         return kinds

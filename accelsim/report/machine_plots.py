@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from accelsim.account.critical_path import parts
 from accelsim.account.latency import layers
 from accelsim.account.spans import stream_ends_fs
+from accelsim.engines.registry import ENGINES
 from accelsim.machine import lifetimes
 from accelsim.machine.run import Run, Slice
 from accelsim.report.style import (
@@ -67,7 +68,7 @@ def timeline(run: Run) -> Figure:
         by_engine.setdefault(piece.engine, []).append(piece)
     for row, name in enumerate(engines, 1):
         look = ENGINE_LOOKS.get(run.program.engines[name], Look(GREY))
-        if run.program.engines[name] == "dma":
+        if ENGINES[run.program.engines[name]].moves:
             _paint(axes, run, row, [(p.start, p.data) for p in by_engine[name]], look, PALE)
         ranks = _ranks(by_engine[name], run.time_fs // RESOLUTION)
         for parity, shade in enumerate((1.0, LIGHT)):

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from accelsim.engines.registry import ENGINES
 from accelsim.files import Make, write_file
 from accelsim.units import parse, show
 
@@ -65,18 +66,24 @@ REASON_LOOKS: dict[str, Look] = {
     "buffer_port": Look("#7a5195", "++++"),
     "vector": Look(PURPLE, "...."),
     "host": Look(YELLOW, "xxxx"),
+    "message": Look("#1b9e77", "////"),
+    "peer": Look("#a6cee3", "...."),
     "hand_over": Look("#cfcfcf"),
     "hidden": Look("#eeeeee"),
 }
 """What time goes to (``account.critical_path.KEYS``, and ``HIDDEN``) -> look."""
 
-ENGINE_LOOKS: dict[str, Look] = {
-    "matrix": Look(BLUE),
-    "vector": Look(PURPLE),
-    "host": Look(YELLOW),
-    "dma": Look(VERMILLION),
+HUES = {
+    "blue": BLUE,
+    "purple": PURPLE,
+    "yellow": YELLOW,
+    "vermillion": VERMILLION,
+    "green": GREEN,
+    "orange": ORANGE,
 }
-"""Kind of engine -> look."""
+"""Colours that an engine type may name."""
+ENGINE_LOOKS: dict[str, Look] = {name: Look(HUES.get(kind.hue, GREY)) for name, kind in ENGINES.items()}
+"""Type of engine -> look."""
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",

@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 
 from accelsim.account.critical_path import blamed
 from accelsim.account.spans import stream_ends_fs
+from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.run import PATH_LINKS, Run, Slice
@@ -68,7 +69,7 @@ def _rows(run: Run) -> list[_Drawn]:
     found = []
     for engine in names:
         mine = sorted((p for p in run.slices if p.engine == engine), key=lambda p: (p.data, p.end, p.command))
-        clip = run.program.engines.get(engine) == "matrix"
+        clip = ENGINES[run.program.engines[engine]].drains if engine in run.program.engines else False
         drawn = [(piece, streamed.get(piece.command, piece.end)) for piece in mine]
         for lane, pieces in enumerate(_lanes(drawn, clip) or [[]]):
             found.append(_Drawn(engine if not lane else f"{engine} +{lane}", pieces))

@@ -48,3 +48,10 @@ class Link(Model):
         if self.bandwidth is None or agree(self.bandwidth, exact):
             self.__dict__["bandwidth"] = exact  # the model is frozen for its users
         return self
+
+
+def link_name(link: Link | None) -> str:
+    """A link by its own name: 'pcie-gen3-x16', 'ethernet'; '' for none."""
+    if link is None or link.pcie is None:
+        return link.kind if link is not None else ""
+    return f"{link.kind}-gen{link.pcie.generation}-x{link.pcie.lanes}"

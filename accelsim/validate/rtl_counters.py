@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.machine.run import FoldRecord, Run, Slice
+from accelsim.engines.systolic.records import FoldRecord
+from accelsim.machine.run import Run, Slice
 from accelsim.time import Clock
 
 FNV_BASIS, FNV_PRIME = 1469598103934665603, 1099511628211

@@ -11,6 +11,7 @@ import numpy as np
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -58,7 +59,7 @@ def ran(graph: Graph, on: str | Chip, feeds: dict[str, Array] | None = None, **o
     feeds = synthetic(graph, 1) if feeds is None else feeds
     program = compile(graph.copy(), target, Options(**{"calibration": feeds, **options}))
     run = simulate(program, feeds, "exact", keep=True)
-    run.check(thorough=True)
+    check(run, thorough=True)
     return Ran(program, run, check_run(run, graph))
 
 

@@ -20,7 +20,7 @@ from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 
-ENGINES = {"dma_in": "dma", "dma_out": "dma", "matrix": "matrix", "vector": "vector"}
+ENGINES = {"dma_in": "dma", "dma_out": "dma", "matrix": "systolic", "vector": "simd"}
 
 
 def chip(**memory: Any) -> Chip:

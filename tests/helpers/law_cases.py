@@ -14,6 +14,7 @@ from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible, UsageError
+from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -365,7 +366,7 @@ class Case:
     def run(self, values: str = "off", keep: bool = False) -> Run:
         """Simulate and assert all laws of ``machine.check``, the slow ones too."""
         run = simulate(self.program, None if values == "off" else self.feeds, values, keep)
-        run.check(thorough=True)
+        check(run, thorough=True)
         return run
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -238,9 +238,9 @@ def _finish(chip: Chip, build: Builder, steps: list[Step], tensors: dict[str, Te
         "dma_w": "dma",
         "dma_in": "dma",
         "dma_out": "dma",
-        "matrix": "matrix",
-        "vector": "vector",
-        "host": "host",
+        "matrix": "systolic",
+        "vector": "simd",
+        "host": "cpu",
     }
     time_fs = max(end for _, end in build.spans.values())
     engines = []

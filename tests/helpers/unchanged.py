@@ -20,6 +20,7 @@ import numpy as np
 
 import accelsim
 from accelsim.errors import AccelsimError
+from accelsim.machine.critical_path import critical_path
 from accelsim.workload.zoo.light import LIGHT
 
 FOLDER = Path(__file__).parent.parent / "golden" / "unchanged"
@@ -84,7 +85,7 @@ def outcome(case: Case, mapping: Mapping[str, Any] | None = None) -> tuple[dict[
         "energy": repr(run.energy_J),
         "outputs": {name: _values(value) for name, value in sorted(run.outputs.items())},
         "engines": _digest([(e.engine, e.busy, sorted(e.stalled.items()), e.idle) for e in run.engines]),
-        "path": _digest([(p.start, p.end, p.kind, p.resource, p.why) for p in run.critical_path]),
+        "path": _digest([(p.start, p.end, p.kind, p.resource, p.why) for p in critical_path(run)]),
     }, mappings
 
 

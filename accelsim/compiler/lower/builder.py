@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from accelsim.compiler.lower.allocator import Space
+from accelsim.engines.registry import ENGINES
 from accelsim.program.commands import (
     Action,
     Command,
@@ -24,7 +25,6 @@ from accelsim.program.commands import (
     Work,
 )
 
-SEQUENTIAL = frozenset({"matrix", "vector", "host"})
 OPERANDS = frozenset({"w", "a"})
 OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
 
@@ -127,4 +127,4 @@ class Builder:
 
     def _ordered(self, engine: str, other: str) -> bool:
         """Whether the two run one after the other anyway."""
-        return engine == other and self.engines[engine] in SEQUENTIAL
+        return engine == other and ENGINES[self.engines[engine]].sequential

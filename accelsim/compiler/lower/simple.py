@@ -59,7 +59,7 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
     ]
     effect = Effect("node", operands=tuple(sources), last=True)
     if node.attrs.get(OUTSIDE):
-        layout.builder.engines.setdefault(HOST, HOST)  # of a chip without one, somebody else's
+        layout.builder.engines.setdefault(HOST, "cpu")  # of a chip without one, somebody else's
         duration, actions = Duration(0), []
     else:
         duration = Duration(host_fs(roles.chip.host, graph, node, read_B + write_B))

@@ -20,6 +20,7 @@ class Off:
 
     def __init__(self) -> None:
         self.nonzero_macs: dict[int, int] = {}
+        self.mail: dict[str, Array] = {}
 
     def read(self, command: Command, use: Use) -> None:
         """Nothing is taken."""

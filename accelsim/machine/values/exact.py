@@ -40,10 +40,11 @@ class Exact:
         self._tensors: dict[tuple[str, int], Array] = {}
         self._gating = program.chip.matrix is not None and program.chip.matrix.zero_gating
         self.nonzero_macs: dict[int, int] = {}
+        self.mail: dict[str, Array] = {}
         self._do: dict[str, Callable[[Command], None]] = {
             "copy": self._copy, "load_a": self._load_a, "load_b": self._load_b, "load_side": self._load_side,
             "product": self._product, "epilogue": self._epilogue, "store": self._store, "node": self._node,
-            "append": self._append, "none": lambda command: None,
+            "append": self._append, "send": self._send, "receive": self._receive, "none": lambda command: None,
         }  # fmt: skip
 
     def read(self, command: Command, use: Use) -> None:
@@ -276,6 +277,12 @@ class Exact:
         (result,) = run_node(step.node, self._program.graph, values)
         self._held[region] = result
         self._remember(command, step.node.writes[0], result)
+
+    def _send(self, command: Command) -> None:
+        self.mail[command.effect.tensor] = self._tensor(command)
+
+    def _receive(self, command: Command) -> None:
+        self._put(command, self.mail.pop(command.effect.tensor))
 
     def _remember(self, command: Command, name: str, value: Array) -> None:
         if self._keep:

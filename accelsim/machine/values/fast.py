@@ -20,6 +20,7 @@ class Fast:
         self._program, self._keep = program, keep
         self._gating = program.chip.matrix is not None and program.chip.matrix.zero_gating
         self.nonzero_macs: dict[int, int] = {}
+        self.mail: dict[str, Array] = {}
         self._cores = [
             _Values(program.graph, self._feeds(feeds, core), keep) for core in range(program.cores)
         ]
@@ -27,7 +28,7 @@ class Fast:
     def _feeds(self, feeds: dict[str, Array], core: int) -> dict[str, Array]:
         """Inputs of one core, in the formats of their tensors."""
         graph, cores = self._program.graph, self._program.cores
-        tensors = [graph.tensors[name] for name in graph.inputs]
+        tensors = [graph.tensors[name] for name in graph.inputs if name not in self._program.received]
         return {
             tensor.name: contain(part_of_batch(feeds[tensor.name], core, cores, tensor.shape), tensor.dtype)
             for tensor in tensors
@@ -40,7 +41,12 @@ class Fast:
         """Regions hold nothing here."""
 
     def complete(self, command: Command) -> None:
-        """Run the node with its last command."""
+        """Run the node with its last command; a message goes into the mail, or comes out of it."""
+        effect = command.effect
+        if effect.what == "send":
+            self.mail[effect.tensor] = self._cores[command.core].get(effect.operands[0][0])
+        if effect.what == "receive":
+            self._cores[command.core].put(effect.operands[0][0], self.mail.pop(effect.tensor))
         if command.effect.last and command.effect.what in ("node", "epilogue", "append"):
             node = self._program.steps[command.op].node
             values = self._cores[command.core]
@@ -102,6 +108,10 @@ class _Values:
         """A tensor by name."""
         self._make(name)
         return self._values[name] if name in self._values else self._read_constant(name)
+
+    def put(self, name: str, value: Array) -> None:
+        """A tensor that came from elsewhere."""
+        self._values[name] = value
 
     def _read_constant(self, name: str) -> Array:
         """A constant that is an output, or a view of which no command is the last."""

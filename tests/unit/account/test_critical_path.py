@@ -13,6 +13,7 @@ from accelsim.account import critical_path
 from accelsim.account.critical_path import OUTSIDE, Blame, by_blame, by_key, by_step
 from accelsim.account.latency import Layer, layers, summary
 from accelsim.account.roofline import rooflines
+from accelsim.machine import critical_path as machine_path
 from accelsim.machine.run import LawError, Run
 from accelsim.program.commands import Transfer
 
@@ -38,7 +39,7 @@ def layer(run: Run, name: str) -> Layer:
 @pytest.mark.parametrize("memory_model", ["ideal", "bandwidth", "pattern", "bank"])
 def test_every_memory_model_has_a_path_whose_parts_add_up(memory_model: str) -> None:
     run = simulated("cnn", "edu-4x4", memory_model=memory_model)
-    path = run.critical_path
+    path = machine_path.critical_path(run)
     assert path[0].start == 0 and path[-1].end == run.time_fs
     assert all(before.end == after.start for before, after in pairwise(path))
     assert sum(by_blame(run).values()) == run.time_fs
@@ -153,7 +154,7 @@ def test_a_time_that_its_cause_does_not_explain_is_an_error() -> None:
         for piece in run.slices
     ]
     with pytest.raises(LawError, match="which no cause explains"):
-        _ = replace(run, slices=late).critical_path
+        machine_path.critical_path(replace(run, slices=late))
 
 
 def test_a_hidden_layer_says_so() -> None:

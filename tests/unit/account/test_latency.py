@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import accelsim
 from accelsim.account import critical_path, latency, roofline, spans
 from accelsim.account.array_share import array_split
-from accelsim.machine.run import FoldRecord
+from accelsim.engines.systolic.records import FoldRecord
 from tests.helpers.synthetic_run import altered, make_chip, make_run
 
 

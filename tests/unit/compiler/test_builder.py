@@ -9,7 +9,7 @@ from accelsim.compiler.lower.builder import Builder
 from accelsim.program.commands import Effect, Transfer, Wait
 
 NONE = Effect("none")
-ENGINES = {"in": "dma", "out": "dma", "matrix": "matrix", "vector": "vector"}
+ENGINES = {"in": "dma", "out": "dma", "matrix": "systolic", "vector": "simd"}
 
 
 class Writer:

@@ -12,6 +12,7 @@ from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible
+from accelsim.machine.check import check
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program, Transfer
 from accelsim.spec.models import Chip
@@ -40,7 +41,7 @@ def assert_right(program: Program) -> None:
     """Values of the exact policy equal those of plain execution, and all laws hold."""
     feeds = synthetic(program.graph, 1)
     run = simulate(program, feeds, "exact")
-    run.check(thorough=True)
+    check(run, thorough=True)
     for name, values in execute.run(program.graph, feeds).items():
         scale = np.abs(values).max() or 1.0
         np.testing.assert_allclose(run.outputs[name] / scale, values / scale, atol=1e-5)

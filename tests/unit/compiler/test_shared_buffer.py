@@ -13,6 +13,8 @@ from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible, SpecError
+from accelsim.machine.check import check
+from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -53,7 +55,7 @@ def product(M: int = 24, N: int = 20, K: int = 16) -> Graph:
 
 
 def fullest(run: Run) -> dict[str, int]:
-    return {name: max(held_B for _, held_B in points) for name, points in run.occupancy.items()}
+    return {name: max(held_B for _, held_B in points) for name, points in occupancy(run).items()}
 
 
 @pytest.mark.parametrize("capacity_B", [2600, 6000, 1 << 16])
@@ -64,7 +66,7 @@ def test_values_are_those_of_the_reference(roles: tuple[str, ...], capacity_B: i
     program = compile(network(), on, Options(dtype="fp32"))
     feeds = synthetic(program.graph, 1)
     run = simulate(program, feeds, "exact")
-    run.check(thorough=True)
+    check(run, thorough=True)
     for name, values in execute.run(program.graph, feeds).items():
         scale = np.abs(values).max()
         np.testing.assert_allclose(run.outputs[name] / scale, values / scale, atol=1e-5)

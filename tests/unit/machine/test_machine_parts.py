@@ -10,11 +10,12 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelsim.engines.base import Asked
 from accelsim.errors import HazardError
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import Bandwidth, Lane
 from accelsim.machine.milestones import Milestones
-from accelsim.machine.port import Asked, Port
+from accelsim.machine.port import Port
 from accelsim.machine.run import LawError
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Wait
@@ -129,7 +130,7 @@ def test_a_right_program_runs_and_its_times_are_those_by_hand() -> None:
     clock_fs = 10 * NS
     times = [(piece.start // clock_fs, piece.data // clock_fs, piece.end // clock_fs) for piece in run.slices]
     assert times == [(1, 11, 15), (15, 15, 20), (21, 31, 35)]
-    run.check(thorough=True)
+    check(run, thorough=True)
 
 
 WRONG = {
@@ -188,7 +189,7 @@ def test_two_things_in_the_same_bytes_are_a_broken_law() -> None:
 def test_a_tile_larger_than_its_region_is_a_broken_law() -> None:
     run = simulate(program([load(0, 1, 32)], [HOME, region(1, size_B=16)]))
     with pytest.raises(LawError, match="moves 32 B into 16 B of r1"):
-        run.check(thorough=True)
+        check(run, thorough=True)
 
 
 @pytest.mark.parametrize(("field", "value", "law"), [
@@ -200,4 +201,4 @@ def test_a_tampered_run_breaks_a_law(field: str, value: object, law: str) -> Non
     run = simulate(program([load(0, 1)], [HOME, region(1)]))
     setattr(run, field, value)
     with pytest.raises(LawError, match=law):
-        run.check()
+        check(run)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from accelsim.engines.systolic import registers
 from accelsim.engines.systolic.fabric import Setup
+from accelsim.engines.systolic.process import MatrixEngine
+from accelsim.engines.systolic.records import FoldRecord
 from accelsim.engines.systolic.timing import cycles, fold_timing
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context
-from accelsim.machine.matrix import MatrixEngine
 from accelsim.machine.milestones import Milestones
-from accelsim.machine.run import FoldRecord
 from accelsim.machine.sram import Buffers
 from accelsim.machine.values.effects import Off
 from accelsim.program.commands import Command, Effect, Folds
@@ -42,11 +42,11 @@ def executed(array: MatrixUnit, works: list[Folds]) -> list[FoldRecord]:
     whole = program(list(queue), [])
     clock = Clock(1e9)
     context = Context(
-        env, clock, Milestones(env, clock.at(1)), Contents(env, whole, Off()), Buffers(env, whole)
+        env, whole.chip, clock, Milestones(env, clock.at(1)), Contents(env, whole, Off()), Buffers(env, whole)
     )
     MatrixEngine(context, "matrix", array, clock, queue).start()
     env.run()
-    return context.folds
+    return context.records
 
 
 ARRAYS = st.builds(

@@ -21,6 +21,7 @@ from accelsim.api import prepare
 from accelsim.errors import UsageError
 from accelsim.machine import memory_models
 from accelsim.machine.bursts import bursts
+from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS, Level
 from accelsim.machine.run import LawError, Run
 from accelsim.machine.save_accesses import save_accesses
@@ -100,7 +101,7 @@ def test_ideal_memories_take_no_time() -> None:
     assert run.memory_model == "ideal" and not run.dram
     slow = simulate(moves())
     assert run.time_fs < slow.time_fs and run.ledger == slow.ledger
-    run.check(thorough=True)
+    check(run, thorough=True)
 
 
 def test_a_tile_is_one_call_with_its_addresses_and_its_clock(made: list[FakeDram]) -> None:
@@ -113,7 +114,7 @@ def test_a_tile_is_one_call_with_its_addresses_and_its_clock(made: list[FakeDram
     begin = -(-last.start // CLOCK)
     assert dram.calls[1] == ([4096, 4112, 4128, 4144], True, begin)
     assert (last.data, last.end) == ((begin + LATENCY) * CLOCK, (begin + LATENCY + 8) * CLOCK)
-    run.check(thorough=True)
+    check(run, thorough=True)
 
 
 def test_the_state_of_a_memory_stays_from_tile_to_tile(made: list[FakeDram]) -> None:
@@ -235,7 +236,7 @@ def test_what_cannot_be_breaks_a_law(made: list[FakeDram], what: str) -> None:
     tamper, text = TAMPERED[what]
     tamper(run)
     with pytest.raises(LawError, match=text):
-        run.check()
+        check(run)
 
 
 def test_faster_than_all_buses_breaks_a_law(made: list[FakeDram]) -> None:
@@ -243,7 +244,7 @@ def test_faster_than_all_buses_breaks_a_law(made: list[FakeDram]) -> None:
     first = run.slices[0]
     run.slices[0] = first._replace(data=first.start, end=first.start + 7 * CLOCK)
     with pytest.raises(LawError, match="need 8 clocks"):
-        run.check()
+        check(run)
 
 
 def test_an_unknown_model_and_every_memory_without_a_dram_are_told_before_anything_runs() -> None:
@@ -304,7 +305,7 @@ def test_a_network_asks_for_the_same_bytes_under_every_model(
     assert traffic["ideal"] == traffic["bandwidth"] == traffic["bank"]
     assert runs["ideal"].time_fs < runs["bandwidth"].time_fs
     run = runs["bank"]
-    run.check(thorough=True)
+    check(run, thorough=True)
     asked = Counter[str]()
     for command in run.program.commands:
         if isinstance(command.work, Transfer):

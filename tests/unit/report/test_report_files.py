@@ -18,6 +18,7 @@ import pytest
 import accelsim
 from accelsim.account.energy import energy_table, total_J
 from accelsim.errors import UsageError
+from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import PATH_LINKS
 from accelsim.report import page, trace, write
 from accelsim.report.plot import PLOTS
@@ -138,7 +139,7 @@ def test_arrows_lead_along_the_critical_path(chip: str, model: str) -> None:
     """From each command to the one that it let begin, out of and into the slices of these; two events a step at most."""
     told = accelsim.run(model, chip, values="off")
     found = trace.events(told)
-    path = [command for command, _ in groupby(told.critical_path, key=lambda piece: piece.command)]
+    path = [command for command, _ in groupby(critical_path(told), key=lambda piece: piece.command)]
     starts = {event["id"]: event for event in found if event["ph"] == "s"}
     ends = {event["id"]: event for event in found if event["ph"] == "f"}
     assert starts.keys() == ends.keys() and len(starts) > 5

@@ -14,15 +14,13 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import simpy
 
+from accelsim.engines.base import Device, Process
+from accelsim.engines.systolic.records import FoldRecord
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
-from accelsim.machine.context import Context
-from accelsim.machine.run import FoldRecord
-from accelsim.machine.sram import acquire
 from accelsim.program.commands import Command, Folds
 from accelsim.spec.models import MatrixUnit
 from accelsim.time import Clock
 
-Process = Generator[simpy.Event, Any, None]
 T = TypeVar("T")
 
 
@@ -66,7 +64,7 @@ class MatrixEngine:
     """One systolic array; ``dataflow`` and ``schedule`` may differ from the spec's when the user asked for it."""
 
     def __init__(
-        self, context: Context, engine: str, unit: MatrixUnit, clock: Clock, queue: Sequence[Command]
+        self, context: Device, engine: str, unit: MatrixUnit, clock: Clock, queue: Sequence[Command]
     ) -> None:
         self._context, self._engine, self._unit, self._clock, self._queue = (
             context,
@@ -91,7 +89,7 @@ class MatrixEngine:
         return self._timings[key]
 
     def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, Any, int]:
-        available, _ = yield from self._context.milestones.available(command.waits, why)
+        available, _ = yield from self._context.available(command.waits, why)
         return self._clock.edge(available) if available else 0
 
     def _loader(self) -> Process:
@@ -130,13 +128,12 @@ class MatrixEngine:
         self, command: Command, timing: FoldTiming[int], first: int
     ) -> Generator[simpy.Event, Any, int]:
         """First edge at which the buffers have ports free for this command, 0 where they always have."""
-        ports = self._context.buffers.needed(command)
-        if not ports:
+        if not self._context.needs_ports(command):
             return 0
         work = cast(Folds, command.work)
         yield self._context.sleep_until(self._clock.at(first))
         streaming = (work.n - 1) * timing.step + work.rows * work.cycles_per_row
-        held = yield from acquire(ports, self._engine, self._clock.at(streaming))
+        held = yield from self._context.hold_ports(command, self._engine, self._clock.at(streaming))
         return self._clock.edge(held)
 
     def _record(
@@ -156,7 +153,7 @@ class MatrixEngine:
             reload=timing.reload, load=timing.load, rows=rows, folds=work.n,
             done=last + rows - 1 + timing.drain + self._unit.accumulator_latency, ready=ready,
         )  # fmt: skip
-        self._context.folds.append(record)
+        self._context.records.append(record)
         return record
 
     def _finish(self, command: Command, record: FoldRecord, last: int) -> None:
@@ -169,7 +166,7 @@ class MatrixEngine:
             self._release_weights(
                 command, record.load_first, last - record.step + record.reload + record.load - 1
             )
-        context.milestones.publish(command.id, "a", at(streamed))
+        context.publish(command.id, "a", at(streamed))
         context.check_reads(command, "a", at(record.stream_first), at(streamed))
         context.begin(command, at(record.stream_first))
         context.complete(
@@ -177,5 +174,5 @@ class MatrixEngine:
         )
 
     def _release_weights(self, command: Command, first: int, last: int) -> None:
-        self._context.milestones.publish(command.id, "w", self._clock.at(last))
+        self._context.publish(command.id, "w", self._clock.at(last))
         self._context.check_reads(command, "w", self._clock.at(first), self._clock.at(last))

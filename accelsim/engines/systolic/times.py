@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.machine.run import FoldRecord
-from accelsim.program.commands import Program
+from accelsim.engines.systolic.records import FoldRecord
 from accelsim.time import Clock
 
 Ints = NDArray[np.int64]
@@ -67,15 +66,4 @@ def _waits(limits: Ints, free: Ints, first: Ints, clock: Clock) -> list[tuple[st
         end = np.maximum(edge, np.minimum(limit, first))
         found.append((why, clock.at_all(end - 1) - clock.at_all(edge - 1)))
         edge = end
-    return found
-
-
-def array_times(program: Program, folds: Sequence[FoldRecord], clock: Clock) -> dict[str, ArrayTime]:
-    """Times of every matrix unit, by engine."""
-    commands, found = program.commands, {}
-    for engine, kind in program.engines.items():
-        if kind == "matrix":
-            mine = [record for record in folds if commands[record.command].engine == engine]
-            steps = np.array([commands[record.command].op for record in mine], np.int64)
-            found[engine] = ArrayTime(mine, steps, clock)
     return found

@@ -1,0 +1,1 @@
+"""Engines that move data between memories."""

@@ -1,0 +1,1 @@
+"""Network interfaces: messages to and from other devices, and barriers."""

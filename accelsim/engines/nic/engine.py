@@ -1,0 +1,76 @@
+"""A network interface: sends, receives and meets others, one command after the other.
+
+A message begins when both sides are ready for it, as large messages do (rendezvous). Its bytes take the links between
+the two devices together with all others that cross them; the last one arrives one latency after it has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import simpy
+
+from accelsim.engines.base import Device, EngineType, Point, Process, Walk
+from accelsim.program.commands import Command, Meet, Message
+from accelsim.spec.models import Chip
+
+
+class Nic(EngineType):
+    """One direction of a network interface; a device has one queue for each, and one for barriers."""
+
+    type = "nic"
+    hue = "green"
+
+    def clock(self, chip: Chip) -> None:
+        """None: it starts as soon as all is there."""
+
+    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
+        """One process."""
+        device.env.process(self._run(device, engine, queue))
+
+    def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
+        log, free = device.logs[engine], 0
+        for command in queue:
+            available, why = yield from device.available(command.waits)
+            ready = max(free, available)
+            log.wait(free, ready, why)
+            yield device.sleep_until(ready)
+            begin, free = yield from self._work(device, command)
+            log.wait(ready, begin, "peer")
+            log.busy.append((begin, free))
+            device.complete(command, begin, begin, free, begin)
+
+    def _work(self, device: Device, command: Command) -> Generator[simpy.Event, Any, tuple[int, int]]:
+        """Begin and end of a command whose turn it is, fs."""
+        work = command.work
+        if isinstance(work, Meet):
+            yield device.meet(work)
+            return int(device.env.now), int(device.env.now)
+        assert isinstance(work, Message)
+        delivery = device.exchange(work, command.kind == "Send")
+        yield delivery.begun
+        begin = int(device.env.now)
+        device.begin_now(command, begin)
+        arrives: int = yield delivery.done
+        return begin, int(device.env.now) if command.kind == "Send" else arrives
+
+    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
+        """Through the message to the peer that was waited for, then to what made this side ready."""
+        begin, before = walk.span(command.id)[0], walk.queue_before(command.id)
+        free = walk.span(before)[2] if before >= 0 else 0
+        wait, available = walk.latest(command)
+        ready = max(free, available)
+        walk.check(command, begin >= ready, f"begins at {begin} fs, before it is ready at {ready}")
+        peer = command.work.peer if isinstance(command.work, Message) else "the others"
+        walk.emit(begin, command.id, "message", peer)
+        walk.emit(ready, command.id, "peer", peer)
+        if wait is not None and available > free:
+            walk.linked(wait.why)
+            walk.emit(available - walk.delay_fs, command.id, "hand_over", command.engine)
+            return Point(wait.command, wait.phase)
+        walk.linked("queue" if before >= 0 else "start")
+        return Point(before, "done") if before >= 0 else None
+
+
+ENGINE = Nic()

@@ -1,0 +1,22 @@
+"""The engine types, by name: whatever folder of this package has an ``engine`` module with an ``ENGINE``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+
+from accelsim import engines
+from accelsim.engines.base import EngineType
+
+
+def _found() -> dict[str, EngineType]:
+    names = [
+        f"{engines.__name__}.{entry.name}.engine" for entry in iter_modules(engines.__path__) if entry.ispkg
+    ]
+    found = [import_module(name).ENGINE for name in sorted(names) if find_spec(name)]
+    return {entry.type: entry for entry in found}
+
+
+ENGINES: dict[str, EngineType] = _found()
+"""Name of the type, as in specs and in ``Program.engines`` -> the type."""

@@ -1,0 +1,174 @@
+"""All legal mappings of a convolution, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.engines.row_stationary.counts import Counts, layer_counts
+from accelsim.engines.row_stationary.laws import active_pes, ceil, legal, refusals
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Ints, Mapping, Mappings
+from accelsim.engines.row_stationary.timing import layer_clocks
+from accelsim.errors import Infeasible, Problem, UsageError, nearest
+
+RELATIVE_ENERGY = {"macs": 1, "pad": 1, "noc": 2, "glb": 6, "dram": 200}
+"""Cost of an access over that of a multiply-accumulate: ISCA 2016, Table IV."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What many mappings cost: ``clocks`` int64 [k] and ``counts`` of int64 [k]."""
+
+    clocks: Ints
+    counts: Counts[Ints]
+
+    @property
+    def energy(self) -> Ints:
+        """Energy in multiply-accumulates, by ``RELATIVE_ENERGY``."""
+        total = np.zeros_like(self.clocks)
+        for level, cost in RELATIVE_ENERGY.items():
+            total += cost * getattr(self.counts, level)
+        return total
+
+
+class Objective(NamedTuple):
+    """``keys``: what shall be least, the first before the second. ``bound``: what the first key is at least."""
+
+    keys: Callable[[Costs], tuple[Ints, ...]]
+    bound: Callable[[Conv, Geometry, Mappings], Ints]
+
+
+def _least_clocks(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
+    """All PEs work in every clock but those in which filters come; or psums leave in every clock."""
+    window = maps.q * conv.S
+    work = conv.macs * (window + 1) // (active_pes(conv, maps) * window)
+    filters = conv.G * conv.M * conv.C * conv.R * conv.S * ceil(conv.N + 0 * maps.n, maps.n)
+    loads = filters * ceil(conv.E + 0 * maps.e, maps.e) // array.filter_words
+    least: Ints = np.maximum(work + loads, _psums(conv, maps) // array.psum_words)
+    return least
+
+
+def _psums(conv: Conv, maps: Mappings) -> Ints:
+    """Psums that leave the array: an ofmap for each block of channels."""
+    return conv.N * conv.G * conv.M * conv.E * conv.F * ceil(conv.C + 0 * maps.r, maps.q * maps.r)
+
+
+def _least_energy(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
+    """Products with their four accesses of pads, psums to the buffer and back, what DRAM gives for whole blocks."""
+    ifmaps = conv.N * conv.G * conv.C * conv.columns * (conv.M // maps.m)
+    filters = conv.G * conv.M * conv.C * conv.R * conv.S * (conv.N // maps.n) * (conv.E // maps.e)
+    rows = conv.rows(maps.e) * (conv.E // maps.e)
+    dram, glb = ifmaps * rows + filters, 2 * _psums(conv, maps)
+    least: Ints = 5 * conv.macs + RELATIVE_ENERGY["dram"] * dram + RELATIVE_ENERGY["glb"] * glb
+    return least
+
+
+OBJECTIVES = {
+    "clocks": Objective(lambda x: (x.clocks, x.counts.dram, x.counts.glb), _least_clocks),
+    "energy": Objective(lambda x: (x.energy, x.clocks), _least_energy),
+}
+"""What the best mapping has least of: clocks, then words of DRAM, then of the buffer; or energy, as the paper chose."""
+
+
+def costs(conv: Conv, array: Geometry, maps: Mappings) -> Costs:
+    """Clocks and accesses of many legal mappings."""
+    return Costs(layer_clocks(conv, array, maps), layer_counts(conv, maps))
+
+
+@lru_cache(maxsize=4096)
+def _blocks(filters: int, pass_filters: int) -> Ints:
+    """Sizes of blocks of filters: for each number of blocks the least, and that rounded up to whole passes."""
+    even = np.unique(ceil(np.full(filters, filters, dtype=np.int64), np.arange(1, filters + 1)))
+    whole = np.minimum(ceil(even, pass_filters) * pass_filters, filters)
+    return np.unique(np.concatenate([even, whole]))
+
+
+def mappings(conv: Conv, array: Geometry) -> Iterator[Mappings]:
+    """Every legal mapping, chunk by chunk.
+
+    Of the ``m`` that cut the filters into equally many blocks, two are tried: the least, which makes the blocks equal,
+    and that rounded up to whole passes. Those between run passes that come out less even, larger ones take more of
+    the buffer for nothing.
+    """
+    sets = range(1, min(array.rows // conv.R, conv.C) + 1)
+    channels = range(1, min(array.ifmap_pad // conv.S, conv.C) + 1)
+    for q, n, r in product(channels[::-1], range(conv.N, 0, -1), sets):
+        lanes = array.rows // (conv.R * r) * array.cols
+        most = min(array.psum_pad, array.filter_pad // (q * conv.S), conv.M)
+        e, t, p = (axis.ravel() for axis in np.meshgrid(
+            np.arange(1, min(lanes, conv.E) + 1), np.arange(1, min(lanes, conv.M) + 1), np.arange(1, most + 1),
+            indexing="ij"))  # fmt: skip
+        kept = (t * e <= lanes) & (p <= -(-conv.M // t))
+        chunk = _with_blocks(conv, n, q, r, e[kept], p[kept], t[kept])
+        chunk = chunk.where(legal(conv, array, chunk))
+        if len(chunk.m):
+            yield chunk
+
+
+def _with_blocks(conv: Conv, n: int, q: int, r: int, e: Ints, p: Ints, t: Ints) -> Mappings:
+    """Each of many (e, p, t) with each size of the blocks of filters."""
+    sizes = {taken: _blocks(conv.M, taken) for taken in np.unique(p * t).tolist()}
+    lists = [sizes[taken] for taken in (p * t).tolist()]
+    times = np.array([len(each) for each in lists], dtype=np.int64)
+    m = np.concatenate(lists) if lists else np.zeros(0, dtype=np.int64)
+    e, p, t = (np.repeat(axis, times) for axis in (e, p, t))
+    return Mappings(m, np.full_like(m, n), e, p, np.full_like(m, q), np.full_like(m, r), t)
+
+
+def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
+    """The mapping with the least of an objective of ``OBJECTIVES``; of equal ones the first.
+
+    Raises UsageError for an unknown objective, Infeasible where no mapping is legal.
+    """
+    if objective not in OBJECTIVES:
+        near = nearest(objective, OBJECTIVES)
+        raise UsageError(
+            Problem(f"unknown objective {objective!r}", expected=", ".join(OBJECTIVES), nearest=near)
+        )
+    keys, bound = OBJECTIVES[objective]
+    found: tuple[tuple[int, ...], Mapping] | None = None
+    for chunk in mappings(conv, array):
+        while len(chunk.m):
+            least = bound(conv, array, chunk)
+            order = np.argsort(least, kind="stable")
+            if found:
+                order = order[least[order] <= found[0][0]]
+            found = _better(found, conv, array, chunk.where(order[:CHUNK]), keys)
+            chunk = chunk.where(order[CHUNK:])
+    if found is None:
+        raise Infeasible(
+            f"a convolution of {conv.R} x {conv.S}", "the array", 0, 0, "of one row", _why(conv, array)
+        )
+    return found[1]
+
+
+CHUNK = 4096
+"""Mappings whose costs are worked out at once: those with the least bound come first and rule out many of the rest."""
+
+Found = tuple[tuple[int, ...], Mapping]
+
+
+def _better(
+    found: Found | None,
+    conv: Conv,
+    array: Geometry,
+    chunk: Mappings,
+    keys: Callable[[Costs], tuple[Ints, ...]],
+) -> Found | None:
+    """What was found, or the best of a chunk where that is better."""
+    if not len(chunk.m):
+        return found
+    values = keys(costs(conv, array, chunk))
+    first = int(np.lexsort(values[::-1])[0])
+    key = tuple(int(value[first]) for value in values)
+    return found if found and found[0] <= key else (key, chunk.one(first))
+
+
+def _why(conv: Conv, array: Geometry) -> str:
+    """The smallest mapping's broken laws, in words."""
+    return "; ".join(map(str, refusals(conv, array, Mapping(1, 1, 1, 1, 1, 1, 1))))

@@ -1,0 +1,163 @@
+"""What is given: the array, the convolution, the mapping. Words are those of the array (Eyeriss: 16 bits)."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.errors import Problem, UsageError
+
+Ints = NDArray[np.int64]
+
+
+def _positive(what: object, names: tuple[str, ...]) -> None:
+    """Raise UsageError, naming every field that is not a whole number from 1."""
+    kind = type(what).__name__
+    wrong = [
+        Problem(f"{kind}.{name} is {value!r}", expected="a whole number from 1")
+        for name in names
+        if not isinstance(value := getattr(what, name), int | np.integer) or value < 1
+    ]
+    if wrong:
+        raise UsageError(wrong)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Sizes of a row-stationary array; the defaults are those of the Eyeriss chip (JSSC 2017).
+
+    ``rows``, ``cols``: PEs. ``*_pad``: words of the scratch pads of one PE. ``glb_banks`` banks of ``glb_bank_B`` bytes
+    of the global buffer hold ifmaps and psums, a bank only one of the two; ``glb_filter_B`` more bytes hold filters.
+    ``*_words``: words per clock of the network of each operand; psums have one into the array and one out of it.
+
+    Published: 12 x 14 PEs, pads of 12, 224 and 24 words, 108 KB in all, 16 bits, buses of 64 bits for filters and
+    psums and of 16 bits for ifmaps. The split into 25 banks of 4 KB and 8 KB is recalled from the paper; the published
+    mapping of CONV4 and CONV5 of AlexNet fills exactly 25 banks.
+
+    Raises UsageError for sizes that are not whole numbers from 1.
+    """
+
+    rows: int = 12
+    cols: int = 14
+    ifmap_pad: int = 12
+    filter_pad: int = 224
+    psum_pad: int = 24
+    word_B: int = 2
+    glb_banks: int = 25
+    glb_bank_B: int = 4096
+    glb_filter_B: int = 8192
+    ifmap_words: int = 1
+    filter_words: int = 4
+    psum_words: int = 4
+
+    def __post_init__(self) -> None:
+        _positive(self, tuple(field.name for field in fields(self)))
+
+    @property
+    def glb_B(self) -> int:
+        """Bytes of the whole global buffer."""
+        return self.glb_banks * self.glb_bank_B + self.glb_filter_B
+
+
+EYERISS = Geometry()
+
+
+@dataclass(frozen=True)
+class Conv:
+    """A convolution: ``N`` images, ``G`` groups, and per group ``M`` filters and ``C`` channels.
+
+    ``H``, ``W``: rows and columns of the ifmap with its padding; ``R``, ``S``: of a filter; ``U``: stride.
+
+    Raises UsageError for sizes below 1 and for a filter larger than the ifmap.
+    """
+
+    N: int
+    M: int
+    C: int
+    H: int
+    W: int
+    R: int
+    S: int
+    U: int = 1
+    G: int = 1
+
+    def __post_init__(self) -> None:
+        _positive(self, tuple(field.name for field in fields(self)))
+        if self.R > self.H or self.S > self.W:
+            raise UsageError(
+                f"a filter of {self.R} x {self.S} is larger than the ifmap of {self.H} x {self.W}"
+            )
+
+    @property
+    def E(self) -> int:
+        """Rows of the ofmap."""
+        return (self.H - self.R) // self.U + 1
+
+    @property
+    def F(self) -> int:
+        """Columns of the ofmap."""
+        return (self.W - self.S) // self.U + 1
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the layer."""
+        return self.N * self.G * self.M * self.C * self.R * self.S * self.E * self.F
+
+    @property
+    def columns(self) -> int:
+        """Columns of the ifmap that some window covers."""
+        return self.S + (self.F - 1) * min(self.U, self.S)
+
+    def rows(self, e: Ints) -> Ints:
+        """Rows of the ifmap that ``e`` rows of the ofmap need."""
+        return self.R + (e - 1) * min(self.U, self.R)
+
+
+class Mappings(NamedTuple):
+    """Many mappings side by side: the fields of :class:`Mapping` as int64 arrays [k]."""
+
+    m: Ints
+    n: Ints
+    e: Ints
+    p: Ints
+    q: Ints
+    r: Ints
+    t: Ints
+
+    def one(self, index: int) -> Mapping:
+        """The mapping at an index."""
+        return Mapping(*(int(column[index]) for column in self))
+
+    def where(self, chosen: NDArray[np.bool_] | Ints) -> Mappings:
+        """Those at a mask or at indices."""
+        return Mappings(*(column[chosen] for column in self))
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """How a convolution is cut into processing passes; the names are those of JSSC 2017.
+
+    ``m``: ofmap channels whose psums are in the global buffer; ``n``: ifmaps of a pass; ``e``: rows of the ofmap in a
+    strip, the width of a PE set; ``p`` filters and ``q`` channels of a PE; ``r`` sets over channels, whose psums are
+    added up a chain; ``t`` sets over filters.
+
+    Raises UsageError for values that are not whole numbers from 1.
+    """
+
+    m: int
+    n: int
+    e: int
+    p: int
+    q: int
+    r: int
+    t: int
+
+    def __post_init__(self) -> None:
+        _positive(self, tuple(field.name for field in fields(self)))
+
+    def many(self) -> Mappings:
+        """This one alone, as arrays [1]."""
+        return Mappings(*(np.array([value], dtype=np.int64) for value in astuple(self)))

@@ -1,0 +1,1 @@
+"""Vector units: lanes side by side, one command at a time."""

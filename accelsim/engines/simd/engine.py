@@ -1,0 +1,64 @@
+"""A unit that runs one command at a time, each for a number of its clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from accelsim.engines.base import Device, EngineType, Point, Process, Walk
+from accelsim.program.commands import Command, Cycles
+from accelsim.spec.models import Chip
+from accelsim.time import Clock, clock_of
+
+
+class Simd(EngineType):
+    """The vector unit: for everything that is not a matrix product."""
+
+    type = "simd"
+    hue = "purple"
+
+    def clock(self, chip: Chip) -> Clock:
+        """Clock of the unit, else of the chip."""
+        return clock_of((chip.vector.clock if chip.vector else None) or chip.clock)
+
+    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
+        """One process."""
+        device.env.process(self._run(device, engine, queue))
+
+    def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
+        clock, log, last = self.clock(device.chip), device.logs[engine], 0
+        for command in queue:
+            available, why = yield from device.available(command.waits)
+            first = max(last + 1, clock.edge(available))
+            log.wait(clock.at(last), clock.at(first - 1), why)
+            yield device.sleep_until(clock.at(first))
+            clocks = cast(Cycles, command.work).clocks
+            held = yield from device.hold_ports(command, engine, clock.at(clocks))
+            log.wait(clock.at(first - 1), clock.at(max(first, clock.edge(held)) - 1), "buffer port")
+            first = max(first, clock.edge(held))
+            last = first + clocks - 1
+            log.busy.append((clock.at(first - 1), clock.at(last)))
+            device.begin_now(command, clock.at(first))
+            device.complete(
+                command, clock.at(first - 1), clock.at(first - 1), clock.at(last), clock.at(first)
+            )
+
+    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
+        """To the command before on the unit, or to what came last of what was waited for."""
+        clock, (start, _, _) = self.clock(walk.chip), walk.span(command.id)
+        before = walk.queue_before(command.id)
+        free = clock.edge(walk.span(before)[2]) + 1 if before >= 0 else 1
+        wait, available = walk.latest(command)
+        first = max(free, clock.edge(available))
+        begin, buffer = clock.at(first - 1), walk.buffer(command)
+        on_time = start == begin or (buffer and start > begin)
+        walk.check(command, bool(on_time), f"starts at {start} fs instead of {begin}")
+        walk.emit(start, command.id, "vector", "vector")
+        walk.emit(begin, command.id, "buffer_port", buffer)
+        if wait is not None and first > free:
+            return walk.follow(command, wait, first, clock)
+        walk.linked("queue" if before >= 0 else "start")
+        return Point(before, "done") if before >= 0 else None
+
+
+ENGINE = Simd()

@@ -1,0 +1,109 @@
+"""The mapper: only legal mappings, none better among all there are, never worse than the published ones."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from accelsim.engines.row_stationary.counts import counts
+from accelsim.engines.row_stationary.laws import active_pes, legal, refusals
+from accelsim.engines.row_stationary.mapper import OBJECTIVES, best, costs, mappings
+from accelsim.engines.row_stationary.published import ALEXNET
+from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mappings
+from accelsim.engines.row_stationary.timing import clocks
+from accelsim.errors import Infeasible, UsageError
+from tests.helpers.rs_cases import problems
+
+
+def every(conv: Conv, array: Geometry) -> Mappings:
+    """All legal mappings, by trying all there could be."""
+    window = array.ifmap_pad // conv.S
+    ranges = (conv.M, conv.N, conv.E, conv.M, min(conv.C, window), conv.C, conv.M)
+    found = Mappings(*np.array(list(product(*(range(1, most + 1) for most in ranges)))).T)
+    return found.where(legal(conv, array, found))
+
+
+@settings(max_examples=25)
+@given(problems())
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_none_is_better(objective, problem):
+    conv, array, _ = problem
+    chosen = best(conv, array, objective)
+    assert refusals(conv, array, chosen) == ()
+    keys = OBJECTIVES[objective].keys
+    all_of_them, mine = keys(costs(conv, array, every(conv, array))), keys(costs(conv, array, chosen.many()))
+    assert int(mine[0][0]) == int(all_of_them[0].min())
+
+
+@settings(max_examples=25)
+@given(problems())
+def test_all_are_legal_once_and_within_their_bounds(problem):
+    conv, array, _ = problem
+    seen = set()
+    for chunk in mappings(conv, array):
+        assert legal(conv, array, chunk).all()
+        rows = set(map(tuple, np.array(chunk).T.tolist()))
+        assert len(rows) == len(chunk.m)
+        assert not rows & seen
+        seen |= rows
+        found = costs(conv, array, chunk)
+        for keys, bound in OBJECTIVES.values():
+            assert (bound(conv, array, chunk) <= keys(found)[0]).all()
+
+
+@pytest.mark.parametrize("layer", ALEXNET, ids=lambda layer: layer.name)
+def test_bounds_hold_where_work_outweighs_loads(layer):
+    rng = np.random.default_rng(0)
+    for chunk in mappings(layer.conv, EYERISS):
+        some = chunk.where(rng.integers(0, len(chunk.m), 200))
+        found = costs(layer.conv, EYERISS, some)
+        for keys, bound in OBJECTIVES.values():
+            assert (bound(layer.conv, EYERISS, some) <= keys(found)[0]).all()
+
+
+@given(problems())
+def test_many_at_once_cost_what_each_costs(problem):
+    conv, array, mapping = problem
+    found = costs(conv, array, Mappings(*(np.repeat(column, 3) for column in mapping.many())))
+    assert found.clocks.tolist() == [clocks(conv, array, mapping)] * 3
+    one = counts(conv, mapping).as_dict()
+    assert {name: words.tolist() for name, words in found.counts.as_dict().items()} == {
+        name: [words] * 3 for name, words in one.items()
+    }
+
+
+@given(problems())
+def test_bounds_of_any_mapping(problem):
+    """No PE multiplies more than once a clock; what is distinct crosses each level at least once."""
+    conv, array, mapping = problem
+    found = counts(conv, mapping)
+    assert clocks(conv, array, mapping) * active_pes(conv, mapping.many())[0] >= conv.macs == found.macs
+    ofmap = conv.N * conv.G * conv.M * conv.E * conv.F
+    assert found.dram_ofmap_writes == found.glb_ofmap_reads == ofmap
+    assert found.dram_filter_reads >= conv.G * conv.M * conv.C * conv.R * conv.S
+    assert found.noc_ifmap == found.glb_ifmap_reads
+    assert found.glb_psum_writes - found.glb_psum_reads == ofmap
+    assert found.ifmap_pad_writes >= found.noc_ifmap
+
+
+@given(problems())
+def test_wider_buses_are_never_slower(problem):
+    conv, array, mapping = problem
+    wide = Geometry(rows=array.rows, cols=array.cols, ifmap_words=4, filter_words=8, psum_words=8)
+    assert clocks(conv, wide, mapping) <= clocks(conv, array, mapping)
+
+
+@pytest.mark.parametrize("layer", ALEXNET, ids=lambda layer: layer.name)
+def test_never_slower_than_the_published_mapping(layer):
+    chosen = best(layer.conv, EYERISS)
+    assert clocks(layer.conv, EYERISS, chosen) <= clocks(layer.conv, EYERISS, layer.mapping)
+
+
+def test_what_cannot_be_mapped_says_why():
+    with pytest.raises(Infeasible, match="array rows: 13"):
+        best(Conv(1, 1, 1, 20, 20, 13, 3), EYERISS)
+    with pytest.raises(UsageError, match="did you mean 'clocks'"):
+        best(Conv(1, 1, 1, 3, 3, 3, 3), EYERISS, "clock")
