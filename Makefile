@@ -10,9 +10,9 @@ RUN := run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadgroup
 # What needs no run of a network: the whole path once, parts on their own, and the laws that are cheap to draw.
-FAST := tests/test_tiny.py tests/unit/account tests/unit/files tests/unit/formats tests/unit/network tests/unit/ops \
+FAST := tests/test_tiny.py tests/unit/account tests/unit/files tests/unit/formats tests/unit/ops \
 	tests/unit/sram tests/unit/test_digits.py tests/unit/test_units.py tests/laws/test_bank_laws.py \
-	tests/laws/test_capacity_laws.py
+	tests/laws/test_address_laws.py
 
 # The newest of these that runs and can make a virtual environment; PYTHON=... on the command line takes another.
 CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3 python
