@@ -30,7 +30,8 @@ from accelsim.request import record as record_of
 from accelsim.spec.models import Chip, EnergyTable
 from accelsim.spec.yaml.load import load_chip, override
 from accelsim.spec.yaml.parts import energy_override, with_table
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 from accelsim.workload.limits import DEFAULT as ALLOWED
 from accelsim.workload.limits import Limits, limited
 from accelsim.workload.sources.load import load_model

@@ -22,8 +22,9 @@ from accelsim.formats.ranges import methods as ranges
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
+from accelsim.types import Array
 from accelsim.workload import execute
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.onnx.exporting.quantised_file import FORMS, export_quantised
 from accelsim.workload.onnx.importing.external_files import external_files

@@ -18,7 +18,8 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file
 from accelsim.machine.memory_models import DEFAULT
 from accelsim.spec.models import Chip, EnergyTable
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.importing.external_files import external_files
 
 Arrays = Mapping[str, Array]

@@ -25,7 +25,8 @@ from accelsim.report.table import layer_names
 from accelsim.report.text import percent, seconds, si
 from accelsim.request import Arrays, Request
 from accelsim.spec.models import Chip, EnergyTable, Memory
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 
 SHOWN = 10
 """Layers in the table of a notebook: those that add most time."""

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FS_PER_S = 10**15
+FS = 1e-15
+"""Femtoseconds of a second; seconds of a femtosecond."""
 NEVER = 1 << 62
 """Beyond every simulated time, fs (4,611 s): the sum of two times still fits into 64 bits."""
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from accelsim.machine.dram_stats import DramStats
 from accelsim.machine.run import Run
+from accelsim.time import FS
 
-FS = 1e-15
 STANDBY = ("open", "closed")
 """Static actions of a memory, before its name: ranks with an open row, ranks without."""
 

@@ -26,9 +26,9 @@ from accelsim.account.spans import (
 from accelsim.machine.run import Row, Run
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY
 from accelsim.spec.models import Chip, SramPoint
+from accelsim.time import FS
 
 STATIC, HOST_IDLE = "static", "idle.host"
-FS = 1e-15
 Key = TypeVar("Key", bound=Hashable)
 
 

@@ -25,11 +25,9 @@ from accelsim.account.spans import (
 from accelsim.account.titles import is_of_images, stage, title
 from accelsim.machine.run import Run
 from accelsim.pause import no_collection
+from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Gemm
-
-FS_PER_S = 10**15
-
 
 OUT_OF_STEPS = "outside"
 """``edge`` of the line of what no step causes."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from accelsim.account.latency import FS_PER_S, Layer, layers, main_format
-from accelsim.account.spans import bandwidth_Bps, memory_of, peak_mac_rate
+from accelsim.account.latency import Layer, layers, main_format
+from accelsim.account.spans import memory_of, peak_mac_rate
 from accelsim.machine.run import Run
+from accelsim.time import FS_PER_S
 
 OPS_PER_MAC = 2
 
@@ -68,7 +69,7 @@ def _roofline(run: Run, memory: str, peak: float, rows: list[Layer]) -> Roofline
         attached.memory.kind if attached.link is None else f"{attached.memory.kind} over {attached.link.kind}"
     )
     points = tuple(_point(layer, memory) for layer in rows)
-    return Roofline(memory, kind, tuple(attached.holds), peak, bandwidth_Bps(attached), points)
+    return Roofline(memory, kind, tuple(attached.holds), peak, attached.rate_Bps, points)
 
 
 def _point(layer: Layer, memory: str) -> Point:

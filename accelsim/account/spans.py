@@ -8,7 +8,7 @@ from fractions import Fraction
 from accelsim.machine.run import Run
 from accelsim.program.commands import Transfer
 from accelsim.program.roles import HOST_OWN_MEMORY
-from accelsim.spec.models import Attachment, Chip
+from accelsim.spec.models import Chip
 
 MAC_ACTION = "mac."
 PADDING = "mac.padding"
@@ -90,12 +90,6 @@ def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
 def ideal_seconds(chip: Chip, formats: dict[str, int]) -> float:
     """Time of so many MACs per format at the peak rate, s."""
     return sum(macs / peak_mac_rate(chip, name) for name, macs in sorted(formats.items()))
-
-
-def bandwidth_Bps(attached: Attachment) -> float:
-    """Usable bytes per second between chip and memory: all channels, or the link where it is slower."""
-    memory = float(attached.memory.bandwidth * attached.memory.channels * attached.memory.efficiency)
-    return min(memory, float(attached.link.bandwidth)) if attached.link else memory
 
 
 def memory_of(chip: Chip, operand: str) -> str:

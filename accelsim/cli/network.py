@@ -121,7 +121,8 @@ def _checked(out: Path | None, plot: Path | None, table: Path | None, read: Call
 
 
 def _link_row(made: Link, size: int) -> dict[str, Any]:
-    from accelsim.network.link import FS_PER_S, effective_Bps, transfer
+    from accelsim.network.link import effective_Bps, transfer
+    from accelsim.time import FS_PER_S
 
     row: dict[str, Any] = {"size_B": size}
     for write, way in ((False, "read"), (True, "write")):

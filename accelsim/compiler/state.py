@@ -10,7 +10,8 @@ from accelsim.engines.systolic.timing import known
 from accelsim.errors import Problem, UsageError
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.spec.models import Chip
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 
 EDGES = ("host", "outside")
 """Who converts the inputs and results of a network that computes with codes."""

@@ -7,7 +7,8 @@ ACT that holds the bus for several clocks counts as given at the last of them, f
 
 from __future__ import annotations
 
-from accelsim.dram.bank_state import BUS_CLOCKS, EDGE, Ints
+from accelsim.dram.bank_state import BUS_CLOCKS, EDGE
+from accelsim.types import Ints
 
 BUSES = True
 """Whether there may be command buses; compiled once with and once without, which saves the question."""

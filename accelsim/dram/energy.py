@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from accelsim.dram.device import CommandEnergy, Device
 from accelsim.dram.served import Served
 from accelsim.errors import Problem, UsageError
+from accelsim.time import FS
 
-FS = 1e-15
 PJ = 1e12
 WORD_BITS = 32
 

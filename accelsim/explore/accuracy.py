@@ -28,8 +28,10 @@ from accelsim.program.roles import HOST, HOST_OWN_MEMORY
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
+from accelsim.time import FS
+from accelsim.types import Array
 from accelsim.workload import execute
-from accelsim.workload.graph import Array, Graph
+from accelsim.workload.graph import Graph
 from accelsim.workload.multiply import multiplies_floats
 from accelsim.workload.ops import base
 from accelsim.workload.sources.datasets import Dataset
@@ -54,8 +56,6 @@ EDGES, NARROW = "int8", 3
 have it (Rastegari et al., arXiv 1603.05279, section 4): one bit of each pixel says too little."""
 
 PTQ, QAT = "PTQ", "QAT"
-
-FS = 1e-15
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from accelsim.spec import dram_device as build
 from accelsim.spec.dram import Dram
 from accelsim.spec.status import UNSTATED, Status
 from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.time import FS
 
 Array = np.ndarray[Any, Any]
-FS = 1e-15
 QUANTILES = (0.5, 0.99)
 
 

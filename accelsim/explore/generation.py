@@ -24,7 +24,8 @@ from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.spec.models import Chip
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import generation_of
 from accelsim.workload.zoo import ZOO
 
@@ -290,8 +291,7 @@ def call_of(run: Run, past: int) -> Call:
     """What one decode call took."""
     traffic = {name: (of["read_B"], of["write_B"]) for name, of in traffic_by_memory(run).items()}
     floors = [
-        sum(traffic[name])
-        / (attached.memory.bandwidth * attached.memory.channels * attached.memory.efficiency)
+        sum(traffic[name]) / attached.memory.rate_Bps
         for name, attached in run.chip.memories.items()
         if attached.link is None
     ]

@@ -15,7 +15,8 @@ from accelsim.explore.training_inputs import Setup, fitted, labelled, prepare
 from accelsim.files import as_bytes, write_file
 from accelsim.formats.loss_scale import LossScaler
 from accelsim.threads import one_blas_thread
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 from accelsim.workload.sources.datasets import Dataset, batches, one_hot
 from accelsim.workload.training import (
     SGD,

@@ -12,7 +12,8 @@ from accelsim.errors import AccelsimError, ModelError, Problem, UsageError
 from accelsim.formats.loss_scale import LossScaler
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 from accelsim.workload.sources.datasets import Dataset, load_dataset
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, optimiser_of

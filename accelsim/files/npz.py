@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError, Problem
+from accelsim.types import Array
 
-Array = NDArray[Any]
 MOST_B = 2**31
 """Bytes of all arrays of one archive, unpacked: 2 GiB."""
 

@@ -6,14 +6,11 @@ Correction", ICCV 2019 (arXiv:1906.04721), section 4.2: with e = Wq - W the outp
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 
 class ChannelMean:

@@ -6,14 +6,11 @@ The first value is the highest bit of the first byte, as ``numpy.packbits`` has 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 
 def sign(x: ArrayLike) -> Array:

@@ -15,11 +15,10 @@ from math import ldexp
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.formats.table import Format
+from accelsim.types import Array
 
-Array = NDArray[Any]
 Random = np.random.Generator
 
 BLOCK = 1 << 14

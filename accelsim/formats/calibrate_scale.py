@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError
 from accelsim.formats import integer, table
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 
 def scale_zero_point(

@@ -7,17 +7,15 @@ Whatever ml_dtypes does faster with the wanted meaning, it does (bf16 from float
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.bits import FLOAT32, FLOAT64, WHOLE, convert, plan, power_codes
 from accelsim.formats.table import Format, get
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 ROUNDINGS: dict[str, str] = {
     "rne": "to nearest, ties to even",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from math import ceil, isfinite
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 GROWTH = 8
 """A histogram grows to this many times the bins it began with; then neighbours are merged."""

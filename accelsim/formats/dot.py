@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import dot_plain
-from accelsim.formats.dot_block import NO_FLOOR, Array, Block, aligned_product
+from accelsim.formats.dot_block import NO_FLOOR, Block, aligned_product
 from accelsim.formats.table import Format, get
+from accelsim.types import Array
 
 KHATTAK = "Khattak, Mikaitis, arXiv:2512.07004"
 FASI = "Fasi et al., PeerJ CS 7:e330 (2021)"

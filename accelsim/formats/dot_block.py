@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.types import Array
+
 F64 = NDArray[np.float64]
-Array = NDArray[Any]
 
 TILE = 8192
 """Elements of an output tile: its few temporaries of 64 KiB stay in the second-level cache."""

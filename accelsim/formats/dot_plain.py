@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.types import Array
+
 F32 = NDArray[np.float32]
-Array = NDArray[Any]
 
 
 def blas(a: F32, b: F32, c: F32) -> F32:

@@ -7,16 +7,13 @@ that of rounding twice: it differs now and then from one float32 multiplication.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError
 from accelsim.formats.integer import CONTAINERS, along, code_range
 from accelsim.formats.table import ALIASES
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 INT32 = (-(2**31), 2**31 - 1)
 

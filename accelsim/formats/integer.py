@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import codec
 from accelsim.formats.table import ALIASES, FORMATS, get
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 RANGES: dict[str, tuple[int, int]] = {
     row.name: (row.low, row.high)

@@ -10,17 +10,15 @@ would be the one element of a higher binade, and rounding a second time would ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import codec
 from accelsim.formats.integer import over_blocks
 from accelsim.formats.table import FORMATS, Format, get
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 LOWEST = -127
 """Exponent of the smallest scale, which blocks of zeros have too."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import codec
 from accelsim.formats.table import Format, get
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 
 def _top_bits(x: Array, row: Format) -> tuple[Array, Array]:

@@ -13,11 +13,9 @@ from math import floor, frexp
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import ModelError, Problem
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 
 class NodeLike(Protocol):

@@ -10,16 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, comb, prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError, nearest
-
-Array = NDArray[Any]
-Bools = NDArray[np.bool_]
+from accelsim.types import Array, Bools
 
 MOST_PATTERNS = 100_000
 

@@ -16,7 +16,6 @@ from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import lifetimes
 from accelsim.machine.run import LawError, Run, Slice
 from accelsim.program.commands import Transfer
-from accelsim.spec.models import Attachment
 from accelsim.time import FS_PER_S, transfer_fs
 
 PADDING = "mac.padding"
@@ -105,10 +104,11 @@ def ports_stay_below_their_peak(run: Run) -> Iterator[str]:
     for piece in run.slices:
         work = run.program.commands[piece.command].work
         if isinstance(work, Transfer) and run.memory_model == "bandwidth":
-            duplex = _is_duplex(run.chip.memories[work.memory])
+            duplex = run.chip.memories[work.memory].full_duplex
             by_port[work.memory, work.write and duplex].append(_Moved(piece, work.nbytes))
     for (memory, _), moves in by_port.items():
-        bandwidth, beat_B = _speed(run.chip.memories[memory])
+        attached = run.chip.memories[memory]
+        bandwidth, beat_B = attached.rate_Bps, attached.memory.beats_B
         for piece, nbytes in moves:
             if piece.end - piece.data < transfer_fs(nbytes, beat_B, bandwidth):
                 yield f"{nbytes} B in {piece.end - piece.data} fs through {memory} ({bandwidth:g} B/s): {piece}"
@@ -117,17 +117,6 @@ def ports_stay_below_their_peak(run: Run) -> Iterator[str]:
         ):
             if other.data < one.end:
                 yield f"two transfers at once through {memory}: {one}, {other}"
-
-
-def _is_duplex(attached: Attachment) -> bool:
-    return attached.link is not None and attached.link.duplex == "full"
-
-
-def _speed(attached: Attachment) -> tuple[float, int]:
-    """Peak of one direction, B/s, and bytes per beat."""
-    memory = attached.memory
-    rate = memory.bandwidth * memory.channels * memory.efficiency
-    return min(rate, attached.link.bandwidth) if attached.link else rate, memory.beat * memory.channels
 
 
 def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:

@@ -165,10 +165,7 @@ def _port_order(run: Run) -> Iterable[tuple[int, object]]:
     """Transfers with their ports, those of a port in the order in which it accepted them."""
     followed = MODELS[run.memory_model].dram is not None
     ports: dict[object, list[tuple[int, int]]] = defaultdict(list)
-    duplex = {
-        name: attached.link is not None and attached.link.duplex == "full" and not followed
-        for name, attached in run.chip.memories.items()
-    }
+    duplex = {name: attached.full_duplex and not followed for name, attached in run.chip.memories.items()}
     for piece in run.slices:
         work = run.program.commands[piece.command].work
         if isinstance(work, Transfer):

@@ -14,7 +14,7 @@ from accelsim.network.shared import Fabric
 from accelsim.program.commands import Meet, Message
 from accelsim.spec.models import Link
 from accelsim.time import FS_PER_S
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 Route = tuple[str, ...]
 

@@ -80,8 +80,7 @@ def lane_of(attached: Attachment) -> Lane:
     latency = memory.latency
     if before is not None:
         latency, ways = latency + before.latency, (link.lane(before, False), link.lane(before, True))
-    bandwidth = memory.bandwidth * memory.channels * memory.efficiency
-    return Lane(bandwidth, memory.beat * memory.channels, int(latency * FS_PER_S), memory.pipelined, ways)
+    return Lane(memory.rate_Bps, memory.beats_B, int(latency * FS_PER_S), memory.pipelined, ways)
 
 
 class Level(NamedTuple):
@@ -186,9 +185,8 @@ def memories(
             first = second = Port(env, clock, found.drams[memory])
         else:
             make = Ideal if name == "ideal" else partial(Bandwidth, lane_of(attached))
-            duplex = attached.link is not None and attached.link.duplex == "full"
             first = Port(env, clock, make())
-            second = Port(env, clock, make()) if duplex else first
+            second = Port(env, clock, make()) if attached.full_duplex else first
         found.ports[memory, False], found.ports[memory, True] = first, second
     return found
 

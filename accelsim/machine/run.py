@@ -10,7 +10,7 @@ from accelsim.engines.systolic.records import FoldRecord
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.commands import Program
 from accelsim.spec.models import Chip
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 T = TypeVar("T")
 

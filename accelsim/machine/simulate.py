@@ -8,7 +8,7 @@ from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import How, Simulation
 from accelsim.program.commands import Program
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 
 def simulate(

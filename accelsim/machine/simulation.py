@@ -27,7 +27,7 @@ from accelsim.program.commands import Command, Program
 from accelsim.spec.models import Link
 from accelsim.threads import one_blas_thread
 from accelsim.time import FS_PER_S, NEVER, Clock
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 SHOWN = 5
 """Commands that wait for ever which an error names."""

@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from accelsim.types import Ints
 
 
 class Pair(NamedTuple):

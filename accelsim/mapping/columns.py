@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError
 from accelsim.mapping.levels import Hierarchy, LevelMap, Mapping
+from accelsim.types import Ints
 from accelsim.workload.nest import LoopNest
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.mapping.blocks import Ints
 from accelsim.mapping.columns import Mappings
 from accelsim.mapping.rules import OURS, Rules
 from accelsim.mapping.tables import Tables
+from accelsim.types import Ints
 from accelsim.workload.nest import LoopNest, Operand
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.mapping.columns import Ints, Mappings
+from accelsim.mapping.columns import Mappings
 from accelsim.mapping.levels import Hierarchy
+from accelsim.types import Ints
 from accelsim.workload.nest import LoopNest
 from accelsim.workload.windows import touched
 

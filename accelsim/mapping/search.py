@@ -7,15 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError
-from accelsim.mapping.columns import Ints, Mappings
+from accelsim.mapping.columns import Mappings
 from accelsim.mapping.legal import legality
 from accelsim.mapping.levels import Mapping, Refusal
 from accelsim.mapping.space import Space
+from accelsim.types import Floats, Ints
 
-Floats = NDArray[np.float64]
 Score = Callable[[Mappings], Floats]
 
 BATCH = 1 << 14

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError
-from accelsim.mapping.columns import Frame, Ints, Mappings
+from accelsim.mapping.columns import Frame, Mappings
 from accelsim.mapping.legal import footprints_B
 from accelsim.mapping.levels import Hierarchy, Refusal
+from accelsim.types import Ints
 from accelsim.workload.nest import LoopNest
 
 MOST_ORDERS = 720

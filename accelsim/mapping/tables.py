@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.mapping.blocks import Axis, Ints, Pair
+from accelsim.mapping.blocks import Axis, Pair
 from accelsim.mapping.columns import Mappings
 from accelsim.mapping.rules import Rules
+from accelsim.types import Ints
 from accelsim.workload.nest import Form, LoopNest, Operand
 from accelsim.workload.windows import shared, touched
 

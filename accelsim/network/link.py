@@ -13,8 +13,7 @@ from typing import NamedTuple
 from accelsim.errors import Problem, UsageError
 from accelsim.spec.models import Link
 from accelsim.spec.protocol import Framing
-
-FS_PER_S = 10**15
+from accelsim.time import FS_PER_S
 
 
 class Lane(NamedTuple):

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import simpy
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.network.link import FS_PER_S, Lane, lane
+from accelsim.network.link import Lane, lane
 from accelsim.spec.models import Link
+from accelsim.time import FS_PER_S
 
 
 class Piece(NamedTuple):

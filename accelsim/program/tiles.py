@@ -7,15 +7,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.program.commands import Folds, Tile
 from accelsim.program.mapping import Mapping
 from accelsim.spec.models import MatrixUnit
+from accelsim.types import Ints
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Conv, Gemm
-
-Ints = NDArray[np.int64]
 
 
 class Exec(NamedTuple):

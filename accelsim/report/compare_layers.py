@@ -17,12 +17,12 @@ from accelsim.report.compare import STAR, Source, grounds_of, load_summaries
 from accelsim.report.compare_labels import labels
 from accelsim.report.table import GAP, Column, table
 from accelsim.report.text import MISSING, cut, ratio, si
+from accelsim.time import FS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 LAYERS = "layers.csv"
-FS = 1e-15
 SHARED = 0.5
 """Share of the layers of the longer run that the other must have too, or the models are not one."""
 

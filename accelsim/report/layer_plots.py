@@ -26,6 +26,7 @@ from accelsim.report.style import (
 )
 from accelsim.report.table import layer_names
 from accelsim.report.text import shorten, si
+from accelsim.time import FS
 from accelsim.workload.graph import FORMAT_BYTES
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ MOST_STAGES = 16
 """Names of stages that fit beside each other."""
 STATIC_WORTH = 0.05
 """Share of static power from which on the energy is drawn once more without it."""
-FS = 1e-15
 
 
 def _layer_figure(rows: Sequence[Layer], panels: int = 1) -> tuple[Figure, list[Axes]]:

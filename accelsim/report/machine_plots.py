@@ -23,13 +23,13 @@ from accelsim.report.style import (
     tint,
 )
 from accelsim.report.text import percent, si
+from accelsim.time import FS
 from accelsim.units import show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FS = 1e-15
 RESOLUTION = 2000
 """Parts of the time axis below which neighbouring slices are drawn as one."""
 LIGHT, PALE = 0.55, 0.18

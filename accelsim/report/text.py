@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from math import isfinite
 
+from accelsim.time import FS
 from accelsim.units import show
 
 DIGITS = 3
 MISSING = "–"
 ELLIPSIS = "…"
-FS = 1e-15
 SIGNED = re.compile(r"[^.=,/_-]*[.=,/_-]+|[^.=,/_-]+")
 """Parts of a long word: each up to and with a sign behind which a line may end."""
 

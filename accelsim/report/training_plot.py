@@ -18,7 +18,7 @@ from accelsim.report.style import (
     figure,
     subtitle,
 )
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

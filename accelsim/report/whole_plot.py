@@ -13,12 +13,12 @@ from accelsim.report.layer_plots import key_labels
 from accelsim.report.legends import under
 from accelsim.report.style import CATEGORY_LOOKS, REASON_LOOKS, Look, figure
 from accelsim.report.text import percent, si
+from accelsim.time import FS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FS = 1e-15
 LEGEND_SHARE = 0.85
 """Of the width of the figure, for a legend that begins where the bars do."""
 ROOM = 0.06

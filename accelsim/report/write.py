@@ -20,7 +20,6 @@ from accelsim.report import page, plot, trace
 SUMMARY = "summary.json"
 FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", "report.html")
 """What a report directory holds, beside plots."""
-FS = 1e-15
 
 
 def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None = None) -> Path:

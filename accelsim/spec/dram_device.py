@@ -11,8 +11,9 @@ from accelsim.dram.device import Command, CommandEnergy, Controller, Device, Geo
 from accelsim.dram.standards import DEFAULTS, STANDARDS, Standard, clocks
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.dram import Currents, Dram, MemoryController, StatedEnergy
-from accelsim.spec.dram_quantity import FS_PER_S, Span
+from accelsim.spec.dram_quantity import Span
 from accelsim.spec.laws.dram import broken
+from accelsim.time import FS_PER_S
 
 Table = tuple[tuple[tuple[int, ...], ...], ...]
 

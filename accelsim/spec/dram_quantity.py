@@ -12,8 +12,8 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from accelsim import units
 from accelsim.errors import brief
+from accelsim.time import FS_PER_S
 
-FS_PER_S = 10**15
 _CLOCKS = re.compile(r"\s*(\d+)\s*tCK\s*$")
 _BITS = re.compile(r"\s*(\d+)\s*([KMGT]?)(?:i?)bit\s*$")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}

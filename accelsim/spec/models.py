@@ -176,6 +176,16 @@ class Memory(Model):
         None, description="banks and timing, for the memory models 'pattern' and 'bank'"
     )
 
+    @property
+    def rate_Bps(self) -> float:
+        """Usable bytes per second of all channels together."""
+        return self.bandwidth * self.channels * self.efficiency
+
+    @property
+    def beats_B(self) -> int:
+        """Bytes of one data clock on all channels: the granule of a transfer."""
+        return self.beat * self.channels
+
     @model_validator(mode="after")
     def _figures_of_the_dram(self) -> Memory:
         """What is not stated follows from the DRAM, or is missing."""
@@ -213,6 +223,16 @@ class Attachment(Model):
     arbitration: Literal["loads_first", "stores_first"] = Field(
         "loads_first", description="who wins when both ask at one edge"
     )
+
+    @property
+    def rate_Bps(self) -> float:
+        """Usable bytes per second of one direction: of the memory, or of the link before it where that is slower."""
+        return min(self.memory.rate_Bps, self.link.bandwidth) if self.link else self.memory.rate_Bps
+
+    @property
+    def full_duplex(self) -> bool:
+        """Whether loads and stores do not wait for each other: the link before it has a direction for each."""
+        return self.link is not None and self.link.duplex == "full"
 
 
 class Processor(Model):

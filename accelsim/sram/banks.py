@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.models import Buffer
-from accelsim.sram.patterns import IDLE, LARGEST_STRIDE_B, Ints, Pattern, size_problems
+from accelsim.sram.patterns import IDLE, LARGEST_STRIDE_B, Pattern, size_problems
+from accelsim.types import Ints
 
 CHUNK = 1 << 20
 """Addresses, or loads of banks, that are looked at together."""

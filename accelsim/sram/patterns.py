@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.types import Ints
 
-Ints = NDArray[np.int64]
 IDLE = -1
 LARGEST, LARGEST_STRIDE_B, LARGEST_IMAGE_B = 1 << 24, 1 << 36, 1 << 60
 """Sizes, bytes from row to row, and bytes of an image, at most: every address is then far below 2^63."""

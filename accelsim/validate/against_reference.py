@@ -20,9 +20,10 @@ from accelsim.formats.reference import integer_reference
 from accelsim.formats.table import FORMATS
 from accelsim.machine.run import Run
 from accelsim.machine.values.batch import part_of_batch
+from accelsim.types import Array
 from accelsim.validate.choices import Choice, choices
 from accelsim.workload.execute import compute
-from accelsim.workload.graph import Array, Graph
+from accelsim.workload.graph import Graph
 from accelsim.workload.multiply import rounded_to
 from accelsim.workload.onnx.reference import Difference, compare, reference_outputs
 from accelsim.workload.ops.values import contain

@@ -17,8 +17,6 @@ from accelsim.validate.base import Check, within
 from accelsim.validate.golden import golden
 from accelsim.workload.graph import Graph
 
-FS_PER_S = 10**15
-
 
 class Anchor(NamedTuple):
     """One figure. ``error`` is relative, or a difference of shares (1 point = 0.01); ``bound`` is its limit.

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.types import Array
 from accelsim.workload.execute import compute, run_node
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.values import contain
 
 COMPARISONS = frozenset({"Less", "Greater", "Equal", "LessOrEqual", "GreaterOrEqual"})

@@ -13,11 +13,12 @@ from math import isclose
 import numpy as np
 
 from accelsim.network.noc.latency import estimate, zero_load
-from accelsim.network.noc.routes import Floats, bound, hops, mean_hops
+from accelsim.network.noc.routes import bound, hops, mean_hops
 from accelsim.network.noc.simulate import simulate
 from accelsim.network.noc.topology import Network, named
 from accelsim.network.noc.traffic import named as pattern
 from accelsim.spec.network import Router
+from accelsim.types import Floats
 from accelsim.validate.base import Check, check, within
 from accelsim.validate.golden import golden
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.errors import UsageError
+from accelsim.types import Array
 from accelsim.validate.base import Check, check, within
 from accelsim.workload.execute import run
-from accelsim.workload.graph import Array, Graph
+from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.reference import Difference, compare, reference_outputs
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.light import LIGHT

@@ -17,8 +17,9 @@ from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
+from accelsim.types import Array
 from accelsim.validate.rtl_counters import counters
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.workload.graph import Graph, Node, Tensor
 
 PARAMETERS = (
     "R",

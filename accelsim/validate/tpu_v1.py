@@ -14,9 +14,8 @@ from accelsim.machine.run import Run, Slice
 from accelsim.program.commands import Transfer
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.time import Clock
+from accelsim.time import FS_PER_S, Clock
 from accelsim.validate.anchors import (
-    FS_PER_S,
     Anchor,
     matrix_steps,
     outcome,

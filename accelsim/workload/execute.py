@@ -8,7 +8,8 @@ import numpy as np
 
 from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.threads import one_blas_thread
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.multiply import matrix_kernel
 from accelsim.workload.ops import find
 from accelsim.workload.ops.foreign import foreign_kernel

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod
 from typing import Any
 
-from numpy.typing import NDArray
-
 from accelsim.formats.table import FORMATS, bytes_of
-
-Array = NDArray[Any]
+from accelsim.types import Array
 
 
 class _Bytes(dict[str, float]):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Conv, Gemm, Shape
 from accelsim.workload.ops.conv import columns_of
 from accelsim.workload.ops.matmul import finish_gemm

@@ -12,7 +12,8 @@ import numpy as np
 
 from accelsim.formats import codec, dot
 from accelsim.formats.table import FORMATS
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.matrix import a_matrix, b_matrix, finish, y_from_matrix
 from accelsim.workload.ops import base
 from accelsim.workload.ops.experts import by_expert

@@ -7,7 +7,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from accelsim.types import Ints
 
 
 def touched(coefficients: tuple[int, ...], extents: tuple[Ints, ...], *, gaps: bool = False) -> Ints:

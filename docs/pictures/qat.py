@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from accelsim.types import Array
 from accelsim.explore.training import TrainingResult, evaluate, train
 from accelsim.report.style import BLUE, INK, VERMILLION, figure, save, styled, subtitle
 from accelsim.workload.sources.datasets import Dataset, load_dataset
-from accelsim.workload.graph import Array, Graph
+from accelsim.workload.graph import Graph
 from accelsim.workload.training import QuantConfig, Session, fake_quantised
 from accelsim.workload.training.fake import RANGES, wrapped_tensors
 

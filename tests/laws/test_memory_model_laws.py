@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
+from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
@@ -42,7 +43,7 @@ def run(case: Case, model: str, dram: str = "", values: str = "off") -> Run:
         chip = changed(chip, f"memories.{name}.memory", dram=preset(dram))
     case.program.chip = chip
     found = simulate(case.program, None if values == "off" else case.feeds, values, memory_model=model)
-    found.check(thorough=True)
+    check(found, thorough=True)
     return found
 
 

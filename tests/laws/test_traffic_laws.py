@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.spans import bandwidth_Bps, peak_mac_rate
+from accelsim.account.spans import peak_mac_rate
 from accelsim.machine.run import Run
 from accelsim.program.commands import Folds, Transfer
 from accelsim.spec.models import Chip
@@ -152,7 +152,7 @@ def test_no_run_beats_the_roofline(case: Case) -> None:
         inbound, outbound = (sum(traffic(run, way, name).values()) for way in ("read", "write"))
         full = attached.link is not None and attached.link.duplex == "full"
         needed = max(inbound, outbound) if full else inbound + outbound
-        assert seconds * Fraction(bandwidth_Bps(attached)) >= needed
+        assert seconds * Fraction(attached.rate_Bps) >= needed
 
 
 @QUICK
@@ -172,4 +172,4 @@ def test_bandwidth_stays_below_the_peak_over_any_interval(case: Case, data: st.D
                 if isinstance(work, Transfer) and within and (work.memory, work.write) == (name, write):
                     inside, transfers = inside + work.nbytes, transfers + 1
             rounded_fs = transfers  # each may end a femtosecond early
-            assert inside * FS_PER_S <= Fraction(bandwidth_Bps(attached)) * (max(0, end - start) + rounded_fs)
+            assert inside * FS_PER_S <= Fraction(attached.rate_Bps) * (max(0, end - start) + rounded_fs)

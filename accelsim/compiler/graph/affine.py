@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 
 from accelsim.compiler.graph import edit
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 
 Vector = Callable[[], Array]
 

@@ -6,7 +6,8 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 
 FLOATS = frozenset({"fp32", "fp16", "bf16", "fp64"})
 """Formats that hold real numbers; everything else is an index, a flag or already quantised."""

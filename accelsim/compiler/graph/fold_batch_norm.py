@@ -10,7 +10,8 @@ from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.affine import Affine, Baked, Vector, affine_of
 from accelsim.compiler.lower.sides import channel_axis
 from accelsim.compiler.state import State
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 
 _BIASED = frozenset({"Conv", "Gemm"})
 """Matrix ops with a bias input."""

@@ -13,7 +13,8 @@ import numpy as np
 from accelsim.compiler.graph import caches, edit
 from accelsim.compiler.graph.affine import Affine, Baked, affine_of
 from accelsim.compiler.state import State
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.values import common_shape
 

@@ -9,10 +9,9 @@ from accelsim.compiler.lower.actions import nbytes
 from accelsim.errors import ModelError, Problem
 from accelsim.program.roles import Roles
 from accelsim.spec.models import Chip, Processor
+from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Work, find
-
-FS_PER_S = 10**15
 
 
 def cycles_per_row(roles: Roles, dtype: str, a_dtype: str) -> int:
@@ -76,5 +75,5 @@ def host_fs(host: Processor | None, graph: Graph, node: Node, moved_B: int) -> i
     fmt = graph.tensors[node.writes[0]].dtype
     peak = host.peak.get(fmt, host.peak.get("fp32", next(iter(host.peak.values()))))
     arithmetic = (2 * work.macs + work.ops) / (peak * host.efficiency)
-    memory = moved_B / (host.memory.bandwidth * host.memory.channels * host.memory.efficiency)
+    memory = moved_B / host.memory.rate_Bps
     return round((host.overhead + max(arithmetic, memory)) * FS_PER_S)

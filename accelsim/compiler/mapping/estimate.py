@@ -15,12 +15,10 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.compiler.mapping.ports import Ports
 from accelsim.compiler.mapping.tilings import (
     Candidates,
-    Ints,
     a_words,
     count,
     fetches,
@@ -32,9 +30,8 @@ from accelsim.compiler.mapping.tilings import (
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import DENSE, b_elements, b_extent, kept, packs
+from accelsim.types import Floats, Ints
 from accelsim.workload.ops.base import Gemm
-
-Floats = NDArray[np.float64]
 
 EXPOSED = 0.125
 """Share of the fill and drain of a step that the search counts; the neighbours hide the rest. Chosen by hand, see

@@ -8,16 +8,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.compiler.lower.layout import Layout
 from accelsim.compiler.mapping.estimate import Shape
-from accelsim.compiler.mapping.tilings import Candidates, Ints, a_words, open_sums
+from accelsim.compiler.mapping.tilings import Candidates, a_words, open_sums
 from accelsim.errors import Infeasible
 from accelsim.program.tiles import b_elements
+from accelsim.types import Bools, Ints
 from accelsim.workload.ops.base import Gemm
-
-Bools = NDArray[np.bool_]
 
 
 class Share(NamedTuple):

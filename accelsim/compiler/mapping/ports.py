@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.program.roles import Roles
-from accelsim.spec.models import Attachment
-
-Floats = NDArray[np.float64]
+from accelsim.types import Floats
 
 
 class Ports:
@@ -34,7 +31,7 @@ class Ports:
 
     def clocks(self, memory: str, size_B: Any) -> Any:
         """Data clocks of so many bytes, parts of a beat counted as such: a lower bound for any cut into transfers."""
-        return size_B / bandwidth(self._roles.memory(memory)) * self._array_Hz
+        return size_B / self._roles.memory(memory).rate_Bps * self._array_Hz
 
     def transfer(self, memory: str, size_B: Any) -> Any:
         """Data clocks of one transfer, in whole beats."""
@@ -81,19 +78,10 @@ class Ports:
 
     def full_duplex(self, memory: str) -> bool:
         """Whether stores do not wait for loads."""
-        link = self._roles.memory(memory).link
-        return link is not None and link.duplex == "full"
+        return self._roles.memory(memory).full_duplex
 
     def _pipelined(self, memory: str) -> bool:
         return self._roles.memory(memory).memory.pipelined
 
     def _beat_B(self, memory: str) -> int:
-        attached = self._roles.memory(memory).memory
-        return attached.beat * attached.channels
-
-
-def bandwidth(attached: Attachment) -> float:
-    """Bytes per second of one direction, usable share, the link before the memory included."""
-    memory = attached.memory
-    rate = memory.bandwidth * memory.channels * memory.efficiency
-    return min(rate, attached.link.bandwidth) if attached.link else rate
+        return self._roles.memory(memory).memory.beats_B

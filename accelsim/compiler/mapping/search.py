@@ -14,11 +14,12 @@ from accelsim.compiler.lower.layout import Layout
 from accelsim.compiler.lower.timing import cycles_per_row
 from accelsim.compiler.mapping.estimate import Estimator, Homes, Shape
 from accelsim.compiler.mapping.fitting import Fitted, Fitting, Need, Room, whole_operands
-from accelsim.compiler.mapping.tilings import Candidates, Ints
+from accelsim.compiler.mapping.tilings import Candidates
 from accelsim.compiler.state import State
 from accelsim.errors import Infeasible
 from accelsim.program.mapping import ORDERS, Mapping
 from accelsim.program.tiles import packs, sparsity
+from accelsim.types import Ints
 from accelsim.workload.graph import FORMAT_BYTES, Node
 from accelsim.workload.ops.base import Gemm, find
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from accelsim.program.mapping import Mapping, Order
 from accelsim.program.tiles import channel_visits, most_channels, slabs
+from accelsim.types import Ints
 from accelsim.workload.ops.base import Gemm
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

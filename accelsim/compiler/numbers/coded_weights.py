@@ -15,7 +15,8 @@ from accelsim.compiler.numbers.scales import SUM_LIMIT, Codes, reach, weight_sca
 from accelsim.compiler.state import State
 from accelsim.errors import Problem, UsageError
 from accelsim.formats import integer, table
-from accelsim.workload.graph import Array, Node, Quant, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Quant, Tensor
 from accelsim.workload.limits import check_memory
 
 SCALE_B = 12

@@ -7,7 +7,8 @@ from accelsim.compiler.numbers import ranges as calibrate
 from accelsim.compiler.state import State
 from accelsim.formats import integer
 from accelsim.formats.bias_correction import output_shift
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 
 
 def mean_shift(state: State, node: Node, weights: Tensor, codes: Tensor) -> Array | float:

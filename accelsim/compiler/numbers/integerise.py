@@ -18,7 +18,8 @@ from accelsim.compiler.numbers.integerise_moves import Codes, Moves, dequantised
 from accelsim.compiler.numbers.integerise_rise import Rise
 from accelsim.compiler.state import State
 from accelsim.formats import integer
-from accelsim.workload.graph import Array, Graph, Node, Quant, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Quant, Tensor
 
 
 def integerise(state: State) -> None:

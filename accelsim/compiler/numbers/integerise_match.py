@@ -10,7 +10,8 @@ from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.wiring import Wiring
 from accelsim.compiler.numbers.integerise_moves import Codes, dequantised, read_by
 from accelsim.formats import integer
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 
 PRODUCTS = frozenset({"Conv", "MatMul", "Gemm"})
 SUM_LIMIT = 2**31 - 1

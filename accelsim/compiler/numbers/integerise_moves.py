@@ -10,7 +10,8 @@ import numpy as np
 
 from accelsim.compiler.graph import edit
 from accelsim.formats import integer
-from accelsim.workload.graph import Array, Graph, Node, Quant, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Quant, Tensor
 from accelsim.workload.onnx.exporting.coded_graph import moves
 from accelsim.workload.ops import base
 from accelsim.workload.ops.values import INTEGER_OPERANDS

@@ -10,8 +10,9 @@ import numpy as np
 from accelsim.compiler.state import Options
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.ranges.methods import Collector, affine_range, get, peak_of, scale_zero_point
+from accelsim.types import Array
 from accelsim.workload import execute
-from accelsim.workload.graph import Array, Graph, Tensor
+from accelsim.workload.graph import Graph, Tensor
 from accelsim.workload.ops.values import CONTAINERS
 
 _MASK, _GAP = 1e4, 100.0

@@ -17,7 +17,8 @@ from accelsim.compiler.numbers.scales import Codes, Plan, bias_codes, is_affine,
 from accelsim.compiler.state import State
 from accelsim.formats import integer
 from accelsim.program.commands import OUTSIDE
-from accelsim.workload.graph import Array, Node, Quant
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Quant
 
 
 class Rewriter:

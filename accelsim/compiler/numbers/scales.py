@@ -25,7 +25,8 @@ from accelsim.compiler.numbers.formats import (
 from accelsim.compiler.state import Options, State
 from accelsim.formats import integer, table
 from accelsim.spec.models import Chip
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
 
 KEEPING = frozenset({

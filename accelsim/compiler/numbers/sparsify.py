@@ -13,7 +13,8 @@ from accelsim.compiler.state import State
 from accelsim.formats import sparsity
 from accelsim.formats.sparsity import pattern
 from accelsim.spec.models import Chip
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 
 
 def sparsify(state: State) -> None:

@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from accelsim.engines.row_stationary.passes import Passes, passes, spread, tiles
-from accelsim.engines.row_stationary.shape import Conv, Ints, Mapping, Mappings
+from accelsim.engines.row_stationary.shape import Conv, Mapping, Mappings
+from accelsim.types import Ints
 
 Number = TypeVar("Number", int, Ints)
 

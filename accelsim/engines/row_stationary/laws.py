@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.engines.row_stationary.shape import Conv, Geometry, Ints, Mapping, Mappings
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.errors import Problem, UsageError
+from accelsim.types import Ints
 
 
 def ceil(a: Ints, b: Ints | int) -> Ints:

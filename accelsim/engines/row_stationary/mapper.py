@@ -12,9 +12,10 @@ import numpy as np
 
 from accelsim.engines.row_stationary.counts import Counts, layer_counts
 from accelsim.engines.row_stationary.laws import active_pes, ceil, legal, refusals
-from accelsim.engines.row_stationary.shape import Conv, Geometry, Ints, Mapping, Mappings
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.engines.row_stationary.timing import layer_clocks
 from accelsim.errors import Infeasible, Problem, UsageError, nearest
+from accelsim.types import Ints
 
 RELATIVE_ENERGY = {"macs": 1, "pad": 1, "noc": 2, "glb": 6, "dram": 200}
 """Cost of an access over that of a multiply-accumulate: ISCA 2016, Table IV."""

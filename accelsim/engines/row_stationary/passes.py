@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.row_stationary.laws import ceil, most_channels
-from accelsim.engines.row_stationary.shape import Conv, Ints, Mappings
+from accelsim.engines.row_stationary.shape import Conv, Mappings
+from accelsim.types import Ints
 
 
 class Tiles(NamedTuple):

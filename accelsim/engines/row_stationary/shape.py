@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError
-
-Ints = NDArray[np.int64]
+from accelsim.types import Ints
 
 
 def _positive(what: object, names: tuple[str, ...]) -> None:

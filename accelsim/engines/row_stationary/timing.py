@@ -32,7 +32,8 @@ import numpy as np
 
 from accelsim.engines.row_stationary.laws import ceil
 from accelsim.engines.row_stationary.passes import Passes, last_filters, passes, spread, tiles
-from accelsim.engines.row_stationary.shape import Conv, Geometry, Ints, Mapping, Mappings
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
+from accelsim.types import Ints
 
 
 def load_clocks(conv: Conv, array: Geometry, kind: Passes) -> Ints:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.engines.systolic.fabric import FIRST, LAST, REAL, VALID, Batch, Bools, Fabric, Ints, Setup
+from accelsim.engines.systolic.fabric import FIRST, LAST, REAL, VALID, Batch, Fabric, Setup
 from accelsim.engines.systolic.loading import hazard
-from accelsim.workload.graph import Array
+from accelsim.types import Array, Bools, Ints
 
 
 class AccumulatingArray(Fabric):

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.engines.systolic.timing import folds, spatial
-from accelsim.workload.graph import Array
+from accelsim.types import Array, Bools, Ints
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
 
 VALID, FIRST, LAST, REAL = (np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8))

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from accelsim.engines.systolic.fabric import Bools, Ints
 from accelsim.errors import HazardError
-from accelsim.workload.graph import Array
+from accelsim.types import Array, Bools, Ints
 
 
 def hazard(broken: Bools, edge: int, event: str, register: str, rule: str) -> None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from accelsim.engines.systolic.accumulating import AccumulatingArray
 from accelsim.engines.systolic.counts import COUNTS, Counts
-from accelsim.engines.systolic.fabric import Batch, Fabric, Ints, Setup
+from accelsim.engines.systolic.fabric import Batch, Fabric, Setup
 from accelsim.engines.systolic.stationary import StationaryArray
 from accelsim.engines.systolic.timing import DATAFLOWS, SHADOW_LOADS, known
 from accelsim.errors import UsageError
-from accelsim.workload.graph import Array
+from accelsim.types import Array, Ints
 
 MACHINES: dict[bool, type[Fabric]] = {False: AccumulatingArray, True: StationaryArray}
 """Whether an operand is stationary -> the array that does it."""

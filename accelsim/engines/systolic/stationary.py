@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.engines.systolic.fabric import FIRST, REAL, VALID, Batch, Bools, Fabric, Ints, Setup
+from accelsim.engines.systolic.fabric import FIRST, REAL, VALID, Batch, Fabric, Setup
 from accelsim.engines.systolic.loading import Chain, Loads, Path, Wave, hazard
-from accelsim.workload.graph import Array
+from accelsim.types import Array, Bools, Ints
 
 
 class StationaryArray(Fabric):

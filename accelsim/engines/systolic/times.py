@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.time import Clock
+from accelsim.types import Ints
 
-Ints = NDArray[np.int64]
 UNTIL = ("weights", "array", "shift", "activations", "accumulator", "buffer port", "array")
 """Reasons why no row is streamed before a command's first, in the order in which they are asked; see ``_limits``."""
 

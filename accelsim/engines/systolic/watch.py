@@ -13,7 +13,7 @@ from accelsim.engines.systolic.fabric import FIRST, VALID, Fabric, Setup
 from accelsim.engines.systolic.registers import build
 from accelsim.engines.systolic.stationary import StationaryArray
 from accelsim.errors import UsageError
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 MOST_PES = 64
 """Larger arrays do not fit on a screen."""

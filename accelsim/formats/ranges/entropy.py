@@ -6,12 +6,9 @@ whose thresholds it reproduces to the bin.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from accelsim.types import Array
 
 START = 128
 """Fewest bins that a candidate keeps."""

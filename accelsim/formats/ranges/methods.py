@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import table
@@ -19,13 +17,13 @@ from accelsim.formats.calibrate_scale import dynamic_quantise, scale_zero_point
 from accelsim.formats.collect import Collector
 from accelsim.formats.ranges import ort
 from accelsim.formats.ranges.entropy import START, entropy_bins
+from accelsim.types import Array
 
 __all__ = [
     "METHODS", "Collector", "Method", "Settings", "affine_range", "dynamic_quantise", "get", "parameters",
     "peak_of", "scale_zero_point", "threshold",
 ]  # fmt: skip
 
-Array = NDArray[Any]
 Rule = Callable[[Array, Array, "Settings"], float]
 
 

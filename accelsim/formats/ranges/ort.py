@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from accelsim.types import Array
 
 NUM_BINS = 128
 """Bins of ONNX Runtime's EntropyCalibrater by default. With as many quantised bins there is one candidate,

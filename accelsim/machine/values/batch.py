@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 
 def batch_shape(shape: tuple[int, ...], cores: int) -> tuple[int, ...]:

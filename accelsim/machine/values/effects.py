@@ -12,7 +12,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.values.exact import Exact
 from accelsim.machine.values.fast import Fast
 from accelsim.program.commands import Command, Program, Use
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 
 class Off:

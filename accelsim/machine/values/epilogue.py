@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from accelsim.program.commands import Tile
+from accelsim.types import Array
 from accelsim.workload.execute import row_major
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Gemm, get
 from accelsim.workload.ops.values import contain
 

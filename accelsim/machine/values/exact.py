@@ -18,8 +18,8 @@ from accelsim.machine.values.batch import part_of_batch, whole_batch
 from accelsim.machine.values.epilogue import TileShape, result_matrix, run_epilogue
 from accelsim.machine.values.gating import nonzero_macs, of_node
 from accelsim.program.commands import Command, Program, Step, Tile, Use
+from accelsim.types import Array
 from accelsim.workload.execute import run_node
-from accelsim.workload.graph import Array
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
 from accelsim.workload.multiply import entering, multiplies_floats, rounded_to
 from accelsim.workload.ops.base import Gemm

@@ -7,8 +7,9 @@ from collections import Counter
 from accelsim.machine.values.batch import part_of_batch, whole_batch
 from accelsim.machine.values.gating import of_node
 from accelsim.program.commands import Command, Program, Use
+from accelsim.types import Array
 from accelsim.workload.execute import run_node
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.multiply import entering
 from accelsim.workload.ops.values import contain
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.matrix import a_matrix, b_matrix
 from accelsim.workload.ops import base
 from accelsim.workload.ops.experts import by_expert

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.network.noc.routes import Floats, multicast
+from accelsim.network.noc.routes import multicast
 from accelsim.network.noc.topology import Network
 from accelsim.spec.network import Noc
+from accelsim.types import Floats
 
 
 @dataclass(frozen=True)

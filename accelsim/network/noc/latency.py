@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.network.noc.routes import Floats, channel_load, hops, rivals, routes
-from accelsim.network.noc.topology import Ints, Network
+from accelsim.network.noc.routes import channel_load, hops, rivals, routes
+from accelsim.network.noc.topology import Network
 from accelsim.spec.network import Router
+from accelsim.types import Floats, Ints
 
 
 def zero_load(router: Router, links: float | Ints, packet_flits: int) -> NDArray[np.float64]:

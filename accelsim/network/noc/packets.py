@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.network.noc.routes import Floats
-from accelsim.network.noc.topology import COINS, Ints
+from accelsim.network.noc.topology import COINS
+from accelsim.types import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError
-from accelsim.network.noc.topology import Ints, Network
-
-Floats = NDArray[np.float64]
+from accelsim.network.noc.topology import Network
+from accelsim.types import Floats, Ints
 
 
 def _steps(network: Network, source: Ints, destination: Ints, coin: Ints) -> Iterator[tuple[Ints, Ints]]:

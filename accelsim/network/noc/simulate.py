@@ -19,9 +19,10 @@ import numpy as np
 from accelsim.errors import Problem, UsageError
 from accelsim.network.noc.latency import zero_load
 from accelsim.network.noc.packets import Outcome, Traffic, draw
-from accelsim.network.noc.routes import Floats, routes
-from accelsim.network.noc.topology import Ints, Network
+from accelsim.network.noc.routes import routes
+from accelsim.network.noc.topology import Network
 from accelsim.spec.network import Router
+from accelsim.types import Floats, Ints
 
 _ARRIVE, _LEAVE, _CREDIT, _TRY = range(4)
 _ENDLESS = 1 << 60

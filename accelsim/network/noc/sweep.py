@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from accelsim.network.noc import traffic as patterns
 from accelsim.network.noc.latency import estimate, zero_load_mean
 from accelsim.network.noc.packets import Outcome
-from accelsim.network.noc.routes import Floats, bound, channel_load, mean_hops
+from accelsim.network.noc.routes import bound, channel_load, mean_hops
 from accelsim.network.noc.simulate import simulate
 from accelsim.network.noc.topology import Network, build
 from accelsim.spec.network import Noc
+from accelsim.types import Floats
 
 LOADS = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98)
 """Shares of the bound at which a sweep simulates, unless loads are given."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.network import SHAPES, Noc
+from accelsim.types import Ints
 
-Ints: TypeAlias = NDArray[np.int64]
 Step: TypeAlias = Callable[[Ints, Ints, Ints], Ints]
 """(router where packets are, destination nodes, coins) -> the link that each takes next; all of one length. Only asked
 of packets that have not reached the router of their destination."""

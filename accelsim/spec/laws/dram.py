@@ -13,9 +13,10 @@ from accelsim.dram.standards import STANDARDS, Standard
 from accelsim.errors import nearest
 from accelsim.spec.base import Model
 from accelsim.spec.dram import Dram
-from accelsim.spec.dram_quantity import FS_PER_S, Span, spell_bits
+from accelsim.spec.dram_quantity import Span, spell_bits
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.models import Chip, Memory
+from accelsim.time import FS_PER_S
 from accelsim.units import show
 
 RATE_TOLERANCE = 0.01

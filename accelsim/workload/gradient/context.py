@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.formats.table import FORMATS
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.onnx.importing.constants import Filled
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Shape

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accelsim.types import Array
 from accelsim.workload.gradient.context import Context, Value
 from accelsim.workload.gradient.rules import Gradients, only, rule
-from accelsim.workload.graph import Array, Node
+from accelsim.workload.graph import Node
 from accelsim.workload.ops import base
 
 

@@ -7,10 +7,11 @@ from math import prod
 
 import numpy as np
 
+from accelsim.types import Array
 from accelsim.workload.gradient.context import Context, Value
 from accelsim.workload.gradient.matrix import spread_over
 from accelsim.workload.gradient.rules import Gradients, only, rule
-from accelsim.workload.graph import Array, Node
+from accelsim.workload.graph import Node
 from accelsim.workload.ops.window import Window, padded, view, window_of
 
 

@@ -16,8 +16,9 @@ import numpy as np
 from onnx.backend.base import Backend, BackendRep
 
 from accelsim.errors import ModelError, Problem, UsageError
+from accelsim.types import Array
 from accelsim.workload.execute import run
-from accelsim.workload.graph import Array, Graph
+from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.canonical.rules import Trace
 from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops.base import find

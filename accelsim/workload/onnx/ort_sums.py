@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 SLOTS = {
     "QLinearConv": (2, 3, 5), "QLinearMatMul": (2, 3, 5), "QGemm": (2, 3, 5), "ConvInteger": (0, 1, 3),

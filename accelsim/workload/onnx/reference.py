@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.errors import ModelError, Problem, UsageError
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.onnx.ort_sums import unsaturated
 from accelsim.workload.ops.foreign import stored

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from accelsim.workload.graph import Array, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Op, Shape, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, no_work, require, tensor
 

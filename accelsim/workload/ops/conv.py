@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Gemm, Op, Work, register
 from accelsim.workload.ops.product import is_integer, product, shifted

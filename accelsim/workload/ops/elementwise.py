@@ -12,7 +12,8 @@ import numpy as np
 
 from accelsim.formats import codec
 from accelsim.formats.table import FORMATS
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, bits, contain, same, tensor
 

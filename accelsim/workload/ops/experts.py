@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm, Op, Work, register
 from accelsim.workload.ops.conv import accumulator
 from accelsim.workload.ops.product import product, shifted

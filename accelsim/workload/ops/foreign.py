@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Node
 
 PREFIX = "onnx::"
 """Marks a foreign node whose op type is also in the registry, but in another form."""

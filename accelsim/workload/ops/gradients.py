@@ -11,7 +11,8 @@ import numpy as np
 from accelsim.formats import table
 from accelsim.formats.fake_quant import fake_quantise, fake_quantise_grad
 from accelsim.formats.integer import along
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, require, same, tensor
 from accelsim.workload.ops.window import padded, view, window_of

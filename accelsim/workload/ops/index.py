@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import (
     Infers,

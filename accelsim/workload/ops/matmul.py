@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm, Op, Shape, Work, register
 from accelsim.workload.ops.conv import accumulator
 from accelsim.workload.ops.product import is_integer, product, shifted

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accelsim.workload.graph import FORMAT_BYTES, Array, Node
+from accelsim.types import Array
+from accelsim.workload.graph import FORMAT_BYTES, Node
 from accelsim.workload.ops.base import Op, Shape, register
 from accelsim.workload.ops.foreign import stored
 from accelsim.workload.ops.values import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 _EXACT_F32 = 1 << 24
 _EXACT_F64 = 1 << 53

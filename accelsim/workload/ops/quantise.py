@@ -6,7 +6,8 @@ import numpy as np
 
 from accelsim.formats import fixed_point, integer
 from accelsim.formats.calibrate_scale import dynamic_quantise
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, require, same, tensor
 

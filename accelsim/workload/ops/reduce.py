@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Shape, Work, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, mean, require, tensor
 

@@ -7,7 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.resize import KERNELS
 from accelsim.workload.ops.values import Infers, Ins, Values, array, require, tensor

@@ -10,7 +10,8 @@ import numpy as np
 from accelsim.errors import ModelError, Problem
 from accelsim.formats import codec
 from accelsim.formats.table import FORMATS
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Shape, Work
 
 Ins = list[Tensor | None]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Shape
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.npz import read_npz
 from accelsim.files.reading import exists
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 
 TEST_SHARE = 0.2
 """Share of the samples that are kept for the test where a file does not say."""

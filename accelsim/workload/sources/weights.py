@@ -15,7 +15,8 @@ import numpy as np
 
 from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.values import contain
 
 FLOATS = ("fp32", "fp16", "bf16", "fp64")

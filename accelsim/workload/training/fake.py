@@ -14,7 +14,8 @@ import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.fake_quant import lsq_factor
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.training.emit import Emitter
 
 RANGES: dict[str, tuple[int, int]] = {"int8": (-128, 127), "int4": (-8, 7), "int2": (-2, 1), "int1": (-1, 1)}

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 from accelsim.workload.training.emit import Emitter
 from accelsim.workload.training.fake import QuantConfig
 from accelsim.workload.training.forward import Forward, logits_of

@@ -7,7 +7,8 @@ import numpy as np
 from accelsim.errors import Problem, UsageError
 from accelsim.formats.sparsity import mask
 from accelsim.formats.sparsity import pattern as parsed
-from accelsim.workload.graph import Array, Graph
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
 from accelsim.workload.training.fake import MATRIX, channel_axis
 
 

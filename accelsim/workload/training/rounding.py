@@ -9,7 +9,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from accelsim.workload.graph import Array
+from accelsim.types import Array
 from accelsim.workload.ops.values import contain
 
 EXPONENT = np.uint32(0x7F800000)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import find
 from accelsim.workload.ops.values import CONTAINERS, contain
 from accelsim.workload.training.rounding import rounded

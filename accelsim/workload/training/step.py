@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from accelsim.errors import ModelError, Problem, UsageError, nearest
+from accelsim.types import Array
 from accelsim.workload.gradient.backward import backward
-from accelsim.workload.graph import Array, Graph
+from accelsim.workload.graph import Graph
 from accelsim.workload.ops.values import contain
 from accelsim.workload.training.emit import Emitter
 from accelsim.workload.training.fake import QuantConfig, Wrapped

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.limits import MOST_NODES, check_memory
 from accelsim.workload.onnx.importing.constants import Filled
 from accelsim.workload.ops import base

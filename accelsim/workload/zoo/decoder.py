@@ -12,7 +12,8 @@ from math import sqrt
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Graph, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Tensor
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.entry import Params
 

@@ -19,6 +19,7 @@ from accelsim.explore.training import (
     train,
 )
 from accelsim.formats.integer import code_range
+from accelsim.machine.check import check
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
@@ -230,7 +231,7 @@ def test_evaluate_counts_a_last_batch_that_is_not_full() -> None:
 def test_one_step_on_a_chip(precision: str, chip: str) -> None:
     result = train(line(), tiny(), steps=10, on=chip, precision=precision)
     assert result.step is not None and result.step_s and result.step_J
-    result.step.check()
+    check(result.step)
     assert result.time_s == pytest.approx(10 * result.step_s)
     assert result.energy_J == pytest.approx(10 * result.step_J)
     assert result.images_per_s == pytest.approx(16 / result.step_s)

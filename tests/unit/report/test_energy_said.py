@@ -132,7 +132,7 @@ class Prices:
     def static_J(self, run: Run) -> float:
         idle = value(self.spec.get("power", {}).get("idle", "0 W"))
         idle += sum(value(memory.get("static_power", "0 W")) for _, memory in self.memories.values())
-        works = sum(p.end - p.start for p in run.slices if run.program.engines[p.engine] == "host")
+        works = sum(p.end - p.start for p in run.slices if p.engine == "host")
         apart = self.host is not None and not (self.spec["kind"] == "cpu" and "power" in self.spec)
         host = value(self.host.get("idle_power", "0 W")) if apart and self.host else 0.0
         return idle * run.time_fs * 1e-15 + host * works * 1e-15

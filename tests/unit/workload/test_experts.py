@@ -10,6 +10,7 @@ from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import ModelError
+from accelsim.machine.check import check
 from accelsim.machine.values.gating import of_node
 from accelsim.program.commands import Transfer
 from accelsim.workload.execute import run
@@ -98,7 +99,7 @@ def test_policies_agree_and_values_hold(chip: str, dtype: str, past: int, seq: i
     exact, fast, off = (execute(job, keep=job.values != "off") for job in jobs)
     assert exact.ledger == fast.ledger == off.ledger and exact.slices == fast.slices == off.slices
     assert check_run(exact, jobs[0].graph).holds and check_run(fast, jobs[1].graph).holds
-    exact.check(thorough=True)
+    check(exact, thorough=True)
 
 
 @pytest.mark.parametrize(("batch", "used"), [(1, 2), (2, 4), (3, 3), (8, 4)])

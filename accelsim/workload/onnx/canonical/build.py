@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx.canonical.rules import Scope
 from accelsim.workload.onnx.importing.constants import Filled, constant_tensor
 from accelsim.workload.onnx.importing.read import RawNode

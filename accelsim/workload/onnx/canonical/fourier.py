@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axis_of, optional, rule, scalar
 from accelsim.workload.onnx.importing.constants import check_bytes

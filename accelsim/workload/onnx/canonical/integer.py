@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx.canonical.quantise import check_scale, is_whole
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, optional, rule
 from accelsim.workload.onnx.canonical.shape import window_attrs

@@ -8,7 +8,8 @@ import numpy as np
 
 from accelsim.errors import ModelError, Problem
 from accelsim.formats import table
-from accelsim.workload.graph import Array, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axis_of, make, optional, rule
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.onnx.importing.types import FORMATS

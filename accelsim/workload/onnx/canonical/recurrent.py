@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import Scope, optional, rule
 from accelsim.workload.onnx.importing.read import RawNode

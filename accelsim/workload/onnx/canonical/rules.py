@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import MOST_NODES
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.ops import base

@@ -11,7 +11,8 @@ import numpy as np
 from accelsim.errors import ModelError, Problem
 from accelsim.formats import table
 from accelsim.formats.integer import code_range
-from accelsim.workload.graph import Array, Graph, Node, Quant, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Quant, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.values import INTEGER_OPERANDS
 

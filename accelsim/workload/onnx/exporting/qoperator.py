@@ -13,7 +13,8 @@ import numpy as np
 
 from accelsim.errors import ModelError, Problem
 from accelsim.formats import integer
-from accelsim.workload.graph import Array, Graph, Node
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.onnx.exporting.coded_graph import Parts
 
 CONTAINERS = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}

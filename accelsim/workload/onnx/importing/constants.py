@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem, memory_text
-from accelsim.workload.graph import Array, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import check_memory
 from accelsim.workload.onnx.canonical.rules import Scope, ints, scalar
 from accelsim.workload.onnx.importing.read import RawNode

@@ -10,7 +10,8 @@ from pkgutil import iter_modules
 from typing import Any
 
 from accelsim.errors import ModelError, Problem
-from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.onnx import canonical as families
 from accelsim.workload.onnx.canonical.legacy import modern
 from accelsim.workload.onnx.canonical.rules import RULES, Foreign, Scope, Trace, canonical, foreign_node

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem, brief
-from accelsim.workload.graph import Array, Tensor
+from accelsim.types import Array
+from accelsim.workload.graph import Tensor
 from accelsim.workload.onnx.importing.check import (
     STORED_EXTERNALLY,
     broken_texts,
