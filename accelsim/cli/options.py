@@ -60,7 +60,8 @@ def limit_options(command: Command) -> Command:
 
 def _with(command: Command, wanted: Callable[[Option], bool]) -> Command:
     names = [name for name, row in OPTIONS.items() if row.kind in SETTINGS and wanted(row)]
-    for name in reversed(sorted(names, key=lambda name: OPTIONS[name].last)):
+    names.sort(key=lambda name: OPTIONS[name].last)
+    for name in reversed(names):  # as decorators are applied
         command = _option(name, OPTIONS[name])(command)
     return command
 

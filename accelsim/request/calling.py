@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
+from inspect import cleandoc, signature
 from typing import ParamSpec, TypeVar
 
 from accelsim.request.fields import Request, arguments
@@ -39,7 +39,7 @@ def takes(record: Callable[P, Asked]) -> Callable[[Callable[[Asked], R]], Callab
         named = {name: each.annotation for name, each in shown.parameters.items()}
         called.__annotations__ = {**named, "return": own.return_annotation}
         if isinstance(record, type):
-            called.__doc__ = f"{function.__doc__}\n\n{arguments(record)}\n"
+            called.__doc__ = f"{cleandoc(function.__doc__ or '')}\n\n{arguments(record)}"
         return called
 
     return made

@@ -17,7 +17,8 @@ from accelsim.request.option import COMPUTED, FORMATS, KEY, MAPPED, RUNS, Choice
 
 if TYPE_CHECKING:
     from accelsim.spec.models import Chip, EnergyTable
-    from accelsim.workload.graph import Array, Graph
+    from accelsim.types import Array
+    from accelsim.workload.graph import Graph
 
     Arrays = Mapping[str, Array]
 
@@ -160,7 +161,7 @@ MAPPINGS = tuple(entry.name for entry in fields(Request) if str(entry.type).star
 def arguments(record: type[Request]) -> str:
     """The fields in words, as a docstring has them."""
     told = (f"``{name}``: {row.text}" for name, row in declared(record).items())
-    return "\n".join(fill(text, 115, initial_indent="    ", subsequent_indent="        ") for text in told)
+    return "\n".join(fill(text, 115, subsequent_indent="    ") for text in told)
 
 
 def compiled(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,4 +179,4 @@ def asked_of(options: object) -> dict[str, Any]:
     return {name: not value if OPTIONS[name].negated else value for name, value in held.items()}
 
 
-Request.__doc__ = f"{Request.__doc__}\n\n{arguments(Request)}\n"
+Request.__doc__ = f"{Request.__doc__}\n\n{arguments(Request)}"
