@@ -15,18 +15,18 @@ from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import prune
 from accelsim.compiler.passes import compile, preferred_format
-from accelsim.compiler.state import Options, check_choices
-from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES, known
+from accelsim.compiler.state import Options
+from accelsim.engines.systolic.timing import known
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.files.npz import NUMBERS as NUMERIC
 from accelsim.files.npz import read_npz
-from accelsim.machine.memory_models import DEFAULT, check_model
+from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.batch import batch_shape, whole_batch
-from accelsim.machine.values.effects import POLICIES
-from accelsim.request import Arrays, Request
+from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
+from accelsim.request.fields import DEFAULTS, compiled
 from accelsim.spec.models import Chip, EnergyTable
 from accelsim.spec.yaml.load import load_chip, override
 from accelsim.spec.yaml.parts import energy_override, with_table
@@ -38,12 +38,7 @@ from accelsim.workload.sources.load import load_model
 from accelsim.workload.value_memory import check_values
 
 Progress = Callable[[str, float], None]
-
-
-NUMBERS = (
-    "emulate", "calibrate", "percentile", "scheme", "bias_correction", "scales", "sparsity", "edges",
-)  # fmt: skip
-"""Fields of a request that are those of ``Options`` of the same name: how numbers are represented."""
+Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -136,19 +131,22 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
     ``gather`` may already hold problems of the caller's own checks.
     """
     gather = gather or Gather()
-    ignored = request.ignore_capacity or None  # a caller may have said so for all that it runs
-    with limited(request.limit_commands, request.limit_bytes, ignored) as allowed:
+    given = {row.limits: getattr(request, name) for name, row in OPTIONS.items() if row.limits}
+    asked = {
+        name: None if value is False else value for name, value in given.items()
+    }  # a caller's own hold too
+    with limited(**asked) as allowed:
         return _prepared(_under(request, allowed), gather, allowed)
 
 
 def _under(request: Request, allowed: Limits) -> Request:
     """The request with the limits that hold for it, whoever set them, so that its record repeats the run."""
-    return replace(
-        request,
-        limit_commands=None if allowed.commands == ALLOWED.commands else allowed.commands,
-        limit_bytes=None if allowed.memory_B == ALLOWED.memory_B else allowed.memory_B,
-        ignore_capacity=allowed.ignore_capacity,
-    )
+    found: dict[str, Any] = {}
+    for name, row in OPTIONS.items():
+        if row.limits:
+            holds = getattr(allowed, row.limits)
+            found[name] = DEFAULTS[name] if holds == getattr(ALLOWED, row.limits) else holds
+    return replace(request, **found)
 
 
 def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
@@ -158,8 +156,9 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
         graph = prune(graph, request.sparsity) if request.sparsity else graph
     with gather.also():
         _check_names(request)
-    with gather.also():
-        check_model(request.memory_model, chip)
+    if request.memory_model in MODELS:
+        with gather.also():
+            check_model(request.memory_model, chip)
     feeds: dict[str, Array] | None = None
     with gather.also():
         cores = chip.cores if chip is not None else None
@@ -203,17 +202,11 @@ def _graph(request: Request) -> Graph:
 
 def _check_names(request: Request) -> None:
     gather = Gather()
-    for what, name, valid in (
-        ("value policy", request.values, POLICIES),
-        ("dataflow", request.dataflow or "ws", DATAFLOWS),
-        ("array timing", request.array_timing or "overlapped", SCHEDULES),
-    ):
-        with gather.also():
-            known(what, name, valid)
-    with gather.also():
-        check_choices(
-            Options(calibrate=request.calibrate, scheme=request.scheme, edges=request.edges or "host")
-        )
+    for name, row in OPTIONS.items():
+        given = getattr(request, name)
+        if row.choices is not None and given != DEFAULTS[name]:
+            with gather.also():
+                known(row.choices.what, given, row.choices.names())
     gather.done()
 
 
@@ -223,10 +216,7 @@ def _options(request: Request, calibration: Arrays | None, gather: Gather) -> Op
         given = request.mapping
         pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
     return Options(
-        dtype=request.dtype, dataflow=request.dataflow, schedule=request.array_timing, calibration=calibration,
-        seed=request.seed + 1, values=request.values, pinned=pinned, layers=request.layer_dtype,
-        per_channel=not request.per_tensor,
-        **{name: getattr(request, name) for name in NUMBERS},
+        calibration=calibration, seed=request.seed + 1, pinned=pinned, **compiled(vars(request))
     )  # fmt: skip
 
 

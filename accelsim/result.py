@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from accelsim.machine.simulate import simulate as simulate_program
 from accelsim.program.commands import Program
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, seconds, si
-from accelsim.request import Arrays, Request
-from accelsim.spec.models import Chip, EnergyTable, Memory
+from accelsim.request import Request
+from accelsim.request.calling import takes
+from accelsim.request.option import option
+from accelsim.spec.models import EnergyTable, Memory
 from accelsim.types import Array
-from accelsim.workload.graph import Graph
 
 SHOWN = 10
 """Layers in the table of a notebook: those that add most time."""
@@ -144,50 +145,21 @@ def simulate(
     return answered(simulate_program(program, feeds, values, keep, progress, memory_model, record))
 
 
-def run(
-    model: str | Path | Graph,
-    on: str | Path | Chip,
-    *,
-    dtype: str = "",
-    values: str = "exact",
-    batch: int | None = None,
-    weights: str = "model",
-    inputs: str | Path | Arrays | None = None,
-    calibration: str | Path | Arrays | None = None,
-    seed: int = 0,
-    shape: Mapping[str, tuple[int, ...]] | None = None,
-    param: Mapping[str, int] | None = None,
-    set: Sequence[str] = (),
-    array_timing: str = "",
-    dataflow: str = "",
-    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = None,
-    layer_dtype: Mapping[str, str] | None = None,
-    emulate: bool = False,
-    calibrate: str = "absmax",
-    percentile: float | None = None,
-    scheme: str = "symmetric",
-    per_tensor: bool = False,
-    bias_correction: bool = False,
-    scales: Mapping[str, Array] | None = None,
-    sparsity: str = "",
-    edges: str = "",
-    energy: str | Path | EnergyTable | None = None,
-    memory_model: str = DEFAULT,
-    limit_commands: int | None = None,
-    limit_bytes: int | None = None,
-    ignore_capacity: bool = False,
-    keep: bool = False,
-) -> Result:
+@dataclass(frozen=True)
+class Call(Request):
+    """The arguments of ``run``: a request, and what else is wanted of it."""
+
+    keep: bool = field(default=False, kw_only=True, metadata=option(
+        "Keep every tensor, in ``run.tensors``.", kind="none",
+        why_not="--check looks at every tensor; files have no place for them"))  # fmt: skip
+
+
+@takes(Call)
+def run(call: Call) -> Result:
     """Compile ``model`` for the chip ``on`` and simulate it.
 
-    Every argument but ``keep`` and ``scales`` has the name of its option of ``accelsim run``; what each means is said
-    at :class:`accelsim.request.Request`. ``keep``: return every tensor too. Raises SpecError, ModelError, UsageError,
-    Infeasible, TooLarge; independent ones together.
+    Every argument but ``keep`` and ``scales`` has the name of its option of ``accelsim run``. Raises SpecError,
+    ModelError, UsageError, Infeasible, TooLarge; independent ones together.
     """
-    request = Request(
-        model, on, dtype, values, batch, weights, inputs, calibration, seed, shape or {}, param or {}, set,
-        array_timing, dataflow, mapping, layer_dtype or {}, emulate, calibrate, percentile, scheme, per_tensor,
-        bias_correction, scales or {}, sparsity, edges, energy, memory_model, limit_commands, limit_bytes,
-        ignore_capacity,
-    )  # fmt: skip
-    return answered(execute(prepare(request), keep))
+    request = Request(**{entry.name: getattr(call, entry.name) for entry in fields(Request)})
+    return answered(execute(prepare(request), call.keep))

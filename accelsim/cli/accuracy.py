@@ -15,9 +15,6 @@ from accelsim.cli.common import (
     csv_option,
     example,
     json_option,
-    limit_options,
-    number_options,
-    numbers,
     paragraphs,
     plot_option,
     progress,
@@ -29,7 +26,10 @@ from accelsim.cli.common import (
     width,
 )
 from accelsim.cli.groups import Grouped
+from accelsim.cli.options import limit_options, number_options, numbers
 from accelsim.errors import Problem, UsageError
+from accelsim.request.fields import OPTIONS, asked_of
+from accelsim.request.recording import words
 
 if TYPE_CHECKING:
     from accelsim.compiler.state import Options
@@ -105,20 +105,9 @@ def _arguments(
     from accelsim.compiler.state import Options
 
     gather = Gather()
-    asked |= numbers(asked, gather)
-    fields = (
-        "layers",
-        "calibrate",
-        "percentile",
-        "scheme",
-        "per_channel",
-        "bias_correction",
-        "sparsity",
-        "edges",
-    )
-    asked["edges"] = asked["edges"] or "host"
-    options = Options(**{name: asked.pop(name) for name in fields})
-    asked.pop("emulate")  # always: the table says where
+    given = numbers(asked, gather)
+    del given["emulate"]  # always: the table says where
+    options = Options(**given | {"edges": given["edges"] or "host"})
     for name in ("on", "dtypes", "qat"):
         asked[name] = whole_list(asked[name])
     with gather.also():
@@ -154,15 +143,9 @@ def _command(arguments: dict[str, Any], out: Path) -> str:
 
 def _number_options(options: Options) -> list[str]:
     """What ``number_options`` was given, as it is typed."""
-    default = type(options)()
-    parts = []
-    for name in ("calibrate", "percentile", "scheme", "edges", "sparsity"):
-        if getattr(options, name) != getattr(default, name):
-            parts += [f"--{name}", str(getattr(options, name))]
-    parts += ["--per-tensor"] * (not options.per_channel) + ["--bias-correction"] * options.bias_correction
-    for layer, dtype in options.layers.items():
-        parts += ["--layer-dtype", f"{layer}={dtype}"]
-    return parts
+    given, default = asked_of(options), asked_of(type(options)())
+    changed = [name for name in given if OPTIONS[name].shared and given[name] != default[name]]
+    return [word for name in changed for word in words(name, given[name])]
 
 
 def as_dict(result: Accuracy) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from accelsim.cli.common import (
     csv_option,
     example,
     json_option,
-    limit_options,
     plot_option,
     progress,
     save_csv,
@@ -23,6 +22,7 @@ from accelsim.cli.common import (
     whole_list,
     width,
 )
+from accelsim.cli.options import limit_options
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:

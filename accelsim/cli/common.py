@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from accelsim.api import Gather
-
 T = TypeVar("T")
 
 
@@ -146,91 +144,6 @@ def extents(text: str) -> tuple[int, ...] | None:
         return ()
     sizes = [whole(part.strip()) for part in text.split(",")]
     return None if None in sizes else tuple(size for size in sizes if size is not None)
-
-
-def _limit_commands(ctx: click.Context, param: click.Parameter, value: int | None) -> None:
-    if value is not None:
-        from accelsim.workload.limits import limited
-
-        ctx.with_resource(limited(commands=value))
-
-
-def _limit_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is None:
-        return
-    from accelsim.units import expected, parse
-    from accelsim.workload.limits import limited
-
-    try:
-        size_B = parse(value, "B")
-    except ValueError as error:
-        raise UsageError(Problem(f"--limit-bytes {value!r}", expected=expected("B"))) from error
-    if size_B < 1:
-        raise UsageError(Problem(f"--limit-bytes {value!r}", expected="1 B or more"))
-    ctx.with_resource(limited(memory_B=int(size_B)))
-
-
-def _ignore_capacity(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        from accelsim.workload.limits import limited
-
-        ctx.with_resource(limited(ignore_capacity=True))
-
-
-LIMIT_OPTIONS = (
-    click.option("--limit-commands", type=click.IntRange(1), metavar="N", expose_value=False, callback=_limit_commands,
-                 help="Refuse, before building it, a program of more commands; default: 4,000,000."),
-    click.option("--limit-bytes", metavar="SIZE", expose_value=False, callback=_limit_bytes,
-                 help="Refuse what would take more of this machine's memory, such as '32 GiB'; default: 16 GiB."),
-    click.option("--ignore-capacity", is_flag=True, expose_value=False, callback=_ignore_capacity,
-                 help="Run although the memories of the chip are too small for the model; the report says so."),
-)  # fmt: skip
-"""Limits of what is built, for every command that reads, compiles or runs a model."""
-
-
-def limit_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``LIMIT_OPTIONS`` to a command: they hold while it runs."""
-    for option in reversed(LIMIT_OPTIONS):
-        command = option(command)
-    return command
-
-
-NUMBER_OPTIONS = (
-    click.option("--layer-dtype", multiple=True, metavar="LAYER=FORMAT",
-                 help="Operand format of one layer. Repeatable."),
-    click.option("--emulate", is_flag=True, help="Compute a format that the chip lacks in a wider one that it has."),
-    click.option("--calibrate", default="absmax", show_default=True, metavar="METHOD",
-                 help="How ranges of codes are chosen: absmax, percentile, mse, entropy, percentile-ort, entropy-ort."),
-    click.option("--percentile", type=Number(0, 100, min_open=True), help="Share that 'percentile' keeps."),
-    click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
-                 help="Affine: activations have a zero point."),
-    click.option("--per-tensor", is_flag=True, help="One scale for all weights of a layer, not one per channel."),
-    click.option("--bias-correction", is_flag=True, help="Let biases take back the mean error of rounded weights."),
-    click.option("--edges", default="", metavar="host|outside",
-                 help="Who turns inputs into codes and back: the host in its time, or somebody outside the run; "
-                 "default: host; outside for a single product or a topology CSV."),
-    click.option("--sparsity", default="", metavar="N:M", help="Prune weights: the N largest of each M stay."),
-)  # fmt: skip
-"""How numbers are represented, for every command that compiles a model."""
-
-
-def number_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``NUMBER_OPTIONS`` to a command."""
-    for option in reversed(NUMBER_OPTIONS):
-        command = option(command)
-    return command
-
-
-def numbers(asked: dict[str, Any], gather: Gather) -> dict[str, Any]:
-    """What ``number_options`` gave, as fields of ``Options``; taken out of ``asked``."""
-    return {"layers": layer_formats(asked, gather), "per_channel": not asked.pop("per_tensor")}
-
-
-def layer_formats(asked: dict[str, Any], gather: Gather) -> dict[str, str]:
-    """Layer -> format, as --layer-dtype gave them; taken out of ``asked``."""
-    with gather.also():
-        return pairs("--layer-dtype", asked.pop("layer_dtype"), lambda text: text or None, "FORMAT")
-    return {}
 
 
 def check_folder(out: Path | None, names: Iterable[str] = ()) -> None:

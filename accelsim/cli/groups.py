@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import click
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "What runs, and where": (
-        "on", "dram", "chip", "batch", "batches", "shape", "param", "weights", "inputs", "data", "seed", "steps",
-        "lr", "optimiser", "trace", "memory", "outstanding", "injection", "limit", "set", "energy",
-        "memory-model", "model",
+from accelsim.request.fields import OPTIONS
+from accelsim.request.option import COMPUTED, FORMATS, MAPPED, RUNS
+
+OTHERS: dict[str, tuple[str, ...]] = {
+    RUNS: (
+        "dram", "chip", "batches", "data", "steps", "lr", "optimiser", "trace", "memory", "outstanding", "injection",
+        "limit", "model",
     ),
-    "Number formats": (
-        "dtype", "dtypes", "format", "layer-dtype", "emulate", "calibrate", "calibration", "percentile", "scheme",
-        "per-tensor",
-        "bias-correction", "edges", "sparsity", "precision", "loss-scale", "qat", "keep", "budget",
-    ),
-    "Mapping and timing": (
-        "array-timing", "dataflow", "mapping", "page-policy", "cap", "timeout", "window", "refresh",
-    ),
-    "What is computed and checked": (
-        "values", "check", "no-advice", "details", "limit-commands", "limit-bytes", "ignore-capacity",
-    ),
+    FORMATS: ("dtypes", "format", "precision", "loss-scale", "qat", "keep", "budget"),
+    MAPPED: ("page-policy", "cap", "timeout", "window", "refresh"),
+    COMPUTED: ("check", "no-advice", "details"),
     "What is shown and written": (
         "layers", "json", "csv", "plot", "out", "save-mapping", "save-trace", "clocks", "channel", "list",
     ),
 }  # fmt: skip
+"""Title -> long names of its options that are no fields of a request; those say themselves where they belong."""
+GROUPS = {
+    title: {*names, *(name.replace("_", "-") for name, row in OPTIONS.items() if row.group == title)}
+    for title, names in OTHERS.items()
+}
 """Title -> long names of its options."""
 
 MANY = 12

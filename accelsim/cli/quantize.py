@@ -17,7 +17,6 @@ from accelsim.cli.common import (
     example,
     extents,
     json_option,
-    limit_options,
     pairs,
     paragraphs,
     save_csv,
@@ -26,6 +25,7 @@ from accelsim.cli.common import (
     width,
 )
 from accelsim.cli.groups import Grouped
+from accelsim.cli.options import limit_options
 
 if TYPE_CHECKING:
     from accelsim.quantise_api import LayerError, Quantised

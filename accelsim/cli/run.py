@@ -10,24 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from accelsim.cli.common import (
-    FILE,
     OUT,
     check_file_target,
     check_report_target,
     count_or_all,
     example,
-    extents,
-    layer_formats,
-    limit_options,
-    number_options,
-    pairs,
     paragraphs,
     progress,
     show,
-    whole,
     width,
 )
 from accelsim.cli.groups import Grouped
+from accelsim.cli.options import read, run_options
 from accelsim.cli.run_many import (
     Outcome,
     Variant,
@@ -63,50 +57,7 @@ WORST = 5
     "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --calibrate mse --sparsity 2:4",
 ))  # fmt: skip
 @click.argument("model")
-@click.option(
-    "--on", multiple=True, required=True, metavar="CHIP",
-    help="A chip's name (see 'accelsim chips') or its YAML file. Repeatable, or with commas: one row each.",
-)  # fmt: skip
-@click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")
-@click.option(
-    "--dtype", default="", help="Operand format of the matrix unit; default: the chip's preferred one."
-)
-@click.option("--values", default="exact", show_default=True, metavar="exact|fast|off",
-              help="Compute tile by tile as the hardware does, layer by layer, or nothing.")  # fmt: skip
-@click.option(
-    "--weights",
-    default="model",
-    show_default=True,
-    metavar="random:SEED|model",
-    help="Values of the weights.",
-)
-@click.option(
-    "--inputs", type=FILE, help="Inputs: an npz file with one array per input; else they are drawn."
-)
-@click.option("--calibration", type=FILE, help="Data that set the scales of an integer format: an npz file.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn inputs.")
-@click.option("--shape", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input. Repeatable.")
-@click.option("--param", multiple=True, metavar="NAME=VALUE", help="Parameter of a listed model. Repeatable.")
-@click.option(
-    "--set", multiple=True, metavar="PATH=VALUE",
-    help="Change a field of the spec. Repeatable; a field set twice is run with each value.",
-)  # fmt: skip
-@click.option(
-    "--energy", metavar="TABLE", help="Another energy table than the chip's: a name or a YAML file."
-)
-@number_options
-@limit_options
-@click.option(
-    "--array-timing",
-    default="",
-    metavar="scalesim|sequential|overlapped",
-    help="How folds follow each other.",
-)
-@click.option("--dataflow", default="", metavar="ws|os|is", help="What stays in the PEs.")
-@click.option("--memory-model", default="bandwidth", show_default=True, metavar="ideal|bandwidth|pattern|bank",
-              help="Off-chip memories: no time; latency and a rate; the addresses of each tile against bounds of its "
-              "buses and banks; every DRAM command.")  # fmt: skip
-@click.option("--mapping", type=FILE, help="Mappings to keep, as --save-mapping writes them.")
+@run_options
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
     "--save-trace", type=OUT, help="Write every DRAM access to this .npz file (models pattern and bank)."
@@ -194,13 +145,7 @@ def run(
 def _request(asked: dict[str, Any], gather: Gather) -> Request:
     from accelsim.request import Request
 
-    shape, param = {}, {}
-    with gather.also():
-        shape = pairs("--shape", asked.pop("shape"), extents, "1,3,224,224")
-    with gather.also():
-        param = pairs("--param", asked.pop("param"), whole, "a whole number from 1")
-    layer_dtype = layer_formats(asked, gather)
-    return Request(shape=shape, param=param, layer_dtype=layer_dtype, **asked)
+    return Request(**read(asked, gather))
 
 
 class _Files(NamedTuple):

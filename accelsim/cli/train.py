@@ -15,7 +15,6 @@ from accelsim.cli.common import (
     check_file_target,
     example,
     json_option,
-    limit_options,
     paragraphs,
     progress,
     save_csv,
@@ -23,6 +22,7 @@ from accelsim.cli.common import (
     width,
 )
 from accelsim.cli.groups import Grouped
+from accelsim.cli.options import limit_options
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:

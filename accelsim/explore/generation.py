@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from accelsim.api import execute, prepare
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.request import Request
+from accelsim.request.calling import takes
 from accelsim.spec.models import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
@@ -163,15 +163,16 @@ def _between(calls: tuple[Call, ...], past: int, figure: Callable[[Call], float]
     return figure(left) + share * (figure(right) - figure(left))
 
 
-def generate(model: str | Path, on: str | Path | Chip, **options: Any) -> Generation:
+@takes(Request)
+def generate(request: Request) -> Generation:
     """Simulate a prompt and the tokens behind it.
 
     ``model``: a decoder of the zoo with its parameters, ``prompt`` and ``new`` among them
-    ('llama?prompt=16,new=8'). ``options`` are those of ``accelsim.run``. With values every call is simulated, on the
+    ('llama?prompt=16,new=8'). The others are those of ``accelsim.run``. With values every call is simulated, on the
     most likely token of the call before; with ``values='off'`` as many as it takes. Raises UsageError for a model that
     is no decoder, else as ``accelsim.run``.
     """
-    return generation(Request(model, on, **options))
+    return generation(request)
 
 
 def generation(request: Request, told: Told = lambda share: None, simulated: int = SIMULATED) -> Generation:
@@ -211,7 +212,7 @@ class _Maker:
 
     def run(self, past: int, seq: int) -> Run:
         """One call on ``seq`` tokens behind ``past``."""
-        request = replace(self._request, param={**self._request.param, "past": past, "seq": seq})
+        request = replace(self._request, param={**(self._request.param or {}), "past": past, "seq": seq})
         if self._request.values == "off":
             return execute(prepare(request))
         if past:

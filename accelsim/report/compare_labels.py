@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from accelsim.machine.memory_models import DEFAULT
+from accelsim.request import OPTIONS
 
 Summary = Mapping[str, Any]
 
 RESOLVED = ("model", "on", "dtype", "batch", "values", "memory_model")
 """Fields of a request that the summary itself says the outcome of."""
-UNSEEN = ("limit_commands", "limit_bytes", "ignore_capacity")
+UNSEEN = tuple(name for name, row in OPTIONS.items() if row.limits)
 """Fields that change no figure."""
 USUAL = (f"memory-model {DEFAULT}", "values exact")
 NAMES = ("label", "source")

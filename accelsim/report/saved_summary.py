@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from accelsim.account.energy_basis import ABSENT, ESTIMATED, STATED
 from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file
 from accelsim.report.write import SUMMARY, is_report
+from accelsim.request import OPTIONS
+from accelsim.request.fields import DEFAULTS, MAPPINGS
+from accelsim.request.option import Kind
 
 LARGEST = 1e60
 """Far beyond any figure of a run in its unit, far from what overflows in a ratio."""
@@ -53,39 +56,29 @@ class Basis(_Strict):
         return self
 
 
-class Asked(_Strict):
-    """Fields of a request that a file can hold: as JSON has them."""
+JSON: dict[Kind, Any] = {
+    "argument": str, "chips": str, "text": str, "texts": list[str], "flag": bool, "count": int, "whole": int,
+    "percent": Figure, "size": int, "file": str, "extents": dict[str, list[int]], "counts": dict[str, int],
+    "formats": dict[str, str],
+}  # fmt: skip
+"""How the command line gives a field of a request -> what a file holds."""
+OTHERWISE: dict[str, Any] = {
+    "mapping": str | dict[str, dict[str, Any]], "scales": str | dict[str, Figure | list[Figure]],
+}  # fmt: skip
+"""Fields that a file can hold in another way too."""
 
-    model: str = ""
-    on: str = ""
-    dtype: str = ""
-    values: str = ""
-    batch: int | None = None
-    weights: str = ""
-    inputs: str | None = None
-    calibration: str | None = None
-    seed: int = 0
-    shape: dict[str, list[int]] = {}
-    param: dict[str, int] = {}
-    set: list[str] = []
-    array_timing: str = ""
-    dataflow: str = ""
-    mapping: str | dict[str, dict[str, Any]] | None = None
-    layer_dtype: dict[str, str] = {}
-    emulate: bool = False
-    calibrate: str = ""
-    percentile: Figure | None = None
-    scheme: str = ""
-    per_tensor: bool = False
-    bias_correction: bool = False
-    scales: str | dict[str, Figure | list[Figure]] = {}
-    sparsity: str = ""
-    edges: str = ""
-    energy: str | None = None
-    memory_model: str = ""
-    limit_commands: int | None = None
-    limit_bytes: int | None = None
-    ignore_capacity: bool = False
+
+def _held(name: str) -> tuple[Any, Any]:
+    """Type and default of a field in a file. What is not there is nothing."""
+    kind = OTHERWISE.get(name) or JSON[OPTIONS[name].kind]
+    return (kind | None if DEFAULTS[name] is None and name not in MAPPINGS else kind, None)
+
+
+if TYPE_CHECKING:
+    Asked = _Strict
+else:
+    Asked = create_model("Asked", __base__=_Strict, **{name: _held(name) for name in OPTIONS})
+    """Fields of a request that a file can hold: as JSON has them."""
 
 
 class Record(_Strict):

@@ -70,7 +70,7 @@ def _few_options(path: Path, rng: random.Random) -> Request:
     chip, formats = rng.choice(CHIPS)
     values = rng.choice(("off", "fast", "exact"))
     batch, scheme = rng.choice((None, None, None, 1, 2)), rng.choice(("symmetric", "affine"))
-    return Request(path, _chip(chip), rng.choice(formats), values, batch, scheme=scheme)
+    return Request(path, _chip(chip), dtype=rng.choice(formats), values=values, batch=batch, scheme=scheme)
 
 
 def _any_options(path: Path, rng: random.Random) -> Request:

@@ -7,6 +7,7 @@ What stands in the line before a fence says what a block is:
 * ``<!-- exit N -->``: the commands end with exit code N.
 * ``<!-- output: COMMAND -->``: what the command prints, or with ``| 1..4, total`` only those of its lines.
 * ``<!-- output: python -->``: what the Python block before it prints.
+* ``<!-- made: NAME -->``, before a table: it is made by the function of ``MADE``.
 
 ``python -m tests.helpers.doc_blocks`` writes all outputs and pictures again.
 """
@@ -30,6 +31,8 @@ from types import ModuleType
 from click.testing import CliRunner
 
 from accelsim.cli import main
+from accelsim.request.fields import declared
+from accelsim.result import Call
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -116,7 +119,7 @@ class Page:
         for block, replacement in reversed(list(zip(found, new, strict=True))):
             if replacement is not None:
                 lines[block.start : block.end] = replacement.splitlines()
-        return "\n".join(lines) + "\n"
+        return TABLE.sub(lambda found: f"{found[1]}{MADE[found[2]]()}\n", "\n".join(lines) + "\n")
 
     def _meet(self, block: Block) -> str | None:
         kind, _, rest = block.marker.partition(": ")
@@ -151,6 +154,29 @@ class Page:
             if target < len(words):
                 Path(words[target + 1]).write_text(result.output, encoding="utf-8")
         return result.output
+
+
+def _arguments_of_run() -> str:
+    """The arguments of ``accelsim.run`` as a table, in the words of their declaration."""
+    lines = ["| argument | what it is |", "|---|---|"]
+    for name, row in declared(Call).items():
+        more = f" See [{row.page}]({row.page})." if row.page else ""
+        text = CODE.sub(_as_code, row.text.replace("``", "`"))
+        lines.append(f"| `{name}` | {text}{more} |")
+    return "\n".join(lines)
+
+
+def _as_code(found: re.Match[str]) -> str:
+    """Python as Markdown has it; of a quoted command without the quotes."""
+    text = found[0]
+    return f"`{text[1:-1]}`" if text.startswith("'accelsim") else "`{}`".format(text.replace("'", '"'))
+
+
+CODE = re.compile(r"\{.*?\}|\[.*?\]|(?<!\w)'[^']+'(?!\w)")
+"""Python within a sentence: a dictionary, a list, a text."""
+TABLE = re.compile(r"(<!-- made: (\w+) -->\n\n?)(?:\|.*\n)*")
+MADE = {"arguments": _arguments_of_run}
+"""Tables that are made -> the function that makes them."""
 
 
 def arguments(command: str) -> list[str]:

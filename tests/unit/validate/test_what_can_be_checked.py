@@ -29,7 +29,7 @@ def one_node(op: str, kinds: dict[str, int], made: int, opset: int = 21, **attrs
 
 
 def checked(proto: onnx.ModelProto, values: str = "exact", **asked: Any) -> Verdict:
-    job = prepare(Request(import_proto(proto), CHIP, "fp32", values, **asked))
+    job = prepare(Request(import_proto(proto), CHIP, dtype="fp32", values=values, **asked))
     return check_run(execute(job, keep=True), job.graph)
 
 
@@ -92,7 +92,7 @@ def constant_output() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("values", ["exact", "fast"])
 def test_a_constant_output(values: str) -> None:
-    job = prepare(Request(import_proto(constant_output()), CHIP, "fp32", values))
+    job = prepare(Request(import_proto(constant_output()), CHIP, dtype="fp32", values=values))
     run = execute(job, keep=True)
     assert np.array_equal(run.outputs["y"], np.arange(3, dtype=np.float32))
     assert not check_run(run, job.graph).wrong

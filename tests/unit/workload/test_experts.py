@@ -93,7 +93,7 @@ def test_policies_agree_and_values_hold(chip: str, dtype: str, past: int, seq: i
     from accelsim.validate.against_reference import check_run
 
     jobs = [
-        prepare(Request(f"{MOE},past={past},seq={seq}", chip, dtype, values))
+        prepare(Request(f"{MOE},past={past},seq={seq}", chip, dtype=dtype, values=values))
         for values in ("exact", "fast", "off")
     ]
     exact, fast, off = (execute(job, keep=job.values != "off") for job in jobs)

@@ -157,7 +157,7 @@ def test_values_hold_on_chips(chip: str, dtype: str, past: int, seq: int) -> Non
     from accelsim.api import execute, prepare
     from accelsim.validate.against_reference import check_run
 
-    job = prepare(accelsim.api.Request(f"llama?{SIZES},kv_heads=2,past={past},seq={seq}", chip, dtype))
+    job = prepare(accelsim.api.Request(f"llama?{SIZES},kv_heads=2,past={past},seq={seq}", chip, dtype=dtype))
     assert check_run(execute(job, keep=True), job.graph).holds
 
 

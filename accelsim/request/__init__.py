@@ -1,0 +1,8 @@
+"""What one can ask of a run: the fields, and their record, from which a saved run can be told apart and repeated."""
+
+from __future__ import annotations
+
+from accelsim.request.fields import OPTIONS, Request
+from accelsim.request.recording import IN_MEMORY, command, differences, how_to_repeat, record, repeated
+
+__all__ = ["IN_MEMORY", "OPTIONS", "Request", "command", "differences", "how_to_repeat", "record", "repeated"]
