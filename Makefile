@@ -22,7 +22,7 @@ PYTHON ?= $(shell for each in $(CANDIDATES); do $$each -c '$(USABLE)' >/dev/null
 help:
 	@echo 'make demo    run ResNet-50 on a TPU v1; the report goes to reports/resnet50-tpu-v1'
 	@echo 'make test    the tests'
-	@echo 'make test-fast  a tenth of them, for while you work'
+	@echo 'make test-fast  a part of them, for while you work'
 	@echo 'make check   formatter, linter, type checker, then the tests with their coverage'
 	@echo 'make bench   how fast the simulator itself is'
 	@echo 'make fuzz    many mutated and random inputs, none of which may end in a traceback; takes an hour'
