@@ -27,13 +27,11 @@ def show(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     from accelsim.spec.yaml import load
 
-    text = load.show(load.load_chip(chip, overrides))
+    loaded = load.load_chip(chip, overrides)
     if as_json:
-        import yaml
-
-        show_json(yaml.safe_load(text))
+        show_json(load.resolved(loaded))
     else:
-        click.echo(text, nl=False)
+        click.echo(load.show(loaded), nl=False)
 
 
 @spec.command(epilog=example("accelsim spec check my-chip.yaml hwspecs/memories/hbm2.yaml"))

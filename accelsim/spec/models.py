@@ -15,6 +15,7 @@ from accelsim.spec.base import Model as Model
 from accelsim.spec.counts import Clocks, Cores, Finite, Lanes, Pace, Parts, Share, Side, Words, once
 from accelsim.spec.dram import Dram
 from accelsim.spec.link import Link as Link
+from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.quantity import (
     Bytes,
     BytesPerSecond,
@@ -107,8 +108,9 @@ class VectorUnit(Model):
         "fp32",
         description="how sums become codes: times an FP32 number, or an integer multiplication and a rounding shift",
     )
-    functions: dict[str, Pace] = Field(
-        description="op -> clocks per element and lane; other ops go to the host"
+    functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
+        description="op or [family](#families) of ops -> clocks per element and lane, or `none`: not this one of its "
+        "family; an op that is named wins over its family; other ops go to the host"
     )
 
 

@@ -2,77 +2,71 @@
 
 from __future__ import annotations
 
+import itertools
+
 from accelsim.errors import UsageError, nearest
 from accelsim.formats import table
 from accelsim.formats.table import Format
+from accelsim.spec.families import Families
 
-VECTOR_FUNCTIONS = (
-    *(
-        "Relu",
-        "LeakyRelu",
-        "Clip",
-        "Sigmoid",
-        "Tanh",
-        "Gelu",
-        "Erf",
-        "Exp",
-        "Sqrt",
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "activations": (
+        *("Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "Gelu", "Silu", "HardSigmoid", "HardSwish"),
+        "Softplus",
+    ),
+    "other_activations": ("Elu", "Selu", "PRelu", "Softsign", "Mish", "Shrink"),
+    "arithmetic": (
+        "Add",
+        "Bias",
+        "Sub",
+        "Mul",
+        "Div",
         "Neg",
         "Abs",
-        "Reciprocal",
-    ),
-    *("HardSwish", "HardSigmoid", "Silu", "Softplus", "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum"),
-    *("Where", "MaxPool", "AveragePool", "GlobalAveragePool", "BatchNormalization", "LRN", "Softmax"),
-    *(
-        "LogSoftmax",
-        "LayerNormalization",
-        "RMSNormalization",
-        "ReduceMean",
-        "ReduceSum",
-        "ReduceMax",
-        "Concat",
-    ),
-    *("Split", "Slice", "Gather", "Transpose", "Pad", "Expand", "Cast", "Bias"),
-    *("Quantize", "Dequantize", "Requantize", "RequantizeShift"),
-    *(
-        "Log",
-        "Elu",
-        "Selu",
-        "Softsign",
-        "Mish",
-        "PRelu",
-        "Sign",
-        "Sin",
-        "Cos",
-        "Floor",
-        "Ceil",
-        "Round",
+        "Min",
+        "Max",
+        "Sum",
         "Mean",
-    ),
-    *("GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "ReduceMin", "ReduceProd", "ReduceL1"),
-    *("ReduceL2", "ReduceSumSquare", "ArgMax", "ArgMin", "And", "Or", "Xor", "Not", "Equal", "Less"),
-    *("LessOrEqual", "Greater", "GreaterOrEqual", "DepthToSpace", "SpaceToDepth", "Tile", "Resize"),
-    *("MaxPoolGrad", "GatherGrad", "FakeQuantize", "FakeQuantizeGrad", "DynamicQuantizeLinear"),
-    *(
-        "Tan",
-        "Sinh",
-        "Cosh",
-        "Asin",
-        "Acos",
-        "Atan",
-        "Asinh",
-        "Acosh",
-        "Atanh",
-        "Shrink",
         "Mod",
-        "IsNaN",
-        "IsInf",
+        "Sign",
     ),
-    *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift", "GatherElements", "GatherND"),
-    *("ScatterElements", "ScatterND", "OneHot", "Trilu", "TopK", "CumSum", "CumProd", "LpPool"),
-    *("BitCast", "GridSample", "Append", "TopKGating"),
-)
-"""Canonical names of the operators that a vector unit may know; a new operator is added here too."""
+    "powers": ("Exp", "Log", "Pow", "Sqrt", "Reciprocal", "Erf"),
+    "trigonometry": (
+        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
+    ),
+    "rounding": ("Round", "Floor", "Ceil"),
+    "comparisons": ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "IsNaN", "IsInf", "Where"),
+    "logic": ("And", "Or", "Not", "Xor"),
+    "bits": ("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"),
+    "pooling": ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool"),
+    "normalisations": (
+        *("BatchNormalization", "LayerNormalization", "RMSNormalization", "LRN"),
+        *("GroupNormalization", "InstanceNormalization"),
+    ),
+    "softmaxes": ("Softmax", "LogSoftmax"),
+    "reductions": (
+        *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"),
+        "ReduceSumSquare",
+    ),
+    "ranking": ("ArgMax", "ArgMin", "TopK"),
+    "scans": ("CumSum", "CumProd"),
+    "moves": ("Concat", "Split", "Slice", "Transpose", "Pad", "Expand", "Tile"),
+    "blocks": ("DepthToSpace", "SpaceToDepth"),
+    "indexing": (
+        *("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "OneHot", "Trilu"),
+    ),
+    "sampling": ("Resize", "GridSample"),
+    "conversions": ("Cast", "BitCast"),
+    "quantisation": ("Quantize", "Dequantize", "Requantize", "RequantizeShift"),
+    "training": ("MaxPoolGrad", "GatherGrad", "FakeQuantize", "FakeQuantizeGrad"),
+}
+"""Family -> its operators: every chip that lists the family can do them. A new operator is added here."""
+NO_FAMILY = ("Append", "DynamicQuantizeLinear", "TopKGating")
+"""Operators that a chip has only where it names them."""
+VECTOR_FUNCTIONS = (*itertools.chain.from_iterable(FAMILIES.values()), *NO_FAMILY)
+"""Canonical names of the operators that a vector unit may know."""
+FUNCTIONS = Families("operator", FAMILIES, NO_FAMILY)
+"""What the table of functions of a vector unit may have as keys."""
 LONGEST = 64
 """Characters of the longest name of a format or a pair: beyond, nothing is compared with it."""
 

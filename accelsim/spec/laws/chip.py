@@ -16,7 +16,7 @@ from accelsim.spec.laws.dram import drams_agree
 from accelsim.spec.laws.finding import Finding as Finding
 from accelsim.spec.laws.link import link_rates_agree
 from accelsim.spec.models import Chip, EnergyTable, MatrixUnit
-from accelsim.spec.names import VECTOR_FUNCTIONS, format_bits, nearest_format, operand_formats
+from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS, format_bits, nearest_format, operand_formats
 from accelsim.spec.status import stray_rows
 from accelsim.spec.yaml.marks import PathTo
 from accelsim.units import show
@@ -197,8 +197,8 @@ def functions_are_known(chip: Chip) -> Iterator[Finding]:
     """The vector unit's functions are names of operators."""
     for name in chip.vector.functions if chip.vector else ():
         if name not in VECTOR_FUNCTIONS:
-            path = ("vector", "functions", name)
-            yield Finding(path, "no operator of this name", "", nearest(name, VECTOR_FUNCTIONS))
+            what, near = FUNCTIONS.unknown(name)
+            yield Finding(("vector", "functions", name), what, "", near)
 
 
 def powers_are_ordered(chip: Chip) -> Iterator[Finding]:

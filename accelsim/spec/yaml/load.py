@@ -18,6 +18,7 @@ from accelsim.spec.laws import dram as dram_laws
 from accelsim.spec.laws import link as link_laws
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
+from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.silicon import SIZED, resized
 from accelsim.spec.status import mark_set_by_hand, stray_rows
 from accelsim.spec.yaml import overrides as set_by_user
@@ -54,7 +55,7 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
 
 def override(chip: Chip, overrides: Sequence[str]) -> Chip:
     """The chip with ``path.to.field=value`` overrides, as ``load_chip`` applies them to its file. Raises SpecError."""
-    return _with(parse(show(chip), Path(f"{chip.name}.yaml"), Chip), overrides, lambda file: chip)
+    return _with(parse(_text(resolved(chip)), Path(f"{chip.name}.yaml"), Chip), overrides, lambda file: chip)
 
 
 def _with(tree: Tree, overrides: Sequence[str], stating: Callable[[Path], Chip] = load_chip) -> Chip:
@@ -260,9 +261,21 @@ def _summary(name: str, path: Path) -> ChipSummary:
 def show(chip: Chip) -> str:
     """The chip as one resolved YAML file with units: every default that means something, every composed file.
 
-    ``load_chip`` on it gives the same chip.
+    Functions that are (almost) a family stand as one. ``load_chip`` on it gives the same chip.
     """
+    content = resolved(chip)
+    if chip.vector is not None:
+        content["vector"]["functions"] = FUNCTIONS.folded(chip.vector.functions)
+    return _text(content)
+
+
+def resolved(chip: Chip) -> dict[str, Any]:
+    """The content of ``show``, with each function by its name."""
     content = chip.model_dump(mode="json", exclude_none=True)
     if chip.matrix is not None and not laws.has_shadow_load(chip.matrix):
         del content["matrix"]["shadow_load"]
+    return content
+
+
+def _text(content: dict[str, Any]) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)

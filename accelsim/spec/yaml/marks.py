@@ -6,68 +6,25 @@ empty or ``null`` scalar is None. ``Tree.at`` finds the place of a path, in whic
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path as File
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
 from accelsim.errors import LONGEST_NAME, Problem, brief, nearest
+from accelsim.spec.families import Families
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_nodes
 from accelsim.spec.yaml.nodes import DEEPEST, compose
-from accelsim.spec.yaml.shape import annotation_of, model_of
-
-PathTo = tuple[str | int, ...]
-
-
-class Mark(NamedTuple):
-    """A place in a file, counted from 1."""
-
-    file: str
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-
-
-@dataclass
-class Tree:
-    """``value``: dicts, lists, texts, None. ``keys``, ``values``: where a path's key and value stand."""
-
-    value: Any = None
-    keys: dict[PathTo, Mark] = field(default_factory=dict)
-    values: dict[PathTo, Mark] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    heads: list[PathTo] = field(default_factory=list)  # blocks that are a whole file
-
-    def at(self, path: PathTo, key: bool = False) -> Mark:
-        """The place of ``path`` (of its key when ``key``), or of the nearest block around it."""
-        table = self.keys if key else self.values
-        while path not in table:
-            if not path:
-                return Mark("", 0, 0)
-            table, path = self.values, path[:-1]
-        return table[path]
-
-    def graft(self, path: PathTo, other: Tree) -> None:
-        """Take over the marks, problems and heads of ``other``, which was put at ``path``."""
-        self.keys.update({path + inner: mark for inner, mark in other.keys.items()})
-        self.values.update({path + inner: mark for inner, mark in other.values.items()})
-        self.heads += [path + inner for inner in other.heads]
-        self.problems += other.problems
-
-    def forget(self, path: PathTo) -> None:
-        """Drop what is known of ``path`` and below: it is about to be replaced."""
-        inside = len(path)
-        self.keys = {each: mark for each, mark in self.keys.items() if each[:inside] != path}
-        self.values = {each: mark for each, mark in self.values.items() if each[:inside] != path}
-        self.heads = [each for each in self.heads if each[:inside] != path]
-
-    def problem(self, path: PathTo, what: str, expected: str = "", near: str = "", key: bool = False) -> None:
-        """Note a problem at ``path``."""
-        self.problems.append(Problem(what, str(self.at(path, key)), expected, near))
+from accelsim.spec.yaml.shape import annotation_of, families_of, model_of
+from accelsim.spec.yaml.spread import Pairs, spread
+from accelsim.spec.yaml.tree import Mark as Mark
+from accelsim.spec.yaml.tree import PathTo as PathTo
+from accelsim.spec.yaml.tree import Tree as Tree
+from accelsim.spec.yaml.tree import about as about
+from accelsim.spec.yaml.tree import dotted as dotted
 
 
 def read(file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tree:
@@ -111,6 +68,18 @@ def replace(tree: Tree, path: PathTo, node: yaml.Node | None, annotation: Any, p
     mark = Mark(place, 0, 0)
     tree.keys[path] = tree.values[path] = mark
     return None if node is None else _Builder(File(), tree, (), mark).build(node, path, annotation)
+
+
+def on_top(tree: Tree, path: PathTo, key: str, node: yaml.Node | None, annotation: Any, place: str) -> Any:
+    """The table at ``path`` with a key of ``place`` on top, which may be a family; marks as in ``replace``."""
+    table = reduce(lambda value, part: value[part], path, tree.value)
+    pair = yaml.ScalarNode(TEXT, key), yaml.ScalarNode(NULL, "") if node is None else node
+    around = tree.values[path]
+    made = _Builder(File(), tree, (), Mark(place, 0, 0)).build(
+        yaml.MappingNode("tag:yaml.org,2002:map", [pair]), path, annotation, table
+    )
+    tree.values[path] = around
+    return made
 
 
 def _syntax(file: File, error: yaml.YAMLError) -> Problem:
@@ -167,7 +136,7 @@ class _Builder:
         if isinstance(node, yaml.SequenceNode):
             inner = annotation_of(annotation, 0)
             return [self.build(item, (*path, i), inner) for i, item in enumerate(node.value)]
-        if node.tag == "tag:yaml.org,2002:null":
+        if node.tag == NULL:
             return None
         return str(node.value) if model is None else self._compose(str(node.value), path, model)
 
@@ -187,11 +156,31 @@ class _Builder:
             if base == BROKEN:
                 return BROKEN
         block = dict(base) if isinstance(base, dict) else {}
+        families = families_of(annotation)
+        if families is not None:
+            pairs = self._spread(pairs, block, path, families)
         for key, (key_node, value_node) in pairs.items():
             inner = annotation_of(annotation, key)
             block[key] = self.build(value_node, (*path, key), inner, block.get(key))
-            self.tree.keys[(*path, key)] = self._mark(key_node)
+            name = key if families is None else str(key_node.value)  # of the family, of its members
+            self.tree.keys[(*path, name)] = self._mark(key_node)
+            if name != key:
+                self.tree.keys[(*path, key)] = self._mark(key_node)._replace(family=name)
+                self.tree.values[(*path, name)] = self._mark(value_node)
         return block
+
+    def _spread(self, pairs: Pairs, block: dict[str, Any], path: PathTo, families: Families) -> Pairs:
+        """``pairs`` with members in the place of families; what they leave out goes from ``block``, beneath them."""
+        result, left_out = spread(pairs, block, families)
+        for key, members in left_out.items():
+            for member in members:
+                block.pop(member, None)
+                self.tree.forget((*path, member))
+            if not members:
+                what, expected, near = families.in_vain(key)
+                where = str(self._mark(pairs[key][0]))
+                self.tree.problems.append(Problem(about((*path, key), what), where, expected, near))
+        return result
 
     def _used(self, node: yaml.Node, path: PathTo, model: type[Any]) -> Any:
         """The content of the file that ``use`` names; BROKEN with a problem noted where it names none."""
@@ -201,9 +190,9 @@ class _Builder:
         self.tree.problem(path, what, "the name of one file below hwspecs, or a path (./mine)")
         return BROKEN
 
-    def _pairs(self, node: yaml.MappingNode, path: PathTo) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    def _pairs(self, node: yaml.MappingNode, path: PathTo) -> Pairs:
         """Key -> its nodes. Problems: a key that is no name, one that comes twice, of which the first counts."""
-        pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        pairs: Pairs = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 what = about(path, "a key that is a list or a block")
@@ -260,6 +249,7 @@ class _Builder:
 
 BROKEN = "\0broken"
 """Stands where a file or block could not be read: its problem is already noted."""
+TEXT, NULL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:null"
 LARGEST_B = 1 << 20
 """Bytes that a spec file may have."""
 MOST_NODES = 10_000
@@ -275,13 +265,3 @@ def _of_another_kind(file: File, model: type[Any]) -> str:
     except (yaml.YAMLError, OSError, ValueError):
         return ""  # reading it will say what is wrong
     return kind if kind and KINDS[kind] is not model else ""
-
-
-def dotted(path: PathTo) -> str:
-    """'memories.ddr3.memory.bandwidth'."""
-    return ".".join(str(part) for part in path)
-
-
-def about(path: PathTo, what: str) -> str:
-    """``what``, said of ``path``; of a whole file (path ()) the place says enough."""
-    return f"{dotted(path)}: {what}" if path else what

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import yaml
 
 from accelsim.errors import Problem, brief, nearest
-from accelsim.spec.yaml.marks import PathTo, Tree, dotted, replace
+from accelsim.spec.yaml.marks import PathTo, Tree, dotted, on_top, replace
 from accelsim.spec.yaml.nodes import compose
-from accelsim.spec.yaml.shape import annotation_of, model_of
+from accelsim.spec.yaml.shape import annotation_of, families_of, model_of
 
 
 def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo]:
@@ -37,7 +38,11 @@ def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
     except yaml.YAMLError as error:
         tree.problems.append(Problem(f"not valid YAML: {getattr(error, 'problem', error)}", where))
         return None
-    _set(tree.value, path, replace(tree, path, node, annotation, where))
+    around = reduce(annotation_of, path[:-1], model)
+    if families_of(around) is not None:
+        _set(tree.value, path[:-1], on_top(tree, path[:-1], str(path[-1]), node, around, where))
+    else:
+        _set(tree.value, path, replace(tree, path, node, annotation, where))
     return path
 
 

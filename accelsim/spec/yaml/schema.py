@@ -9,9 +9,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from accelsim import units
+from accelsim.spec.families import NONE
 from accelsim.spec.models import Model
+from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.yaml.load import KINDS
-from accelsim.spec.yaml.shape import annotation_of, core, model_of
+from accelsim.spec.yaml.shape import annotation_of, core, families_of, model_of
 
 _FILE = {
     "type": "string",
@@ -58,7 +60,7 @@ def reference_markdown() -> str:
     blocks: dict[str, type[Model]] = {}
     for model in KINDS.values():
         _collect(model, blocks)
-    parts = [_HEAD, _ranges(), *(_block(blocks[name]) for name in blocks)]
+    parts = [_HEAD, _ranges(), *(_block(blocks[name]) for name in blocks), _families()]
     return "\n".join(parts)
 
 
@@ -83,6 +85,17 @@ def _ranges() -> str:
         "says so.\n\n| a field that is | unit | least | most |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
+
+
+def _families() -> str:
+    """Families of functions and their operators."""
+    rows = [f"| `{family}` | {', '.join(ops)} |" for family, ops in FUNCTIONS.members.items()]
+    head = (
+        "## Families\n\nIn `functions` of a vector unit the name of a family stands for all of its operators: "
+        f"`{{activations: 1, Gelu: 2, Clip: {NONE}}}` is one clock for each activation, two for Gelu, and no Clip.\n\n"
+        "| family | operators |\n|---|---|\n"
+    )
+    return head + "\n".join(rows) + f"\n\nIn none: {', '.join(FUNCTIONS.others)}.\n"
 
 
 def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
@@ -136,7 +149,8 @@ def _type(annotation: Any) -> str:
         own = _own_range(annotation)
         return f"quantity in {unit}" + (f", {own[0]} to {own[1]}" if own else "")
     if get_origin(inner) is dict:
-        return f"table of {_type(get_args(inner)[1])}"
+        or_none = f", or `{NONE}`" if families_of(annotation) else ""
+        return f"table of {_type(get_args(inner)[1])}{or_none}"
     if get_origin(inner) is list:
         return f"list of {_type(get_args(inner)[0])}"
     if get_origin(inner) is not None:

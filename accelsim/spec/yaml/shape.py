@@ -7,6 +7,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from accelsim.spec.families import Families
+
 
 def core(annotation: Any) -> Any:
     """``annotation`` without ``| None`` and Annotated."""
@@ -37,3 +39,9 @@ def annotation_of(annotation: Any, key: str | int) -> Any:
     if get_origin(inner) is list:
         return get_args(inner)[0]
     return None
+
+
+def families_of(annotation: Any) -> Families | None:
+    """The families of keys of a table, None of one that has none."""
+    marks = getattr(annotation, "__metadata__", ())
+    return next((mark for mark in marks if isinstance(mark, Families)), None)

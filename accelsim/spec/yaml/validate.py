@@ -40,7 +40,7 @@ def _problems(tree: Tree, model: type[BaseModel], errors: list[dict[str, Any]]) 
     meant: set[PathTo] = set()
     found: list[tuple[PathTo, Problem]] = []
     for error in errors:
-        path = tuple(error["loc"])
+        path = tree.written(tuple(error["loc"]))
         if error["type"] == "extra_forbidden":
             near = nearest(str(path[-1]), _keys(model, path[:-1]))
             meant.add((*path[:-1], near))
