@@ -162,12 +162,17 @@ class _Builder:
         for key, (key_node, value_node) in pairs.items():
             inner = annotation_of(annotation, key)
             block[key] = self.build(value_node, (*path, key), inner, block.get(key))
-            name = key if families is None else str(key_node.value)  # of the family, of its members
-            self.tree.keys[(*path, name)] = self._mark(key_node)
-            if name != key:
-                self.tree.keys[(*path, key)] = self._mark(key_node)._replace(family=name)
-                self.tree.values[(*path, name)] = self._mark(value_node)
+            self.tree.keys[(*path, key)] = self._mark(key_node)
+            if families is not None and key_node.value != key:
+                self._brought(path, key, key_node, value_node)
         return block
+
+    def _brought(self, path: PathTo, key: str, key_node: yaml.Node, value_node: yaml.Node) -> None:
+        """Note of a key that a family brings which one, and where that stands."""
+        family = str(key_node.value)
+        self.tree.keys[(*path, key)] = self._mark(key_node)._replace(family=family)
+        self.tree.keys[(*path, family)] = self._mark(key_node)
+        self.tree.values[(*path, family)] = self._mark(value_node)
 
     def _spread(self, pairs: Pairs, block: dict[str, Any], path: PathTo, families: Families) -> Pairs:
         """``pairs`` with members in the place of families; what they leave out goes from ``block``, beneath them."""
