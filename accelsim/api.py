@@ -17,7 +17,7 @@ from accelsim.compiler.numbers.sparsify import prune
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options
 from accelsim.engines.systolic.timing import known
-from accelsim.errors import AccelsimError, Problem, UsageError, nearest
+from accelsim.errors import AccelsimError, Problem, UsageError, brief, nearest
 from accelsim.files.npz import NUMBERS as NUMERIC
 from accelsim.files.npz import read_npz
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
@@ -203,10 +203,14 @@ def _graph(request: Request) -> Graph:
 def _check_names(request: Request) -> None:
     gather = Gather()
     for name, row in OPTIONS.items():
-        given = getattr(request, name)
-        if row.choices is not None and given != DEFAULTS[name]:
-            with gather.also():
-                known(row.choices.what, given, row.choices.names())
+        given, default = getattr(request, name), DEFAULTS[name]
+        if given == default or (not given and not default):
+            continue
+        with gather.also():
+            if row.choices is not None:
+                known(row.choices.what, str(given), row.choices.names())
+            if row.kind == "whole" and (not isinstance(given, int) or given < 0):
+                raise UsageError(Problem(f"{name} {brief(given)}", expected="a whole number from 0"))
     gather.done()
 
 

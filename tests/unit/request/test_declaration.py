@@ -17,6 +17,7 @@ from accelsim.cli.groups import GROUPS
 from accelsim.cli.options import READ, SETTINGS, limit_options, number_options, read, run_options
 from accelsim.cli.run import run as command
 from accelsim.compiler.state import Options
+from accelsim.errors import UsageError
 from accelsim.machine import memory_models
 from accelsim.request import Request, recording, repeated
 from accelsim.request.fields import DEFAULTS, MAPPINGS, OPTIONS, asked_of, compiled, declared
@@ -150,3 +151,16 @@ def test_the_declaration_loads_nothing_of_the_simulator() -> None:
     code = f"import sys, accelsim.request, accelsim.cli.run; sys.exit(str([n for n in {heavy} if n in sys.modules]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "one"])
+def test_a_seed_that_is_none_is_told(seed: Any) -> None:
+    with pytest.raises(UsageError, match="expected a whole number from 0"):
+        accelsim.run("mlp", "edu-4x4", seed=seed)
+
+
+def test_nothing_is_no_choice() -> None:
+    nothing: Any = None
+    assert accelsim.run("gemm?M=4,N=4,K=4", "edu-4x4", values="off", dataflow=nothing).time_fs > 0
+    with pytest.raises(UsageError, match="value policy 'None'"):
+        accelsim.run("gemm?M=4,N=4,K=4", "edu-4x4", values=nothing)
