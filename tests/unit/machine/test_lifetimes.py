@@ -59,6 +59,14 @@ def test_a_version_that_is_written_in_pieces_begins_with_the_first() -> None:
     assert alive(simulate(program(commands, [HOME, region(1)]))) == {(1, 1): (11, 23)}
 
 
+def test_each_version_of_a_region_has_a_time_of_its_own() -> None:
+    """The second load asks at edge 21, a token after the vector command that read the first version."""
+    again = load(2, 1, 16, (Wait(1, "done", "empty"),), 2)
+    commands = [load(0, 1), vector(1, 1, 2, 5, full(0)), again, vector(3, 1, 2, 3, full(2), (2, 2))]
+    run = simulate(program(commands, [HOME, region(1), region(2, offset=64)]))
+    assert alive(run) == {(1, 1): (11, 20), (2, 1): (16, 20), (1, 2): (31, 38), (2, 2): (36, 38)}
+
+
 def product(index: int, folds: int, rows: int, waits: tuple[Wait, ...]) -> Command:
     """A MatMul that streams region 1 through the weights of region 2 into region 3."""
     return Command(

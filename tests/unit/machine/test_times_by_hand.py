@@ -1,0 +1,213 @@
+"""Small programs whose commands, waiting times and critical path are worked out by hand, in clocks of 10 ns.
+
+The memory of edu-4x4 moves 4 B per clock, the first of them 10 clocks after the request; a token takes one clock, so
+what ends at edge n lets another command begin at edge n + 1. A command that works at the edges n to m takes the time from
+n - 1 to m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hand_programs import HOME, chip, load, program, region, store, vector
+
+from accelsim.machine.critical_path import critical_path
+from accelsim.machine.run import Run
+from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Command, Duration, Effect, Folds, Use, Wait
+from accelsim.spec.models import Chip
+
+CLOCK_FS = 10 * 10**6
+REGIONS = [
+    HOME,
+    region(1),
+    region(2, "weight_sram"),
+    region(3, "accumulators"),
+    region(4, offset=64),
+    region(5, "accumulators", 64),
+    region(6, "accumulators", 128),
+    region(7, "dram", -1),
+    region(8, "weight_sram", 64),
+]
+FETCHED = [(0, 1, "hand_over", ""), (1, 11, "latency", ""), (11, 15, "transfer", "")]
+"""The path of the first load: the first edge, the latency, four beats."""
+
+
+def full(*commands: int) -> tuple[Wait, ...]:
+    return tuple(Wait(command, "done", "full") for command in commands)
+
+
+def product(
+    index: int, folds: int, rows: int, waits: tuple[Wait, ...], w: int = 2, y: int = 3, version: int = 1
+) -> Command:
+    """A MatMul that streams region 1 through the weights of region ``w`` into region ``y``."""
+    return Command(
+        index, "MatMul", "matrix", 0, f"product {index}", Folds(folds, rows, 1), Effect("none"), waits,
+        (Use(1, 1, "a"), Use(w, 1, "w")), (Use(y, version, "whole"),),
+    )  # fmt: skip
+
+
+def host(index: int, clocks: float, waits: tuple[Wait, ...] = ()) -> Command:
+    return Command(
+        index, "Host", "host", 0, f"host {index}", Duration(int(clocks * CLOCK_FS)), Effect("none"), waits
+    )
+
+
+def ran(commands: list[Command], on: Chip | None = None, others: Mapping[str, str] | None = None) -> Run:
+    whole = program(commands, REGIONS, on)
+    whole.engines.update(others or {})
+    return simulate(whole)
+
+
+def times(run: Run) -> list[tuple[float, float, float]]:
+    return [(piece.start / CLOCK_FS, piece.data / CLOCK_FS, piece.end / CLOCK_FS) for piece in run.slices]
+
+
+def path(run: Run) -> list[tuple[float, float, str, str]]:
+    return [
+        (piece.start / CLOCK_FS, piece.end / CLOCK_FS, piece.kind, piece.why) for piece in critical_path(run)
+    ]
+
+
+def spent(run: Run, engine: str) -> tuple[float, dict[str, float], float]:
+    """Busy, stalled by reason, idle."""
+    (found,) = [each for each in run.engines if each.engine == engine]
+    stalled = {why: lost / CLOCK_FS for why, lost in found.stalled.items()}
+    return found.busy / CLOCK_FS, stalled, found.idle / CLOCK_FS
+
+
+def one_port() -> Chip:
+    """One unit at a time in the buffer of the activations."""
+    base = chip()
+    narrow = base.buffers["act_sram"].model_copy(update={"ports": 1})
+    return base.model_copy(update={"buffers": {**base.buffers, "act_sram": narrow}})
+
+
+def test_a_host_starts_at_any_time_and_the_vector_unit_at_an_edge() -> None:
+    commands = [
+        load(0, 1),
+        host(1, 0.75),
+        host(2, 1, full(0)),
+        host(3, 1.2, full(0)),
+        vector(4, 1, 4, 5, full(0, 3)),
+    ]
+    run = ran(commands, others={"host": "cpu"})
+    assert times(run) == [(1, 11, 15), (0, 0, 0.75), (16, 16, 17), (17, 17, 18.2), (19, 19, 24)]
+    assert path(run) == [
+        *FETCHED, (15, 16, "hand_over", ""), (16, 17, "host", "full"), (17, 18.2, "host", "queue"),
+        (18.2, 19, "hand_over", ""), (19, 24, "vector", "full"),
+    ]  # fmt: skip
+    assert spent(run, "host") == (2.95, {"full": 15.25}, 5.8)
+    assert spent(run, "vector") == (5, {"full": 19}, 0)
+
+
+def test_a_host_alone() -> None:
+    run = ran([host(0, 2.5), host(1, 1)], others={"host": "cpu"})
+    assert times(run) == [(0, 0, 2.5), (2.5, 2.5, 3.5)]
+    assert path(run) == [(0, 2.5, "host", "start"), (2.5, 3.5, "host", "queue")]
+    assert spent(run, "host") == (3.5, {}, 0)
+
+
+def test_vector_commands_follow_each_other_without_a_gap() -> None:
+    commands = [
+        load(0, 1),
+        vector(1, 1, 4, 5, full(0)),
+        vector(2, 1, 5, 7, full(0)),
+        store(3, 5, 7, 16, full(2)),
+    ]
+    run = ran(commands)
+    assert times(run) == [(1, 11, 15), (15, 15, 20), (20, 20, 27), (28, 38, 42)]
+    assert path(run) == [
+        *FETCHED, (15, 20, "vector", "full"), (20, 27, "vector", "queue"), (27, 28, "hand_over", ""),
+        (28, 38, "latency", "full"), (38, 42, "transfer", ""),
+    ]  # fmt: skip
+    assert spent(run, "vector") == (12, {"full": 15}, 15)
+    assert spent(run, "dma_in") == (14, {"port": 1}, 27)
+    assert spent(run, "dma_out") == (14, {"full": 27, "port": 1}, 0)
+
+
+W_AND_A = (Wait(0, "done", "a"), Wait(1, "done", "w"))
+
+
+def test_products_of_one_and_of_several_folds() -> None:
+    """The weights come at 19 and take four clocks to shift in. Of the second product each fold streams for 8 clocks, as
+    long as the next takes until it may shift (4) and is shifted in (4). A fold of the third streams for 2 clocks, then
+    nothing for 2, then the next is shifted in for 4: three folds take 2 + 6 + 2 + 6 + 2. Behind the last row come six
+    clocks through the array and one to the accumulator.
+    """
+    products = [product(2, 1, 8, W_AND_A), product(3, 2, 8, W_AND_A, y=5), product(4, 3, 2, W_AND_A, y=6)]
+    run = ran([load(0, 1), load(1, 2), *products, vector(5, 6, 4, 5, full(4))])
+    assert times(run)[2:] == [(19, 23, 38), (31, 31, 54), (47, 47, 72), (72, 72, 77)]
+    assert path(run) == [
+        *FETCHED, (15, 19, "transfer", "port"), (19, 23, "weight_shift", "w"), (23, 31, "stream", ""),
+        (31, 47, "stream", "queue"), (47, 65, "stream", "queue"), (65, 72, "fill_drain", ""), (72, 77, "vector", "full"),
+    ]  # fmt: skip
+    assert [piece.edges for piece in critical_path(run) if piece.kind == "stream"] == [
+        (8, 0, 0), (16, 0, 0), (6, 8, 4),
+    ]  # fmt: skip
+    assert spent(run, "matrix") == (8 + 16 + 6, {"weights": 19, "shift": 4 + 12}, 12)
+    (step,) = run.step_stalls
+    assert step == {"active": 30 * CLOCK_FS, "weights": 19 * CLOCK_FS, "shift": 16 * CLOCK_FS}
+    assert run.step_spans == [(CLOCK_FS, 77 * CLOCK_FS)]
+
+
+def test_products_that_wait_for_each_of_their_operands() -> None:
+    """The first waits for its activations (data until 23), the second for its weights (until 39, then shifted in), the
+    third, shifted in behind the second, for the vector command that reads the sums which it overwrites.
+    """
+    waits = [
+        (Wait(0, "done", "w"), Wait(1, "done", "a")),
+        (Wait(2, "done", "w"), Wait(1, "done", "a")),
+        (Wait(2, "done", "w"), Wait(4, "done", "acc")),
+    ]
+    commands = [
+        load(0, 2), load(1, 1, 32), load(2, 8, 64), product(3, 1, 8, waits[0]), vector(4, 3, 4, 40, full(3)),
+        product(5, 1, 4, waits[1], w=8, y=5), product(6, 1, 4, waits[2], w=8, version=2),
+    ]  # fmt: skip
+    run = ran(commands)
+    assert {
+        piece.command: (piece.start, piece.data, piece.end) for piece in run.slices if piece.command > 2
+    } == {
+        3: (15 * CLOCK_FS, 23 * CLOCK_FS, 38 * CLOCK_FS),
+        4: (38 * CLOCK_FS, 38 * CLOCK_FS, 78 * CLOCK_FS),
+        5: (39 * CLOCK_FS, 43 * CLOCK_FS, 54 * CLOCK_FS),
+        6: (47 * CLOCK_FS, 78 * CLOCK_FS, 89 * CLOCK_FS),
+    }
+    assert path(run) == [
+        *FETCHED, (15, 23, "transfer", "port"), (23, 31, "stream", "a"), (31, 38, "fill_drain", ""),
+        (38, 78, "vector", "full"), (78, 82, "stream", "acc"), (82, 89, "fill_drain", ""),
+    ]  # fmt: skip
+    assert spent(run, "matrix") == (
+        16, {"weights": 15 + 8, "shift": 3 * 4, "activations": 4, "accumulator": 27}, 7,
+    )  # fmt: skip
+
+
+def test_the_array_waits_for_the_port_of_a_buffer() -> None:
+    """The vector unit has the only port for 30 clocks from 15 on, so what could stream at 23 streams at 45."""
+    run = ran([load(0, 1), load(1, 2), vector(2, 1, 4, 30, full(0)), product(3, 1, 8, W_AND_A)], one_port())
+    assert times(run)[2:] == [(15, 15, 45), (19, 45, 60)]
+    assert path(run) == [
+        *FETCHED, (15, 19, "transfer", "port"), (19, 23, "weight_shift", "w"), (23, 45, "buffer_port", ""),
+        (45, 53, "stream", ""), (53, 60, "fill_drain", ""),
+    ]  # fmt: skip
+    assert spent(run, "matrix") == (8, {"weights": 19, "shift": 4, "buffer port": 22}, 7)
+
+
+def test_the_vector_unit_waits_for_the_port_of_a_buffer() -> None:
+    """Two folds of 8 rows stream from 23 to 39; the vector command could begin at 24. The last sums are there at 46."""
+    commands = [
+        load(0, 1),
+        load(1, 2),
+        product(2, 2, 8, W_AND_A),
+        host(3, 23.5),
+        vector(4, 1, 4, 5, full(0, 3)),
+    ]
+    run = ran(commands, one_port(), {"host": "cpu"})
+    assert times(run)[-1] == (39, 39, 44)
+    assert spent(run, "vector") == (5, {"full": 24, "buffer port": 15}, 2)
+    late = ran([*commands, vector(5, 4, 7, 4, full(4))], one_port(), {"host": "cpu"})
+    assert path(late)[-3:] == [
+        (24, 39, "buffer_port", "full"),
+        (39, 44, "vector", ""),
+        (44, 48, "vector", "queue"),
+    ]
