@@ -110,9 +110,9 @@ def test_with_two_folds_the_weights_are_read_until_the_second_has_been_shifted_i
 
 def test_the_bytes_in_use_are_those_of_the_regions_that_are_alive() -> None:
     """Off-chip regions take none; at an edge at which one ends and another begins there is one figure."""
-    run = simulate(
-        program([load(0, 1), vector(1, 1, 2, 5, full(0))], [HOME, region(1), region(2, offset=64, size_B=16)])
-    )
+    commands = [load(0, 1), vector(1, 1, 2, 5, full(0)), store(2, 2, 3, 16, full(1))]
+    regions = [HOME, region(1), region(2, offset=64, size_B=16), region(3, "dram", -1)]
+    run = simulate(program(commands, regions))
     edges = [(time / CLOCK_FS, used) for time, used in occupancy(run)["act_sram"]]
-    assert edges == [(11, 64), (16, 80), (20, 0)]
+    assert edges == [(11, 64), (16, 80), (20, 16), (35, 0)]
     assert set(occupancy(run)) == {"act_sram"}

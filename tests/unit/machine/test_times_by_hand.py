@@ -8,14 +8,18 @@ n - 1 to m.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
+import pytest
 from hand_programs import HOME, chip, load, program, region, store, vector
 
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Command, Duration, Effect, Folds, Use, Wait
+from accelsim.machine.simulation import Simulation
+from accelsim.program.commands import Command, Duration, Effect, Folds, Message, Use, Wait
 from accelsim.spec.models import Chip
+from accelsim.spec.yaml.parts import load_link
 
 CLOCK_FS = 10 * 10**6
 REGIONS = [
@@ -126,6 +130,13 @@ def test_vector_commands_follow_each_other_without_a_gap() -> None:
     assert spent(run, "dma_out") == (14, {"full": 27, "port": 1}, 0)
 
 
+def test_a_vector_unit_alone() -> None:
+    run = ran([vector(0, 0, 4, 5, versions=(0, 1)), vector(1, 0, 5, 3, versions=(0, 1))])
+    assert times(run) == [(0, 0, 5), (5, 5, 8)]
+    assert path(run) == [(0, 5, "vector", "start"), (5, 8, "vector", "queue")]
+    assert spent(run, "vector") == (8, {}, 0)
+
+
 W_AND_A = (Wait(0, "done", "a"), Wait(1, "done", "w"))
 
 
@@ -211,3 +222,57 @@ def test_the_vector_unit_waits_for_the_port_of_a_buffer() -> None:
         (39, 44, "vector", ""),
         (44, 48, "vector", "queue"),
     ]
+
+
+@pytest.mark.parametrize(("folds", "free"), [(1, 23), (2, 31), (3, 43)])
+def test_weights_make_room_when_they_have_been_shifted_in(folds: int, free: int) -> None:
+    """12 rows stream at the edges 24 to 35, 36 to 47, 48 to 59; the next fold is shifted in at the edges 28 to 31 and
+    40 to 43. A token later the next weights are asked for.
+    """
+    again = load(3, 2, 16, (Wait(2, "w", "empty"),), 2)
+    run = ran([load(0, 1), load(1, 2), product(2, folds, 12, W_AND_A), again])
+    assert next(piece for piece in run.slices if piece.command == 3).start == (free + 1) * CLOCK_FS
+
+
+@pytest.mark.parametrize(("folds", "free"), [(1, 35), (2, 47)])
+def test_activations_make_room_when_their_last_row_has_streamed(folds: int, free: int) -> None:
+    again = load(3, 1, 16, (Wait(2, "a", "empty"),), 2)
+    run = ran([load(0, 1), load(1, 2), product(2, folds, 12, W_AND_A), again])
+    assert next(piece for piece in run.slices if piece.command == 3).start == (free + 1) * CLOCK_FS
+
+
+def message(index: int, kind: Literal["Send", "Recv"], tag: str, waits: tuple[Wait, ...] = ()) -> Command:
+    """1000 B between devices a and b."""
+    peer, engine = ("b", "nic_out") if kind == "Send" else ("a", "nic_in")
+    return Command(index, kind, engine, 0, f"{kind} {tag}", Message(peer, tag, 1000), Effect("none"), waits)
+
+
+def test_messages_of_two_devices() -> None:
+    """1 us each at 1 GB/s, 100 clocks, and 50 clocks more until the last byte is there. The first can go when the host of
+    the sender has worked for 30 clocks (a token later), the second is ready with the first, and goes when the
+    receiver, which takes one after the other, has got that.
+    """
+    wire = load_link("pcie-gen3-x16").model_copy(update={"pcie": None, "bandwidth": 1e9, "latency": 5e-7})
+    first = program([host(0, 30), message(1, "Send", "x", full(0)), message(2, "Send", "y")], REGIONS)
+    second = program(
+        [message(0, "Recv", "x"), message(1, "Recv", "y"), vector(2, 0, 4, 5, full(1), (0, 1))], REGIONS
+    )
+    first.engines.update(host="cpu", nic_out="nic")
+    second.engines["nic_in"] = "nic"
+    simulation = Simulation({"wire": wire}, {("a", "b"): ["wire"]})
+    for name, each in (("a", first), ("b", second)):
+        simulation.add(name, each)
+    runs = simulation.run()
+    assert times(runs["a"]) == [(0, 0, 30), (31, 31, 131), (181, 181, 281)]
+    assert times(runs["b"]) == [(31, 31, 181), (181, 181, 331), (331, 331, 336)]
+    assert spent(runs["a"], "nic_out") == (200, {"full": 31, "peer": 50}, 0)
+    assert spent(runs["b"], "nic_in") == (300, {"peer": 31}, 5)
+    assert path(runs["b"]) == [
+        (0, 31, "peer", "start"), (31, 181, "message", ""), (181, 331, "message", "queue"), (331, 336, "vector", "full"),
+    ]  # fmt: skip
+    assert path(runs["a"])[:3] == [
+        (0, 30, "host", "start"),
+        (30, 31, "hand_over", ""),
+        (31, 131, "message", "full"),
+    ]
+    assert path(runs["a"])[3:5] == [(131, 181, "peer", "queue"), (181, 281, "message", "")]
