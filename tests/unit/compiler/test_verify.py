@@ -45,11 +45,17 @@ def wait_for_the_future(program: Program) -> None:
     program.commands[index] = replace(command, waits=(*command.waits, Wait(index + 1, "done", "full")))
 
 
+def wait_for_itself(program: Program) -> None:
+    index = first(program, "MatMul")
+    command = program.commands[index]
+    program.commands[index] = replace(command, waits=(*command.waits, Wait(index, "done", "full")))
+
+
 def test_what_the_compiler_writes_is_accepted(program: Program) -> None:
     verify(program)
 
 
-@pytest.mark.parametrize("spoil", [read_too_new, drop_the_writer, wait_for_the_future])
+@pytest.mark.parametrize("spoil", [read_too_new, drop_the_writer, wait_for_the_future, wait_for_itself])
 def test_hazards_are_found_and_named(program: Program, spoil: Callable[[Program], None]) -> None:
     spoil(program)
     with pytest.raises(HazardError) as caught:

@@ -13,6 +13,7 @@ from typing import Literal
 import pytest
 from hand_programs import HOME, chip, load, program, region, store, vector
 
+from accelsim.engines.systolic.records import FoldRecord, stream_edges, streamed
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
@@ -276,3 +277,68 @@ def test_messages_of_two_devices() -> None:
         (31, 131, "message", "full"),
     ]
     assert path(runs["a"])[3:5] == [(131, 181, "peer", "queue"), (181, 281, "message", "")]
+
+
+STREAMED = {
+    "RRSS RRSS RR": (2, 4, 2, 4, 3),
+    "RR..SSSS RR..SSSS RR": (2, 8, 4, 4, 3),
+    "RRR....SSS RRR": (3, 10, 3, 4, 2),
+    "RRRRS RRRRS RRRR": (4, 5, 4, 1, 3),
+    "RRRR RRRR": (4, 4, 1, 2, 2),
+    "RR... RR": (2, 5, 0, 0, 2),
+    "RRRRRR": (6, 9, 4, 4, 1),
+}
+"""What the array does at each edge: a row, a shift, neither; by rows, step, load, reload, folds of a command."""
+
+
+@pytest.mark.parametrize("edges", STREAMED)
+def test_edges_with_a_row_with_a_shift_and_with_neither(edges: str) -> None:
+    rows, step, load_, reload, folds = STREAMED[edges]
+    record = FoldRecord(0, 1, 1, 24, step, reload, load_, rows, folds, 99, {})
+    plain = edges.replace(" ", "")
+    assert streamed(record) == 24 + len(plain) - 1
+    for until in range(20, 24 + len(plain)):
+        seen = plain[: max(0, until - 23)]
+        assert stream_edges(record, until) == (seen.count("R"), seen.count("S"), seen.count("."))
+
+
+def test_the_path_through_weights_that_make_room() -> None:
+    """The second load is asked for when the only fold has been shifted in, and is the last to end."""
+    again = load(3, 2, 64, (Wait(2, "w", "empty"),), 2)
+    run = ran([load(0, 1), load(1, 2), product(2, 1, 12, W_AND_A), again])
+    assert path(run) == [
+        *FETCHED, (15, 19, "transfer", "port"), (19, 23, "weight_shift", "w"), (23, 24, "hand_over", ""),
+        (24, 34, "latency", "empty"), (34, 50, "transfer", ""),
+    ]  # fmt: skip
+
+
+def test_rows_that_stream_come_before_the_shift_behind_them_on_the_path() -> None:
+    """Six rows stream from 23 to 29, the next weights are shifted in from 27 to 31."""
+    run = ran([load(0, 1), load(1, 2), product(2, 1, 6, W_AND_A), product(3, 1, 8, W_AND_A, y=5)])
+    assert times(run)[2:] == [(19, 23, 36), (29, 31, 46)]
+    assert path(run)[4:] == [
+        (19, 23, "weight_shift", "w"), (23, 29, "stream", ""), (29, 31, "weight_shift", "queue"),
+        (31, 39, "stream", ""), (39, 46, "fill_drain", ""),
+    ]  # fmt: skip
+
+
+def test_one_request_per_clock_is_on_the_path() -> None:
+    """A beat takes half a clock, so the port is free again before the data of the second request can come."""
+    run = ran([load(0, 1, 4), load(1, 4, 4)], chip(bandwidth=8e8))
+    assert times(run) == [(1, 11, 11.5), (2, 12, 12.5)]
+    assert path(run) == [
+        (0, 1, "hand_over", ""), (1, 2, "requests", "queue"), (2, 12, "latency", ""), (12, 12.5, "transfer", ""),
+    ]  # fmt: skip
+
+
+def test_units_with_clocks_of_their_own() -> None:
+    """At half the clock: the token at 16 is acquired at the edge at 16, so the vector unit works from 14 on, 5 x 2."""
+    base = chip()
+    assert base.vector is not None and base.matrix is not None
+    slow = {"vector": base.vector.model_copy(update={"clock": 50e6})}
+    run = ran([load(0, 1), vector(1, 1, 4, 5, full(0))], base.model_copy(update=slow))
+    assert times(run)[1] == (14, 14, 24)
+    assert spent(run, "vector") == (10, {"full": 14}, 0)
+    slow = {"matrix": base.matrix.model_copy(update={"clock": 50e6})}
+    run = ran([load(0, 1), load(1, 2), product(2, 1, 8, W_AND_A)], base.model_copy(update=slow))
+    assert times(run)[2] == (18, 18 + 2 * 4, 18 + 2 * (4 + 8 + 7))
