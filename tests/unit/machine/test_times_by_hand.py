@@ -8,6 +8,7 @@ n - 1 to m.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -15,7 +16,7 @@ from hand_programs import HOME, chip, load, program, region, store, vector
 
 from accelsim.engines.systolic.records import FoldRecord, stream_edges, streamed
 from accelsim.machine.critical_path import critical_path
-from accelsim.machine.run import Run
+from accelsim.machine.run import LawError, Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
 from accelsim.program.commands import Command, Duration, Effect, Folds, Message, Use, Wait
@@ -342,3 +343,32 @@ def test_units_with_clocks_of_their_own() -> None:
     slow = {"matrix": base.matrix.model_copy(update={"clock": 50e6})}
     run = ran([load(0, 1), load(1, 2), product(2, 1, 8, W_AND_A)], base.model_copy(update=slow))
     assert times(run)[2] == (18, 18 + 2 * 4, 18 + 2 * (4 + 8 + 7))
+
+
+def test_the_path_through_weights_passes_by_activations_that_came_later() -> None:
+    """The weights are shifted in from 15 to 19, whose room is asked for then; the activations come until 23."""
+    waits = (Wait(0, "done", "w"), Wait(1, "done", "a"))
+    again = load(3, 2, 64, (Wait(2, "w", "empty"),), 2)
+    run = ran([load(0, 2), load(1, 1, 32), product(2, 1, 8, waits), again])
+    assert path(run) == [
+        *FETCHED, (15, 19, "weight_shift", "w"), (19, 20, "hand_over", ""), (20, 30, "latency", "empty"),
+        (30, 46, "transfer", ""),
+    ]  # fmt: skip
+
+
+def test_a_product_that_streams_when_nothing_lets_it_is_a_broken_law() -> None:
+    run = ran([load(0, 1), load(1, 2), product(2, 1, 8, W_AND_A)])
+    run.folds[0] = replace(run.folds[0], stream_first=run.folds[0].stream_first - 1)
+    with pytest.raises(LawError, match="streams at 23"):
+        critical_path(run)
+
+
+def test_a_byte_on_a_link_takes_the_time_of_a_byte() -> None:
+    wire = load_link("pcie-gen3-x16").model_copy(update={"pcie": None, "bandwidth": 1e8, "latency": 0.0})
+    simulation = Simulation({"wire": wire}, {("a", "b"): ["wire"]})
+    for name, command in (("a", message(0, "Send", "x")), ("b", message(0, "Recv", "x"))):
+        command.work = Message("b" if name == "a" else "a", "x", 1)
+        each = program([command], REGIONS)
+        each.engines[command.engine] = "nic"
+        simulation.add(name, each)
+    assert [times(run) for run in simulation.run().values()] == [[(0, 0, 1)], [(0, 0, 1)]]
