@@ -372,3 +372,12 @@ def test_a_byte_on_a_link_takes_the_time_of_a_byte() -> None:
         each.engines[command.engine] = "nic"
         simulation.add(name, each)
     assert [times(run) for run in simulation.run().values()] == [[(0, 0, 1)], [(0, 0, 1)]]
+
+
+def test_where_sums_stay_the_next_product_waits_until_they_begin_to_leave() -> None:
+    """8 rows stream from 19 on; the last PE of the first column has its last operands 3 clocks behind them."""
+    base = chip()
+    assert base.matrix is not None
+    on = base.model_copy(update={"matrix": base.matrix.model_copy(update={"dataflow": "os"})})
+    run = ran([load(0, 1), load(1, 2), product(2, 1, 8, W_AND_A), product(3, 1, 8, W_AND_A, y=5)], on)
+    assert [piece[1] for piece in times(run)[2:]] == [19, 19 + 8 + 3]
