@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hand_programs import HOME, load, program, region, store, vector
-
 from accelsim.machine.lifetimes import lifetimes, occupancy
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Command, Effect, Folds, Use, Wait
+from tests.helpers.hand_programs import HOME, load, program, region, store, vector
 
 CLOCK_FS = 10 * 10**6
 """Of edu-4x4; its memory moves 4 B per clock, the first of them 10 clocks after the request."""

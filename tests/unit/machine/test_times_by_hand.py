@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
-from hand_programs import HOME, chip, load, program, region, store, vector
 
 from accelsim.engines.systolic.records import FoldRecord, stream_edges, streamed
 from accelsim.machine.critical_path import critical_path
@@ -22,6 +21,7 @@ from accelsim.machine.simulation import Simulation
 from accelsim.program.commands import Command, Duration, Effect, Folds, Message, Use, Wait
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.parts import load_link
+from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector
 
 CLOCK_FS = 10 * 10**6
 REGIONS = [
