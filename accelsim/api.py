@@ -150,6 +150,7 @@ def _under(request: Request, allowed: Limits) -> Request:
 
 
 def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
+    request = _seeded(request, gather)
     chip, graph, options = _chip(request, gather), None, Options()
     with gather.also():
         graph = _graph(request)
@@ -170,6 +171,15 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     assert chip is not None and graph is not None
     asked = record_of(request, chip, graph)
     return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed, asked, request)
+
+
+def _seeded(request: Request, gather: Gather) -> Request:
+    """The request; with a seed of 0, for the checks that follow, where its own is none."""
+    with gather.also():
+        if isinstance(request.seed, int) and request.seed >= 0:
+            return request
+        raise UsageError(Problem(f"seed {brief(request.seed)}", expected="a whole number from 0"))
+    return replace(request, seed=0)
 
 
 def _chip(request: Request, gather: Gather) -> Chip | None:
@@ -209,8 +219,6 @@ def _check_names(request: Request) -> None:
         with gather.also():
             if row.choices is not None:
                 known(row.choices.what, str(given), row.choices.names())
-            if row.kind == "whole" and (not isinstance(given, int) or given < 0):
-                raise UsageError(Problem(f"{name} {brief(given)}", expected="a whole number from 0"))
     gather.done()
 
 
