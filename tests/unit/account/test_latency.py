@@ -95,8 +95,8 @@ def test_macs_of_the_host_are_none_of_the_array() -> None:
 
 def test_bandwidth_is_that_of_the_slower_of_memory_and_link() -> None:
     memories = make_chip().memories
-    assert spans.bandwidth_Bps(memories["weight_memory"]) == 34e9
-    assert spans.bandwidth_Bps(memories["pcie_memory"]) == 12e9
+    assert memories["weight_memory"].rate_Bps == 34e9
+    assert memories["pcie_memory"].rate_Bps == 12e9
 
 
 def test_stream_ends_leave_out_the_drain() -> None:
