@@ -54,7 +54,7 @@ def test_the_old_run_is_as_it_was(run: Run) -> None:
 
 def test_nothing_is_simulated_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prices change, and what is counted is the same object."""
-    monkeypatch.setattr("accelsim.machine.simulate._simulate", None)
+    monkeypatch.setattr("accelsim.machine.simulation.Simulation.run", None)
     monkeypatch.setattr("accelsim.compiler.passes.compile", None)
     other = run.with_energy(load_energy("horowitz-45nm"))
     assert other.ledger is run.ledger
