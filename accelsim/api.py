@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.compiler.mapping.file import load_mappings
 from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import prune
@@ -24,6 +23,7 @@ from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.batch import batch_shape, whole_batch
+from accelsim.program.mapping_file import load_mappings
 from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
 from accelsim.request.fields import DEFAULTS, compiled

@@ -232,7 +232,7 @@ def _write(
         stage("report", 0.0)
         write_run(result, files.out, changes)
     if files.mapping is not None:
-        from accelsim.compiler.mapping.file import save_mappings
+        from accelsim.program.mapping_file import save_mappings
 
         save_mappings(result.program, files.mapping)
     if files.trace is not None:

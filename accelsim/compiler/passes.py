@@ -12,7 +12,6 @@ from accelsim.compiler.graph.legalise import legalise
 from accelsim.compiler.graph.place import place
 from accelsim.compiler.lower.capacity import check_capacity
 from accelsim.compiler.lower.lower import lower
-from accelsim.compiler.lower.timing import node_work
 from accelsim.compiler.numbers.integerise import integerise
 from accelsim.compiler.numbers.quantise import quantise
 from accelsim.compiler.numbers.sparsify import sparsify
@@ -24,6 +23,7 @@ from accelsim.program.verify import verify
 from accelsim.spec.models import Chip
 from accelsim.threads import one_blas_thread
 from accelsim.workload.graph import Graph
+from accelsim.workload.nodes import node_work
 from accelsim.workload.value_memory import check_values
 
 PASSES: tuple[Pass, ...] = (

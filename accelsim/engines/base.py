@@ -1,22 +1,28 @@
 """What an engine type is to the rest: one object that the registry finds, asked by compiler, machine and reports.
 
-An engine type says how its queues run as processes, how long its engines were busy and what they waited for, and
-how the critical path leads back through its commands. What it needs of a simulation is a ``Device``, what it needs of
-the walk along the critical path a ``Walk``; it knows nothing else of the machine.
+An engine type says which nodes it does and writes their commands, how its queues run as processes, how long its
+engines were busy and what they waited for, and how the critical path leads back through its commands. What it needs of
+a simulation is a ``Device``, what it needs of the walk along the critical path a ``Walk``; it knows nothing else of the
+machine.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import simpy
 
 from accelsim.program.commands import Command, Meet, Message, Phase, Program, Wait
+from accelsim.program.mapping import Mapping as MappingOfProduct
+from accelsim.program.roles import Unit
+from accelsim.program.writing.layout import Layout
 from accelsim.spec.models import Chip
 from accelsim.time import Clock
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.ops.base import Gemm, Op
 
 Process = Generator[simpy.Event, Any, None]
 Edges = tuple[int, int, int]
@@ -211,6 +217,42 @@ class Walk(Protocol):
         """Whether the link held the data of a transfer up, not the memory behind it."""
 
 
+class Offer(NamedTuple):
+    """A node that somebody must do: ``op`` is its operator, ``multiplies`` whether the formats of the engine take its
+    operands as they are."""
+
+    graph: Graph
+    node: Node
+    op: Op
+    chip: Chip
+    unit: Unit
+    multiplies: bool
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """A step while its commands are written, for one core: ``index`` of the step, its ``node``, the ``unit`` that does
+    it, ``dtype`` of the whole network, mapping fields that the user ``pinned``, and a ``memo`` of searches that all
+    steps share."""
+
+    layout: Layout
+    index: int
+    node: Node
+    unit: Unit
+    dtype: str
+    pinned: Mapping[str, Any]
+    memo: dict[Hashable, list[Any]]
+
+
+class Mapped(NamedTuple):
+    """How a product was mapped: its form, the mapping, the path that binds it by its closed form, candidates scored."""
+
+    gemm: Gemm
+    mapping: MappingOfProduct
+    binds: str
+    scored: int
+
+
 class Times(NamedTuple):
     """How one engine spent its time, fs: ``busy``, ``stalled`` by reason, and ``by_step`` (for engines that tell):
     step -> reason -> fs, 'active' for work."""
@@ -234,6 +276,15 @@ class EngineType(ABC):
     """Whether results still leave when the next command has begun to occupy it."""
     hue: ClassVar[str] = "grey"
     """Its colour in plots, a name of ``accelsim.report.style.HUES``."""
+
+    def accepts(self, offer: Offer) -> str | None:
+        """Whether an engine of this type does a node: '' yes; else why not, in plain words; None: it is not the kind
+        of work that it does at all."""
+        return None
+
+    def lower(self, lowering: Lowering) -> Mapped | None:
+        """Write the commands of a step. Raises Infeasible where something does not fit, TooLarge beyond the limits."""
+        raise NotImplementedError(f"{self.type} does no nodes")
 
     @abstractmethod
     def clock(self, chip: Chip) -> Clock | None:

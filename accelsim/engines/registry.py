@@ -20,3 +20,6 @@ def _found() -> dict[str, EngineType]:
 
 ENGINES: dict[str, EngineType] = _found()
 """Name of the type, as in specs and in ``Program.engines`` -> the type."""
+
+SEQUENTIAL = frozenset(name for name, entry in ENGINES.items() if entry.sequential)
+"""Types on whose engines a command has completed before the next begins to touch memory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 from accelsim.spec.models import Attachment, Buffer, Chip, MatrixUnit
 
@@ -11,6 +12,30 @@ HOST = "host"
 """Engine and (for a plain CPU) memory name of the host processor."""
 HOST_OWN_MEMORY = f"{HOST}.own_memory"
 """Ledger component of that memory."""
+
+
+class Unit(NamedTuple):
+    """An engine of a chip: its name, its type (a name of ``accelsim.engines.registry``), its spec."""
+
+    name: str
+    type: str
+    spec: Any
+
+
+def units(chip: Chip) -> dict[str, Unit]:
+    """Name -> engine of a chip, in the order in which they are asked whether they do a node."""
+    named = {"matrix": ("systolic", chip.matrix), "vector": ("simd", chip.vector)}
+    return {name: Unit(name, kind, spec) for name, (kind, spec) in named.items() if spec is not None}
+
+
+def multiplier(chip: Chip) -> Unit | None:
+    """The engine that does products: the first whose spec lists ``formats``. None for a plain processor."""
+    return next((unit for unit in units(chip).values() if hasattr(unit.spec, "formats")), None)
+
+
+def function_unit(chip: Chip) -> Unit | None:
+    """The engine that does everything else: the first whose spec lists ``functions``."""
+    return next((unit for unit in units(chip).values() if hasattr(unit.spec, "functions")), None)
 
 
 @dataclass(frozen=True)
@@ -111,10 +136,7 @@ class Roles:
         for memory in self.chip.memories.values():
             kinds[self.engine(memory.load_engine)] = "dma"
             kinds[self.engine(memory.store_engine)] = "dma"
-        if self.chip.matrix is not None:
-            kinds[self.engine("matrix")] = "systolic"
-        if self.chip.vector is not None:
-            kinds[self.engine("vector")] = "simd"
+        kinds |= {self.engine(name): unit.type for name, unit in units(self.chip).items()}
         if self.chip.host is not None:
             kinds[HOST] = "cpu"
         return kinds

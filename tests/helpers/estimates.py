@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from accelsim.compiler.lower.builder import Builder
-from accelsim.compiler.lower.layout import Layout
-from accelsim.compiler.mapping.search import Choice, choose
-from accelsim.compiler.state import Options, State
-from accelsim.program.roles import Roles
+from accelsim.engines.base import Lowering
+from accelsim.engines.registry import SEQUENTIAL
+from accelsim.engines.systolic.mapping.search import Choice, choose
+from accelsim.program.roles import Roles, units
+from accelsim.program.writing.builder import Builder
+from accelsim.program.writing.layout import Layout
 from accelsim.time import FS_PER_S
 from tests.helpers.law_cases import Case
 
@@ -21,10 +22,11 @@ def choice_of(case: Case) -> Choice:
     program = case.program
     (step,) = program.steps
     assert step.gemm is not None and step.mapping is not None
-    pinned = {step.name: vars(step.mapping)}
-    state = State(program.graph, program.chip, Options(dtype=program.dtype, pinned=pinned), program.dtype)
+    pinned = vars(step.mapping)
     roles = Roles(program.chip)
-    return choose(state, Layout(program.graph, roles, Builder(roles.engines())), step.node, step.gemm)
+    layout = Layout(program.graph, roles, Builder(roles.engines(), SEQUENTIAL))
+    unit = units(program.chip)[step.engine]
+    return choose(Lowering(layout, 0, step.node, unit, program.dtype, pinned, {}), step.gemm)
 
 
 def clocks(case: Case) -> float:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from accelsim.compiler.graph import edit
 from accelsim.workload.graph import Graph, Node
-from accelsim.workload.ops import base
 
 
 def appends(graph: Graph) -> int:
@@ -64,15 +63,3 @@ def _swaps_last(node: Node) -> bool:
 def _takes(reader: Node, tensor: str) -> bool:
     """Whether a node multiplies by the tensor, and reads it nowhere else."""
     return reader.op == "MatMul" and reader.inputs[1] == tensor and reader.inputs.count(tensor) == 1
-
-
-def readers_behind_views(consumers: Mapping[str, Sequence[Node]], tensor: str) -> Iterator[Node]:
-    """Nodes that read the tensor or another view of it. ``consumers``: those of the graph, see ``Graph.consumers``."""
-    waiting = [tensor]
-    while waiting:
-        for node in consumers[waiting.pop()]:
-            op = base.find(node.op)
-            if op is not None and op.kind == "alias":
-                waiting += node.outputs
-            else:
-                yield node

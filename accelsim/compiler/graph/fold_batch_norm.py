@@ -8,8 +8,8 @@ import numpy as np
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.affine import Affine, Baked, Vector, affine_of
-from accelsim.compiler.lower.sides import channel_axis
 from accelsim.compiler.state import State
+from accelsim.program.writing.sides import channel_axis
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 

@@ -8,11 +8,11 @@ from math import prod
 import numpy as np
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.graph.place import gemm_view
-from accelsim.compiler.lower.sides import channel_axis
 from accelsim.compiler.state import State
+from accelsim.program.writing.sides import channel_axis
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Shape
 

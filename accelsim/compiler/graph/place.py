@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from accelsim.compiler.graph import caches, edit
 from accelsim.compiler.numbers.formats import check_formats, multiplies
 from accelsim.compiler.state import State
-from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.engines.base import Offer
+from accelsim.engines.registry import ENGINES
+from accelsim.program.roles import HOST, function_unit, units
+from accelsim.spec.models import Chip
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.nodes import is_function, is_product
 from accelsim.workload.ops import base
-from accelsim.workload.ops.base import Gemm, Op
 from accelsim.workload.ops.experts import spread
 
 
@@ -25,10 +29,10 @@ def place(state: State) -> None:
     counts = edit.use_counts(graph)
     for node in graph.nodes:
         node.engine, node.note = _engine(state, node, counts)
-    _join_bias(graph)
+    _join_bias(graph, state.chip)
     _strand(graph)
-    host = [node for node in graph.nodes if node.engine == "host"]
-    if host and state.chip.matrix is not None:
+    host = [node for node in graph.nodes if node.engine == HOST]
+    if host and units(state.chip):
         ops = ", ".join(dict.fromkeys(node.op for node in host))
         state.notes.append(f"place: {len(host)} of {len(graph.nodes)} nodes run on the host ({ops})")
     _tell_routing(state)
@@ -50,72 +54,33 @@ def _tell_routing(state: State) -> None:
 
 
 def _engine(state: State, node: Node, counts: Mapping[str, int]) -> tuple[str, str]:
+    """The first engine that does a node; the host, and why, where none does."""
     chip, graph = state.chip, state.graph
     op = base.find(node.op)
     if op is None:
-        return "host", f"{node.op}: only the host knows this op"
+        return HOST, f"{node.op}: only the host knows this op"
     if op.kind == "alias":
         return "alias", ""
     if caches.in_place(graph, node, counts):
         return "dma", ""
-    if op.kind == "matrix" and chip.matrix is not None:
-        why = _not_on_matrix(state, node, op)
-        return ("host", f"{node.op}: {why}") if why else ("matrix", "")
-    if chip.vector is None:
-        return "host", f"{node.op}: the chip has no {'matrix' if op.kind == 'matrix' else 'vector'} unit"
-    if node.op not in chip.vector.functions and not (node.op == "Bias" and "Add" in chip.vector.functions):
-        return "host", f"{node.op}: not a function of the vector unit"
-    strange = [graph.tensors[name].dtype for name in node.outputs if name and not _on_vector(graph, name)]
-    if strange:
-        return "host", f"{node.op}: the vector unit has no {strange[0]} numbers"
-    return "vector", ""
+    multiplied = op.kind == "matrix" and multiplies(state, node)
+    why = list[str]()
+    for unit in units(chip).values():
+        answer = ENGINES[unit.type].accepts(Offer(graph, node, op, chip, unit, multiplied))
+        if answer == "":
+            return unit.name, ""
+        why += [answer] if answer else []
+    missing = f"the chip has no {'matrix' if op.kind == 'matrix' else 'vector'} unit"
+    return HOST, f"{node.op}: {why[0] if why else missing}"
 
 
-def _on_vector(graph: Graph, name: str) -> bool:
-    """Whether the vector unit can write a tensor: real numbers, codes, 32-bit sums, flags."""
-    return graph.tensors[name].dtype not in ("int64", "uint32", "uint64", "string")
-
-
-def _tensors(graph: Graph, names: list[str]) -> list[Tensor | None]:
-    return [graph.tensors[name] if name else None for name in names]
-
-
-def gemm_view(graph: Graph, node: Node) -> Gemm | None:
-    """How the node looks to a matrix unit, or None."""
-    op = base.find(node.op)
-    if op is None or op.gemm is None:
-        return None
-    return op.gemm(node, _tensors(graph, node.inputs), [graph.tensors[name] for name in node.outputs])
-
-
-def _not_on_matrix(state: State, node: Node, op: Op) -> str:
-    """Why the matrix unit cannot do the node, or ''."""
-    chip, graph = state.chip, state.graph
-    assert chip.matrix is not None
-    view = gemm_view(graph, node)
-    if view is None:
-        return "has no form as a matrix product"
-    a, b = graph.tensors[view.a], graph.tensors[view.b]
-    if a.is_constant:
-        return "its left operand is a constant, which the matrix unit does not stream"
-    if not multiplies(state, node):
-        return f"the matrix unit does not multiply {a.dtype} by {b.dtype}"
-    if not b.is_constant and "activations" not in chip.matrix.stationary_from:
-        return "a product of two activations, and the matrix unit holds only weights"
-    if b.is_constant and "weights" not in chip.matrix.stationary_from:
-        return "a product with weights, and the matrix unit holds only activations"
-    return ""
-
-
-def _join_bias(graph: Graph) -> None:
+def _join_bias(graph: Graph, chip: Chip) -> None:
     """A Bias behind a matrix node belongs to it, whatever the functions of the vector unit are."""
-    producers, readers = edit.producers(graph), edit.Readers(graph)
+    producers, readers, functions = edit.producers(graph), edit.Readers(graph), function_unit(chip)
     for node in graph.nodes:
         before = producers.get(node.inputs[0]) if node.op == "Bias" else None
-        if before is None or before.engine != "matrix":
-            continue
-        if readers.only(node.inputs[0]) is node:
-            node.engine, node.note = "vector", ""
+        if before is not None and is_product(before) and readers.only(node.inputs[0]) is node:
+            node.engine, node.note = functions.name if functions else before.engine, ""
 
 
 def _strand(graph: Graph) -> None:
@@ -127,7 +92,7 @@ def _strand(graph: Graph) -> None:
         around = {engine for node in island for engine in node.around}
         if around == {"before:host", "after:host"}:
             for node in island:
-                node.node.engine = "host"
+                node.node.engine = HOST
                 node.node.note = f"{node.node.op}: between nodes of the host, so it stays there"
 
 
@@ -144,7 +109,7 @@ def _islands(graph: Graph) -> list[list[_Place]]:
     """Connected sets of vector nodes, with the engines around them, in order of first appearance."""
     places: dict[int, _Place] = {}
     for node in graph.nodes:
-        if node.engine == "vector":
+        if is_function(node):
             places[id(node)] = _Place(node, [], set())
             places[id(node)].island.append(places[id(node)])
     for source, target in _edges(graph):

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from accelsim.compiler.lower.layout import Layout
 from accelsim.errors import MemoryNeed, OverCapacity
 from accelsim.program.addresses import tiles_B
 from accelsim.program.commands import OUTSIDE, Program, Step
 from accelsim.program.roles import HOST, Roles
+from accelsim.program.writing.layout import Layout
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import limits

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 
-from accelsim.compiler.graph.place import gemm_view
-from accelsim.compiler.lower.builder import Builder
 from accelsim.compiler.lower.capacity import check_permanent
-from accelsim.compiler.lower.layout import Layout
-from accelsim.compiler.lower.matrix import MatrixStep
-from accelsim.compiler.lower.simple import check_host, lower_append, lower_host, lower_vector
-from accelsim.compiler.lower.timing import node_work
-from accelsim.compiler.mapping.search import Choice, choose
+from accelsim.compiler.lower.hosts import check_host
 from accelsim.compiler.state import State
-from accelsim.errors import Infeasible
+from accelsim.engines.base import Lowering
+from accelsim.engines.registry import ENGINES, SEQUENTIAL
 from accelsim.program.commands import Program, Step
-from accelsim.program.roles import Roles
+from accelsim.program.roles import HOST, Roles, Unit, units
+from accelsim.program.writing.builder import Builder
+from accelsim.program.writing.layout import Layout
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import check_commands
-from accelsim.workload.ops.base import Gemm
+from accelsim.workload.nodes import node_work
+
+OFF_CHIP = {HOST: "cpu"}
+"""Name of an engine that is no engine of the chip -> its type."""
 
 
 def lower(state: State) -> Program:
@@ -34,7 +34,8 @@ def lower(state: State) -> Program:
     steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
     check_commands(f"{state.graph.name} on {count} cores", count * steps_each)
     cores = [Roles(state.chip, f"core{i}." if count > 1 else "") for i in range(count)]
-    builder = Builder({engine: kind for roles in cores for engine, kind in roles.engines().items()})
+    kinds = {engine: kind for roles in cores for engine, kind in roles.engines().items()}
+    builder = Builder(kinds, SEQUENTIAL)
     layouts = [Layout(state.graph, roles, builder, core) for core, roles in enumerate(cores)]
     check_permanent(state.graph, state.chip, layouts[0])
     uses = [_Uses(state.graph) for _ in layouts]
@@ -70,32 +71,14 @@ def _step(graph: Graph, node: Node) -> Step:
 
 
 def _lower_node(state: State, layout: Layout, index: int, step: Step) -> None:
-    node = step.node
-    if step.engine == "matrix":
-        gemm = gemm_view(state.graph, node)
-        assert gemm is not None
-        choice = _choose(state, layout, index, node, gemm)
-        step.gemm, step.mapping, step.binds, step.scored = gemm, choice.mapping, choice.binds, choice.scored
-        MatrixStep(layout, index, node, gemm, choice.mapping, node.format or state.dtype).lower()
-    elif step.engine == "vector":
-        lower_vector(layout, index, node)
-    elif step.engine == "dma":
-        lower_append(layout, index, node)
-    else:
-        lower_host(layout, index, node)
-
-
-def _choose(state: State, layout: Layout, index: int, node: Node, gemm: Gemm) -> Choice:
-    """The best mapping. Where nothing fits, tensors that wait on the chip for later steps make room, then the operands.
-
-    Raises Infeasible when not even that helps.
-    """
-    while True:
-        try:
-            return choose(state, layout, node, gemm)
-        except Infeasible:
-            if not (layout.spill(index, node.reads) or layout.spill(index, ())):
-                raise
+    """The engine that the node was placed on writes its commands."""
+    node, chip = step.node, state.chip
+    unit = units(chip).get(step.engine) or Unit(step.engine, OFF_CHIP.get(step.engine, step.engine), None)
+    pinned = dict(state.options.pinned.get(node.name, {}))
+    lowering = Lowering(layout, index, node, unit, state.dtype, pinned, state.choices)
+    mapped = ENGINES[unit.type].lower(lowering)
+    if mapped is not None:
+        step.gemm, step.mapping, step.binds, step.scored = mapped
 
 
 class _Uses:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.lower.sides import channel_axis
 from accelsim.compiler.numbers.coded_weights import CodedWeights
 from accelsim.compiler.numbers.correction import mean_shift
 from accelsim.compiler.numbers.formats import Operands, is_integer, memory_format
@@ -17,6 +16,7 @@ from accelsim.compiler.numbers.scales import Codes, Plan, bias_codes, is_affine,
 from accelsim.compiler.state import State
 from accelsim.formats import integer
 from accelsim.program.commands import OUTSIDE
+from accelsim.program.writing.sides import channel_axis
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Quant
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.graph.place import gemm_view
 from accelsim.compiler.numbers import ranges as calibrate
 from accelsim.compiler.numbers.formats import (
     Operands,
@@ -27,6 +26,7 @@ from accelsim.formats import integer, table
 from accelsim.spec.models import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops import base
 
 KEEPING = frozenset({

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.graph.place import gemm_view
 from accelsim.compiler.numbers.formats import operands_of
 from accelsim.compiler.state import State
 from accelsim.formats import sparsity
@@ -15,6 +14,7 @@ from accelsim.formats.sparsity import pattern
 from accelsim.spec.models import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.nodes import gemm_view
 
 
 def sparsify(state: State) -> None:

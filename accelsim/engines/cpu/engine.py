@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from accelsim.engines.base import Device, EngineType, Point, Process, Walk
+from accelsim.engines.base import Device, EngineType, Lowering, Point, Process, Walk
+from accelsim.engines.cpu.lower import lower_host
 from accelsim.program.commands import Command, Duration
 from accelsim.spec.models import Chip
 
@@ -15,6 +16,10 @@ class Cpu(EngineType):
 
     type = "cpu"
     hue = "yellow"
+
+    def lower(self, lowering: Lowering) -> None:
+        """Operands to its memory, one command, results there."""
+        lower_host(lowering.layout, lowering.index, lowering.node)
 
     def clock(self, chip: Chip) -> None:
         """None: it starts as soon as all is there."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from accelsim.engines.base import Asked, Device, EngineType, Point, Process, Served, Walk
+from accelsim.engines.base import Asked, Device, EngineType, Lowering, Point, Process, Served, Walk
+from accelsim.engines.dma.lower import lower_append
 from accelsim.program.commands import Command, Transfer
 from accelsim.spec.link import link_name
 from accelsim.spec.models import Chip
@@ -19,6 +20,10 @@ class Dma(EngineType):
     sequential = False
     moves = True
     hue = "vermillion"
+
+    def lower(self, lowering: Lowering) -> None:
+        """New rows behind those of a state that grows in place."""
+        lower_append(lowering.layout, lowering.index, lowering.node)
 
     def clock(self, chip: Chip) -> Clock:
         """The clock of the chip: requests are issued at its edges."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from accelsim.engines.base import Device, EngineType, Point, Process, Walk
+from accelsim.engines.base import Device, EngineType, Lowering, Offer, Point, Process, Walk
+from accelsim.engines.simd.accepting import refusal
+from accelsim.engines.simd.lower import lower_vector
 from accelsim.program.commands import Command, Cycles
 from accelsim.spec.models import Chip
 from accelsim.time import Clock, clock_of
@@ -16,6 +18,14 @@ class Simd(EngineType):
 
     type = "simd"
     hue = "purple"
+
+    def accepts(self, offer: Offer) -> str | None:
+        """Functions that its spec lists, on numbers that it knows."""
+        return refusal(offer)
+
+    def lower(self, lowering: Lowering) -> None:
+        """One command, or as many as the buffer asks for."""
+        lower_vector(lowering.layout, lowering.index, lowering.node)
 
     def clock(self, chip: Chip) -> Clock:
         """Clock of the unit, else of the chip."""

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.engines.base import Device, EngineLog, EngineType, Point, Times, Walk
+from accelsim.engines.base import (
+    Device,
+    EngineLog,
+    EngineType,
+    Lowering,
+    Mapped,
+    Offer,
+    Point,
+    Times,
+    Walk,
+)
+from accelsim.engines.systolic.accepting import refusal
+from accelsim.engines.systolic.mapping.search import lower_product
 from accelsim.engines.systolic.path import ArrayPath
 from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
@@ -23,6 +35,14 @@ class Systolic(EngineType):
     type = "systolic"
     drains = True
     hue = "blue"
+
+    def accepts(self, offer: Offer) -> str | None:
+        """Products of activations that stream past what stays in the array."""
+        return refusal(offer)
+
+    def lower(self, lowering: Lowering) -> Mapped:
+        """In the tiles of the mapping that the search finds."""
+        return lower_product(lowering)
 
     def clock(self, chip: Chip) -> Clock:
         """Clock of the array, else of the chip."""

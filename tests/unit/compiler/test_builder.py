@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelsim.compiler.lower.allocator import Space
-from accelsim.compiler.lower.builder import Builder
+from accelsim.engines.registry import SEQUENTIAL
 from accelsim.program.commands import Effect, Transfer, Wait
+from accelsim.program.writing.allocator import Space
+from accelsim.program.writing.builder import Builder
 
 NONE = Effect("none")
 ENGINES = {"in": "dma", "out": "dma", "matrix": "systolic", "vector": "simd"}
@@ -16,7 +17,7 @@ class Writer:
     """A builder with short names: each method emits a command and returns its id."""
 
     def __init__(self) -> None:
-        self.builder = Builder(ENGINES)
+        self.builder = Builder(ENGINES, SEQUENTIAL)
         self.space = Space("sram", 100)
         home = self.builder.region("dram", "home", 100)
         assert home is not None

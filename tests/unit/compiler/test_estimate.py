@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim.compiler.mapping.estimate import Bounds, Estimator, Homes, Shape
-from accelsim.compiler.mapping.ports import Ports
-from accelsim.compiler.mapping.tilings import Candidates
+from accelsim.engines.systolic.mapping.estimate import Bounds, Estimator, Homes, Shape
+from accelsim.engines.systolic.mapping.ports import Ports
+from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.program.roles import Roles
 from accelsim.spec.models import Chip
 from accelsim.workload.ops.base import Gemm

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.compiler.lower.layout import Layout
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.program.writing.layout import Layout
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.sources.load import load_model

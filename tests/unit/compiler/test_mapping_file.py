@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.compiler.mapping.file import load_mappings
 from accelsim.errors import UsageError
+from accelsim.program.mapping_file import load_mappings
 
 
 @pytest.mark.parametrize("text", ["", "# Mappings of gemm on edu-4x4\n", "{}\n"])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.compiler.lower.allocator import Ring, Space
 from accelsim.program.commands import Region
+from accelsim.program.writing.allocator import Ring, Space
 
 
 def take(space: Space, ident: int, size_B: int) -> Region | None:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.compiler.mapping.tilings import Candidates, a_words, fetches
+from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, fetches
 from accelsim.program.mapping import ORDERS, Mapping
 from accelsim.program.tiles import (
     a_elements,

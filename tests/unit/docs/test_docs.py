@@ -20,14 +20,14 @@ from accelsim.account.critical_path import HIDDEN, KEYS
 from accelsim.account.latency import layers, summary
 from accelsim.cli import main
 from accelsim.cli.validate import _checks
-from accelsim.compiler.mapping.estimate import EXPOSED
-from accelsim.compiler.mapping.file import TYPES
-from accelsim.compiler.mapping.search import CLOSE
 from accelsim.compiler.passes import PASSES
+from accelsim.engines.systolic.mapping.estimate import EXPOSED
+from accelsim.engines.systolic.mapping.search import CLOSE
 from accelsim.engines.systolic.timing import SCHEDULES, fold_timing
 from accelsim.errors import Infeasible
 from accelsim.machine.run import Slice
 from accelsim.program.mapping import ORDERS
+from accelsim.program.mapping_file import TYPES
 from accelsim.report.accuracy_report import FILES as ACCURACY_FILES
 from accelsim.report.accuracy_report import HEADERS
 from accelsim.report.page import html

@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.compiler.lower.layout import Layout
-from accelsim.compiler.lower.timing import cycles_per_row
-from accelsim.compiler.mapping.estimate import Estimator, Homes, Shape
-from accelsim.compiler.mapping.fitting import Fitted, Fitting, Need, Room, whole_operands
-from accelsim.compiler.mapping.tilings import Candidates
-from accelsim.compiler.state import State
+from accelsim.engines.base import Lowering, Mapped
+from accelsim.engines.systolic.lower import MatrixStep
+from accelsim.engines.systolic.mapping.estimate import Estimator, Homes, Shape
+from accelsim.engines.systolic.mapping.fitting import Fitted, Fitting, Need, Room, whole_operands
+from accelsim.engines.systolic.mapping.tilings import Candidates
+from accelsim.engines.systolic.pace import cycles_per_row
 from accelsim.errors import Infeasible
 from accelsim.program.mapping import ORDERS, Mapping
 from accelsim.program.tiles import packs, sparsity
 from accelsim.types import Ints
-from accelsim.workload.graph import FORMAT_BYTES, Node
+from accelsim.workload.graph import FORMAT_BYTES
+from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops.base import Gemm, find
 
 CLOSE = 1.005
@@ -78,14 +79,37 @@ class _Option:
     room: Room
 
 
-def choose(state: State, layout: Layout, node: Node, gemm: Gemm) -> Choice:
+def lower_product(step: Lowering) -> Mapped:
+    """The commands of a product by its best mapping. Raises Infeasible when nothing fits, whatever makes room."""
+    gemm = gemm_view(step.layout.graph, step.node)
+    assert gemm is not None
+    choice = _choose(step, gemm)
+    dtype = step.node.format or step.dtype
+    MatrixStep(step.layout, step.index, step.node, gemm, choice.mapping, dtype).lower()
+    return Mapped(gemm, choice.mapping, choice.binds, choice.scored)
+
+
+def _choose(step: Lowering, gemm: Gemm) -> Choice:
+    """The best mapping. Where nothing fits, tensors that wait on the chip for later steps make room, then the operands.
+
+    Raises Infeasible when not even that helps.
+    """
+    while True:
+        try:
+            return choose(step, gemm)
+        except Infeasible:
+            if not (step.layout.spill(step.index, step.node.reads) or step.layout.spill(step.index, ())):
+                raise
+
+
+def choose(step: Lowering, gemm: Gemm) -> Choice:
     """The best mapping of a step where things lie now; what the user pinned is kept.
 
     Steps that are alike are searched once. Raises Infeasible (the buffer, needed and available bytes of the smallest
     tile) when nothing fits.
     """
-    search = _Search(state, layout, node, gemm, dict(state.options.pinned.get(node.name, {})))
-    entries: list[Searched] = state.choices.setdefault(search.likeness(), [])
+    search = _Search(step, gemm)
+    entries: list[Searched] = step.memo.setdefault(search.likeness(), [])
     rooms = search.rooms()
     for entry in entries:
         if entry.holds_for(rooms):
@@ -95,9 +119,8 @@ def choose(state: State, layout: Layout, node: Node, gemm: Gemm) -> Choice:
 
 
 class _Search:
-    def __init__(
-        self, state: State, layout: Layout, node: Node, gemm: Gemm, pinned: Fields[str, Any]
-    ) -> None:
+    def __init__(self, step: Lowering, gemm: Gemm) -> None:
+        layout, node, pinned = step.layout, step.node, step.pinned
         self._layout, self._node, self._gemm, self._pinned = layout, node, gemm, pinned
         self._nameless = replace(gemm, a="", b="")
         self._roles, self._tensors = layout.roles, layout.graph.tensors
@@ -105,7 +128,7 @@ class _Search:
         self._out = self._tensors[node.writes[0]]
         self._b_streamed = self._tensors[gemm.b].is_constant or not self._resident_b()
         self._sides = {resident: self._streamed_sides(resident) for resident in (False, True)}
-        self._shapes = self._described(node.format or state.dtype)
+        self._shapes = self._described(node.format or step.dtype)
         self._fitting = Fitting(layout, gemm, self._b_streamed, pinned)
         self._misfits: list[Need] = []
         self._too_large: list[Need] = []

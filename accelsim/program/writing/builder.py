@@ -6,12 +6,10 @@ command after the other. Counting tokens of slot buffers ('full', 'empty') are e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from accelsim.compiler.lower.allocator import Space
-from accelsim.engines.registry import ENGINES
 from accelsim.program.commands import (
     Action,
     Command,
@@ -24,8 +22,11 @@ from accelsim.program.commands import (
     Wait,
     Work,
 )
+from accelsim.program.writing.allocator import Space
 
 OPERANDS = frozenset({"w", "a"})
+PIECE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
+"""(first, last) -> role of a write."""
 OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
 
 
@@ -38,10 +39,12 @@ class _History:
 
 
 class Builder:
-    """Commands, regions and their history so far. ``engines``: name -> kind."""
+    """Commands, regions and their history so far. ``engines``: name -> type; ``sequential``: types of engines on which
+    a command has completed before the next begins to touch memory."""
 
-    def __init__(self, engines: dict[str, str]) -> None:
+    def __init__(self, engines: dict[str, str], sequential: Container[str]) -> None:
         self.engines = engines
+        self._sequential = sequential
         self.core = 0  # whose commands are being written
         self.commands: list[Command] = []
         self.regions: list[Region] = []
@@ -127,4 +130,4 @@ class Builder:
 
     def _ordered(self, engine: str, other: str) -> bool:
         """Whether the two run one after the other anyway."""
-        return engine == other and ENGINES[self.engines[engine]].sequential
+        return engine == other and self.engines[engine] in self._sequential

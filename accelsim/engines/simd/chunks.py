@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from accelsim.compiler.lower.layout import Layout, Place
-from accelsim.compiler.lower.matrix import PIECE
-from accelsim.compiler.lower.step_size import check_chunks
-from accelsim.compiler.lower.timing import node_work, vector_clocks
+from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.program.commands import Action, Cycles, Effect
+from accelsim.program.writing.builder import PIECE
+from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.limits import check_commands
+from accelsim.workload.nodes import node_work
+
+ADVICE = "a larger buffer for the activations, a smaller batch or model"
 
 
 @dataclass
@@ -31,7 +34,7 @@ class ChunkedStep:
         layout, outs = self.layout, self.layout.graph.outs(self.node)
         streamed = [name for name in self.names if layout.place(name).chip is None]
         before, each = len(layout.builder.commands), len(streamed) + 1 + len(outs)
-        check_chunks(self.node.name, chunks, each, before)
+        check_commands(f"{self.node.name} in {chunks:,} chunks", chunks * each, before, ADVICE)
         self.rings = {name: self._ring(name, chunks) for name in [*streamed, *(out.name for out in outs)]}
         sources = {name: self._source(name) for name in self.names}
         home = layout.roles.activations_home

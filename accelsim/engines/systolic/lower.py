@@ -8,11 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.compiler.lower.actions import nbytes
-from accelsim.compiler.lower.allocator import Ring
-from accelsim.compiler.lower.layout import Layout, Place
-from accelsim.compiler.lower.step_size import Streams, check_matrix
-from accelsim.compiler.lower.tile_costs import TileCosts
+from accelsim.engines.systolic.step_size import Streams, check_matrix
+from accelsim.engines.systolic.tile_costs import TileCosts
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import Mapping
@@ -27,12 +24,14 @@ from accelsim.program.tiles import (
     open_sums,
     slabs,
 )
+from accelsim.program.writing.allocator import Ring
+from accelsim.program.writing.builder import PIECE
+from accelsim.program.writing.entries import nbytes
+from accelsim.program.writing.layout import Layout, Place
 from accelsim.spec.models import MatrixUnit
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 
-PIECE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
-"""(first, last) -> role of a write."""
 PARTED = ("weights", "tiles", "sums")
 """Tiles for which a buffer may have fixed slots; what comes and goes beside them has slots of its own."""
 

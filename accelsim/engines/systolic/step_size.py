@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.compiler.mapping.tilings import Candidates, fetches
+from accelsim.engines.systolic.mapping.tilings import Candidates, fetches
 from accelsim.program.mapping import Mapping
 from accelsim.workload.limits import check_commands
 from accelsim.workload.ops.base import Gemm
 
-MATRIX_ADVICE = "a larger array, larger buffers, a smaller batch or model"
-VECTOR_ADVICE = "a larger buffer for the activations, a smaller batch or model"
+ADVICE = "a larger array, larger buffers, a smaller batch or model"
 
 
 class Streams(NamedTuple):
@@ -55,12 +54,7 @@ def check_matrix(name: str, gemm: Gemm, mapping: Mapping, streams: Streams, befo
     """TooLarge when a matrix step would make the program, ``before`` commands long, longer than the limits allow."""
     tiles = "x".join(str(extent) for extent in (mapping.tg, mapping.tm, mapping.tn, mapping.tk))
     what = f"{name} in tiles of {tiles} (groups x M x N x K)"
-    check_commands(what, matrix_commands(gemm, mapping, streams), before, MATRIX_ADVICE)
-
-
-def check_chunks(name: str, chunks: int, commands: int, before: int) -> None:
-    """TooLarge when a vector step of ``chunks`` chunks, of so many ``commands`` each, is more than the limits allow."""
-    check_commands(f"{name} in {chunks:,} chunks", chunks * commands, before, VECTOR_ADVICE)
+    check_commands(what, matrix_commands(gemm, mapping, streams), before, ADVICE)
 
 
 def _single(mapping: Mapping) -> Candidates:

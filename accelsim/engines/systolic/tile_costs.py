@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from accelsim.compiler.lower.actions import Product, nbytes, product_actions
-from accelsim.compiler.lower.timing import cycles_per_row, vector_clocks
+from accelsim.engines.simd.clocks import vector_clocks
+from accelsim.engines.systolic.actions import Product, product_actions
+from accelsim.engines.systolic.pace import cycles_per_row
 from accelsim.program.commands import Action, Cycles, Folds, Tile
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import b_elements, folds, kept, sparsity
+from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.compiler.lower.layout import Layout
-from accelsim.compiler.mapping.estimate import Shape
-from accelsim.compiler.mapping.tilings import Candidates, a_words, open_sums
+from accelsim.engines.systolic.mapping.estimate import Shape
+from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, open_sums
 from accelsim.errors import Infeasible
 from accelsim.program.tiles import b_elements
+from accelsim.program.writing.layout import Layout
 from accelsim.types import Bools, Ints
 from accelsim.workload.ops.base import Gemm
 

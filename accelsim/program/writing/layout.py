@@ -9,15 +9,15 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 
-from accelsim.compiler.graph import caches
-from accelsim.compiler.lower.actions import transfer_actions
-from accelsim.compiler.lower.allocator import Ring, Space
-from accelsim.compiler.lower.builder import Builder
-from accelsim.compiler.lower.sides import EpilogueReads, epilogue_reads
 from accelsim.errors import Infeasible, Problem, SpecError
 from accelsim.program.commands import Action, Effect, Transfer
 from accelsim.program.roles import HOST, Roles
+from accelsim.program.writing.allocator import Ring, Space
+from accelsim.program.writing.builder import Builder
+from accelsim.program.writing.entries import transfer_actions
+from accelsim.program.writing.sides import EpilogueReads, epilogue_reads
 from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.nodes import readers_behind_views
 
 STAGING = "dma"
 """Buffer of the DMA engines, through which a tensor passes on its way from one memory to another."""
@@ -82,6 +82,14 @@ class Layout:
         if step is not None:
             self.makers |= dict.fromkeys(node.writes, step)
 
+    def activations(self, node: Node) -> list[str]:
+        """What a node reads that is no constant."""
+        return [name for name in node.reads if not self.graph.tensors[name].is_constant]
+
+    def constants(self, node: Node) -> list[str]:
+        """The constants that a node reads."""
+        return [name for name in node.reads if self.graph.tensors[name].is_constant]
+
     def epilogue_reads(self, node: Node) -> EpilogueReads:
         """``sides.epilogue_reads`` of a node of the graph, worked out once."""
         found = self._epilogues.get(id(node))
@@ -115,7 +123,7 @@ class Layout:
         if self.graph.trains:
             return self.roles.weights_home
         if late not in self._homes:
-            readers = {node.engine for node in caches.readers_behind_views(self._consumers, late)}
+            readers = {node.engine for node in readers_behind_views(self._consumers, late)}
             self._homes[late] = self.roles.host_home if readers == {HOST} else self.roles.weights_home
         return self._homes[late]
 

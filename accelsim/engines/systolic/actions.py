@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil
 from typing import NamedTuple
 
 from accelsim.engines.systolic.counts import Counts, counts, hops
 from accelsim.program.commands import Action, Tile
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import kept, packs
+from accelsim.program.writing.entries import nbytes
 from accelsim.spec.models import MatrixUnit
-from accelsim.workload.graph import FORMAT_BYTES, Tensor
+from accelsim.workload.graph import Tensor
 
 
 def tile_counts(unit: MatrixUnit, tm: int, tn: int, tk: int) -> Counts[int]:
@@ -44,11 +44,6 @@ def _counts(
     return counts(
         rows, cols, dataflow, schedule, tm, tn, tk, shadow_load=shadow_load, load_rows_per_clock=per_clock
     )
-
-
-def nbytes(dtype: str, count: int) -> int:
-    """Bytes of ``count`` words of a format, whole."""
-    return ceil(FORMAT_BYTES[dtype] * count)
 
 
 class Product(NamedTuple):
@@ -105,11 +100,3 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
         Action(acc, "write", product.y, groups * nbytes(sums, c.accumulator_writes)),
     ]
     return [entry for entry in entries if entry.count]
-
-
-def transfer_actions(roles: Roles, memory: str, tensor: str, count_B: int, write: bool) -> list[Action]:
-    """Entries of the off-chip side of a transfer: the memory, and the link before it."""
-    entries = [Action(memory, "write" if write else "read", tensor, count_B)]
-    if roles.memory(memory).link is not None:
-        entries.append(Action(f"{memory}.link", "transfer", tensor, count_B))
-    return entries

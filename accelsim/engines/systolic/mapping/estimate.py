@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.compiler.mapping.ports import Ports
-from accelsim.compiler.mapping.tilings import (
+from accelsim.engines.systolic.mapping.ports import Ports
+from accelsim.engines.systolic.mapping.tilings import (
     Candidates,
     a_words,
     count,

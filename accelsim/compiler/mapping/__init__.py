@@ -1,1 +1,0 @@
-"""The search for a mapping: candidates, what fits, closed forms, files."""

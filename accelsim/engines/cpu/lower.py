@@ -1,0 +1,74 @@
+"""Lowering of nodes of the host: operands to its memory, the node, results there."""
+
+from __future__ import annotations
+
+from accelsim.errors import ModelError, Problem
+from accelsim.program.commands import OUTSIDE, Action, Duration, Effect
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY
+from accelsim.program.writing.layout import Layout, Place
+from accelsim.spec.models import Processor
+from accelsim.time import FS_PER_S
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.nodes import node_work
+
+
+def lower_host(layout: Layout, op: int, node: Node) -> None:
+    """Operands to the memory of the host, the node, its results there. Raises ModelError on a chip without a host."""
+    roles, graph = layout.roles, layout.graph
+    home = roles.host_home
+    if node.attrs.get(OUTSIDE) and (state := _state_of(layout, node)):
+        home = layout.state_home(state)
+    sources = [(name, _at_home(layout, op, node, name, home)) for name in layout.activations(node)]
+    outs = graph.outs(node)
+    read_B = sum(tensor.nbytes for tensor in graph.ins(node))
+    write_B = sum(tensor.nbytes for tensor in outs)
+    targets = []
+    for tensor in outs:
+        region = layout.off_chip(home, tensor.name, layout.room_B(tensor))
+        layout.places[tensor.name] = Place(home=region)
+        targets.append((region, "whole"))
+    work = node_work(graph, node)
+    actions = [
+        Action(HOST, "op", "", 2 * work.macs + work.ops),
+        Action(HOST_OWN_MEMORY, "read", "", read_B),
+        Action(HOST_OWN_MEMORY, "write", "", write_B),
+    ]
+    effect = Effect("node", operands=tuple(sources), last=True)
+    if node.attrs.get(OUTSIDE):
+        layout.builder.engines.setdefault(HOST, "cpu")  # of a chip without one, somebody else's
+        duration, actions = Duration(0), []
+    else:
+        duration = Duration(host_fs(roles.chip.host, graph, node, read_B + write_B))
+    layout.builder.emit("Host", HOST, op, node.name, duration, effect, [(r, "src") for _, r in sources], targets,
+                        [action for action in actions if action.count])  # fmt: skip
+
+
+def _state_of(layout: Layout, node: Node) -> str:
+    """The next value of the state that a conversion before or after the run makes codes or numbers, '' for no state."""
+    graph = layout.graph
+    return graph.states.get(node.outputs[0]) or (node.inputs[0] if node.inputs[0] in layout.staying else "")
+
+
+def _at_home(layout: Layout, op: int, node: Node, tensor: str, home: str) -> int:
+    """Where a node of the host reads a tensor. Before and after the run a state is where it is, and nothing moves."""
+    place = layout.place(tensor)
+    if node.attrs.get(OUTSIDE):
+        if place.home is not None and _state_of(layout, node):
+            return place.home
+        op = layout.makers.get(tensor, op)  # who made a result also stores it
+    return layout.store_whole(op, tensor, home)
+
+
+def host_fs(host: Processor | None, graph: Graph, node: Node, moved_B: int) -> int:
+    """Time of a node on the host processor, fs: dispatch plus the larger of arithmetic and memory traffic.
+
+    Raises ModelError when the chip has no host.
+    """
+    if host is None:
+        raise ModelError(Problem(f"{node.op} must run on a host processor and the chip has none", node.name))
+    work = node_work(graph, node)
+    fmt = graph.tensors[node.writes[0]].dtype
+    peak = host.peak.get(fmt, host.peak.get("fp32", next(iter(host.peak.values()))))
+    arithmetic = (2 * work.macs + work.ops) / (peak * host.efficiency)
+    memory = moved_B / host.memory.rate_Bps
+    return round((host.overhead + max(arithmetic, memory)) * FS_PER_S)

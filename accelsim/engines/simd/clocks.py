@@ -1,0 +1,31 @@
+"""Clocks that a vector unit takes for a command: those of its functions, or of the buffers on both sides."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil
+
+from accelsim.spec.models import Chip
+
+
+def vector_clocks(
+    chip: Chip, functions: list[tuple[str, int]], read_B: int, write_B: int, source: str, target: str
+) -> int:
+    """Clocks of the vector unit for functions on so many elements each, or what the two buffers can move in that time.
+
+    Chained functions follow each other within a clock, so the slowest sets the pace; others take their turns.
+    """
+    unit = chip.vector
+    assert unit is not None
+    passes = [-(-elements // unit.lanes) * unit.functions.get(name, 1) for name, elements in functions] or [1]
+    compute = max(passes) if unit.chained else sum(passes)
+    ratio = Fraction(unit.clock or chip.clock) / Fraction(chip.clock)
+    moved = [
+        ceil(-(-size // width) * ratio)
+        for size, width in (
+            (read_B, chip.buffers[source].read_width if source in chip.buffers else 0),
+            (write_B, chip.buffers[target].write_width if target in chip.buffers else 0),
+        )
+        if width
+    ]
+    return unit.latency + max(1, compute, *moved)

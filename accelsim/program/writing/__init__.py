@@ -1,0 +1,1 @@
+"""Writing a program: commands and what they wait for, regions, slots, where each tensor lies."""

@@ -1,0 +1,62 @@
+"""What is known of a node within its graph: its work, its form as a product, who reads what it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.ops.base import Gemm, Work, find
+
+
+def node_work(graph: Graph, node: Node) -> Work:
+    """Algorithmic work of a fused node: its own and its epilogue's."""
+    macs = ops = 0
+    for part in (node, *node.epilogue):
+        op = find(part.op)
+        if op is None:
+            outs = [graph.tensors[name] for name in part.outputs if name]
+            ops += sum(tensor.elements for tensor in outs)
+            continue
+        ins = [graph.tensors[name] if name else None for name in part.inputs]
+        work = op.work(part, ins, [graph.tensors[name] for name in part.outputs if name])
+        macs, ops = macs + work.macs, ops + work.ops
+    return Work(macs, ops)
+
+
+ELSEWHERE = ("", "alias", "host")
+"""Where a node is that no engine of the chip does: nowhere yet, nowhere at all, on the host."""
+
+
+def is_product(node: Node) -> bool:
+    """Whether an engine of the chip does the node as a product: Conv, MatMul, Gemm, ..."""
+    op = find(node.op)
+    return op is not None and op.kind == "matrix" and node.engine not in ELSEWHERE
+
+
+def is_function(node: Node) -> bool:
+    """Whether an engine of the chip does the node, and it is neither a product nor a mere transfer."""
+    return node.engine not in (*ELSEWHERE, "dma") and not is_product(node)
+
+
+def gemm_view(graph: Graph, node: Node) -> Gemm | None:
+    """How the node looks to a matrix unit, or None."""
+    op = find(node.op)
+    if op is None or op.gemm is None:
+        return None
+    return op.gemm(node, _tensors(graph, node.inputs), [graph.tensors[name] for name in node.outputs])
+
+
+def _tensors(graph: Graph, names: list[str]) -> list[Tensor | None]:
+    return [graph.tensors[name] if name else None for name in names]
+
+
+def readers_behind_views(consumers: Mapping[str, Sequence[Node]], tensor: str) -> Iterator[Node]:
+    """Nodes that read the tensor or another view of it. ``consumers``: those of the graph, see ``Graph.consumers``."""
+    waiting = [tensor]
+    while waiting:
+        for node in consumers[waiting.pop()]:
+            op = find(node.op)
+            if op is not None and op.kind == "alias":
+                waiting += node.outputs
+            else:
+                yield node
