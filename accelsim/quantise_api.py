@@ -25,6 +25,7 @@ from accelsim.threads import one_blas_thread
 from accelsim.types import Array
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.nodes import is_product
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.onnx.exporting.quantised_file import FORMS, export_quantised
 from accelsim.workload.onnx.importing.external_files import external_files
@@ -251,7 +252,7 @@ class _Ratio:
 
 def _errors(real: Graph, coded: Graph, options: Options) -> tuple[list[LayerError], dict[str, float]]:
     """SQNR of the result of every product, and of the outputs."""
-    nodes = [node for node in coded.nodes if node.engine == "matrix"]
+    nodes = [node for node in coded.nodes if is_product(node)]
     names = {node.writes[0]: _origin(real, node.writes[0]) for node in nodes} | {n: n for n in coded.outputs}
     ratios = {name: _Ratio() for name in names}
     for feeds in islice(batches(real, options), COMPARED):

@@ -9,59 +9,60 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from accelsim.account.spans import MAC_ACTION, OUTSIDE, PADDING, SKIPPED, unit_of
+from accelsim.account.spans import OUTSIDE
+from accelsim.engines.base import Reason
+from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import Run, Segment
 from accelsim.program.commands import Command, Transfer
 
-
-class Kind(NamedTuple):
-    """One thing that time goes to: ``text`` in tables (with the resource and operand), ``phrase`` in a sentence."""
-
-    key: str
-    text: str
-    phrase: str
-
-
-KINDS: dict[str, Kind] = {
-    kind.key: kind
-    for kind in (
-        Kind("compute", "compute", "computing in the matrix unit"),
-        Kind("padding", "unused PEs", "PEs that stream without work"),
-        Kind("weight_shift", "weight shift", "shifting weights into the array"),
-        Kind("fill_drain", "array fill and drain", "filling and draining the array"),
-        Kind("vector", "vector unit", "the vector unit"),
-        Kind("host", "host", "the host"),
-        Kind("transfer", "{resource} ({operand})", "moving {operand} ({resource})"),
-        Kind("latency", "{resource} latency", "the latency of {resource}"),
-        Kind("requests", "requests ({resource})", "issuing requests ({resource})"),
-        Kind("buffer_port", "port of {resource}", "waiting for a port of {resource}"),
-        Kind("message", "message ({resource})", "a message to or from {resource}"),
-        Kind("peer", "waiting for {resource}", "waiting for {resource}"),
-        Kind("hand_over", "hand-over", "handing over between engines"),
-    )
-}
-"""Kinds of blame; 'transfer' is data on the move, as fast as the memory or link that is the slower allows."""
-
 OPERANDS = ("weights", "activations", "results", "states")
 """What a transfer moves: constants in, other operands in, anything out, and what the model keeps between calls."""
 
-KEYS: dict[str, str] = {
-    "compute": "compute",
-    "padding": "unused PEs",
-    "weight_shift": "weight shift",
-    "fill_drain": "array fill and drain",
-    "vector": "vector unit",
-    "host": "host",
-    **{operand: f"moving {operand}" for operand in OPERANDS},
-    "latency": "latency of memories and links",
-    "requests": "requests",
-    "buffer_port": "buffer ports",
-    "message": "messages between devices",
-    "peer": "waiting for other devices",
-    "hand_over": "hand-over",
+OPERAND_LOOKS = {
+    "weights": ("#d55e00", "\\\\\\\\"), "activations": ("#e69f00", "||||"), "results": ("#8c510a", "----"),
+    "states": ("#009e73", "----"),
+}  # fmt: skip
+MACHINE = (
+    Reason(
+        "buffer_port",
+        "port of {resource}",
+        "waiting for a port of {resource}",
+        "buffer ports",
+        "#7a5195",
+        "++++",
+    ),
+    Reason("hand_over", "hand-over", "handing over between engines", "hand-over", "#cfcfcf"),
+)
+"""What time goes to whatever the engines are."""
+KINDS: dict[str, Reason] = {
+    reason.key: reason
+    for reasons in (*(kind.reasons for kind in ENGINES.values()), MACHINE)
+    for reason in reasons
 }
-"""Columns, colours and legends, whatever the chip: a kind, or the operand of a transfer -> text."""
+"""Kinds of blame; 'transfer' is data on the move, as fast as the memory or link that is the slower allows."""
+
+
+def _by_operand(reason: Reason) -> list[Reason]:
+    """What stands for a reason in columns and legends: of a transfer what it moves."""
+    if reason.key != "transfer":
+        return [reason]
+    return [reason._replace(key=name, legend=f"moving {name}", colour=OPERAND_LOOKS[name][0],
+                            hatch=OPERAND_LOOKS[name][1]) for name in OPERANDS]  # fmt: skip
+
+
+LISTED: dict[str, Reason] = {each.key: each for reason in KINDS.values() for each in _by_operand(reason)}
+"""Columns, colours and legends, whatever the chip: a kind, or the operand of a transfer -> its reason."""
+KEYS: dict[str, str] = {key: reason.legend for key, reason in LISTED.items()}
+"""The same -> text for a legend."""
+
+
+def keys_of(run: Run) -> list[str]:
+    """Keys of ``KEYS`` that time of this run can go to: those of the types of its engines, and of every run."""
+    types = {kind: ENGINES[kind] for kind in run.program.engines.values()}
+    found = {each.key for kind in types.values() for reason in kind.reasons for each in _by_operand(reason)}
+    return [key for key in KEYS if key in found or key in {reason.key for reason in MACHINE}]
+
 
 BY_STEP, STATES = "time on the critical path by step", "names of states"
 """Where a run keeps the table of ``by_step``, and what ``operand_of`` looks up for each transfer."""
@@ -165,35 +166,10 @@ def by_key(times: Mapping[Blame, int]) -> dict[str, int]:
 def blamed(run: Run, piece: Segment) -> list[tuple[Blame, int]]:
     """What the time of one piece of the path goes to, fs; the parts add up to it."""
     command = run.program.commands[piece.command]
-    fs = piece.end - piece.start
-    if piece.kind == "stream":
-        return _array(piece, command, fs)
     operand = operand_of(run, command) if piece.kind == "transfer" else ""
     resource = "" if piece.kind == "hand_over" else piece.resource
-    return [(Blame(piece.kind, resource, operand), fs)]
-
-
-def _array(piece: Segment, command: Command, fs: int) -> list[tuple[Blame, int]]:
-    """Streaming, with PEs at work and without, shifting, and neither: by their clock edges."""
-    streamed, shifted, idle = piece.edges
-    whole = max(1, streamed + shifted + idle)
-    work, unused = _multiplications(command)
-    shift_fs, idle_fs = fs * shifted // whole, fs * idle // whole
-    stream_fs = fs - shift_fs - idle_fs
-    padding_fs = stream_fs * unused // max(1, work + unused)
-    shares = {
-        "compute": stream_fs - padding_fs, "padding": padding_fs, "weight_shift": shift_fs, "fill_drain": idle_fs
-    }  # fmt: skip
-    return [(Blame(kind, piece.resource), share) for kind, share in shares.items()]
-
-
-def _multiplications(command: Command) -> tuple[int, int]:
-    """Multiplications that PEs carried out for a MatMul, and those for which they had nothing."""
-    work = unused = 0
-    for component, action, _, count in command.actions:
-        if unit_of(component) == "matrix" and action.startswith(MAC_ACTION) and action != SKIPPED:
-            work, unused = (work, unused + count) if action == PADDING else (work + count, unused)
-    return work, unused
+    shares = ENGINES[run.program.engines[command.engine]].shares(piece, command)
+    return [(Blame(kind, resource, operand), fs) for kind, fs in shares.items()]
 
 
 def operand_of(run: Run, command: Command) -> str:

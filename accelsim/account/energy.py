@@ -15,16 +15,12 @@ from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
 from accelsim.account.critical_path import added_fs
-from accelsim.account.spans import (
-    MAC_ACTION,
-    NOT_DONE,
-    OUTSIDE,
-    SKIPPED,
-    is_off_chip,
-    unit_of,
-)
+from accelsim.account.spans import OUTSIDE, is_off_chip, unit_of
+from accelsim.engines.base import Category, Price
+from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run
-from accelsim.program.roles import HOST, HOST_OWN_MEMORY
+from accelsim.program.commands import MAC_ACTION, SKIPPED
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY, units
 from accelsim.spec.models import Chip, SramPoint
 from accelsim.time import FS
 
@@ -73,18 +69,20 @@ def price_list(chip: Chip) -> dict[tuple[str, str], float]:
     A link is called '<memory>.link', the memory of the host processor 'host.own_memory'. The names of several
     cores (see ``spans.unit_of``) share one entry.
     """
-    prices: dict[tuple[str, str], float] = {}
-    if chip.matrix:
-        prices |= {("matrix", f"mac.{name}"): float(energy) for name, energy in chip.energy.mac.items()}
-        prices |= {("matrix", name): 0.0 for name in NOT_DONE}
-        prices |= {("matrix", f"pe_register.{way}"): float(chip.energy.register) for way in ("read", "write")}
-        prices["matrix", "pe_network.hop"] = float(chip.energy.network or 0.0)
-    if chip.vector:
-        prices |= {("vector", f"op.{name}"): float(energy) for name, energy in chip.energy.vector.items()}
+    prices = {key: price.energy_J for key, price in engine_prices(chip).items()}
     for name, buffer in chip.buffers.items():
         for way in ("read", "write"):
             prices[name, way] = sram_J_per_B(chip.energy.sram, float(buffer.capacity), way == "write")
     return prices | _host_prices(chip) | _memory_prices(chip)
+
+
+def engine_prices(chip: Chip) -> dict[tuple[str, str], Price]:
+    """(engine, action) -> its price, as the types of the engines of the chip say."""
+    return {
+        (name, action): price
+        for name, unit in units(chip).items()
+        for action, price in ENGINES[unit.type].prices(chip, unit).items()
+    }
 
 
 def _host_prices(chip: Chip) -> dict[tuple[str, str], float]:
@@ -216,44 +214,54 @@ def by_tensor(rows: Iterable[EnergyRow]) -> dict[str, float]:
     return _group(rows, lambda row: row.tensor)
 
 
-CATEGORIES = (
-    "MAC",
-    "PE registers",
-    "PE network",
-    "on-chip SRAM",
-    "vector unit",
-    "off-chip memory",
-    "link",
-    "host",
-    "static",
+def _categories() -> tuple[Category, ...]:
+    found = {
+        entry.name: entry for kind in ENGINES.values() if kind.rank < FUNCTIONS for entry in kind.categories
+    }
+    found |= {ON_CHIP.name: ON_CHIP}
+    found |= {entry.name: entry for kind in ENGINES.values() for entry in kind.categories}
+    return (*found.values(), *OFF_CHIP)
+
+
+FUNCTIONS = 2
+"""Rank of the engine types from which on they compute no products."""
+ON_CHIP = Category("on-chip SRAM", "#009e73")
+OFF_CHIP = (
+    Category("off-chip memory", "#d55e00", "\\\\\\\\"),
+    Category("link", "#e69f00", "||||"),
+    Category("host", "#f0e442", "xxxx"),
+    Category(STATIC, "#cfcfcf"),
 )
-"""Kinds of energy for plots and words, from the arithmetic outwards."""
+CATEGORIES = _categories()
+"""Kinds of energy for plots and words, from the arithmetic outwards: those of the engine types, then what all chips
+have."""
+CATEGORY_NAMES = tuple(entry.name for entry in CATEGORIES)
 
 
-IN_THE_ARRAY = {"pe_register": "PE registers", "pe_network": "PE network"}
-"""How the actions of the matrix unit begin that are no multiplications -> category."""
+def categorised(chip: Chip) -> Callable[[EnergyRow], str]:
+    """What tells the category (a name of ``CATEGORIES``) of each row of a run on this chip."""
+    engines = engine_prices(chip)
 
+    def category(row: EnergyRow) -> str:
+        unit = unit_of(row.component)
+        if (unit, row.action) in engines:
+            return engines[unit, row.action].category
+        if row.action == "transfer":
+            return "link"
+        if unit in chip.memories or is_off_chip(chip, unit, row.action):
+            return "off-chip memory"
+        return ON_CHIP.name if unit in chip.buffers else {HOST: "host", STATIC: STATIC}[unit]
 
-def category(chip: Chip, row: EnergyRow) -> str:
-    """The entry of CATEGORIES that a row belongs to."""
-    unit = unit_of(row.component)
-    if unit == "matrix":
-        return IN_THE_ARRAY.get(row.action.split(".")[0], "MAC")
-    if row.action == "transfer":
-        return "link"
-    if unit in chip.memories or is_off_chip(chip, unit, row.action):
-        return "off-chip memory"
-    if unit in chip.buffers:
-        return "on-chip SRAM"
-    return {"vector": "vector unit", "host": "host", STATIC: STATIC}[unit]
+    return category
 
 
 def by_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[str, float]:
     """Category -> J, in the order of CATEGORIES, those that use any."""
-    found = _group(rows, lambda row: category(chip, row))
-    return {name: found[name] for name in CATEGORIES if found.get(name)}
+    found = _group(rows, categorised(chip))
+    return {name: found[name] for name in CATEGORY_NAMES if found.get(name)}
 
 
 def by_op_and_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[tuple[int, str], float]:
     """(step, category) -> J."""
-    return _group(rows, lambda row: (row.op, category(chip, row)))
+    category = categorised(chip)
+    return _group(rows, lambda row: (row.op, category(row)))

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from accelsim.account import provenance
 from accelsim.account.published import published
 from accelsim.errors import Problem, UsageError
+from accelsim.spec import trust
 from accelsim.spec.dram import Dram
 from accelsim.spec.models import EnergyTable
 from accelsim.spec.node_scaling import LOGIC, scale_table
@@ -125,17 +125,17 @@ def of_table(table: EnergyTable, origin: str) -> Iterator[Figure]:
             f"{name} multiply-accumulate",
             energy,
             "operation",
-            provenance.mac_status(table, name),
+            trust.mac_status(table, name),
         )
     for name, energy in table.vector.items():
-        yield row("arithmetic", f"{name} add", energy, "operation", provenance.vector_status(table, name))
-    yield row("register", "register of a PE", table.register / 8, "bit", provenance.register_status(table))
+        yield row("arithmetic", f"{name} add", energy, "operation", trust.vector_status(table, name))
+    yield row("register", "register of a PE", table.register / 8, "bit", trust.register_status(table))
     if table.network is not None:
-        yield row("network", "PE to PE", table.network / 8, "bit", provenance.network_status(table))
+        yield row("network", "PE to PE", table.network / 8, "bit", trust.network_status(table))
     for point in table.sram:
         size = show(point.capacity, "B", binary=True)
         for way, energy in (("", point.read), (", write", point.write)):
-            yield row("SRAM", size + way, energy / 8, "bit", provenance.sram_status(table))
+            yield row("SRAM", size + way, energy / 8, "bit", trust.sram_status(table))
 
 
 def of_memories() -> Iterator[Figure]:

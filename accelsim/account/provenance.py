@@ -5,16 +5,17 @@ Static power is left out: it is a measured or a missing figure of the whole chip
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import fsum
 from typing import NamedTuple
 
-from accelsim.account.energy import STATIC, EnergyRow, energy_table, price_list
-from accelsim.account.spans import MAC_ACTION, unit_of
+from accelsim.account.energy import STATIC, EnergyRow, energy_table, engine_prices, price_list
+from accelsim.account.spans import unit_of
 from accelsim.machine.run import Run
-from accelsim.program.roles import HOST_OWN_MEMORY
-from accelsim.spec.models import Chip, EnergyStatus, EnergyTable, Memory
+from accelsim.program.roles import HOST_OWN_MEMORY, units
+from accelsim.spec.models import Chip, Memory
 from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
+from accelsim.spec.trust import sram_status
 
 WARN_ABOVE = 0.1
 """Share of the dynamic energy on doubtful figures from which a report says so."""
@@ -32,58 +33,15 @@ class Part(NamedTuple):
     energy_J: float
 
 
-def mac_status(table: EnergyTable, name: str) -> Status:
-    """Status of the multiply and add of a format."""
-    status = _status(table)
-    return status.mac.get(name, status.default)
-
-
-def vector_status(table: EnergyTable, name: str) -> Status:
-    """Status of an operation of the vector unit in a format."""
-    status = _status(table)
-    return status.vector.get(name, status.default)
-
-
-def register_status(table: EnergyTable) -> Status:
-    """Status of the register of a PE."""
-    status = _status(table)
-    return status.register or status.default
-
-
-def network_status(table: EnergyTable) -> Status:
-    """Status of the network between PEs."""
-    status = _status(table)
-    return status.network or status.default
-
-
-def sram_status(table: EnergyTable) -> Status:
-    """Status of the SRAM points, and so of every buffer whose energy is interpolated between them."""
-    status = _status(table)
-    return status.sram or status.default
-
-
-def _status(table: EnergyTable) -> EnergyStatus:
-    return table.status or EnergyStatus(default=UNSTATED)
-
-
-MATRIX: tuple[tuple[str, Callable[[EnergyTable, str], Status]], ...] = (
-    (MAC_ACTION, mac_status),
-    ("pe_register.", lambda table, _: register_status(table)),
-    ("pe_network.", lambda table, _: network_status(table)),
-    ("op.", vector_status),
-)
-"""How an action of the matrix or the vector unit begins -> status, from the table and the rest of the name."""
-
-
 def status_of(chip: Chip, component: str, action: str) -> Status:
     """Status of the energy of one (component, action) of ``account.energy.price_list``.
 
     What belongs to no part of the spec that states one counts as a guess.
     """
     unit = unit_of(component)
-    if unit in ("matrix", "vector"):
-        found = next(((start, look) for start, look in MATRIX if action.startswith(start)), None)
-        return found[1](chip.energy, action.removeprefix(found[0])) if found else UNSTATED
+    if unit in units(chip):
+        priced = engine_prices(chip).get((unit, action))
+        return priced.status if priced else UNSTATED
     if unit in chip.buffers:
         return sram_status(chip.energy)
     if unit in chip.memories and action not in BY_BYTE:
@@ -135,13 +93,8 @@ def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[Part]:
 
 def _in_words(chip: Chip, component: str, action: str) -> str:
     unit = unit_of(component)
-    if unit == "matrix":
-        name = action.removeprefix(MAC_ACTION)
-        return {"pe_register": "PE registers", "pe_network": "PE network"}.get(
-            action.split(".")[0], f"{name} multiply-accumulates"
-        )
-    if unit == "vector":
-        return "the vector unit"
+    if unit in units(chip):
+        return engine_prices(chip)[unit, action].what
     if unit in chip.buffers:
         return "on-chip SRAM"
     if unit in chip.memories:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Run
-from accelsim.program.commands import Transfer
-from accelsim.program.roles import HOST_OWN_MEMORY
+from accelsim.program.commands import MAC_ACTION, NOT_DONE, Transfer
+from accelsim.program.roles import HOST_OWN_MEMORY, multiplier
 from accelsim.spec.models import Chip
 
-MAC_ACTION = "mac."
-PADDING = "mac.padding"
-SKIPPED = "mac.skipped"
-NOT_DONE = frozenset({PADDING, SKIPPED})
-"""Multiplications that no PE carried out: it had none to do, or its operand was pruned away."""
 OUTSIDE = -1
 """Index of the step that stands for "no step": time and energy that no operator caused."""
 
@@ -52,35 +48,35 @@ def own_fs(run: Run) -> list[int]:
 
 def stream_ends_fs(run: Run) -> dict[int, int]:
     """MatMul command -> when it had streamed its last row, fs; until its slice ends the array only drains."""
-    if run.chip.matrix is None:
-        return {}
-    period_fs = Fraction(10**15) / Fraction(run.chip.matrix.clock or run.chip.clock)
-    edges = {record.command: (record.folds - 1) * record.step + record.rows for record in run.folds}
+    kinds, commands, chip = run.program.engines, run.program.commands, run.chip
+    records = {record.command: record for record in run.folds}
     return {
-        piece.command: piece.data + int(edges[piece.command] * period_fs)
+        piece.command: ENGINES[kinds[commands[piece.command].engine]].worked_until(
+            chip, records[piece.command], piece.data
+        )
         for piece in run.slices
-        if piece.command in edges
+        if piece.command in records
     }
 
 
 def peak_mac_rate(chip: Chip, mac_format: str) -> float:
-    """Multiply-accumulates per second of all matrix units of the chip in one operand format.
+    """Multiply-accumulates per second of all engines of the chip that multiply, in one operand format.
 
-    Raises KeyError where the chip has no matrix unit or the unit does not know the format.
+    Raises KeyError where it has none, or they do not know the format.
     """
-    if chip.matrix is None:
+    unit = multiplier(chip)
+    if unit is None:
         raise KeyError(f"{chip.name} has no matrix unit, so no peak for {mac_format}")
-    unit = chip.matrix
-    per_clock = unit.rows * unit.cols * chip.cores / unit.formats[mac_format].cycles_per_row
-    return float(per_clock * (unit.clock or chip.clock))
+    per_clock = ENGINES[unit.type].macs_per_clock(unit.spec, mac_format) * chip.cores
+    return float(per_clock * Fraction(unit.spec.clock or chip.clock))
 
 
 def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
-    """Step -> operand format -> algorithmic MACs that the matrix unit did for it."""
+    """Step -> operand format -> algorithmic MACs that engines which multiply did for it."""
     table: dict[int, dict[str, int]] = {}
     for row in run.ledger:
         is_mac = row.action.startswith(MAC_ACTION) and row.action not in NOT_DONE
-        if is_mac and unit_of(row.component) == "matrix":
+        if is_mac:
             formats = table.setdefault(row.op, {})
             name = row.action.removeprefix(MAC_ACTION)
             formats[name] = formats.get(name, 0) + row.count

@@ -59,6 +59,7 @@ def formats(ctx: click.Context, table: Path | None, as_json: bool) -> None:
 def _chips() -> tuple[dict[str, list[str]], list[str]]:
     """Format -> chips whose matrix unit takes it as an operand, and the chips that cannot be loaded."""
     from accelsim.errors import SpecError
+    from accelsim.program.roles import multiplier
     from accelsim.spec.names import operand_formats
     from accelsim.spec.yaml import where
     from accelsim.spec.yaml.load import load_chip
@@ -71,7 +72,8 @@ def _chips() -> tuple[dict[str, list[str]], list[str]]:
         except SpecError:
             broken.append(name)
             continue
-        operands = [operand_formats(each) or () for each in (chip.matrix.formats if chip.matrix else {})]
+        unit = multiplier(chip)
+        operands = [operand_formats(each) or () for each in (unit.spec.formats if unit else {})]
         for each in sorted({row.name for rows in operands for row in rows}):
             found.setdefault(each, []).append(name)
     return found, broken

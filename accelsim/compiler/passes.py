@@ -19,6 +19,7 @@ from accelsim.compiler.state import Options, Pass, State, check_choices
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
+from accelsim.program.roles import multiplier
 from accelsim.program.verify import verify
 from accelsim.spec.models import Chip
 from accelsim.threads import one_blas_thread
@@ -86,8 +87,9 @@ def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
 
 
 def preferred_format(chip: Chip) -> str:
-    """The first format of the matrix unit; fp32 on a plain processor."""
-    return next(iter(chip.matrix.formats)) if chip.matrix is not None else "fp32"
+    """The first format of the engine that multiplies; fp32 on a plain processor."""
+    unit = multiplier(chip)
+    return next(iter(unit.spec.formats)) if unit is not None else "fp32"
 
 
 def configured(chip: Chip, options: Options) -> Chip:

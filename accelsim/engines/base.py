@@ -9,212 +9,21 @@ machine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
 
-import simpy
-
-from accelsim.program.commands import Command, Meet, Message, Phase, Program, Wait
+from accelsim.engines.device import Device, EngineLog, Point, Walk
+from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.mapping import Mapping as MappingOfProduct
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.models import Chip
+from accelsim.spec.status import Status
 from accelsim.time import Clock
 from accelsim.workload.graph import Graph, Node
-from accelsim.workload.ops.base import Gemm, Op
-
-Process = Generator[simpy.Event, Any, None]
-Edges = tuple[int, int, int]
-
-
-class Asked(NamedTuple):
-    """A request to the port of a memory: bytes, direction, and the command that asks, whose addresses some memory
-    models look up."""
-
-    nbytes: int
-    write: bool = False
-    command: int = -1
-
-
-class Served(NamedTuple):
-    """Times of one request, fs: acceptance, the edge before the first data beat, the last data beat.
-
-    ``by_link``: the link before the memory, not the memory itself, set the pace of the data.
-    """
-
-    accepted: int
-    data: int
-    end: int
-    by_link: bool = False
-
-
-class Delivery(NamedTuple):
-    """A message between two devices, from the side of one: ``begun`` fires when both sides are ready and the first byte
-    leaves, ``done`` when the last byte has left (its value: when it arrives, fs)."""
-
-    begun: simpy.Event
-    done: simpy.Event
-
-
-class MemoryPort(Protocol):
-    """A shared port of a memory."""
-
-    def request(self, rank: tuple[int, str], asked: Asked) -> simpy.Event:
-        """Ask now (at an edge) for a transfer; the event fires at acceptance with ``Served``. Lower rank goes first."""
-
-
-@dataclass
-class EngineLog:
-    """How one engine spent its time, fs: ``busy`` intervals, and ``waits`` intervals with what was missing."""
-
-    busy: list[tuple[int, int]] = field(default_factory=list)
-    waits: list[tuple[int, int, str]] = field(default_factory=list)
-
-    def wait(self, start_fs: int, end_fs: int, why: str) -> None:
-        """The head command waited; empty intervals are dropped."""
-        if end_fs > start_fs:
-            self.waits.append((start_fs, end_fs, why))
-
-
-class Device(Protocol):
-    """What the engines of one device share.
-
-    Edge n of a clock ends the interval from edge n-1 to n: what occupies edges i..j occupies [at(i-1), at(j)).
-    """
-
-    @property
-    def env(self) -> simpy.Environment:
-        """The one clock of the simulation."""
-
-    @property
-    def clock(self) -> Clock:
-        """Clock of the chip."""
-
-    @property
-    def chip(self) -> Chip:
-        """The chip as it was configured."""
-
-    @property
-    def logs(self) -> Mapping[str, EngineLog]:
-        """Engine -> how it spent its time; an engine that is asked for is there."""
-
-    @property
-    def ports(self) -> Mapping[tuple[str, bool], MemoryPort]:
-        """(memory, write) -> its port."""
-
-    @property
-    def records(self) -> list[Any]:
-        """What engines note of their commands beyond start, data and end."""
-
-    @property
-    def by_link(self) -> set[int]:
-        """Transfers whose data the link held up, not the memory behind it."""
-
-    def available(self, waits: Sequence[Wait], why: str = "") -> Generator[simpy.Event, Any, tuple[int, str]]:
-        """Wait until the release times of all ``waits`` (of that kind) are known: (fs, what was missing last)."""
-
-    def publish(self, command: int, phase: Phase, t_fs: int) -> None:
-        """The command passes the phase at ``t_fs`` (now or later)."""
-
-    def exchange(self, message: Message, send: bool) -> Delivery:
-        """Be ready, from now on, to send or receive a message."""
-
-    def meet(self, barrier: Meet) -> simpy.Event:
-        """Come to a barrier now; the event fires when all have come."""
-
-    def needs_ports(self, command: Command) -> bool:
-        """Whether the command must hold ports of buffers that can run out."""
-
-    def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:
-        """Hold the ports that it needs for so long from now on; the time (fs) from which all are held, 0 for none."""
-
-    def sleep_until(self, t_fs: int) -> simpy.Event:
-        """An event at that time, or now if it has passed."""
-
-    def begin(self, command: Command, t_fs: int) -> None:
-        """At ``t_fs`` the command starts to overwrite its destinations."""
-
-    def begin_now(self, command: Command, t_fs: int) -> None:
-        """The same without an event of its own: ``t_fs`` is now, or nobody else can look before it."""
-
-    def check_reads(self, command: Command, role: str, from_fs: int, to_fs: int) -> None:
-        """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
-
-    def complete(
-        self, command: Command, start_fs: int, data_fs: int, end_fs: int, reads_from_fs: int = -1
-    ) -> None:
-        """Record a command whose times are certain, publish its completion, commit its effect when it completes.
-
-        ``reads_from_fs``: since when everything that it reads must have been valid (checked at the end); negative when
-        the reads are checked on their own.
-        """
-
-
-class Point(NamedTuple):
-    """Where the walk goes on: a command and one of its events, a ``Phase``, 'accepted' of a transfer (by its port), or
-    a name that only its engine type knows.
-    """
-
-    command: int
-    event: str
-
-
-class Walk(Protocol):
-    """The walk along the critical path, backwards: ``t`` is where it stands."""
-
-    @property
-    def t(self) -> int:
-        """Where the walk stands, fs."""
-
-    @property
-    def chip(self) -> Chip:
-        """The chip of the run."""
-
-    @property
-    def program(self) -> Program:
-        """The program of the run."""
-
-    @property
-    def clock(self) -> Clock:
-        """Clock of the chip."""
-
-    @property
-    def delay_fs(self) -> int:
-        """From the release of a token until it may be acquired."""
-
-    def span(self, command: int) -> tuple[int, int, int]:
-        """Start, first data and end of a command, fs."""
-
-    def record(self, command: int) -> Any:
-        """What the engine noted of a command."""
-
-    def queue_before(self, command: int) -> int:
-        """The command before it on the same engine, -1 for none."""
-
-    def port_before(self, command: int) -> int:
-        """The transfer before it through the same port if that one decided when its data came, -1 otherwise."""
-
-    def emit(self, start: int, command: int, kind: str, resource: str, edges: Edges = (0, 0, 0)) -> None:
-        """The time from ``start`` to where the walk stands goes to this; the walk then stands at ``start``."""
-
-    def linked(self, why: str) -> None:
-        """Say of the latest piece why it could not begin earlier."""
-
-    def latest(self, command: Command, why: str = "") -> tuple[Wait | None, int]:
-        """The wait (of that kind) that was released last, and when it could be acquired (0 without one)."""
-
-    def follow(self, command: Command, wait: Wait, edge: int, clock: Clock) -> Point:
-        """On to what ``command`` waited for; ``edge``: that at which it then went on, of ``clock``."""
-
-    def buffer(self, command: Command) -> str:
-        """The buffer whose ports a command may have to wait for, '' for none."""
-
-    def check(self, command: Command, holds: bool, what: str) -> None:
-        """LawError, with ``what`` the command did, unless it holds."""
-
-    def held_by_link(self, command: int) -> bool:
-        """Whether the link held the data of a transfer up, not the memory behind it."""
+from accelsim.workload.ops.base import Conv, Gemm, Op
 
 
 class Offer(NamedTuple):
@@ -245,12 +54,48 @@ class Lowering:
 
 
 class Mapped(NamedTuple):
-    """How a product was mapped: its form, the mapping, the path that binds it by its closed form, candidates scored."""
+    """How a product was mapped: its form, the mapping (None where the engine has no tiles), the path that binds it by
+    its closed form, candidates scored."""
 
     gemm: Gemm
-    mapping: MappingOfProduct
+    mapping: MappingOfProduct | None
     binds: str
     scored: int
+
+
+class Reason(NamedTuple):
+    """One thing that the time of a run goes to, by a ``key`` that is its own.
+
+    ``text`` for tables and ``phrase`` for sentences may name the ``{resource}`` and the ``{operand}``; ``legend`` is
+    for columns and legends, whatever the chip. ``computing``: the chip works, and waits for no memory, link or
+    processor. ``colour`` and ``hatch``: how plots show it.
+    """
+
+    key: str
+    text: str
+    phrase: str
+    legend: str
+    colour: str
+    hatch: str = ""
+    computing: bool = False
+
+
+class Category(NamedTuple):
+    """A kind of energy in plots and tables, and how plots show it."""
+
+    name: str
+    colour: str
+    hatch: str = ""
+
+
+class Price(NamedTuple):
+    """Energy of an action, per count: joules, the name of its ``Category``, ``what`` costs it in words, and how far the
+    figure can be trusted."""
+
+    energy_J: float
+    category: str
+    what: str
+    status: Status
 
 
 class Times(NamedTuple):
@@ -267,6 +112,14 @@ class EngineType(ABC):
 
     type: ClassVar[str]
     """Its name in specs and programs."""
+    rank: ClassVar[int] = 1
+    """Where it stands in lists: arithmetic first (0), functions (2), hosts (3), transfers (4), messages (5)."""
+    reasons: ClassVar[tuple[Reason, ...]] = ()
+    """What time on the critical path goes to because of it."""
+    categories: ClassVar[tuple[Category, ...]] = ()
+    """Kinds of energy that it brings."""
+    pieces: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Kinds of pieces of the critical path that ``back`` emits, each with what happens in it."""
     sequential: ClassVar[bool] = True
     """Whether a command of its queue has completed before the next begins to touch memory."""
     moves: ClassVar[bool] = False
@@ -285,6 +138,38 @@ class EngineType(ABC):
     def lower(self, lowering: Lowering) -> Mapped | None:
         """Write the commands of a step. Raises Infeasible where something does not fit, TooLarge beyond the limits."""
         raise NotImplementedError(f"{self.type} does no nodes")
+
+    def macs_per_clock(self, spec: Any, mac_format: str) -> Fraction:
+        """Multiply-accumulates of one engine per clock at its peak. Raises KeyError for a format that it lacks."""
+        raise KeyError(mac_format)
+
+    def skips(self, spec: Any, mac_format: str, n: int, m: int) -> bool:
+        """Whether it passes over the zeros of weights of which at most ``n`` of each ``m`` are none."""
+        return False
+
+    def gates_zeros(self, spec: Any) -> bool:
+        """Whether a multiplication by zero costs no energy."""
+        return False
+
+    def has_epilogue(self, spec: Any) -> bool:
+        """Whether functions may follow a product on the way of its results out of the engine."""
+        return False
+
+    def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
+        """Whether a pooling may be one of these: it needs the sums of a whole image at a time."""
+        return False
+
+    def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
+        """Action -> its energy, of every action that its commands note for the engine itself."""
+        return {}
+
+    def shares(self, piece: Any, command: Command) -> dict[str, int]:
+        """What the time of a piece of the critical path goes to: key of a reason -> fs; they add up to the piece."""
+        return {piece.kind: piece.end - piece.start}
+
+    def worked_until(self, chip: Chip, record: Any, data_fs: int) -> int:
+        """When a command with this record has no more work but only results to hand on, fs."""
+        raise KeyError(self.type)
 
     @abstractmethod
     def clock(self, chip: Chip) -> Clock | None:

@@ -1,4 +1,7 @@
-"""The engine types, by name: whatever folder of this package has an ``engine`` module with an ``ENGINE``."""
+"""The engine types, by name: whatever folder of this package has an ``engine`` module with an ``ENGINE``.
+
+They stand in the order of their ``rank``: arithmetic first, then functions, hosts, transfers, messages.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def _found() -> dict[str, EngineType]:
         f"{engines.__name__}.{entry.name}.engine" for entry in iter_modules(engines.__path__) if entry.ispkg
     ]
     found = [import_module(name).ENGINE for name in sorted(names) if find_spec(name)]
-    return {entry.type: entry for entry in found}
+    return {entry.type: entry for entry in sorted(found, key=lambda entry: (entry.rank, entry.type))}
 
 
 ENGINES: dict[str, EngineType] = _found()

@@ -24,7 +24,7 @@ from accelsim.formats import table
 from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
-from accelsim.program.roles import HOST, HOST_OWN_MEMORY
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
@@ -33,6 +33,7 @@ from accelsim.types import Array
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
 from accelsim.workload.multiply import multiplies_floats
+from accelsim.workload.nodes import is_product
 from accelsim.workload.ops import base
 from accelsim.workload.sources.datasets import Dataset
 from accelsim.workload.sources.load import load_model
@@ -175,7 +176,7 @@ def accuracy(
 
 def with_matrix(chip: Chip) -> Chip:
     """The chip. Raises UsageError when it has no matrix unit."""
-    if chip.matrix is None:
+    if multiplier(chip) is None:
         raise UsageError(
             Problem(f"{chip.name} has no matrix unit", "on", "a chip with number formats of its own")
         )
@@ -290,7 +291,7 @@ def _row(program: Program, dtype: str, method: str, share: float) -> Row:
     batch = batch_size(program.graph) * program.cores
     rows = energy_table(run)
     host_s = sum(each.busy for each in run.engines if each.engine == HOST) * FS
-    formats = [node.format for node in program.graph.nodes if node.engine == "matrix"]
+    formats = [node.format for node in program.graph.nodes if is_product(node)]
     return Row(
         program.chip.name, dtype, method, " ".join(dict.fromkeys(formats)), share, run.seconds / batch,
         host_s / batch, total_J(rows) / batch, _host_J(program.chip, rows, host_s) / batch, model_B(program.graph),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelsim.account.critical_path import Blame, by_blame
+from accelsim.account.critical_path import KINDS, Blame, by_blame
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import batch_size
 from accelsim.api import execute, prepare
@@ -31,7 +31,7 @@ PARTS: dict[str, str] = {
 }
 """Part of the time -> what it says of an instant of the critical path."""
 
-COMPUTING = ("compute", "padding", "weight_shift", "fill_drain", "vector")
+COMPUTING = tuple(key for key, reason in KINDS.items() if reason.computing)
 MOVING = ("transfer", "latency", "requests")
 """Kinds of ``critical_path.KINDS`` in which the chip computes, and in which a memory or link is waited for."""
 

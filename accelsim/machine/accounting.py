@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from accelsim.engines.base import EngineLog, Times
+from accelsim.engines.base import Times
+from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Busy, Row, Slice
 from accelsim.program.commands import Action, Program

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accelsim.dram.device import Device
 from accelsim.dram.served import COUNTS
 from accelsim.dram.served import Served as Batch
-from accelsim.engines.base import Asked, Served
+from accelsim.engines.device import Asked, Served
 from accelsim.machine.bursts import bursts
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.machine.run import Row

@@ -12,10 +12,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
+from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import lifetimes
 from accelsim.machine.run import LawError, Run, Slice
 from accelsim.program.commands import Transfer
+from accelsim.program.roles import multiplier
 from accelsim.time import FS_PER_S, transfer_fs
 
 PADDING = "mac.padding"
@@ -75,16 +77,17 @@ def macs_are_those_of_the_graph(run: Run) -> Iterator[str]:
 
 
 def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
-    """MACs of a step and of the run take at least their time at the peak rate of the matrix units."""
-    unit = run.chip.matrix
+    """MACs of the run take each engine at least their time at its peak rate."""
+    unit = multiplier(run.chip)
     if unit is None:
         return
+    kind = ENGINES[unit.type]
     clocks: dict[str, Fraction] = defaultdict(Fraction)
     for row in run.ledger:
         if row.action.startswith("mac.") and row.action not in (PADDING, SKIPPED):
-            rate = unit.formats[row.action.removeprefix("mac.")].cycles_per_row
-            clocks[row.component] += Fraction(row.count * rate, unit.rows * unit.cols)
-    period_fs = Fraction(FS_PER_S) / Fraction(unit.clock or run.chip.clock)
+            rate = kind.macs_per_clock(unit.spec, row.action.removeprefix("mac."))
+            clocks[row.component] += row.count / rate
+    period_fs = Fraction(FS_PER_S) / Fraction(unit.spec.clock or run.chip.clock)
     for array, needed in clocks.items():
         if needed * period_fs > run.time_fs + 1:
             yield f"{array} needs {float(needed * period_fs):.0f} fs at its peak, the run took {run.time_fs}"

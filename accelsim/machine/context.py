@@ -9,7 +9,7 @@ from typing import Any
 
 import simpy
 
-from accelsim.engines.base import Delivery, EngineLog, MemoryPort
+from accelsim.engines.device import Delivery, EngineLog, MemoryPort
 from accelsim.machine.contents import Contents
 from accelsim.machine.exchange import Exchange
 from accelsim.machine.milestones import Milestones, Waiting

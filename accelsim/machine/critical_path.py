@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, cast
 
-from accelsim.engines.base import Edges, Point
+from accelsim.engines.device import Edges, Point
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.memory_models import MODELS
-from accelsim.machine.run import LawError, Run, Segment
+from accelsim.machine.run import PATH_KINDS, LawError, Run, Segment
 from accelsim.machine.sram import COMPUTE_UNITS
 from accelsim.program.commands import Command, Phase, Transfer, Wait
 from accelsim.time import Clock
@@ -80,6 +80,10 @@ class _Walk:
 
     def emit(self, start: int, command: int, kind: str, resource: str, edges: Edges = (0, 0, 0)) -> None:
         """The time from ``start`` to where the walk stands goes to this; the walk then stands at ``start``."""
+        if kind not in PATH_KINDS:
+            raise LawError(
+                f"no kind {kind!r} of pieces of the critical path; there are {', '.join(PATH_KINDS)}"
+            )
         start = max(0, min(start, self.t))
         if start < self.t:
             self.segments.append(Segment(start, self.t, command, kind, resource, edges))

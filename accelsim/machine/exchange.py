@@ -7,7 +7,7 @@ from typing import Any
 
 import simpy
 
-from accelsim.engines.base import Delivery
+from accelsim.engines.device import Delivery
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.network.link import lane
 from accelsim.network.shared import Fabric

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import simpy
 
 from accelsim.dram.device import Device
-from accelsim.engines.base import Asked, Served
+from accelsim.engines.device import Asked, Served
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.addressed import Addressed, Dram
 from accelsim.machine.port import Port

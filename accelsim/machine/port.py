@@ -12,7 +12,7 @@ from typing import Protocol
 
 import simpy
 
-from accelsim.engines.base import Asked, Served
+from accelsim.engines.device import Asked, Served
 from accelsim.time import Clock
 
 LATE = 2

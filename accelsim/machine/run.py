@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from accelsim.engines.registry import ENGINES
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.commands import Program
@@ -50,20 +51,11 @@ class Segment(NamedTuple):
 
 
 PATH_KINDS: dict[str, str] = {
-    "stream": "a MatMul streams its rows",
-    "weight_shift": "the stationary operand is shifted in, and no row streams",
-    "fill_drain": "the array fills or drains",
-    "vector": "the vector unit works",
-    "host": "the host works",
-    "transfer": "data move, as fast as the memory or the link before it allows",
-    "latency": "a request is under way, no data yet",
-    "requests": "a DMA engine issues one request per clock, a port accepts one per clock",
+    **{kind: text for entry in ENGINES.values() for kind, text in entry.pieces},
     "buffer_port": "no port of a buffer is free",
-    "message": "bytes of a message are on their way between this device and another",
-    "peer": "another device is not ready to send or to receive, or has not come to a barrier",
     "hand_over": "a token passes on, and the next clock edge comes; also the first edge of the run",
 }
-"""Kinds of pieces of the critical path."""
+"""Kinds of pieces of the critical path: those that engine types emit, and what happens between engines."""
 
 PATH_LINKS: dict[str, str] = {
     "start": "nothing: the start of the run",

@@ -24,6 +24,13 @@ Phase = Literal["w", "a", "done"]
 operand for the last time, 'done' when the command completes (for a transfer: its last data beat)."""
 
 
+MAC_ACTION = "mac."
+"""How the actions that are multiplications begin; behind it the format."""
+PADDING, SKIPPED = "mac.padding", "mac.skipped"
+NOT_DONE = frozenset({PADDING, SKIPPED})
+"""Multiplications that nothing carried out: a PE had none to do, or its operand was pruned away."""
+
+
 class Action(NamedTuple):
     """One ledger entry: ``count`` times ``action`` of ``component``, caused by ``tensor``."""
 

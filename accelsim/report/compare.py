@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from accelsim.account.energy import CATEGORIES, STATIC
+from accelsim.account.energy import CATEGORY_NAMES, STATIC
 from accelsim.account.energy_basis import Ground, caveats
 from accelsim.account.latency import COUNTED, summary
 from accelsim.errors import Problem, UsageError
@@ -108,7 +108,9 @@ def basis(entries: Sequence[Summary]) -> str:
 
 def metrics_of(entries: Sequence[Summary]) -> list[Metric]:
     """The common metrics, and the energy per inference of each category that any run has."""
-    found = [name for name in CATEGORIES if any(name in entry["energy_by_category_J"] for entry in entries)]
+    found = [
+        name for name in CATEGORY_NAMES if any(name in entry["energy_by_category_J"] for entry in entries)
+    ]
     parts = (
         Metric(f"E {name}", f"energy_{name.replace(' ', '_')}_J", energy_of(name), lambda v: si(v, "J"), _grounds(name))
         for name in found

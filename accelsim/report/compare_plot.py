@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account.energy import CATEGORIES
+from accelsim.account.energy import CATEGORY_NAMES
 from accelsim.report.compare import (
     STAR,
     Source,
@@ -75,7 +75,7 @@ def _energy_bars(axes: Axes, entries: Sequence[Summary]) -> None:
     totals = [entry["energy_per_inference_J"] for entry in entries]
     base, words = _base(totals)
     start = [0.0] * len(entries)
-    for name in CATEGORIES:
+    for name in CATEGORY_NAMES:
         parts = [(energy_of(name)(entry) or 0.0) / base for entry in entries]
         if any(parts):
             look = CATEGORY_LOOKS[name]

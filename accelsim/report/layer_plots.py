@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
-from accelsim.account.energy import CATEGORIES, STATIC, price_list
+from accelsim.account.energy import CATEGORY_NAMES, STATIC, price_list
 from accelsim.account.latency import Layer, layers, lines, main_format
 from accelsim.account.spans import memory_of
 from accelsim.machine.run import Run
+from accelsim.program.commands import MAC_ACTION
+from accelsim.program.roles import multiplier
 from accelsim.report.legends import below
 from accelsim.report.style import (
     BLUE,
@@ -203,9 +205,9 @@ def energy(run: Run) -> Figure:
     total, static = sum(layer.energy_J for layer in rows), sum(map(_static_J, rows))
     left_out = static >= STATIC_WORTH * total and static < total
     fig, panels = _layer_figure(rows, 2 if left_out else 1)
-    _energy_panel(panels[0], rows, CATEGORIES, f"Energy per layer: together {si(total, 'J')}")
+    _energy_panel(panels[0], rows, CATEGORY_NAMES, f"Energy per layer: together {si(total, 'J')}")
     if left_out:
-        dynamic = [name for name in CATEGORIES if name != STATIC]
+        dynamic = [name for name in CATEGORY_NAMES if name != STATIC]
         _energy_panel(panels[1], rows, dynamic, f"Without static power: {si(total - static, 'J')}")
     below(fig, panels[0])
     return fig
@@ -276,7 +278,8 @@ def access_note(run: Run) -> str:
     """'one int8 operand from ddr3: 63 pJ = 315 MACs of 0.2 pJ'; '' without matrix work or memory."""
     memory, mac_format = memory_of(run.chip, "weights"), main_format(run)
     prices = price_list(run.chip)
-    mac_J = prices.get(("matrix", f"mac.{mac_format}"), 0.0)
+    unit = multiplier(run.chip)
+    mac_J = prices.get((unit.name, f"{MAC_ACTION}{mac_format}"), 0.0) if unit else 0.0
     if not memory or not mac_J:
         return ""
     access_J = prices[memory, "read"] * FORMAT_BYTES.get(mac_format, 1.0)

@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import RLock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from accelsim.account.critical_path import HIDDEN, LISTED
+from accelsim.account.energy import CATEGORIES
 from accelsim.engines.registry import ENGINES
 from accelsim.files import Make, write_file
 from accelsim.units import parse, show
@@ -39,37 +41,12 @@ class Look(NamedTuple):
     hatch: str = ""
 
 
-CATEGORY_LOOKS: dict[str, Look] = {
-    "MAC": Look(BLUE),
-    "PE registers": Look(SKY, "////"),
-    "PE network": Look("#003f63", "----"),
-    "on-chip SRAM": Look(GREEN),
-    "vector unit": Look(PURPLE, "...."),
-    "off-chip memory": Look(VERMILLION, "\\\\\\\\"),
-    "link": Look(ORANGE, "||||"),
-    "host": Look(YELLOW, "xxxx"),
-    "static": Look("#cfcfcf"),
-}
+CATEGORY_LOOKS: dict[str, Look] = {entry.name: Look(entry.colour, entry.hatch) for entry in CATEGORIES}
 """Energy category (``account.energy.CATEGORIES``) -> look."""
 
 REASON_LOOKS: dict[str, Look] = {
-    "compute": Look(BLUE),
-    "padding": Look("#9ecae1"),
-    "fill_drain": Look("#003f63", "////"),
-    "weight_shift": Look(SKY, "////"),
-    "weights": Look(VERMILLION, "\\\\\\\\"),
-    "activations": Look(ORANGE, "||||"),
-    "results": Look("#8c510a", "----"),
-    "states": Look(GREEN, "----"),
-    "latency": Look("#e7298a", "xxxx"),
-    "requests": Look("#bdb76b", "++++"),
-    "buffer_port": Look("#7a5195", "++++"),
-    "vector": Look(PURPLE, "...."),
-    "host": Look(YELLOW, "xxxx"),
-    "message": Look("#1b9e77", "////"),
-    "peer": Look("#a6cee3", "...."),
-    "hand_over": Look("#cfcfcf"),
-    "hidden": Look("#eeeeee"),
+    **{key: Look(reason.colour, reason.hatch) for key, reason in LISTED.items()},
+    HIDDEN: Look("#eeeeee"),
 }
 """What time goes to (``account.critical_path.KEYS``, and ``HIDDEN``) -> look."""
 

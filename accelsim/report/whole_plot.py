@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.critical_path import KEYS, by_blame
-from accelsim.account.energy import CATEGORIES, STATIC
+from accelsim.account.energy import CATEGORY_NAMES, STATIC
 from accelsim.account.latency import summary
 from accelsim.machine.run import Run
 from accelsim.report.layer_plots import key_labels
@@ -28,16 +28,16 @@ ROOM = 0.06
 def whole(run: Run) -> Figure:
     """Bars of 100 %: what the time went to, what the energy, and what the energy without static power."""
     joules = summary(run)["energy_by_category_J"]
-    dynamic = {name: joules.get(name, 0.0) for name in CATEGORIES if name != STATIC}
+    dynamic = {name: joules.get(name, 0.0) for name in CATEGORY_NAMES if name != STATIC}
     static = joules.get(STATIC, 0.0)
     fig, (upper, lower) = figure(3.8 if static else 3.2, 2, 1, height_ratios=[1, 2 if static else 1])
     upper.set_title(f"Where the time went: {si(run.seconds, 's')}")
     _bar(upper, 0, _by_key(run), REASON_LOOKS, key_labels(run))
     upper.set_yticks([0], ["time"])
     lower.set_title(f"Where the energy went: {si(sum(joules.values()), 'J')}")
-    _bar(lower, 0, {name: joules.get(name, 0.0) for name in CATEGORIES}, CATEGORY_LOOKS, {})
+    _bar(lower, 0, {name: joules.get(name, 0.0) for name in CATEGORY_NAMES}, CATEGORY_LOOKS, {})
     if static:
-        _bar(lower, 1, dynamic, CATEGORY_LOOKS, dict.fromkeys(CATEGORIES, ""))
+        _bar(lower, 1, dynamic, CATEGORY_LOOKS, dict.fromkeys(CATEGORY_NAMES, ""))
         lower.set_yticks([0, 1], ["energy", f"without static:\n{si(sum(dynamic.values()), 'J')}"])
     else:
         lower.set_yticks([0], ["energy"])

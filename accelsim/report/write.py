@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from accelsim.account.critical_path import KEYS
-from accelsim.account.energy import CATEGORIES, energy_table
+from accelsim.account.critical_path import keys_of
+from accelsim.account.energy import CATEGORY_NAMES, energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_memory
 from accelsim.errors import Problem, UsageError
 from accelsim.explore.what_ifs import WhatIf
@@ -105,9 +105,10 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
         *(f"gemm_{size}" for size in ("groups", "M", "N", "K")),
     ]
     header += ["macs", "ops", "start_fs", "end_fs", "added_fs", "own_fs", "cycles", "utilisation", "bound_by"]
-    header += [f"{key}_fs" for key in KEYS]
+    keys = keys_of(run)
+    header += [f"{key}_fs" for key in keys]
     header += [f"{name}_{way}_B" for name in memories for way in ("read", "write")]
-    header += [f"energy_{category.replace(' ', '_')}_J" for category in CATEGORIES] + ["energy_J", "note"]
+    header += [f"energy_{category.replace(' ', '_')}_J" for category in CATEGORY_NAMES] + ["energy_J", "note"]
     records = []
     for layer in layers(run):
         gemm = layer.gemm
@@ -117,9 +118,9 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
         what = [layer.name, layer.title, layer.stage, layer.label, layer.engine, shape_text(layer.out_shape)]
         record = [*which, *what, *sizes, layer.macs, layer.ops, layer.start_fs, layer.end_fs,
                   layer.added_fs, layer.own_fs, layer.cycles, use, layer.bound_key]  # fmt: skip
-        record += [layer.reasons.get(key, 0) for key in KEYS]
+        record += [layer.reasons.get(key, 0) for key in keys]
         record += [count for name in memories for count in layer.traffic_B.get(name, (0, 0))]
-        record += [layer.energy_by_category_J.get(category, 0.0) for category in CATEGORIES]
+        record += [layer.energy_by_category_J.get(category, 0.0) for category in CATEGORY_NAMES]
         records.append([*record, layer.energy_J, layer.note])
     return header, records
 

@@ -25,6 +25,7 @@ from accelsim.validate.choices import Choice, choices
 from accelsim.workload.execute import compute
 from accelsim.workload.graph import Graph
 from accelsim.workload.multiply import rounded_to
+from accelsim.workload.nodes import is_product
 from accelsim.workload.onnx.reference import Difference, compare, reference_outputs
 from accelsim.workload.ops.values import contain
 
@@ -145,7 +146,7 @@ def _by_core(run: Run) -> list[Run]:
 
 def _streamed(run: Run) -> list[str]:
     """What the matrix nodes stream."""
-    return [node.inputs[0] for node in run.program.graph.nodes if node.engine == "matrix"]
+    return [node.inputs[0] for node in run.program.graph.nodes if is_product(node)]
 
 
 def _check_core(run: Run, model: Graph) -> Verdict:
@@ -207,7 +208,7 @@ def _real_layers(graph: Graph) -> dict[str, float]:
     return {
         name: max(BOUNDS.get(rounded_to(node), BOUNDS["fp32"]), _step(graph.tensors[name].dtype))
         for node in graph.nodes
-        if node.engine == "matrix" and graph.tensors[node.outputs[0]].dtype != "int32"
+        if is_product(node) and graph.tensors[node.outputs[0]].dtype != "int32"
         for name in node.writes
     }
 

@@ -16,6 +16,7 @@ from accelsim import validate
 from accelsim.account.energy import energy_table, total_J
 from accelsim.files import text, write_folder
 from accelsim.machine.run import Run
+from accelsim.program.roles import units
 from accelsim.report.text import percent, si
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.anchors import run_shapes
@@ -106,8 +107,8 @@ def energy_spread(run: Run) -> str:
 
 
 def _dynamic_on_chip(run: Run) -> float:
-    units = {"matrix", "vector", *run.chip.buffers}
-    return total_J(row for row in energy_table(run) if row.component in units)
+    on_chip = {*units(run.chip), *run.chip.buffers}
+    return total_J(row for row in energy_table(run) if row.component in on_chip)
 
 
 def light_models_page(found: Sequence[Outcome]) -> str:

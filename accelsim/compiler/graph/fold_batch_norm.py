@@ -9,6 +9,7 @@ import numpy as np
 from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.affine import Affine, Baked, Vector, affine_of
 from accelsim.compiler.state import State
+from accelsim.program.roles import function_unit
 from accelsim.program.writing.sides import channel_axis
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -132,7 +133,8 @@ def _new_bias(old: Tensor | None, channels: int, affine: Affine) -> Baked:
 
 
 def _split_batch_norms(state: State) -> int:
-    functions = state.chip.vector.functions if state.chip.vector else {}
+    unit = function_unit(state.chip)
+    functions = unit.spec.functions if unit else {}
     if "BatchNormalization" in functions or not {"Mul", "Add"} <= set(functions):
         return 0
     nodes: list[Node] = []

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
 
 import numpy as np
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.state import State
+from accelsim.engines.registry import ENGINES
+from accelsim.program.roles import function_unit, units
 from accelsim.program.writing.sides import channel_axis
-from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
-from accelsim.workload.nodes import gemm_view
+from accelsim.workload.nodes import gemm_view, is_function, is_product
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Shape
 
@@ -21,9 +21,6 @@ ELEMENTWISE = frozenset({"elementwise", "quantise"})
 
 PARAMETERS = ("scale", "multiplier", "zero_point")
 """Attributes of a quantisation step that may hold several values."""
-
-PARTIAL_SUM_B = 4
-"""Bytes of one partial sum."""
 
 
 def fuse(state: State) -> None:
@@ -36,10 +33,10 @@ def fuse(state: State) -> None:
     ``options.fuse`` False, or results that do not pass the vector unit, only the bias is.
     """
     graph = state.graph
-    nodes, graph.nodes = graph.nodes, []
+    nodes, graph.nodes, functions = graph.nodes, [], function_unit(state.chip)
     for node in nodes:
-        if node.engine == "matrix":
-            graph.nodes += _split_bias(graph, node)
+        if is_product(node):
+            graph.nodes += _split_bias(graph, node, functions.name if functions else node.engine)
         graph.nodes.append(node)
     absorbed = _absorb_all(state)
     edit.sort(graph)
@@ -47,7 +44,7 @@ def fuse(state: State) -> None:
         state.notes.append(f"fuse: {absorbed} nodes fused behind the node that feeds them")
 
 
-def _split_bias(graph: Graph, node: Node) -> list[Node]:
+def _split_bias(graph: Graph, node: Node, engine: str) -> list[Node]:
     """Conv(x, w, b) -> y becomes Conv(x, w) -> y.sum, then Bias(y.sum, b) -> y in its epilogue.
 
     A bias that is computed (in a training step) is an operand like any other: an Add. Returns the nodes to put in
@@ -64,20 +61,20 @@ def _split_bias(graph: Graph, node: Node) -> list[Node]:
     total = edit.add_tensor(graph, f"{out.name}.sum", out.shape, out.dtype)
     node.outputs = [total]
     if graph.tensors[bias].is_constant:
-        part = Node(f"{node.name}.bias", "Bias", [total, bias], [out.name], {"axis": axis}, engine="vector")
+        part = Node(f"{node.name}.bias", "Bias", [total, bias], [out.name], {"axis": axis}, engine=engine)
         node.epilogue = [part]
         return []
     shape = [-1 if index == axis else 1 for index in range(axis, len(out.shape))]
     shape[0] = graph.tensors[bias].elements
     view = edit.add_tensor(graph, f"{bias}.view", tuple(shape), graph.tensors[bias].dtype)
-    node.epilogue = [Node(f"{node.name}.bias", "Add", [total, view], [out.name], {}, engine="vector")]
+    node.epilogue = [Node(f"{node.name}.bias", "Add", [total, view], [out.name], {}, engine=engine)]
     return [Node(f"{node.name}.bias.view", "Reshape", [bias], [view], {"shape": shape}, engine="alias")]
 
 
 def _absorb_all(state: State) -> int:
     absorbing = _Absorbing(state)
     last_first = state.graph.nodes[::-1]
-    for node in sorted(last_first, key=lambda node: node.engine != "matrix"):
+    for node in sorted(last_first, key=lambda node: not is_product(node)):
         absorbing.behind(node)
     return absorbing.finish()
 
@@ -133,16 +130,17 @@ class _Absorbing:
     def _follower(self, node: Node) -> Node | None:
         """The node to fuse behind ``node`` next, or None."""
         end = self.ends.get(id(node), node)
-        if node.engine not in ("matrix", "vector") or len(end.writes) != 1 or _ends_in_pool(node, end):
+        fusible = is_product(node) or is_function(node)
+        if not fusible or len(end.writes) != 1 or _ends_in_pool(node, end):
             return None
         follower = self._only_reader(end.writes[0])
-        if follower is None or follower.engine != "vector" or len(follower.outputs) != 1:
+        if follower is None or not is_function(follower) or len(follower.outputs) != 1:
             return None
-        if follower.op == "Bias" and node.engine == "matrix" and not node.epilogue and end is node:
+        if follower.op == "Bias" and is_product(node) and not node.epilogue and end is node:
             return follower
         if not self.state.options.fuse:
             return None
-        rule = self._behind_matrix if node.engine == "matrix" else self._behind_vector
+        rule = self._behind_product if is_product(node) else self._behind_function
         return follower if rule(node, end.writes[0], follower) else None
 
     def _only_reader(self, name: str) -> Node | None:
@@ -167,9 +165,9 @@ class _Absorbing:
             self.shapes[id(node)] = shapes.pop() if single else None
         return self.shapes[id(node)]
 
-    def _behind_matrix(self, node: Node, result: str, follower: Node) -> bool:
-        assert self.state.chip.matrix is not None
-        if not self.state.chip.matrix.epilogue:
+    def _behind_product(self, node: Node, result: str, follower: Node) -> bool:
+        unit = units(self.state.chip)[node.engine]
+        if not ENGINES[unit.type].has_epilogue(unit.spec):
             return False
         along = all(_along_channels(self.graph, node, part) for part in self._all_parts(follower))
         return (along and self._is_elementwise(result, follower)) or self._pools(node, follower)
@@ -178,7 +176,7 @@ class _Absorbing:
         behind = self._parts_behind(node) if id(node) in self.followers else []
         return [*edit.parts(node), *behind]
 
-    def _behind_vector(self, node: Node, result: str, follower: Node) -> bool:
+    def _behind_function(self, node: Node, result: str, follower: Node) -> bool:
         return _kind(node) in ELEMENTWISE and self._is_elementwise(result, follower)
 
     def _is_elementwise(self, result: str, follower: Node) -> bool:
@@ -219,12 +217,7 @@ def _pools(state: State, node: Node, follower: Node) -> bool:
     if _kind(follower) != "pool" or follower.epilogue or node.op != "Conv":
         return False
     view = gemm_view(state.graph, node)
-    if view is None or view.conv is None or state.chip.matrix is None:
+    if view is None or view.conv is None:
         return False
-    needed_B = prod(view.conv.out) * state.chip.matrix.cols * PARTIAL_SUM_B
-    return needed_B <= accumulator_B(state.chip) // 2
-
-
-def accumulator_B(chip: Chip) -> int:
-    """Capacity of the buffers that hold partial sums, B."""
-    return int(sum(buffer.capacity for buffer in chip.buffers.values() if "partial_sums" in buffer.holds))
+    unit = units(state.chip)[node.engine]
+    return ENGINES[unit.type].pools(state.chip, unit, view.conv)

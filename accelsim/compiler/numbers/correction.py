@@ -9,6 +9,7 @@ from accelsim.formats import integer
 from accelsim.formats.bias_correction import output_shift
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.nodes import is_product
 
 
 def mean_shift(state: State, node: Node, weights: Tensor, codes: Tensor) -> Array | float:
@@ -29,7 +30,7 @@ def mean_shift(state: State, node: Node, weights: Tensor, codes: Tensor) -> Arra
 def input_means(state: State) -> dict[str, Array]:
     """Mean per channel, over the calibration data, of what every matrix node streams."""
     tensors = state.graph.tensors
-    nodes = [node for node in state.graph.nodes if node.engine == "matrix"]
+    nodes = [node for node in state.graph.nodes if is_product(node)]
     axes = {
         node.inputs[0]: 1 if node.op == "Conv" else len(tensors[node.inputs[0]].shape) - 1 for node in nodes
     }

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from accelsim.compiler.state import Options, State
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import table
+from accelsim.program.roles import multiplier
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import base
@@ -149,9 +150,10 @@ def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
 
 
 def supported(chip: Chip) -> list[str]:
-    """Formats of the matrix unit; of the processor on a chip without one."""
-    if chip.matrix is not None:
-        return list(chip.matrix.formats)
+    """Formats of the engine that multiplies; of the processor on a chip without one."""
+    unit = multiplier(chip)
+    if unit is not None:
+        return list(unit.spec.formats)
     return list(chip.host.peak) if chip.host else ["fp32"]
 
 

@@ -11,7 +11,9 @@ from accelsim.compiler.numbers.requantise import Rewriter
 from accelsim.compiler.numbers.scales import Plan, plan, stored_format
 from accelsim.compiler.state import State
 from accelsim.formats.table import FORMATS
+from accelsim.program.roles import multiplier
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.nodes import is_product
 
 FP32 = Operands("fp32", "fp32", "fp32", "fp32", "fp32")
 """What needs no word: a unit that multiplies FP32."""
@@ -36,8 +38,8 @@ def quantise(state: State) -> None:
     Graph structure, shapes and formats do not depend on ``options.values``; the scales do.
     """
     graph = state.graph
-    nodes = [node for node in graph.nodes if node.engine == "matrix"]
-    if not nodes and state.chip.matrix is None and state.dtype != "fp32":
+    nodes = [node for node in graph.nodes if is_product(node)]
+    if not nodes and multiplier(state.chip) is None and state.dtype != "fp32":
         state.notes.append(f"quantise: {state.chip.name} has no matrix unit: nothing becomes {state.dtype}")
     settled = {node.name: operands_of(state, node) for node in nodes}
     operands = {node.name: settled[node.name] for node in nodes if not _is_coded(graph, node)}
@@ -59,7 +61,7 @@ def quantise(state: State) -> None:
 
 def _settle(state: State, settled: Mapping[str, Operands]) -> None:
     """Write into the matrix nodes the format and the dot-product rule of the unit."""
-    unit = state.chip.matrix
+    unit = multiplier(state.chip)
     for node in state.graph.nodes:
         if node.name in settled and unit is not None:
             operands = settled[node.name]
@@ -68,7 +70,7 @@ def _settle(state: State, settled: Mapping[str, Operands]) -> None:
                 memory_format(operands.activations) != operands.activations
             ):  # TF32, which memory holds as FP32
                 node.attrs["emulates"] = operands.activations
-            entry = unit.formats[node.format]
+            entry = unit.spec.formats[node.format]
             rule = entry.dot or ROUNDING_SUMS.get(entry.accumulate)
             if rule:
                 node.attrs["dot"] = rule
@@ -102,11 +104,11 @@ def _note(state: State, formats: Plan) -> str:
 
 def _narrow_sums(state: State, operands: Mapping[str, Operands]) -> Iterator[str]:
     """What to know of each format whose integer sums are narrower than INT32, in which their values are computed."""
-    unit = state.chip.matrix
+    unit = multiplier(state.chip)
     if unit is None or state.options.values == "off":
         return
     for mac in sorted({entry.mac for entry in operands.values()}):
-        held = FORMATS.get(unit.formats[mac].accumulate)
+        held = FORMATS.get(unit.spec.formats[mac].accumulate)
         if held is not None and held.kind == "int" and held.bits < SUM_BITS:
             yield (
                 f"quantise: the sums of {mac} are {held.name} in the buffers and in the ledger, but their values are "

@@ -16,9 +16,11 @@ from accelsim.compiler.numbers.scales import Codes, Plan, bias_codes, is_affine,
 from accelsim.compiler.state import State
 from accelsim.formats import integer
 from accelsim.program.commands import OUTSIDE
+from accelsim.program.roles import HOST, function_unit
 from accelsim.program.writing.sides import channel_axis
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Quant
+from accelsim.workload.nodes import is_product
 
 
 class Rewriter:
@@ -41,6 +43,8 @@ class Rewriter:
         self._links, self._counts = edit.Links(state.graph), edit.use_counts(state.graph)
         self._weights, self._staying = CodedWeights(state), state.graph.staying
         self._converted: dict[tuple[str, str], str] = {}
+        functions = function_unit(state.chip)
+        self._functions = functions.name if functions else HOST
         binary = any(entry.activations == "int1" for entry in plan.operands.values())
         self._keeps = partial(keeps_scale, self.graph, dtype="int1" if binary else "int8")
 
@@ -101,7 +105,7 @@ class Rewriter:
             self.nodes += self._coded(node, operands)
         elif not touched:
             self.nodes.append(node)
-        elif node.engine != "matrix" and all(self._keeps(part) for part in edit.parts(node)):
+        elif not is_product(node) and all(self._keeps(part) for part in edit.parts(node)):
             self._on_codes(edit.parts(node), self.codes[node.writes[0]])
             self.nodes.append(node)
         else:
@@ -137,7 +141,8 @@ class Rewriter:
         """
         outputs = [name for name in node.writes if name in self.codes]
         renamed = {name: self._real_twin(name) for name in outputs}
-        front = self._dequantised_operands(node, renamed) if node.engine == "matrix" else []
+        multiplied = is_product(node)
+        front = self._dequantised_operands(node, renamed) if multiplied else []
         parts = self._real_parts(edit.parts(node), renamed)
         behind = [
             Node(f"{node.name}.quantize", "Quantize", [renamed[name]], [name], to_codes(self.codes[name]))
@@ -148,7 +153,7 @@ class Rewriter:
         fused = Node(node.name, first.op, first.inputs, first.outputs, first.attrs, rest, node.engine, node.note,
                      node.format)  # fmt: skip
         for part in (*rest, *behind):
-            part.engine = "vector" if node.engine == "matrix" else node.engine
+            part.engine = self._functions if multiplied else node.engine
         return [*front, fused] if single else [*front, fused, *behind]
 
     def _dequantised_operands(self, node: Node, renamed: dict[str, str]) -> list[Node]:
@@ -169,8 +174,7 @@ class Rewriter:
         return found
 
     def _convert(self, label: str, op: str, source: str, target: str, attrs: dict[str, Any]) -> Node:
-        engine = "vector" if self.state.chip.vector is not None else "host"
-        return Node(label, op, [source], [target], attrs, [], engine)
+        return Node(label, op, [source], [target], attrs, [], self._functions)
 
     def _real_twin(self, name: str) -> str:
         return edit.add_tensor(self.graph, f"{name}.fp32", self.graph.tensors[name].shape)
@@ -211,10 +215,10 @@ class Rewriter:
         total = bias[-1].outputs[0] if bias else product
         tail = self._tail(node, total, rest, scale, axis if second.ndim else None)
         for part in (*bias, *tail):
-            part.engine = "vector"
+            part.engine = self._functions
         inputs = [x_name, w_name, *node.inputs[2:]]
         fused = Node(
-            node.name, node.op, inputs, [product], attrs, [*bias, *tail], "matrix", node.note, node.format
+            node.name, node.op, inputs, [product], attrs, [*bias, *tail], node.engine, node.note, node.format
         )
         return [*front, fused]
 
@@ -288,8 +292,8 @@ class Rewriter:
             rest[0].inputs = [out, *rest[0].inputs[1:]]
             self._on_codes(rest, final)
         attrs = {**attrs, "dtype": final.dtype, "zero_point": final.zero_point}
-        unit = self.state.chip.vector
-        if unit is not None and unit.requantisation == "fixed_point":
+        unit = function_unit(self.state.chip)
+        if unit is not None and getattr(unit.spec, "requantisation", "") == "fixed_point":
             attrs["fixed_point"] = True
         return [Node(f"{node.name}.requantize", "Requantize", [total], [out], attrs), *rest]
 

@@ -26,7 +26,7 @@ from accelsim.formats import integer, table
 from accelsim.spec.models import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.nodes import gemm_view
+from accelsim.workload.nodes import ELSEWHERE, gemm_view
 from accelsim.workload.ops import base
 
 KEEPING = frozenset({
@@ -234,7 +234,7 @@ def _groups(graph: Graph, operands: Mapping[str, Operands]) -> list[_Group]:
         if all(keeps_scale(graph, part, "int1" if binary else "int8") for part in edit.parts(node)):
             _join(groups, names)
         for name in names:
-            groups[name].on_chip |= node.engine in ("matrix", "vector", "dma")
+            groups[name].on_chip |= node.engine not in ELSEWHERE
         if node.name in operands:
             read = [name for name in node.inputs[:2] if name in groups]
             for name in read:

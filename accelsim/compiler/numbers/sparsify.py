@@ -9,12 +9,14 @@ from functools import partial
 from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.formats import operands_of
 from accelsim.compiler.state import State
+from accelsim.engines.registry import ENGINES
 from accelsim.formats import sparsity
 from accelsim.formats.sparsity import pattern
+from accelsim.program.roles import multiplier
 from accelsim.spec.models import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.nodes import gemm_view
+from accelsim.workload.nodes import gemm_view, is_product
 
 
 def sparsify(state: State) -> None:
@@ -25,14 +27,14 @@ def sparsify(state: State) -> None:
     and the rest skipped, where the unit has that pattern in the format of the layer; elsewhere they are zeros like any
     other. Raises UsageError for a pattern that is none.
     """
-    if not state.options.sparsity or state.chip.matrix is None:
+    if not state.options.sparsity or multiplier(state.chip) is None:
         return
     n, m = pattern(state.options.sparsity)
     whole, skipping, dense = 0, 0, list[str]()
     made: dict[tuple[str, bool, bool], str] = {}
     counts = edit.use_counts(state.graph)
     for node in state.graph.nodes:
-        if node.engine != "matrix" or not state.graph.tensors[node.inputs[1]].is_constant:
+        if not is_product(node) or not state.graph.tensors[node.inputs[1]].is_constant:
             continue
         gemm = gemm_view(state.graph, node)
         assert gemm is not None
@@ -55,10 +57,8 @@ def sparsify(state: State) -> None:
 
 def skips(chip: Chip, mac: str, n: int, m: int) -> bool:
     """Whether the unit passes over the zeros of this pattern: its own pattern, whole in each column."""
-    if chip.matrix is None or mac not in chip.matrix.formats:
-        return False
-    own = chip.matrix.formats[mac].sparse
-    return own is not None and own.m == m and own.n == n and chip.matrix.rows % m == 0
+    unit = multiplier(chip)
+    return unit is not None and ENGINES[unit.type].skips(unit.spec, mac, n, m)
 
 
 def _prune(state: State, node: Node, n: int, m: int, counts: Counter[str]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from accelsim.engines.base import Device, EngineType, Lowering, Point, Process, Walk
+from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.cpu.lower import lower_host
+from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.program.commands import Command, Duration
 from accelsim.spec.models import Chip
 
@@ -15,6 +16,9 @@ class Cpu(EngineType):
     """The host of a chip, or the chip itself."""
 
     type = "cpu"
+    rank = 3
+    reasons = (Reason("host", "host", "the host", "host", "#f0e442", "xxxx"),)
+    pieces = (("host", "the host works"),)
     hue = "yellow"
 
     def lower(self, lowering: Lowering) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from accelsim.engines.base import Asked, Device, EngineType, Lowering, Point, Process, Served, Walk
+from accelsim.engines.base import EngineType, Lowering, Reason
+from accelsim.engines.device import Asked, Device, Point, Process, Served, Walk
 from accelsim.engines.dma.lower import lower_append
 from accelsim.program.commands import Command, Transfer
 from accelsim.spec.link import link_name
@@ -17,6 +18,18 @@ class Dma(EngineType):
     """Loads and stores through the ports of the off-chip memories."""
 
     type = "dma"
+    rank = 4
+    reasons = (
+        Reason("transfer", "{resource} ({operand})", "moving {operand} ({resource})", "", ""),
+        Reason("latency", "{resource} latency", "the latency of {resource}", "latency of memories and links", "#e7298a",
+               "xxxx"),
+        Reason("requests", "requests ({resource})", "issuing requests ({resource})", "requests", "#bdb76b", "++++"),
+    )  # fmt: skip
+    pieces = (
+        ("transfer", "data move, as fast as the memory or the link before it allows"),
+        ("latency", "a request is under way, no data yet"),
+        ("requests", "a DMA engine issues one request per clock, a port accepts one per clock"),
+    )
     sequential = False
     moves = True
     hue = "vermillion"

@@ -11,7 +11,8 @@ from typing import Any
 
 import simpy
 
-from accelsim.engines.base import Device, EngineType, Point, Process, Walk
+from accelsim.engines.base import EngineType, Reason
+from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.program.commands import Command, Meet, Message
 from accelsim.spec.models import Chip
 
@@ -20,6 +21,17 @@ class Nic(EngineType):
     """One direction of a network interface; a device has one queue for each, and one for barriers."""
 
     type = "nic"
+    rank = 5
+    reasons = (
+        Reason("message", "message ({resource})", "a message to or from {resource}", "messages between devices",
+               "#1b9e77", "////"),
+        Reason("peer", "waiting for {resource}", "waiting for {resource}", "waiting for other devices", "#a6cee3",
+               "...."),
+    )  # fmt: skip
+    pieces = (
+        ("message", "bytes of a message are on their way between this device and another"),
+        ("peer", "another device is not ready to send or to receive, or has not come to a barrier"),
+    )
     hue = "green"
 
     def clock(self, chip: Chip) -> None:

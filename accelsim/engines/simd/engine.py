@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from accelsim.engines.base import Device, EngineType, Lowering, Offer, Point, Process, Walk
+from accelsim.engines.base import Category, EngineType, Lowering, Offer, Price, Reason
+from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.engines.simd.accepting import refusal
 from accelsim.engines.simd.lower import lower_vector
 from accelsim.program.commands import Command, Cycles
+from accelsim.program.roles import Unit
 from accelsim.spec.models import Chip
+from accelsim.spec.trust import vector_status
 from accelsim.time import Clock, clock_of
 
 
@@ -17,6 +20,10 @@ class Simd(EngineType):
     """The vector unit: for everything that is not a matrix product."""
 
     type = "simd"
+    rank = 2
+    reasons = (Reason("vector", "vector unit", "the vector unit", "vector unit", "#cc79a7", "....", True),)
+    categories = (Category("vector unit", "#cc79a7", "...."),)
+    pieces = (("vector", "the vector unit works"),)
     hue = "purple"
 
     def accepts(self, offer: Offer) -> str | None:
@@ -26,6 +33,14 @@ class Simd(EngineType):
     def lower(self, lowering: Lowering) -> None:
         """One command, or as many as the buffer asks for."""
         lower_vector(lowering.layout, lowering.index, lowering.node)
+
+    def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
+        """Operations by format, of the energy table of the chip."""
+        table = chip.energy
+        return {
+            f"op.{name}": Price(float(energy), "vector unit", "the vector unit", vector_status(table, name))
+            for name, energy in table.vector.items()
+        }
 
     def clock(self, chip: Chip) -> Clock:
         """Clock of the unit, else of the chip."""

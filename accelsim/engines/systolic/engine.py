@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from accelsim.engines.base import (
-    Device,
-    EngineLog,
-    EngineType,
-    Lowering,
-    Mapped,
-    Offer,
-    Point,
-    Times,
-    Walk,
-)
+from accelsim.engines.base import EngineType, Lowering, Mapped, Offer, Price, Times
+from accelsim.engines.device import Device, EngineLog, Point, Walk
+from accelsim.engines.systolic import words
 from accelsim.engines.systolic.accepting import refusal
 from accelsim.engines.systolic.mapping.search import lower_product
 from accelsim.engines.systolic.path import ArrayPath
@@ -25,14 +19,21 @@ from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
 from accelsim.engines.systolic.times import ArrayTime
 from accelsim.program.commands import Command, Phase, Program
+from accelsim.program.roles import Unit
 from accelsim.spec.models import Chip, MatrixUnit
-from accelsim.time import Clock, clock_of
+from accelsim.time import FS_PER_S, Clock, clock_of
+from accelsim.workload.ops.base import Conv
+
+PARTIAL_SUM_B = 4
+"""Bytes of one partial sum."""
 
 
 class Systolic(EngineType):
     """An array of PEs through which operands move; a loader and a streamer run its queue side by side."""
 
     type = "systolic"
+    rank = 0
+    reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     drains = True
     hue = "blue"
 
@@ -43,6 +44,44 @@ class Systolic(EngineType):
     def lower(self, lowering: Lowering) -> Mapped:
         """In the tiles of the mapping that the search finds."""
         return lower_product(lowering)
+
+    def macs_per_clock(self, spec: MatrixUnit, mac_format: str) -> Fraction:
+        """One of each PE, at the rate of the format."""
+        return Fraction(spec.rows * spec.cols, spec.formats[mac_format].cycles_per_row)
+
+    def skips(self, spec: MatrixUnit, mac_format: str, n: int, m: int) -> bool:
+        """Its own pattern, whole in each column."""
+        own = spec.formats[mac_format].sparse if mac_format in spec.formats else None
+        return own is not None and own.m == m and own.n == n and spec.rows % m == 0
+
+    def gates_zeros(self, spec: MatrixUnit) -> bool:
+        """As its spec says."""
+        return spec.zero_gating
+
+    def has_epilogue(self, spec: MatrixUnit) -> bool:
+        """As its spec says: through the vector unit."""
+        return spec.epilogue
+
+    def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
+        """When the open sums of one image fit half of the accumulators."""
+        needed_B = prod(conv.out) * unit.spec.cols * PARTIAL_SUM_B
+        return bool(needed_B <= accumulator_B(chip) // 2)
+
+    def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
+        """Of the energy table of the chip."""
+        return words.prices(chip)
+
+    def shares(self, piece: Any, command: Command) -> dict[str, int]:
+        """What a MatMul streams is work, idle PEs, weight shift, or neither."""
+        if piece.kind != "stream":
+            return super().shares(piece, command)
+        return words.stream_shares(piece.end - piece.start, piece.edges, command)
+
+    def worked_until(self, chip: Chip, record: FoldRecord, data_fs: int) -> int:
+        """When it had streamed its last row; from then on the array only drains."""
+        edges = (record.folds - 1) * record.step + record.rows
+        period_fs = Fraction(FS_PER_S) / Fraction((chip.matrix.clock if chip.matrix else None) or chip.clock)
+        return data_fs + int(edges * period_fs)
 
     def clock(self, chip: Chip) -> Clock:
         """Clock of the array, else of the chip."""
@@ -79,6 +118,11 @@ class Systolic(EngineType):
 def _unit(chip: Chip) -> MatrixUnit:
     assert chip.matrix is not None
     return chip.matrix
+
+
+def accumulator_B(chip: Chip) -> int:
+    """Capacity of the buffers that hold partial sums, B."""
+    return int(sum(buffer.capacity for buffer in chip.buffers.values() if "partial_sums" in buffer.holds))
 
 
 ENGINE = Systolic()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from accelsim.engines.base import Point, Walk
+from accelsim.engines.device import Point, Walk
 from accelsim.engines.systolic.process import timing_of
 from accelsim.engines.systolic.records import FoldRecord, last_fold, stream_edges, streamed
 from accelsim.program.commands import Command, Folds, Wait

@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import simpy
 
-from accelsim.engines.base import Device, Process
+from accelsim.engines.device import Device, Process
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.commands import Command, Folds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accelsim.engines.base import Edges
+from accelsim.engines.device import Edges
 
 
 @dataclass(frozen=True, slots=True)

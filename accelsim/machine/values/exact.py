@@ -16,7 +16,7 @@ from accelsim.formats import dot
 from accelsim.formats.table import FORMATS
 from accelsim.machine.values.batch import part_of_batch, whole_batch
 from accelsim.machine.values.epilogue import TileShape, result_matrix, run_epilogue
-from accelsim.machine.values.gating import nonzero_macs, of_node
+from accelsim.machine.values.gating import gates_zeros, nonzero_macs, of_node
 from accelsim.program.commands import Command, Program, Step, Tile, Use
 from accelsim.types import Array
 from accelsim.workload.execute import run_node
@@ -38,7 +38,7 @@ class Exact:
         self._results: dict[int, Array] = {}
         self._noted: dict[tuple[int, int], dict[str, Array]] = {}
         self._tensors: dict[tuple[str, int], Array] = {}
-        self._gating = program.chip.matrix is not None and program.chip.matrix.zero_gating
+        self._gating = gates_zeros(program.chip)
         self.nonzero_macs: dict[int, int] = {}
         self.mail: dict[str, Array] = {}
         self._do: dict[str, Callable[[Command], None]] = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from accelsim.machine.values.batch import part_of_batch, whole_batch
-from accelsim.machine.values.gating import of_node
+from accelsim.machine.values.gating import gates_zeros, of_node
 from accelsim.program.commands import Command, Program, Use
 from accelsim.types import Array
 from accelsim.workload.execute import run_node
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.multiply import entering
+from accelsim.workload.nodes import is_product
 from accelsim.workload.ops.values import contain
 
 
@@ -19,7 +20,7 @@ class Fast:
 
     def __init__(self, program: Program, feeds: dict[str, Array], keep: bool) -> None:
         self._program, self._keep = program, keep
-        self._gating = program.chip.matrix is not None and program.chip.matrix.zero_gating
+        self._gating = gates_zeros(program.chip)
         self.nonzero_macs: dict[int, int] = {}
         self.mail: dict[str, Array] = {}
         self._cores = [
@@ -51,7 +52,7 @@ class Fast:
         if command.effect.last and command.effect.what in ("node", "epilogue", "append"):
             node = self._program.steps[command.op].node
             values = self._cores[command.core]
-            if self._gating and node.engine == "matrix":
+            if self._gating and is_product(node):
                 self.nonzero_macs[command.op] = self.nonzero_macs.get(command.op, 0) + values.nonzero_macs(
                     node
                 )

@@ -6,11 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accelsim.engines.registry import ENGINES
+from accelsim.program.roles import multiplier
+from accelsim.spec.models import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.matrix import a_matrix, b_matrix
 from accelsim.workload.ops import base
 from accelsim.workload.ops.experts import by_expert
+
+
+def gates_zeros(chip: Chip) -> bool:
+    """Whether the engine that multiplies spends no energy on zeros."""
+    unit = multiplier(chip)
+    return unit is not None and ENGINES[unit.type].gates_zeros(unit.spec)
 
 
 def nonzero_macs(a: Array, b: Array) -> int:

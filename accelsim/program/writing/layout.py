@@ -17,7 +17,7 @@ from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.entries import transfer_actions
 from accelsim.program.writing.sides import EpilogueReads, epilogue_reads
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.nodes import readers_behind_views
+from accelsim.workload.nodes import is_product, readers_behind_views
 
 STAGING = "dma"
 """Buffer of the DMA engines, through which a tensor passes on its way from one memory to another."""
@@ -56,7 +56,7 @@ class Layout:
     def __post_init__(self) -> None:
         self._consumers, self.staying = self.graph.consumers(), self.graph.staying
         self.readers = {
-            name: [n for n in nodes if n.engine != "host"] for name, nodes in self._consumers.items()
+            name: [n for n in nodes if n.engine != HOST] for name, nodes in self._consumers.items()
         }
         self._roots: dict[str, str] = {}
         for node in self.graph.nodes:
@@ -335,7 +335,7 @@ class Layout:
     @cached_property
     def weight_B(self) -> float:
         """Bytes of one weight: those of the widest constant operand of a matrix node."""
-        nodes = [node for node in self.graph.nodes if node.engine == "matrix" and len(node.inputs) > 1]
+        nodes = [node for node in self.graph.nodes if is_product(node) and len(node.inputs) > 1]
         tensors = [self.graph.tensors[node.inputs[1]] for node in nodes]
         return max((tensor.element_B for tensor in tensors if tensor.is_constant), default=1.0)
 

@@ -84,7 +84,7 @@ def test_cores_share_the_prices_of_the_unit() -> None:
     two = altered(run, ledger=[Row("core1.matrix", "mac.int8", 0, "w", 7)])
     a, b = (energy.energy_table(r)[0] for r in (one, two))
     assert a.energy_J == b.energy_J > 0
-    assert energy.category(run.chip, b) == "MAC"
+    assert energy.categorised(run.chip)(b) == "MAC"
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_nothing_is_silently_free(row: Row) -> None:
 def test_every_category_is_one_of_the_list() -> None:
     run = make_run(layers=4)
     found = energy.by_category(run.chip, energy.energy_table(run))
-    assert list(found) == [name for name in energy.CATEGORIES if name in found]
-    assert set(found) == set(energy.CATEGORIES)
+    assert list(found) == [name for name in energy.CATEGORY_NAMES if name in found]
+    assert set(found) == set(energy.CATEGORY_NAMES)
 
 
 def test_sram_energy_between_points_is_linear_in_log_capacity() -> None:

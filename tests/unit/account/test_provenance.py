@@ -10,6 +10,7 @@ import accelsim
 from accelsim.account import energy, provenance
 from accelsim.account.latency import layers, summary
 from accelsim.report.words import sentences
+from accelsim.spec import trust
 from accelsim.spec.status import DOUBTFUL, STATUSES
 from accelsim.spec.yaml.load import list_chips, load_chip
 from tests.helpers.synthetic_run import CHIP, make_chip, make_run
@@ -99,7 +100,7 @@ def test_a_figure_set_by_hand_is_a_guess() -> None:
 
 def test_a_status_set_by_hand_stays() -> None:
     chip = load_chip("tpu-v1", ["energy.mac.int8=1 pJ", "energy.status.mac.int8=measured"])
-    assert provenance.mac_status(chip.energy, "int8") == "measured"
+    assert trust.mac_status(chip.energy, "int8") == "measured"
 
 
 def test_commands_of_a_dram_have_the_status_of_its_currents() -> None:

@@ -10,7 +10,7 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.engines.base import Asked
+from accelsim.engines.device import Asked
 from accelsim.errors import HazardError
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import Bandwidth, Lane
