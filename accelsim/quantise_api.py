@@ -217,8 +217,7 @@ def _chip(dtype: str) -> Chip:
     assert chip.matrix is not None
     whole = all(is_integer(half) for half in pair(dtype))
     row = chip.matrix.formats["int8" if whole else "fp32"]
-    matrix = chip.matrix.model_copy(update={"formats": {dtype: row, **chip.matrix.formats}})
-    return chip.model_copy(update={"matrix": matrix})
+    return chip.with_engine(chip.matrix.model_copy(update={"formats": {dtype: row, **chip.matrix.formats}}))
 
 
 def _compiled(graph: Graph, options: Options) -> tuple[Graph, State]:

@@ -103,7 +103,7 @@ def configured(chip: Chip, options: Options) -> Chip:
     }
     if not wanted or chip.matrix is None:
         return chip
-    return chip.model_copy(update={"matrix": chip.matrix.model_copy(update=wanted)})
+    return chip.with_engine(chip.matrix.model_copy(update=wanted))
 
 
 def _check_names(state: State) -> None:

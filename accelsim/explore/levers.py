@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, get_args
+from typing import get_args
 
 from accelsim.account.critical_path import OPERANDS, by_blame, by_key, by_step
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
 from accelsim.spec.link import link_name
-from accelsim.spec.models import Attachment, Dataflow, MatrixUnit
+from accelsim.spec.models import Attachment, Dataflow, EngineSpec, MatrixUnit
 from accelsim.spec.protocol import GENERATIONS, LANES
 from accelsim.units import spell
 
@@ -152,23 +152,24 @@ def _array(scene: Scene) -> Iterator[Lever]:
     unit = scene.run.chip.matrix
     if unit is None:
         return
+    path = scene.run.chip.name_of(unit)
     for side in ("rows", "cols"):
         size = getattr(unit, side)
-        larger = _with_slots(scene, unit, (f"matrix.{side}={2 * size}",))
+        larger = _with_slots(scene, unit, (f"{path}.{side}={2 * size}",))
         yield Lever(f"twice the {side} of the array", larger, scene.of("compute", "weight_shift") / 2)
         if size > 1:
-            smaller = (f"matrix.{side}={size // 2}",)
+            smaller = (f"{path}.{side}={size // 2}",)
             share = REMAPPED * scene.of("padding", "fill_drain", "weight_shift")
             yield Lever(f"half the {side} of the array", smaller, share)
-    rate = f"matrix.load_rows_per_clock={2 * unit.load_rows_per_clock}"
+    rate = f"{path}.load_rows_per_clock={2 * unit.load_rows_per_clock}"
     yield Lever("twice as many weight rows shifted per clock", (rate,), scene.of("weight_shift") / 2)
     if unit.schedule == "sequential" and not _given(scene.run, "array_timing"):
         late = scene.of("weight_shift", "fill_drain")
-        yield Lever("folds that overlap", ("matrix.schedule=overlapped",), late)
+        yield Lever("folds that overlap", (f"{path}.schedule=overlapped",), late)
     for name in get_args(Dataflow):
         if name != unit.dataflow and not _given(scene.run, "dataflow"):
             share = REMAPPED * scene.of("padding", "weight_shift", "fill_drain")
-            yield Lever(f"dataflow {name}", (f"matrix.dataflow={name}",), share)
+            yield Lever(f"dataflow {name}", (f"{path}.dataflow={name}",), share)
 
 
 def _with_slots(scene: Scene, unit: MatrixUnit, sets: tuple[str, ...]) -> tuple[str, ...]:
@@ -191,23 +192,24 @@ def _vector(scene: Scene) -> Iterator[Lever]:
     unit, busy = scene.run.chip.vector, scene.of("vector")
     if unit is None:
         return
-    yield Lever("twice the lanes of the vector unit", (f"vector.lanes={2 * unit.lanes}",), busy / 2)
+    path = scene.run.chip.name_of(unit)
+    yield Lever("twice the lanes of the vector unit", (f"{path}.lanes={2 * unit.lanes}",), busy / 2)
     if not unit.chained:
         chained = "fused functions of the vector unit in one pass"
-        yield Lever(chained, ("vector.chained=true",), REMAPPED * busy)
+        yield Lever(chained, (f"{path}.chained=true",), REMAPPED * busy)
 
 
 def _clocks(scene: Scene) -> Iterator[Lever]:
     chip = scene.run.chip
-    own: dict[str, tuple[Any, str, tuple[str, ...]]] = {
-        "matrix": (chip.matrix, "the array", ARRAY),
-        "vector": (chip.vector, "the vector unit", ("vector",)),
-    }
+    own: tuple[tuple[EngineSpec | None, str, tuple[str, ...]], ...] = (
+        (chip.matrix, "the array", ARRAY),
+        (chip.vector, "the vector unit", ("vector",)),
+    )
     shared = ["requests", "hand_over"]
-    for path, (unit, title, keys) in own.items():
+    for unit, title, keys in own:
         if unit is None:
             continue
-        clock = f"{path}.clock={spell(2 * (unit.clock or chip.clock), 'Hz')}"
+        clock = f"{chip.name_of(unit)}.clock={spell(2 * (unit.clock or chip.clock), 'Hz')}"
         yield Lever(f"twice the clock of {title}", (clock,), scene.of(*keys) / 2)
         shared += keys if unit.clock is None else ()
     everything = f"clock={spell(2 * chip.clock, 'Hz')}"

@@ -24,8 +24,7 @@ class Unit(NamedTuple):
 
 def units(chip: Chip) -> dict[str, Unit]:
     """Name -> engine of a chip, in the order in which they are asked whether they do a node."""
-    named = {"matrix": ("systolic", chip.matrix), "vector": ("simd", chip.vector)}
-    return {name: Unit(name, kind, spec) for name, (kind, spec) in named.items() if spec is not None}
+    return {name: Unit(name, spec.type, spec) for name, spec in chip.engines.items()}
 
 
 def multiplier(chip: Chip) -> Unit | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -26,6 +27,9 @@ class Model(BaseModel):
     """Base: frozen, strict about keys, with the provenance that every block may carry."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    former: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """Key of older files -> the field that it became, and how that is written."""
 
     source: str | None = Field(None, description="where the figures of this block come from")
     as_of: Day | None = Field(

@@ -7,15 +7,24 @@ content in its place, so the models below never see a reference.
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from accelsim.engines.simd.spec import VectorUnit as VectorUnit
+from accelsim.engines.systolic.spec import Dataflow as Dataflow
+from accelsim.engines.systolic.spec import MacFormat as MacFormat
+from accelsim.engines.systolic.spec import MatrixUnit as MatrixUnit
+from accelsim.engines.systolic.spec import Sparse as Sparse
 from accelsim.spec.base import Model as Model
-from accelsim.spec.counts import Clocks, Cores, Finite, Lanes, Pace, Parts, Share, Side, Words, once
+from accelsim.spec.counts import Clocks, Cores, Finite, Parts, Share, Words, once
 from accelsim.spec.dram import Dram
+from accelsim.spec.engine import EngineSpec as EngineSpec
+from accelsim.spec.engine import specs
 from accelsim.spec.link import Link as Link
-from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.quantity import (
     Bytes,
     BytesPerSecond,
@@ -30,88 +39,12 @@ from accelsim.spec.quantity import (
 )
 from accelsim.spec.status import Status
 
-Dataflow = Literal["ws", "os", "is"]
-Schedule = Literal["scalesim", "sequential", "overlapped"]
-ShadowLoad = Literal["column", "diagonal"]
+if TYPE_CHECKING:
+    Engine = EngineSpec
+else:
+    Engine = Annotated[reduce(or_, specs()), Field(discriminator="type")]
 Role = Literal["activations", "weights", "partial_sums"]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)]
-
-
-class Sparse(Model):
-    """N:M structured sparsity: of each M weights along the reduction at most N are not zero, and only they are
-    stored and multiplied.
-    """
-
-    n: Side = Field(description="weights kept of each group")
-    m: Side = Field(description="weights of a group")
-
-
-class MacFormat(Model):
-    """How a matrix unit handles one operand format."""
-
-    cycles_per_row: Pace = Field(1, description="clocks per streamed row: 2 is half rate, 4 quarter rate")
-    accumulate: str = Field("int32", description="format of the partial sums")
-    dot: str | None = Field(
-        None,
-        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
-    )
-    sparse: Sparse | None = Field(
-        None, description="structured sparsity of the stationary weights that it skips"
-    )
-
-
-class MatrixUnit(Model):
-    """A systolic array."""
-
-    rows: Side = Field(description="PEs in a column: the reduction in ws and is")
-    cols: Side = Field(description="PEs in a row")
-    clock: Hertz | None = Field(None, description="clock of the array; the chip's clock when absent")
-    dataflow: Dataflow = Field("ws", description="what stays in the PEs: weights, outputs or inputs")
-    schedule: Schedule = Field("overlapped", description="how a fold follows the one before")
-    shadow_load: ShadowLoad = Field(
-        "column", description="when the shadow weights of ws and is may be loaded"
-    )
-    load_rows_per_clock: Side = Field(1, description="stationary rows shifted in per clock")
-    min_interval: Clocks = Field(0, description="rows that a fold takes at the least, however few it streams")
-    accumulator_latency: Clocks = Field(1, description="clocks from the bottom PE to the accumulator memory")
-    stationary_from: Annotated[list[Literal["weights", "activations"]], once] = Field(
-        ["weights", "activations"],
-        min_length=1,
-        description="sources of the stationary operand: memory of the weights, activation buffer",
-    )
-    padded_tiles: bool = Field(
-        False,
-        description="weights lie in their memory as whole rows x cols tiles, padded with zeros (ws only)",
-    )
-    zero_gating: bool = Field(
-        False,
-        description="a multiplication by zero is not carried out: it takes its clock, but no MAC energy",
-    )
-    epilogue: bool = Field(
-        True, description="results pass the vector unit on their way out of the accumulators"
-    )
-    formats: dict[str, MacFormat] = Field(
-        min_length=1, description="operand formats, the preferred one first"
-    )
-
-
-class VectorUnit(Model):
-    """The unit for everything that is not a matrix product: activation, pooling, normalisation."""
-
-    lanes: Lanes = Field(description="elements per clock")
-    clock: Hertz | None = Field(None, description="clock of the unit; the chip's clock when absent")
-    latency: Clocks = Field(0, description="clocks from the first operand to the first result")
-    chained: bool = Field(
-        False, description="fused functions follow each other within the clock, as in a pipeline"
-    )
-    requantisation: Literal["fp32", "fixed_point"] = Field(
-        "fp32",
-        description="how sums become codes: times an FP32 number, or an integer multiplication and a rounding shift",
-    )
-    functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
-        description="op or [family](#families) of ops -> clocks per element and lane, or `none`: not this one of its "
-        "family; an op that is named wins over its family; other ops go to the host"
-    )
 
 
 class Buffer(Model):
@@ -313,9 +246,20 @@ class Calibration(Model):
     values: dict[str, Finite] = Field(description="the constants, by name")
 
 
-class Chip(Model):
-    """One accelerator (or, without a matrix unit, a plain CPU)."""
+def _given(engines: Any) -> Any:
+    """Those that are not ``null``."""
+    if not isinstance(engines, dict):
+        return engines
+    return {name: engine for name, engine in engines.items() if engine is not None}
 
+
+class Chip(Model):
+    """One accelerator (or, without engines, a plain CPU)."""
+
+    former: ClassVar[Mapping[str, tuple[str, str]]] = {
+        name: ("engines", f"engines: {{{name}: {{type: {unit}, ...}}}}")
+        for name, unit in (("matrix", "systolic"), ("vector", "simd"))
+    }
     name: Name = Field(description="short name, that of its file")
     title: Words = Field(description="name for tables")
     kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="what sort of chip")
@@ -326,14 +270,34 @@ class Chip(Model):
     token_delay: Clocks = Field(
         1, description="clocks from the release of a buffer slot until it may be acquired"
     )
-    matrix: MatrixUnit | None = Field(None, description="systolic array")
-    vector: VectorUnit | None = Field(None, description="unit for everything else")
+    engines: Annotated[dict[Name, Engine], BeforeValidator(_given)] = Field(
+        {}, description="units that compute, by name; `null`: not this one of the file underneath"
+    )
     buffers: dict[Name, Buffer] = Field({}, description="on-chip SRAMs by name")
     memories: dict[Name, Attachment] = Field({}, description="off-chip memories by name")
     host: Processor | None = Field(None, description="where operators run that the chip cannot do")
     energy: EnergyTable = Field(description="energy of each action")
     power: Power | None = Field(None, description="measured power")
     peak: dict[str, OpsPerSecond] = Field(
-        {}, description="stated peak per format, checked against rows x cols x clock"
+        {}, description="stated peak per format, checked against the engines"
     )
     calibration: Calibration | None = Field(None, description="fitted constants")
+
+    @property
+    def matrix(self) -> MatrixUnit | None:
+        """The systolic array, None where there is none."""
+        return next((each for each in self.engines.values() if isinstance(each, MatrixUnit)), None)
+
+    @property
+    def vector(self) -> VectorUnit | None:
+        """The vector unit, None where there is none."""
+        return next((each for each in self.engines.values() if isinstance(each, VectorUnit)), None)
+
+    def with_engine(self, unit: EngineSpec) -> Chip:
+        """The chip with ``unit`` in the place of its engine of that type."""
+        engines = {name: unit if each.type == unit.type else each for name, each in self.engines.items()}
+        return self.model_copy(update={"engines": engines})
+
+    def name_of(self, unit: EngineSpec) -> str:
+        """The name of one of its engines."""
+        return next(name for name, each in self.engines.items() if each is unit)

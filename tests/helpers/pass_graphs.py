@@ -73,7 +73,7 @@ def chip(name: str) -> Chip:
 def vector_without(base: Chip, *functions: str) -> Chip:
     assert base.vector is not None
     left = {name: clocks for name, clocks in base.vector.functions.items() if name not in functions}
-    return base.model_copy(update={"vector": base.vector.model_copy(update={"functions": left})})
+    return base.with_engine(base.vector.model_copy(update={"functions": left}))
 
 
 def state_of(graph: Graph, chip_name: str | Chip = "edu-4x4", dtype: str = "fp32", **options: Any) -> State:

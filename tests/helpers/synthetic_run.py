@@ -38,8 +38,12 @@ CHIP: dict[str, Any] = {
     "kind": "asic",
     "clock": "700 MHz",
     "source": "made up for tests",
-    "matrix": {"rows": 256, "cols": 256, "formats": {"int8": {}, "int16": {"cycles_per_row": 4}}},
-    "vector": {"lanes": 256, "functions": {"Relu": 1, "Add": 1}},
+    "engines": {
+        "matrix": {
+            "type": "systolic", "rows": 256, "cols": 256, "formats": {"int8": {}, "int16": {"cycles_per_row": 4}},
+        },
+        "vector": {"type": "simd", "lanes": 256, "functions": {"Relu": 1, "Add": 1}},
+    },
     "buffers": {
         "unified": {
             "capacity": "24 MiB", "holds": ["activations"], "read_width": "256 B", "write_width": "256 B",

@@ -1,14 +1,12 @@
-"""Laws of the buffers of a chip: whose tiles they hold, and whether slots and banks fit them."""
+"""Laws of the buffers of a chip: whose tiles they hold, and whether slots and banks fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
 
 from accelsim.spec.laws.finding import Finding
-from accelsim.spec.models import Buffer, Chip
-from accelsim.spec.names import operand_formats
-from accelsim.spec.yaml.marks import PathTo
+from accelsim.spec.models import Chip
+from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 
 ROLES = ("activations", "weights", "partial_sums")
@@ -75,41 +73,10 @@ def banks_make_the_buffer(chip: Chip) -> Iterator[Finding]:
             yield Finding((*path, "banks"), what)
 
 
-def _slot_B(buffer: Buffer) -> int:
-    """Bytes of the largest tile that a slot can hold."""
-    return buffer.slot_capacity or buffer.capacity // (buffer.slots or 1)
-
-
-def slot_holds_a_fold(chip: Chip) -> Iterator[Finding]:
-    """In the preferred format a slot holds the stationary tile of a fold, a streamed row, a row of sums."""
-    matrix = chip.matrix
-    if matrix is None or not matrix.formats:
-        return
-    operand = _bytes(next(iter(matrix.formats)))
-    tile, row = ceil(matrix.rows * matrix.cols * operand), ceil(matrix.rows * operand)
-    sums = ceil(matrix.cols * _bytes(next(iter(matrix.formats.values())).accumulate))
-    stationary = {"ws": "weights", "is": "activations", "os": ""}[matrix.dataflow]
-    for name, buffer in chip.buffers.items():
-        for role in buffer.holds:
-            needed = sums if role == "partial_sums" else tile if role == stationary else row
-            if _slot_B(buffer) < needed:
-                key = "slot_capacity" if buffer.slot_capacity else "capacity"
-                what = (
-                    f"a slot of {show(_slot_B(buffer), 'B', binary=True)} is too small for {role} of one fold"
-                )
-                yield Finding(("buffers", name, key), what, f"at least {show(needed, 'B', binary=True)}")
-
-
-def _bytes(number_format: str) -> float:
-    """Bytes of the widest operand of a format, 0.5 for int4; an unknown one counts as a byte."""
-    return max((each.storage_bits / 8 for each in operand_formats(number_format) or ()), default=1.0)
-
-
 BUFFER_LAWS = (
     one_buffer_per_role,
     slots_hold_one_role,
     slots_fit,
-    slot_holds_a_fold,
     ports_are_no_wider_than_the_buffer,
     banks_make_the_buffer,
 )

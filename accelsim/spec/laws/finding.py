@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
-from accelsim.spec.yaml.marks import PathTo
+from accelsim.spec.yaml.tree import PathTo
+
+if TYPE_CHECKING:
+    from accelsim.spec.engine import EngineSpec
+    from accelsim.spec.models import Chip
 
 
 class Finding(NamedTuple):
@@ -22,3 +27,11 @@ class Finding(NamedTuple):
     near: str = ""
     claim: bool = False
     beside: tuple[str, ...] = ()
+
+
+def only_one(unit: EngineSpec, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """A law for the types of which a chip has one engine at the most."""
+    alike = [name for name, each in chip.engines.items() if each.type == unit.type]
+    if path[-1] in alike[1:]:
+        what = f"a second engine of type {unit.type}, beside {alike[0]!r}"
+        yield Finding(path, what, f"one of type {unit.type} at the most")

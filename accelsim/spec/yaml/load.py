@@ -18,7 +18,6 @@ from accelsim.spec.laws import dram as dram_laws
 from accelsim.spec.laws import link as link_laws
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
-from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.silicon import SIZED, resized
 from accelsim.spec.status import mark_set_by_hand, stray_rows
 from accelsim.spec.yaml import overrides as set_by_user
@@ -26,6 +25,7 @@ from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS as KINDS
 from accelsim.spec.yaml.kinds import kind_by_keys, kind_by_place
 from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about, dotted, parse, read
+from accelsim.spec.yaml.shape import annotation_of, families_of
 from accelsim.spec.yaml.validate import validate
 from accelsim.spec.yaml.where import resolve
 
@@ -88,7 +88,7 @@ def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
     sizes = {
         mark.file
         for path, mark in tree.keys.items()
-        if path[-1] in SIZED and path[0] in ("matrix", "buffers", "cores")
+        if path[-1] in SIZED and path[0] in ("engines", "buffers", "cores")
     }
     if file == tree.at(()).file:
         sizes = {other for other in sizes if not other.endswith(where.SUFFIXES)}
@@ -264,16 +264,21 @@ def show(chip: Chip) -> str:
     Functions that are (almost) a family stand as one. ``load_chip`` on it gives the same chip.
     """
     content = resolved(chip)
-    if chip.vector is not None:
-        content["vector"]["functions"] = FUNCTIONS.folded(chip.vector.functions)
+    for name, unit in chip.engines.items():
+        content["engines"][name] |= {
+            table: families.folded(getattr(unit, table))
+            for table in type(unit).model_fields
+            if (families := families_of(annotation_of(type(unit), table))) is not None
+        }
     return _text(content)
 
 
 def resolved(chip: Chip) -> dict[str, Any]:
     """The content of ``show``, with each function by its name."""
     content = chip.model_dump(mode="json", exclude_none=True)
-    if chip.matrix is not None and not laws.has_shadow_load(chip.matrix):
-        del content["matrix"]["shadow_load"]
+    for name, unit in chip.engines.items():
+        for idle in unit.idle_fields():
+            del content["engines"][name][idle]
     return content
 
 

@@ -18,7 +18,7 @@ from accelsim.spec.families import Families
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_nodes
 from accelsim.spec.yaml.nodes import DEEPEST, compose
-from accelsim.spec.yaml.shape import annotation_of, families_of, model_of
+from accelsim.spec.yaml.shape import annotation_of, chosen, families_of, file_of, model_of
 from accelsim.spec.yaml.spread import Pairs, spread
 from accelsim.spec.yaml.tree import Mark as Mark
 from accelsim.spec.yaml.tree import PathTo as PathTo
@@ -27,8 +27,8 @@ from accelsim.spec.yaml.tree import about as about
 from accelsim.spec.yaml.tree import dotted as dotted
 
 
-def read(file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tree:
-    """The tree of ``file``, a spec of ``model``, with all files that it names put in place.
+def read(file: File, model: Any, open_files: tuple[File, ...] = ()) -> Tree:
+    """The tree of ``file``, a spec of ``model`` (or a union of them), with all files that it names put in place.
 
     Problems (YAML syntax, duplicate keys, missing files, cycles) are in the tree, not raised.
     """
@@ -39,7 +39,7 @@ def read(file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tre
         return Tree(BROKEN, values={(): Mark(str(file), 1, 1)}, heads=[()], problems=[problem])
 
 
-def parse(text: str, file: File, model: type[Any], open_files: tuple[File, ...] = ()) -> Tree:
+def parse(text: str, file: File, model: Any, open_files: tuple[File, ...] = ()) -> Tree:
     """The same for the text of a file. ValueError for text that YAML cannot be made of."""
     tree = Tree(values={(): Mark(str(file), 1, 1)}, heads=[()])
     try:
@@ -138,7 +138,7 @@ class _Builder:
             return [self.build(item, (*path, i), inner) for i, item in enumerate(node.value)]
         if node.tag == NULL:
             return None
-        return str(node.value) if model is None else self._compose(str(node.value), path, model)
+        return str(node.value) if model is None else self._compose(str(node.value), path, file_of(annotation))
 
     def _mark(self, node: yaml.Node) -> Mark:
         return self.place or Mark(str(self.file), node.start_mark.line + 1, node.start_mark.column + 1)
@@ -151,11 +151,12 @@ class _Builder:
         if model is not None and "use" in pairs:
             self.tree.forget(path)
             self.tree.values[path] = self._mark(pairs["use"][1])
-            base = self._used(pairs.pop("use")[1], path, model)
+            base = self._used(pairs.pop("use")[1], path, file_of(annotation))
             self.tree.values[path] = place
             if base == BROKEN:
                 return BROKEN
         block = dict(base) if isinstance(base, dict) else {}
+        annotation = chosen(annotation, block | _texts(pairs))
         families = families_of(annotation)
         if families is not None:
             pairs = self._spread(pairs, block, path, families)
@@ -187,7 +188,7 @@ class _Builder:
                 self.tree.problems.append(Problem(about((*path, key), what), where, expected, near))
         return result
 
-    def _used(self, node: yaml.Node, path: PathTo, model: type[Any]) -> Any:
+    def _used(self, node: yaml.Node, path: PathTo, model: Any) -> Any:
         """The content of the file that ``use`` names; BROKEN with a problem noted where it names none."""
         if isinstance(node, yaml.ScalarNode):
             return self._compose(str(node.value), path, model)
@@ -216,7 +217,7 @@ class _Builder:
             pairs.setdefault(key, (key_node, value_node))
         return pairs
 
-    def _compose(self, reference: str, path: PathTo, model: type[Any]) -> Any:
+    def _compose(self, reference: str, path: PathTo, model: Any) -> Any:
         """The content of the file that ``reference`` names; {} with a problem noted when it cannot be had."""
         file = where.find(reference, self.file.parent)
         if file is None:
@@ -252,6 +253,11 @@ class _Builder:
         }
 
 
+def _texts(pairs: Pairs) -> dict[str, str]:
+    """The keys whose values are texts, with these."""
+    return {key: str(node.value) for key, (_, node) in pairs.items() if isinstance(node, yaml.ScalarNode)}
+
+
 BROKEN = "\0broken"
 """Stands where a file or block could not be read: its problem is already noted."""
 TEXT, NULL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:null"
@@ -261,7 +267,7 @@ MOST_NODES = 10_000
 """Keys' values, items and blocks that a spec file may have after its aliases are replaced by what they stand for."""
 
 
-def _of_another_kind(file: File, model: type[Any]) -> str:
+def _of_another_kind(file: File, model: Any) -> str:
     """The kind of ``file`` where files of ``model`` are of another one; '' where it fits, or nobody can tell."""
     if model not in KINDS.values():
         return ""

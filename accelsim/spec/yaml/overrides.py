@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import yaml
@@ -11,14 +11,15 @@ import yaml
 from accelsim.errors import Problem, brief, nearest
 from accelsim.spec.yaml.marks import PathTo, Tree, dotted, on_top, replace
 from accelsim.spec.yaml.nodes import compose
-from accelsim.spec.yaml.shape import annotation_of, families_of, model_of
+from accelsim.spec.yaml.shape import annotation_at, annotation_of, chosen, families_of, item, model_of
 
 
 def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo]:
     """Set each override in ``tree`` (a spec of ``model``), also inside what it took from other files.
 
-    List items are named by their index, a new key of a table by its name. Returns the paths that were set;
-    what is wrong is noted in the tree.
+    List items are named by their index, a new key of a table by its name. A path may start with the name of a block in
+    a table (an engine, a buffer, a memory) without the table: ``matrix.rows``. Returns the paths that were set, in
+    full; what is wrong is noted in the tree.
     """
     return [path for text in overrides if (path := _apply(tree, model, text)) is not None]
 
@@ -38,7 +39,7 @@ def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
     except yaml.YAMLError as error:
         tree.problems.append(Problem(f"not valid YAML: {getattr(error, 'problem', error)}", where))
         return None
-    around = reduce(annotation_of, path[:-1], model)
+    around = annotation_at(model, tree.value, path[:-1])
     if families_of(around) is not None:
         _set(tree.value, path[:-1], on_top(tree, path[:-1], str(path[-1]), node, around, where))
     else:
@@ -58,29 +59,44 @@ def _set(value: Any, path: PathTo, new: Any) -> None:
 def _find(value: Any, annotation: Any, name: str) -> tuple[PathTo, Any, tuple[str, str] | None]:
     """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None."""
     path: PathTo = ()
-    rest = name
+    short = _short(value, annotation)
+    meant = [f"{table}.{name}" for key, tables in short.items() if _starts(name, key) for table in tables]
+    if len(meant) > 1:
+        return path, annotation, (f"{name!r} may mean {' or '.join(meant)}", "")
+    rest = meant[0] if meant else name
     while rest:
+        annotation = chosen(annotation, value)
         known = _choices(value, annotation)
-        key = next((each for each in known if rest == each or rest.startswith(each + ".")), None)
+        key = next((each for each in known if _starts(rest, each)), None)
         if key is None:
             key = rest.split(".")[0]
             table = model_of(annotation) is None and isinstance(value, dict)
             if not (table and key == rest):
-                return path, annotation, (f"no field {dotted((*path, key))!r}", _near(path, key, known))
+                near = _near(path, key, known if path else [*known, *short])
+                return path, annotation, (f"no field {dotted((*path, key))!r}", near)
         annotation = annotation_of(annotation, key)
         path, rest = (*path, int(key) if isinstance(value, list) else key), rest[len(key) + 1 :]
-        value = _get(value, key)
+        value = item(value, key)
         if rest and not isinstance(value, dict | list):
             missing = "is not given in this spec" if value is None else "has no fields"
             return path, annotation, (f"{dotted(path)!r} {missing}", "")
     return path, annotation, None
 
 
-def _get(value: Any, key: str) -> Any:
-    """What a mapping or a list holds at ``key``, or None."""
-    if isinstance(value, list):
-        return value[int(key)] if int(key) < len(value) else None
-    return value.get(key) if isinstance(value, dict) else None
+def _starts(name: str, key: str) -> bool:
+    return name == key or name.startswith(key + ".")
+
+
+def _short(value: Any, annotation: Any) -> dict[str, list[str]]:
+    """Names that may stand first in a path without being fields: those of blocks in tables -> the tables."""
+    model, found = model_of(annotation), defaultdict[str, list[str]](list)
+    fields = model.model_fields if model is not None and isinstance(value, dict) else ()
+    for field in fields:
+        table, declared = item(value, field), annotation_of(annotation, field)
+        if isinstance(table, dict) and model_of(declared) is None and model_of(annotation_of(declared, "")):
+            for name in table:
+                found[name] += [field] if name not in fields else []
+    return {name: tables for name, tables in found.items() if tables}
 
 
 def _choices(value: Any, annotation: Any) -> list[str]:

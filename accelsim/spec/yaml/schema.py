@@ -13,7 +13,7 @@ from accelsim.spec.families import NONE
 from accelsim.spec.models import Model
 from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.yaml.load import KINDS
-from accelsim.spec.yaml.shape import annotation_of, core, families_of, model_of
+from accelsim.spec.yaml.shape import annotation_of, choices, core, families_of, model_of
 
 _FILE = {
     "type": "string",
@@ -52,6 +52,10 @@ def _allow_files(inner: Any) -> Any:
         return inner
     if "$ref" in inner:
         return {"anyOf": [{"$ref": inner["$ref"]}, _FILE], **{k: v for k, v in inner.items() if k != "$ref"}}
+    if (
+        "discriminator" in inner
+    ):  # a block that starts from a file fits all; null: not the one of the file underneath
+        return {"anyOf": [*inner["oneOf"], _FILE, {"type": "null"}]}
     return {key: _allow_files(value) if key != "enum" else value for key, value in inner.items()}
 
 
@@ -66,10 +70,11 @@ def reference_markdown() -> str:
 
 _HEAD = """# Spec reference
 
-Made from the models in `accelsim/spec/models.py`; do not edit. A field with a dimension is a number with
-its unit (`34 GB/s`, `24 MiB`); a bare number there is an error. Where a block is expected, the name of a
-file may stand instead (`memory: memories/ddr3-1600`), or a block that starts from a file and changes some
-keys (`use: memories/ddr3-1600`). Every file states `source` and `as_of`.
+Made from the models in `accelsim/spec/models.py` and of the engine types (`accelsim/engines/*/spec.py`); do not
+edit. A field with a dimension is a number with its unit (`34 GB/s`, `24 MiB`); a bare number there is an error. Where
+a block is expected, the name of a file may stand instead (`memory: memories/ddr3-1600`), or a block that starts from
+a file and changes some keys (`use: memories/ddr3-1600`). Which fields an engine has is a matter of its `type`. Every
+file states `source` and `as_of`.
 """
 
 
@@ -108,8 +113,9 @@ def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
         while get_origin(core(annotation)) in (dict, list):
             annotation = annotation_of(annotation, 0)
         inner = model_of(annotation)
-        if inner is not None and issubclass(inner, Model):
-            _collect(inner, blocks)
+        for each in choices(annotation).values() or ([inner] if inner is not None else []):
+            if issubclass(each, Model):
+                _collect(each, blocks)
 
 
 def _block(model: type[Model]) -> str:
@@ -140,6 +146,8 @@ def _written(default: Any) -> str:
 
 def _type(annotation: Any) -> str:
     """A declared type in words, with its unit."""
+    if models := choices(annotation):
+        return " or ".join(f"[{model.__name__}](#{model.__name__.lower()})" for model in models.values())
     model = model_of(annotation)
     if model is not None:
         return f"[{model.__name__}](#{model.__name__.lower()})"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from accelsim.spec.engine import EngineSpec, type_of
 from accelsim.spec.families import Families
 
 
@@ -21,14 +22,56 @@ def core(annotation: Any) -> Any:
     return annotation
 
 
+def choices(annotation: Any) -> dict[str, type[EngineSpec]]:
+    """Of a union of models, of which the ``type`` of a block names one: each by that name; {} of anything else."""
+    inner = core(annotation)
+    args = get_args(inner) if get_origin(inner) in (Union, UnionType) else ()
+    models = [arg for arg in args if isinstance(arg, type) and issubclass(arg, EngineSpec)]
+    return {type_of(model): model for model in models}
+
+
+def chosen(annotation: Any, value: Any) -> Any:
+    """The model of the union ``annotation`` that the block ``value`` is; any other annotation as it is.
+
+    Of a block without a type that there is, the union itself.
+    """
+    known = choices(annotation) if isinstance(value, dict) else {}
+    return known.get(str(value["type"]), annotation) if known and "type" in value else annotation
+
+
 def model_of(annotation: Any) -> type[BaseModel] | None:
-    """The model that ``annotation`` is, or None."""
+    """The model that ``annotation`` is, what those of a union have in common, or None."""
+    if choices(annotation):
+        return EngineSpec
     inner = core(annotation)
     return inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
 
 
+def file_of(annotation: Any) -> Any:
+    """What a file that stands where ``annotation`` is declared is a spec of: the model, or the union."""
+    return annotation if choices(annotation) else model_of(annotation)
+
+
+def annotation_at(annotation: Any, value: Any, path: tuple[str | int, ...]) -> Any:
+    """Declared type of what ``value``, which is declared as ``annotation``, has at ``path``: see ``annotation_of``."""
+    for key in path:
+        annotation = annotation_of(chosen(annotation, value), key)
+        value = item(value, key)
+    return chosen(annotation, value)
+
+
+def item(value: Any, key: str | int) -> Any:
+    """What a mapping or a list holds at ``key``, or None."""
+    if isinstance(value, list):
+        return value[int(key)] if str(key).isdigit() and int(key) < len(value) else None
+    return value.get(key) if isinstance(value, dict) else None
+
+
 def annotation_of(annotation: Any, key: str | int) -> Any:
-    """Declared type of what ``annotation`` holds at ``key``; None when it has no such key."""
+    """Declared type of what ``annotation`` holds at ``key``; None when it has no such key.
+
+    Of a union only what all of its models have; ``chosen`` knows more.
+    """
     model = model_of(annotation)
     if model is not None:
         info = model.model_fields.get(str(key))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, cast, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from accelsim.errors import Problem, brief, nearest
+from accelsim.spec.engine import EngineSpec
 from accelsim.spec.status import FORMER
 from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about
-from accelsim.spec.yaml.shape import annotation_of, core, model_of
+from accelsim.spec.yaml.shape import annotation_at, annotation_of, choices, chosen, core, item, model_of
 
 M = TypeVar("M", bound=BaseModel)
 
 
 SHOWN = {type(None): "an empty value", dict: "a block"}
 """Type of what was given -> what it is called; others by their Python name, such as a list."""
-BLOCKS = {"model_type": "a block of fields", "dict_type": "a block of names and values"}
+BLOCKS = {
+    "model_type": "a block of fields",
+    "model_attributes_type": "a block of fields",
+    "dict_type": "a block of names and values",
+}
 """Pydantic's error -> what it expected, in the words of YAML."""
 
 
@@ -38,17 +44,67 @@ def validate(tree: Tree, model: type[M]) -> tuple[M, list[Problem], bool]:
 def _problems(tree: Tree, model: type[BaseModel], errors: list[dict[str, Any]]) -> list[Problem]:
     """One problem per error; a missing key whose misspelling is reported is left out."""
     meant: set[PathTo] = set()
+    missing: set[PathTo] = set()
     found: list[tuple[PathTo, Problem]] = []
     for error in errors:
-        path = tree.written(tuple(error["loc"]))
+        path = tree.written(_untagged(tree.value, model, error["loc"]))
         if error["type"] == "extra_forbidden":
-            near = nearest(str(path[-1]), _keys(model, path[:-1]))
+            near, problem = _unknown(tree, model, path)
             meant.add((*path[:-1], near))
-            found.append((path, Problem(about(path, "unknown key"), str(tree.at(path, key=True)), "", near)))
+            found.append((path, problem))
+        elif error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+            found.append((path, _no_type(tree, model, path, error)))
         elif error["input"] != BROKEN:
             found.append((path, _problem(tree, model, path, error)))
-    missing = {tuple(error["loc"]) for error in errors if error["type"] == "missing"}
+        if error["type"] == "missing":
+            missing.add(path)
     return [problem for path, problem in found if not (path in missing and path in meant)]
+
+
+def _untagged(value: Any, annotation: Any, loc: PathTo) -> PathTo:
+    """The path of a pydantic error: without the names of types, which it puts where it has chosen a model by one."""
+    path: list[str | int] = []
+    for part in loc:
+        model = chosen(annotation, value)
+        if model is not annotation:  # this part is the type
+            annotation = model
+            continue
+        path.append(part)
+        annotation, value = annotation_of(annotation, part), item(value, part)
+    return tuple(path)
+
+
+def _unknown(tree: Tree, model: type[BaseModel], path: PathTo) -> tuple[str, Problem]:
+    """The key that an unknown one was to be ('' when none is close), and the problem."""
+    near, form = _meant(model_of(annotation_at(model, tree.value, path[:-1])), str(path[-1]))
+    place = str(tree.at(path, key=True))
+    if form:
+        what = f"no key of today: it stands in the table {near!r}"
+        return near, Problem(about(path, what), place, form)
+    return near, Problem(about(path, "unknown key"), place, "", near)
+
+
+def _meant(model: type[BaseModel] | None, key: str) -> tuple[str, str]:
+    """The field that an unknown key means, '' when none is close, and how it is written where it has moved."""
+    if model is None:
+        return "", ""
+    former: Mapping[str, tuple[str, str]] = getattr(model, "former", {})
+    return former.get(key) or (nearest(key, model.model_fields), "")
+
+
+def _no_type(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, Any]) -> Problem:
+    """A block of a union whose ``type`` is missing, misspelt or none that there is."""
+    known = list(choices(annotation_at(model, tree.value, path)))
+    block = error["input"]
+    expected = "one of " + ", ".join(known)
+    if block.get("type") is not None:
+        what, near = f"no type {brief(block['type'])}", nearest(str(block["type"]), known)
+        return Problem(about((*path, "type"), what), str(tree.at((*path, "type"))), expected, near)
+    key = nearest("type", block)
+    if key and key not in EngineSpec.model_fields:
+        what, place = about((*path, key), "unknown key"), str(tree.at((*path, key), key=True))
+        return Problem(what, place, "", "type")
+    return Problem(about((*path, "type"), "missing"), str(tree.at(path)), expected)
 
 
 FEW_OR_MANY = {"too_short": "{min_length} or more", "too_long": "{max_length} at the most"}
@@ -58,7 +114,7 @@ FEW_OR_MANY = {"too_short": "{min_length} or more", "too_long": "{max_length} at
 def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, Any]) -> Problem:
     """One pydantic error in our words."""
     if error["type"] == "missing":
-        return Problem(about(path, "missing"), str(tree.at(path[:-1])), _description(model, path))
+        return Problem(about(path, "missing"), str(tree.at(path[:-1])), _description(tree, model, path))
     if path and path[-1] == "[key]":
         path = path[:-1]
         return Problem(about(path, "not a valid name"), str(tree.at(path, key=True)), "a-z 0-9 _ . -")
@@ -83,41 +139,34 @@ def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, 
     return Problem(about(path, what), str(tree.at(path)), expected, near)
 
 
-def _keys(model: type[BaseModel], path: PathTo) -> list[str]:
-    """Valid keys of the block at ``path``."""
-    annotation: Any = model
-    for part in path:
-        annotation = annotation_of(annotation, part)
-    inner = model_of(annotation)
-    return [] if inner is None else list(inner.model_fields)
-
-
-def _description(model: type[BaseModel], path: PathTo) -> str:
+def _description(tree: Tree, model: type[BaseModel], path: PathTo) -> str:
     """What the field at ``path`` is, for a message that it is missing."""
-    annotation: Any = model
-    for part in path[:-1]:
-        annotation = annotation_of(annotation, part)
-    inner = model_of(annotation)
+    inner = model_of(annotation_at(model, tree.value, path[:-1]))
     info = None if inner is None else inner.model_fields.get(str(path[-1]))
     return "" if info is None else (info.description or "")
 
 
 def _partial(value: Any, annotation: Any) -> Any:
-    """The model of ``value`` without the fields that are wrong."""
+    """The model of ``value`` without the fields that are wrong, or that an unknown key was to be."""
+    annotation = chosen(annotation, value)
     model = model_of(annotation)
     if model is None:
         return _leaf(value, annotation)
+    if choices(annotation):
+        raise ValueError("a block of no type")
+    given = value if isinstance(value, dict) else {}
     fields = {}
-    for name in model.model_fields if isinstance(value, dict) else ():
-        if name in value:
+    for name in model.model_fields:
+        if name in given:
             try:
-                fields[name] = _partial(value[name], annotation_of(annotation, name))
+                fields[name] = _partial(given[name], annotation_of(annotation, name))
             except (ValidationError, ValueError):
                 continue
     made = model.model_construct(set(fields), **fields)
+    meant = {_meant(model, str(key))[0] for key in given if key not in model.model_fields}
     for name, info in model.model_fields.items():
-        wrong = name not in fields and (info.is_required() or not isinstance(value, dict) or name in value)
-        if wrong and name in made.__dict__:
+        stated = info.is_required() or not isinstance(value, dict) or name in given or name in meant
+        if stated and name not in fields and name in made.__dict__:
             del made.__dict__[name]
     return made
 
@@ -126,7 +175,9 @@ def _leaf(value: Any, annotation: Any) -> Any:
     """A value that is no model: dicts and lists of models element by element, anything else by its type."""
     origin = get_origin(core(annotation))
     if value is not None and origin is dict and model_of(annotation_of(annotation, "")) is not None:
-        return {key: _partial(inner, annotation_of(annotation, key)) for key, inner in _items(value)}
+        inner = annotation_of(annotation, "")
+        union = bool(choices(inner))  # of such a table a block may be ``null``: not there
+        return {key: _partial(block, inner) for key, block in _items(value) if not (union and block is None)}
     return _adapter(annotation).validate_python(value)
 
 

@@ -104,7 +104,7 @@ def test_a_clock_of_its_own_is_counted_in() -> None:
     """An array at twice the clock of the chip: transfers take twice as many of its clocks, folds as many as before."""
     base = edu()
     assert base.matrix is not None
-    fast = base.model_copy(update={"matrix": base.matrix.model_copy(update={"clock": 2 * base.clock})})
+    fast = base.with_engine(base.matrix.model_copy(update={"clock": 2 * base.clock}))
     start, array, results = 2 * (1 + 10 + 16 + 24), 4 * 12 + 4 + 4 - 2 + 1, 2 * 24
     waits = 1 + 0  # a token takes two clocks of the array, of which one is the first row's own
     assert bounds(columns((M, N, K)), on=fast).total()[0] == start + waits + array + results

@@ -151,7 +151,9 @@ def with_format(base: Chip, dtype: str, like: str) -> Chip:
     """A chip that has one format more."""
     assert base.matrix is not None
     formats = {**base.matrix.formats, dtype: base.matrix.formats[like]}
-    return base.model_copy(update={"matrix": base.matrix.model_copy(update={"formats": formats}), "peak": {}})
+    return base.with_engine(base.matrix.model_copy(update={"formats": formats})).model_copy(
+        update={"peak": {}}
+    )
 
 
 def test_without_emulation_a_format_that_is_missing_is_refused() -> None:
@@ -163,7 +165,7 @@ def only(*formats: str) -> Chip:
     base = chip("edu-mixed")
     assert base.matrix is not None
     matrix = base.matrix.model_copy(update={"formats": {name: base.matrix.formats[name] for name in formats}})
-    return base.model_copy(update={"matrix": matrix, "peak": {}})
+    return base.with_engine(matrix).model_copy(update={"peak": {}})
 
 
 def test_codes_computed_by_a_unit_of_floats() -> None:

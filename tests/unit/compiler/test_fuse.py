@@ -56,7 +56,7 @@ def test_the_bias_is_split_off_even_without_fusion() -> None:
 def test_nor_behind_an_array_whose_results_do_not_pass_the_vector_unit() -> None:
     edu = chip("edu-4x4")
     assert edu.matrix is not None
-    bare = edu.model_copy(update={"matrix": edu.matrix.model_copy(update={"epilogue": False})})
+    bare = edu.with_engine(edu.matrix.model_copy(update={"epilogue": False}))
     assert labels(fused(residual_block(), bare)) == [
         "Conv+Bias",
         "Relu",

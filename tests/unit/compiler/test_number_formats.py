@@ -250,7 +250,7 @@ def only(*formats: str) -> Chip:
     assert base.matrix is not None
     macs = {name: base.matrix.formats.get(name, MacFormat(accumulate="int32")) for name in formats}
     matrix = base.matrix.model_copy(update={"formats": macs})
-    return base.model_copy(update={"matrix": matrix, "peak": {}})
+    return base.with_engine(matrix).model_copy(update={"peak": {}})
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def with_pattern(n: int, m: int, rows: int = 64) -> Chip:
     assert base.matrix is not None
     mac = base.matrix.formats["fp16"].model_copy(update={"sparse": Sparse(n=n, m=m)})
     matrix = base.matrix.model_copy(update={"formats": {"fp16": mac}, "rows": rows})
-    return base.model_copy(update={"matrix": matrix, "peak": {}})
+    return base.with_engine(matrix).model_copy(update={"peak": {}})
 
 
 def test_which_patterns_a_unit_skips() -> None:

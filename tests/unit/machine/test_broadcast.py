@@ -79,7 +79,7 @@ def roomy() -> Chip:
     chip = load_chip("edu-4x4")
     assert chip.vector is not None
     functions = {**dict.fromkeys((*OPS, "Where"), 1), **chip.vector.functions}
-    return chip.model_copy(update={"vector": chip.vector.model_copy(update={"functions": functions})})
+    return chip.with_engine(chip.vector.model_copy(update={"functions": functions}))
 
 
 def broadcasting(result: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -27,7 +27,7 @@ def chip(gating: bool = True, **fields: Any) -> Chip:
     base = load_chip("edu-mixed")
     assert base.matrix is not None
     matrix = base.matrix.model_copy(update={"zero_gating": gating, **fields})
-    return base.model_copy(update={"matrix": matrix, "peak": {}})
+    return base.with_engine(matrix).model_copy(update={"peak": {}})
 
 
 def sparse(rng: np.random.Generator, shape: tuple[int, ...], share: float) -> Array:

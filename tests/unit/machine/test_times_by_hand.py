@@ -336,12 +336,12 @@ def test_units_with_clocks_of_their_own() -> None:
     """At half the clock: the token at 16 is acquired at the edge at 16, so the vector unit works from 14 on, 5 x 2."""
     base = chip()
     assert base.vector is not None and base.matrix is not None
-    slow = {"vector": base.vector.model_copy(update={"clock": 50e6})}
-    run = ran([load(0, 1), vector(1, 1, 4, 5, full(0))], base.model_copy(update=slow))
+    slow = base.with_engine(base.vector.model_copy(update={"clock": 50e6}))
+    run = ran([load(0, 1), vector(1, 1, 4, 5, full(0))], slow)
     assert times(run)[1] == (14, 14, 24)
     assert spent(run, "vector") == (10, {"full": 14}, 0)
-    slow = {"matrix": base.matrix.model_copy(update={"clock": 50e6})}
-    run = ran([load(0, 1), load(1, 2), product(2, 1, 8, W_AND_A)], base.model_copy(update=slow))
+    slow = base.with_engine(base.matrix.model_copy(update={"clock": 50e6}))
+    run = ran([load(0, 1), load(1, 2), product(2, 1, 8, W_AND_A)], slow)
     assert times(run)[2] == (18, 18 + 2 * 4, 18 + 2 * (4 + 8 + 7))
 
 
@@ -378,6 +378,6 @@ def test_where_sums_stay_the_next_product_waits_until_they_begin_to_leave() -> N
     """8 rows stream from 19 on; the last PE of the first column has its last operands 3 clocks behind them."""
     base = chip()
     assert base.matrix is not None
-    on = base.model_copy(update={"matrix": base.matrix.model_copy(update={"dataflow": "os"})})
+    on = base.with_engine(base.matrix.model_copy(update={"dataflow": "os"}))
     run = ran([load(0, 1), load(1, 2), product(2, 1, 8, W_AND_A), product(3, 1, 8, W_AND_A, y=5)], on)
     assert [piece[1] for piece in times(run)[2:]] == [19, 19 + 8 + 3]

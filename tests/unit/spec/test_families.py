@@ -19,11 +19,11 @@ from accelsim.spec.yaml.schema import schema
 
 Write = Callable[..., Path]
 BASE = "use: chips/dae-edu\nname: mine\nsource: A test.\nas_of: 2026-11\n"
-UNIT = "vector:\n  lanes: 4\n  functions:\n"
+UNIT = "engines:\n  vector:\n    type: simd\n    lanes: 4\n    functions:\n"
 
 
 def table(*lines: str) -> str:
-    return BASE + UNIT + "".join(f"    {line}\n" for line in lines)
+    return BASE + UNIT + "".join(f"      {line}\n" for line in lines)
 
 
 def functions(chip: Chip) -> dict[str, int]:
@@ -72,18 +72,24 @@ def test_overrides_take_families_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("lines", "found"),
     [
-        (("Rellu: 1",), ("8:12", "vector.functions.Rellu: no operator of this name", "Relu")),
+        (("Rellu: 1",), ("10:14", "engines.vector.functions.Rellu: no operator of this name", "Relu")),
         (
             ("rundoing: 1",),
-            ("8:15", "vector.functions.rundoing: no operator or family of this name", "rounding"),
+            ("10:17", "engines.vector.functions.rundoing: no operator or family of this name", "rounding"),
         ),
-        (("Rellu: none",), ("8:5", "vector.functions.Rellu: no operator of this name", "Relu")),
-        (("logic: 1", "Relu: none"), ("9:5", "vector.functions.Relu: leaves out what is not there", "")),
-        (("logic: none",), ("8:5", "vector.functions.logic: leaves out what is not there", "")),
-        (("logic: 1", "logic: 2"), ("9:5", "vector.functions.logic: key given twice, first in line 8", "")),
-        (("logic: fast",), ("8:12", "vector.functions.logic: 'fast' is not accepted", "")),
-        (("logic: 0",), ("8:12", "vector.functions.logic: '0' is not accepted", "")),
-        (("logic: [1]",), ("8:12", "vector.functions.logic: a list is not accepted", "")),
+        (("Rellu: none",), ("10:7", "engines.vector.functions.Rellu: no operator of this name", "Relu")),
+        (
+            ("logic: 1", "Relu: none"),
+            ("11:7", "engines.vector.functions.Relu: leaves out what is not there", ""),
+        ),
+        (("logic: none",), ("10:7", "engines.vector.functions.logic: leaves out what is not there", "")),
+        (
+            ("logic: 1", "logic: 2"),
+            ("11:7", "engines.vector.functions.logic: key given twice, first in line 10", ""),
+        ),
+        (("logic: fast",), ("10:14", "engines.vector.functions.logic: 'fast' is not accepted", "")),
+        (("logic: 0",), ("10:14", "engines.vector.functions.logic: '0' is not accepted", "")),
+        (("logic: [1]",), ("10:14", "engines.vector.functions.logic: a list is not accepted", "")),
     ],
 )
 def test_what_is_wrong_is_told_once_with_its_place(
@@ -98,11 +104,11 @@ def test_what_is_wrong_is_told_once_with_its_place(
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        ("logic=fast", "vector.functions.logic: 'fast' is not accepted"),
-        ("logic=", "vector.functions.logic: an empty value is not accepted"),
-        ("logic=none", "vector.functions.logic: leaves out what is not there"),
-        ("Gelu=none", "vector.functions.Gelu: leaves out what is not there"),
-        ("logics=1", "vector.functions.logics: no operator or family of this name"),
+        ("logic=fast", "engines.vector.functions.logic: 'fast' is not accepted"),
+        ("logic=", "engines.vector.functions.logic: an empty value is not accepted"),
+        ("logic=none", "engines.vector.functions.logic: leaves out what is not there"),
+        ("Gelu=none", "engines.vector.functions.Gelu: leaves out what is not there"),
+        ("logics=1", "engines.vector.functions.logics: no operator or family of this name"),
     ],
 )
 def test_what_is_wrong_with_an_override(value: str, what: str) -> None:
@@ -131,7 +137,7 @@ def test_a_shown_chip_has_families_and_reads_back_the_same(name: str, write: Wri
     assert load_chip(write(show(chip))) == chip
     assert json.loads(json.dumps(resolved(chip)))["name"] == name
     if chip.vector is not None:
-        assert resolved(chip)["vector"]["functions"] == chip.vector.functions
+        assert resolved(chip)["engines"]["vector"]["functions"] == chip.vector.functions
         assert set(FAMILIES) & FUNCTIONS.folded(chip.vector.functions).keys()
 
 

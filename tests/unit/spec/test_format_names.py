@@ -72,8 +72,8 @@ def test_a_slot_is_measured_in_packed_bytes(fmt: str, least_B: int) -> None:
     formats = {fmt: chip.matrix.formats[fmt]}
     weights = chip.buffers["weight_sram"]
     for capacity, fits in (least_B, True), (least_B - 1, False):
-        small = chip.model_copy(update={
-            "matrix": chip.matrix.model_copy(update={"formats": formats}), "peak": {},
+        small = chip.with_engine(chip.matrix.model_copy(update={"formats": formats})).model_copy(update={
+            "peak": {},
             "buffers": {**chip.buffers, "weight_sram": weights.model_copy(update={"capacity": capacity})},
         })  # fmt: skip
         complaints = [each for each in broken(small) if "too small for weights" in each.what]

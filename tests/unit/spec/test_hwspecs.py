@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from accelsim.spec.arithmetic import sum_format
-from accelsim.spec.laws.chip import derived_peak
 from accelsim.spec.names import VECTOR_FUNCTIONS, operand_formats
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import KINDS, check, kind_of, list_chips, load_chip, show
@@ -83,7 +82,7 @@ def test_tpu_v1_is_that_of_the_paper() -> None:
     assert (chip.power.idle, chip.power.busy, chip.power.tdp) == (28, 40, 75)
     assert chip.host.peak == {"fp32": 1.3e12, "int8": 2.6e12}
     assert chip.host.memory.bandwidth * chip.host.memory.channels == 51e9
-    assert abs(derived_peak(chip, chip.matrix, "int8") / 92e12 - 1) < 0.01
+    assert abs(chip.matrix.peaks(chip)["int8"] / 92e12 - 1) < 0.01
     assert chip.matrix.stationary_from == ["weights"]
     assert not {"Softmax", "LRN", "Exp", "LayerNormalization"} & set(chip.vector.functions)
 

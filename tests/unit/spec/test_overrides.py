@@ -70,7 +70,7 @@ def test_the_file_itself_is_left_alone() -> None:
     ("text", "what", "near"),
     [
         ("matrx.rows=4", "no field 'matrx'", "matrix"),
-        ("matrix.row=4", "no field 'matrix.row'", "matrix.rows"),
+        ("matrix.row=4", "no field 'engines.matrix.row'", "engines.matrix.rows"),
         ("memories.ddr.memory.bandwidth=1 GB/s", "no field 'memories.ddr'", "memories.ddr3"),
         ("energy.sram.77.read=1 pJ/B", "no field 'energy.sram.77'", ""),
         ("clock.rate=4", "'clock' has no fields", ""),
@@ -111,8 +111,9 @@ memories:
     memory: {use: memories/ddr4-2400, capacity: 2 GiB}
     link:
       latency: 5 us
-matrix: {epilogue: false}
-vector: null
+engines:
+  matrix: {epilogue: false}
+  vector: null
 """
 
 

@@ -39,7 +39,7 @@ def test_five_planted_errors_are_exactly_what_is_reported(write: Write) -> None:
     text = GOOD
     for old, new in (
         ("      latency: 49.6 ns", "      latency: 49.6"),  # no unit
-        ("  lanes: 256", "  lains: 256"),  # unknown key (and not also a missing one)
+        ("    lanes: 256", "    lains: 256"),  # unknown key (and not also a missing one)
         ("  int8: 92 Top/s", "  int8: 46 Top/s"),  # contradicts the array
         ("      bandwidth: 34 GB/s", "      bandwidth: 0 GB/s"),
         ("    slots: 4", "    slots: 8"),  # 8 x 64 KiB in 256 KiB
@@ -49,7 +49,7 @@ def test_five_planted_errors_are_exactly_what_is_reported(write: Write) -> None:
     path = write(text)
     found = problems(path)
     expected = [
-        (place(text, "  lains", "lains"), "vector.lains: unknown key"),
+        (place(text, "    lains", "lains"), "engines.vector.lains: unknown key"),
         (
             place(text, "    slot_capacity", "64 KiB"),
             "buffers.weight_fifo.slot_capacity: 8 slots of 64 KiB exceed 256 KiB",
@@ -77,10 +77,10 @@ def test_a_contradicted_peak_is_found_beside_field_errors(write: Write) -> None:
 
 
 FIELD_ERRORS = [
-    ("  rows: 256", "  rows: many", "matrix.rows: 'many' is not accepted", ""),
-    ("  rows: 256", "  rows: -1", "matrix.rows: '-1' is not accepted", ""),
-    ("  dataflow: ws", "  dataflow: sw", "matrix.dataflow: 'sw' is not one of the choices", "ws"),
-    ("  epilogue: true", "  epilogue: perhaps", "matrix.epilogue: 'perhaps' is not accepted", ""),
+    ("    rows: 256", "    rows: many", "engines.matrix.rows: 'many' is not accepted", ""),
+    ("    rows: 256", "    rows: -1", "engines.matrix.rows: '-1' is not accepted", ""),
+    ("    dataflow: ws", "    dataflow: sw", "engines.matrix.dataflow: 'sw' is not one of the choices", "ws"),
+    ("    epilogue: true", "    epilogue: perhaps", "engines.matrix.epilogue: 'perhaps' is not accepted", ""),
     (
         "    capacity: 24 MiB",
         "    capacity: 24 MHz",
@@ -102,7 +102,17 @@ FIELD_ERRORS = [
     ("clock: 700 MHz", "clock: -700 MHz", "clock: '-700 MHz' is out of range", ""),
     ("title: Google TPU v1", "", "title: missing", ""),
     ("as_of: 2017-06", "as_of: last year", "as_of: 'last year' is not accepted", ""),
-    ("vector:", "vecter:", "vecter: unknown key", "vector"),
+    ("engines:", "enginse:", "enginse: unknown key", "engines"),
+    (
+        "    type: systolic",
+        "    type: systolc",
+        "engines.matrix.type: no type 'systolc'",
+        "systolic",
+    ),
+    ("    type: systolic\n", "", "engines.matrix.type: missing", ""),
+    ("    type: systolic", "    tpye: systolic", "engines.matrix.tpye: unknown key", "type"),
+    ("    type: systolic", "    type: [systolic]", "engines.matrix.type: no type ['systolic']", "systolic"),
+    ("    type: systolic", "    type:", "engines.matrix.type: missing", ""),
 ]
 
 
@@ -153,8 +163,11 @@ LAWS = [
         "buffers.unified_buffer.banks=7 buffers.unified_buffer.word=64 B",
         "buffers.unified_buffer.banks: 24 MiB are no whole words of 64 B in 7 banks",
     ),
-    ("matrix.formats.word={}", "matrix.formats.word: 'word' is no number format"),
-    ("matrix.formats.int8.accumulate=big", "matrix.formats.int8.accumulate: 'big' is no number format"),
+    ("matrix.formats.word={}", "engines.matrix.formats.word: 'word' is no number format"),
+    (
+        "matrix.formats.int8.accumulate=big",
+        "engines.matrix.formats.int8.accumulate: 'big' is no number format",
+    ),
     ("memories.ddr3.load_engine=matrix", "memories.ddr3.load_engine: 'matrix' is the name of a unit"),
     (
         "memories.ddr3.load_engine=host_out",
@@ -164,34 +177,34 @@ LAWS = [
     ("energy.status.mac.fp99=guess", "energy.status.mac.fp99: the table has no mac row 'fp99'"),
     ("energy.status.network=guess", "energy.status.network: the table has no energy of the network"),
     ("energy.sram.0.capacity=4 KiB", "energy.sram.1.capacity: sizes must rise from point to point"),
-    ("vector.functions.Rellu=1", "vector.functions.Rellu: no operator of this name"),
+    ("vector.functions.Rellu=1", "engines.vector.functions.Rellu: no operator of this name"),
     ("power.busy=20 W", "power.busy: 20 W is less than idle, 28 W"),
     (
         "matrix.shadow_load=column matrix.schedule=sequential",
-        "matrix.shadow_load: has no meaning with dataflow ws, schedule sequential",
+        "engines.matrix.shadow_load: has no meaning with dataflow ws, schedule sequential",
     ),
     (
         "matrix.formats.int8.dot=int33",
-        "matrix.formats.int8.dot: 'int33' is no rule that adds up products of int8",
+        "engines.matrix.formats.int8.dot: 'int33' is no rule that adds up products of int8",
     ),
     (
         "matrix.formats.int8.dot=tensor-core-a100",
-        "matrix.formats.int8.dot: 'tensor-core-a100' is no rule that adds up products of int8",
+        "engines.matrix.formats.int8.dot: 'tensor-core-a100' is no rule that adds up products of int8",
     ),
     (
         "matrix.formats.int8xint16.dot=fp32",
-        "matrix.formats.int8xint16.dot: 'fp32' is no rule that adds up products of int8xint16",
+        "engines.matrix.formats.int8xint16.dot: 'fp32' is no rule that adds up products of int8xint16",
     ),
     (
         "buffers.weight_fifo.holds=[weights, partial_sums] buffers.accumulators=null",
         "buffers.weight_fifo.slots: fixed slots for weights and partial_sums together",
     ),
     ("memories.ddr3.memory.dram.rate=1 GT/s", "memories.ddr3.memory.dram.rate: 1 GT/s contradicts tCK"),
-    ("matrix.formats.int8.sparse={n: 4, m: 4}", "matrix.formats.int8.sparse: 4:4 keeps every weight"),
-    ("matrix.formats.int8.sparse={n: 5, m: 4}", "matrix.formats.int8.sparse: 5:4 keeps every weight"),
+    ("matrix.formats.int8.sparse={n: 4, m: 4}", "engines.matrix.formats.int8.sparse: 4:4 keeps every weight"),
+    ("matrix.formats.int8.sparse={n: 5, m: 4}", "engines.matrix.formats.int8.sparse: 5:4 keeps every weight"),
     (
         "matrix.formats.int8.sparse={n: 1, m: 3}",
-        "matrix.formats.int8.sparse: 256 rows are no whole groups of 3",
+        "engines.matrix.formats.int8.sparse: 256 rows are no whole groups of 3",
     ),
     (
         "memories.pcie_memory.link.bandwidth=25 GB/s",
@@ -203,9 +216,17 @@ LAWS = [
     ),
     (
         "memories.pcie_memory.holds=[activations] matrix=null host=null peak={}",
-        "the chip has neither a matrix unit nor a host",
+        "the chip has neither an engine that multiplies nor a host",
     ),
-    ("vector=null", "vector: missing, and results are to pass it (matrix.epilogue)"),
+    (
+        "vector=null",
+        "engines.matrix.epilogue: results are to pass a vector unit, and there is none",
+    ),
+    (
+        "engines.other={type: simd, lanes: 4, functions: {}}",
+        "engines.other: a second engine of type simd, beside 'vector'",
+    ),
+    ("engines.host={type: simd, lanes: 4, functions: {}}", "engines.host: 'host' is the name of the host"),
     ("energy.mac.potato=1 pJ", "energy.mac.potato: 'potato' is no number format"),
 ]
 
@@ -346,7 +367,8 @@ def test_a_block_that_contains_itself(write: Write, text: str, where: str, path:
 def test_a_block_that_contains_itself_by_override_or_beside_a_file() -> None:
     found = problems(Path("tpu-v1"), ("matrix=&x {a: *x}",))
     assert any(
-        problem.what.startswith("matrix.a: a block that contains itself") and "override" in problem.where
+        problem.what.startswith("engines.matrix.a: a block that contains itself")
+        and "override" in problem.where
         for problem in found
     )
 

@@ -92,7 +92,7 @@ TOLD: list[tuple[str, str, str]] = [
     ("host.peak={}", "host.peak", "1 or more"),
     ("host.efficiency=1e-320", "host.efficiency", "0.001"),
     ("host.peak.fp32=1e-300 op/s", "host.peak.fp32", "1 kop/s"),
-    ("vector=null", "vector", "matrix.epilogue: false"),
+    ("vector=null", "engines.matrix.epilogue", "epilogue: false"),
     ("vector.lanes=9223372036854775808", "vector.lanes", "1048576"),
     ("vector.functions.Relu=9223372036854775808", "vector.functions.Relu", "1000000"),
     ("matrix.accumulator_latency=99999999999999999999", "accumulator_latency", "1000000"),
@@ -186,4 +186,4 @@ def test_a_broken_chip_of_several_cores_has_one_error() -> None:
     asked = {"x": np.zeros((2 * shape[0], *shape[1:]), dtype=np.float32)}
     with pytest.raises(SpecError) as error:
         prepare(Request("mlp", "edu-4x4", inputs=asked, set=("cores=2", "vector.lanes=no")))
-    assert [problem.what.split(":")[0] for problem in error.value.problems] == ["vector.lanes"]
+    assert [problem.what.split(":")[0] for problem in error.value.problems] == ["engines.vector.lanes"]

@@ -1,0 +1,49 @@
+"""The spec of a vector unit, and what its fields must agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from accelsim.spec.counts import Clocks, Lanes, Pace
+from accelsim.spec.engine import EngineSpec
+from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS
+from accelsim.spec.yaml.tree import PathTo
+
+if TYPE_CHECKING:
+    from accelsim.spec.models import Chip
+
+
+class VectorUnit(EngineSpec):
+    """The unit for everything that is not a matrix product: activation, pooling, normalisation."""
+
+    type: Literal["simd"] = Field(description="type of the engine")
+    lanes: Lanes = Field(description="elements per clock")
+    latency: Clocks = Field(0, description="clocks from the first operand to the first result")
+    chained: bool = Field(
+        False, description="fused functions follow each other within the clock, as in a pipeline"
+    )
+    requantisation: Literal["fp32", "fixed_point"] = Field(
+        "fp32",
+        description="how sums become codes: times an FP32 number, or an integer multiplication and a rounding shift",
+    )
+    functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
+        description="op or [family](#families) of ops -> clocks per element and lane, or `none`: not this one of its "
+        "family; an op that is named wins over its family; other ops go to the host"
+    )
+
+
+def functions_are_known(unit: VectorUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """The functions are names of operators."""
+    for name in unit.functions:
+        if name not in VECTOR_FUNCTIONS:
+            what, near = FUNCTIONS.unknown(name)
+            yield Finding((*path, "functions", name), what, "", near)
+
+
+SPEC = VectorUnit
+LAWS = (only_one, functions_are_known)
+"""Every law of a vector unit; a new one is a function and a line here."""

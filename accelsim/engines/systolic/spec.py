@@ -1,0 +1,187 @@
+"""The spec of a systolic array, and what its fields must agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import ceil
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from accelsim.errors import brief, nearest
+from accelsim.formats import dot
+from accelsim.spec.base import Model
+from accelsim.spec.counts import Clocks, Pace, Side, once
+from accelsim.spec.engine import EngineSpec
+from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.names import format_bits, nearest_format, operand_formats
+from accelsim.spec.yaml.tree import PathTo
+from accelsim.units import show
+
+if TYPE_CHECKING:
+    from accelsim.spec.models import Buffer, Chip
+
+Dataflow = Literal["ws", "os", "is"]
+Schedule = Literal["scalesim", "sequential", "overlapped"]
+ShadowLoad = Literal["column", "diagonal"]
+
+
+class Sparse(Model):
+    """N:M structured sparsity: of each M weights along the reduction at most N are not zero, and only they are
+    stored and multiplied.
+    """
+
+    n: Side = Field(description="weights kept of each group")
+    m: Side = Field(description="weights of a group")
+
+
+class MacFormat(Model):
+    """How a matrix unit handles one operand format."""
+
+    cycles_per_row: Pace = Field(1, description="clocks per streamed row: 2 is half rate, 4 quarter rate")
+    accumulate: str = Field("int32", description="format of the partial sums")
+    dot: str | None = Field(
+        None,
+        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+    )
+    sparse: Sparse | None = Field(
+        None, description="structured sparsity of the stationary weights that it skips"
+    )
+
+
+class MatrixUnit(EngineSpec):
+    """A systolic array."""
+
+    rate: ClassVar[str] = "2 x rows x cols x clock x cores / cycles_per_row"
+
+    type: Literal["systolic"] = Field(description="type of the engine")
+    rows: Side = Field(description="PEs in a column: the reduction in ws and is")
+    cols: Side = Field(description="PEs in a row")
+    dataflow: Dataflow = Field("ws", description="what stays in the PEs: weights, outputs or inputs")
+    schedule: Schedule = Field("overlapped", description="how a fold follows the one before")
+    shadow_load: ShadowLoad = Field(
+        "column", description="when the shadow weights of ws and is may be loaded"
+    )
+    load_rows_per_clock: Side = Field(1, description="stationary rows shifted in per clock")
+    min_interval: Clocks = Field(0, description="rows that a fold takes at the least, however few it streams")
+    accumulator_latency: Clocks = Field(1, description="clocks from the bottom PE to the accumulator memory")
+    stationary_from: Annotated[list[Literal["weights", "activations"]], once] = Field(
+        ["weights", "activations"],
+        min_length=1,
+        description="sources of the stationary operand: memory of the weights, activation buffer",
+    )
+    padded_tiles: bool = Field(
+        False,
+        description="weights lie in their memory as whole rows x cols tiles, padded with zeros (ws only)",
+    )
+    zero_gating: bool = Field(
+        False,
+        description="a multiplication by zero is not carried out: it takes its clock, but no MAC energy",
+    )
+    epilogue: bool = Field(
+        True, description="results pass the vector unit on their way out of the accumulators"
+    )
+    formats: dict[str, MacFormat] = Field(
+        min_length=1, description="operand formats, the preferred one first"
+    )
+
+    def peaks(self, chip: Chip) -> dict[str, float]:
+        """2 x rows x cols x clock x cores / cycles per row, op/s."""
+        all_op = 2 * self.rows * self.cols * (self.clock or chip.clock) * chip.cores
+        return {name: all_op / mac.cycles_per_row for name, mac in self.formats.items()}
+
+    def idle_fields(self) -> Iterable[str]:
+        """``shadow_load``, unless stationary operands are loaded behind a running fold."""
+        return () if self.dataflow != "os" and self.schedule == "overlapped" else ("shadow_load",)
+
+
+def shadow_load_means_something(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """``shadow_load`` is given only where stationary operands are loaded behind a running fold."""
+    if "shadow_load" in unit.model_fields_set and "shadow_load" in unit.idle_fields():
+        what = f"has no meaning with dataflow {unit.dataflow}, schedule {unit.schedule}"
+        yield Finding((*path, "shadow_load"), what, "dataflow ws or is, schedule overlapped", claim=True)
+
+
+def formats_are_known(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """Names of number formats are those of ``accelsim.formats.table``, or pairs of them: int4xint8."""
+    for name, mac in unit.formats.items():
+        for inner, each in ((name,), name), ((name, "accumulate"), mac.accumulate):
+            if format_bits(each) is None:
+                what = f"{brief(each)} is no number format"
+                yield Finding(
+                    (*path, "formats", *inner), what, "int8, fp16, int4xint8, ...", nearest_format(each)
+                )
+
+
+def dot_rules_fit(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """A dot-product rule is a row of the table of rules, and takes the format it is named for."""
+    for name, mac in unit.formats.items():
+        if mac.dot is None or format_bits(name) is None:
+            continue
+        known = dot.rules_for(name)
+        if mac.dot not in known:
+            what = f"{mac.dot!r} is no rule that adds up products of {name}"
+            expected = "one of " + ", ".join(known)
+            yield Finding((*path, "formats", name, "dot"), what, expected, nearest(mac.dot, known))
+
+
+def sparse_patterns_fit(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """N:M keeps fewer than all, and groups of M do not straddle the rows of the array."""
+    for name, mac in unit.formats.items():
+        if mac.sparse is None:
+            continue
+        place = (*path, "formats", name, "sparse")
+        if mac.sparse.n >= mac.sparse.m:
+            yield Finding(place, f"{mac.sparse.n}:{mac.sparse.m} keeps every weight", "n below m")
+        if unit.rows % mac.sparse.m:
+            what = f"{unit.rows} rows are no whole groups of {mac.sparse.m}"
+            yield Finding(place, what, "a divisor of the rows")
+
+
+def epilogues_have_a_vector_unit(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """Results pass the vector unit on their way out of the accumulators only where there is one."""
+    if unit.epilogue and chip.vector is None:
+        what = "results are to pass a vector unit, and there is none"
+        expected = "an engine of type simd, or epilogue: false"
+        yield Finding((*path, "epilogue"), what, expected)
+
+
+def slot_holds_a_fold(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """In the preferred format a slot holds the stationary tile of a fold, a streamed row, a row of sums."""
+    operand, mac = next(iter(unit.formats.items()), ("", None))
+    if mac is None:
+        return
+    tile, row = ceil(unit.rows * unit.cols * _bytes(operand)), ceil(unit.rows * _bytes(operand))
+    sums = ceil(unit.cols * _bytes(mac.accumulate))
+    stationary = {"ws": "weights", "is": "activations", "os": ""}[unit.dataflow]
+    for name, buffer in chip.buffers.items():
+        for role in buffer.holds:
+            needed = sums if role == "partial_sums" else tile if role == stationary else row
+            if _slot_B(buffer) < needed:
+                key = "slot_capacity" if buffer.slot_capacity else "capacity"
+                slot = show(_slot_B(buffer), "B", binary=True)
+                what = f"a slot of {slot} is too small for {role} of one fold"
+                yield Finding(("buffers", name, key), what, f"at least {show(needed, 'B', binary=True)}")
+
+
+def _slot_B(buffer: Buffer) -> int:
+    """Bytes of the largest tile that a slot can hold."""
+    return buffer.slot_capacity or buffer.capacity // (buffer.slots or 1)
+
+
+def _bytes(number_format: str) -> float:
+    """Bytes of the widest operand of a format, 0.5 for int4; an unknown one counts as a byte."""
+    return max((each.storage_bits / 8 for each in operand_formats(number_format) or ()), default=1.0)
+
+
+SPEC = MatrixUnit
+LAWS = (
+    only_one,
+    shadow_load_means_something,
+    formats_are_known,
+    dot_rules_fit,
+    sparse_patterns_fit,
+    epilogues_have_a_vector_unit,
+    slot_holds_a_fold,
+)
+"""Every law of a systolic array; a new one is a function and a line here."""

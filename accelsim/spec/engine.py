@@ -1,0 +1,77 @@
+"""Engines of a chip: what the spec of every type has, and the types that there are.
+
+A type is a folder of ``accelsim/engines`` with a module ``spec``. Its ``SPEC`` is the model of a block under
+``engines:`` of a chip, with ``type: Literal["<type>"]``; its ``LAWS``, if it has any, are what the fields of such a
+block must agree on, among themselves and with the chip around. As far as imports go these modules belong to
+``accelsim.spec``: they are found by name, and import only what it may import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
+
+from pydantic import Field
+
+from accelsim.spec.base import Model
+from accelsim.spec.quantity import Hertz
+
+if TYPE_CHECKING:
+    from accelsim.spec.laws.finding import Finding
+    from accelsim.spec.models import Chip
+    from accelsim.spec.yaml.tree import PathTo
+
+FOLDER = "accelsim.engines"
+"""Package whose folders are the types."""
+
+
+class EngineSpec(Model):
+    """An engine of a chip; each type of engine adds fields of its own."""
+
+    rate: ClassVar[str] = ""
+    """How ``peaks`` follow from the fields, in their names."""
+
+    type: str = Field(description="type of the engine")
+    clock: Hertz | None = Field(None, description="clock of the engine; the chip's clock when absent")
+
+    def peaks(self, chip: Chip) -> dict[str, float]:
+        """Operand format -> op/s of all cores together, a multiply-add counts as two; {}: it multiplies nothing."""
+        return {}
+
+    def idle_fields(self) -> Iterable[str]:
+        """Fields that mean nothing beside what the others are: a spec that is written out leaves them away."""
+        return ()
+
+
+Law = Callable[[Any, "Chip", "PathTo"], "Iterator[Finding]"]
+"""A law of one type: from a unit, its chip and its path there to what breaks it."""
+
+
+@cache
+def modules() -> dict[str, ModuleType]:
+    """Type -> its module ``spec``, by name."""
+    folders = [entry.name for entry in iter_modules(import_module(FOLDER).__path__) if entry.ispkg]
+    names = [name for folder in sorted(folders) if find_spec(name := f"{FOLDER}.{folder}.spec")]
+    return {type_of(module.SPEC): module for module in map(import_module, names)}
+
+
+def specs() -> tuple[type[EngineSpec], ...]:
+    """The spec of every type, by name."""
+    return tuple(module.SPEC for module in modules().values())
+
+
+def laws() -> Iterator[tuple[type[EngineSpec], Law]]:
+    """Each law of every type, with the spec of the type."""
+    for module in modules().values():
+        for law in getattr(module, "LAWS", ()):
+            yield module.SPEC, law
+
+
+def type_of(spec: type[Any]) -> str:
+    """The only value that the field ``type`` of a spec may have."""
+    return str(get_args(spec.model_fields["type"].annotation)[0])
