@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Run
 from accelsim.program.commands import MAC_ACTION, NOT_DONE, Transfer
 from accelsim.program.roles import HOST_OWN_MEMORY, multiplier
+from accelsim.program.roles import unit_of as unit_of
 from accelsim.spec.models import Chip
 
 OUTSIDE = -1
 """Index of the step that stands for "no step": time and energy that no operator caused."""
-
-
-_CORE = re.compile(r"^core\d+[./:]")
-
-
-def unit_of(component: str) -> str:
-    """Name in the spec of a ledger component: 'core1.matrix' is a 'matrix'."""
-    return _CORE.sub("", component)
 
 
 def is_off_chip(chip: Chip, component: str, action: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,6 +13,14 @@ HOST = "host"
 """Engine and (for a plain CPU) memory name of the host processor."""
 HOST_OWN_MEMORY = f"{HOST}.own_memory"
 """Ledger component of that memory."""
+
+
+_CORE = re.compile(r"^core\d+[./:]")
+
+
+def unit_of(component: str) -> str:
+    """Name in the spec of a ledger component: 'core1.matrix' is a 'matrix'."""
+    return _CORE.sub("", component)
 
 
 class Unit(NamedTuple):
@@ -120,6 +129,20 @@ class Roles:
     def engine(self, name: str) -> str:
         """Full name of an engine or buffer of this core."""
         return f"{self.core}{name}"
+
+    @cached_property
+    def products(self) -> str:
+        """Full name of the engine that multiplies; only asked for where there is one."""
+        unit = multiplier(self.chip)
+        assert unit is not None
+        return self.engine(unit.name)
+
+    @cached_property
+    def functions(self) -> str:
+        """Full name of the engine of everything else; only asked for where there is one."""
+        unit = function_unit(self.chip)
+        assert unit is not None
+        return self.engine(unit.name)
 
     def load_engine(self, memory: str) -> str:
         """Engine that reads from an attached memory."""

@@ -74,7 +74,7 @@ class ChunkedStep:
         reads = [(self.rings[name][chunk % 2], "src") for name in streamed]
         reads += [(region, "src") for region in sources.values()]
         layout.builder.emit(
-            "Vector", layout.roles.engine("vector"), self.op, self.node.name,
+            "Vector", layout.roles.functions, self.op, self.node.name,
             node_clocks(layout, self.node, self.names, chunks),
             Effect("node" if last else "none", operands=tuple(sources.items()), last=last),
             [*reads, *self.parameters], [(self.rings[out.name][chunk % 2], "whole") for out in outs],
@@ -94,7 +94,7 @@ def node_actions(layout: Layout, node: Node, names: list[str], chunks: int) -> l
     buffer = roles.engine(roles.activations)
     entries = [Action(buffer, "read", name, round(graph.tensors[name].nbytes / chunks)) for name in names]
     entries += [Action(buffer, "write", out.name, round(out.nbytes / chunks)) for out in graph.outs(node)]
-    entries.append(Action(roles.engine("vector"), "op.fp32", "", round(node_work(graph, node).ops / chunks)))
+    entries.append(Action(roles.functions, "op.fp32", "", round(node_work(graph, node).ops / chunks)))
     return [entry for entry in entries if entry.count]
 
 

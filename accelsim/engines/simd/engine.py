@@ -10,7 +10,7 @@ from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.engines.simd.accepting import refusal
 from accelsim.engines.simd.lower import lower_vector
 from accelsim.program.commands import Command, Cycles
-from accelsim.program.roles import Unit
+from accelsim.program.roles import Unit, unit_of
 from accelsim.spec.models import Chip
 from accelsim.spec.trust import vector_status
 from accelsim.time import Clock, clock_of
@@ -78,7 +78,7 @@ class Simd(EngineType):
         begin, buffer = clock.at(first - 1), walk.buffer(command)
         on_time = start == begin or (buffer and start > begin)
         walk.check(command, bool(on_time), f"starts at {start} fs instead of {begin}")
-        walk.emit(start, command.id, "vector", "vector")
+        walk.emit(start, command.id, "vector", unit_of(command.engine))
         walk.emit(begin, command.id, "buffer_port", buffer)
         if wait is not None and first > free:
             return walk.follow(command, wait, first, clock)

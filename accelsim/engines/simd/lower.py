@@ -59,7 +59,7 @@ def _load_parameters(layout: Layout, op: int, node: Node) -> list[tuple[int, str
     size = sum(min(tensors[name].nbytes, tensors[name].size_B(used)) for name in constants)
     homes = [home for name in constants if (home := layout.place(name).home) is not None]
     memory = layout.builder.regions[homes[0]].memory
-    target = layout.off_chip(layout.roles.engine("vector"), f"{node.name} parameters", size)
+    target = layout.off_chip(layout.roles.functions, f"{node.name} parameters", size)
     layout.load_parameters(op, homes, target, memory, size)
     return [(target, "src")]
 
@@ -86,6 +86,6 @@ def _at_once(
         targets.append((region, "whole"))
     reads = [*((region, "src") for _, region in operands), *parameters]
     layout.builder.emit(
-        "Vector", roles.engine("vector"), op, node.name, node_clocks(layout, node, names, 1),
+        "Vector", roles.functions, op, node.name, node_clocks(layout, node, names, 1),
         Effect("node", operands=tuple(operands), last=True), reads, targets, node_actions(layout, node, names, 1),
     )  # fmt: skip

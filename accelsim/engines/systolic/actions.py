@@ -78,7 +78,7 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
     moved = hops(unit.dataflow, c)
     network = nbytes(operand, moved.operands) + nbytes(sums, moved.sums)
     again = 0 if first else tm * tn
-    acc, array = roles.engine(roles.sums), roles.engine("matrix")
+    acc, array = roles.engine(roles.sums), roles.products
     entries = [
         Action(array, f"mac.{product.dtype}", "", groups * c.macs),
         Action(array, "mac.skipped", "", groups * (tm * tn * (tile.k1 - tile.k0) - c.macs)),

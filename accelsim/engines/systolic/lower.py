@@ -113,7 +113,7 @@ class MatrixStep:
         self.chosen = {name: self._operand(name, False, prefer_chip=True) for name in self.node.inputs[2:]}
         sides = layout.epilogue_reads(self.node).sides
         self.sides = {name: self._operand(name, False, prefer_chip=True) for name in sides}
-        self.engine = roles.engine("matrix")
+        self.engine = roles.products
         self.costs = TileCosts(
             roles, self.dtype, self.node, self.gemm, layout.graph.tensors, self._on_chip(self.b_region),
             layout.tile_costs,
@@ -179,9 +179,7 @@ class MatrixStep:
         memory = layout.roles.weights_home
         sources = [layout.place(name).home for name in constants]
         size = sum(self._tensor(name).nbytes for name in constants)
-        self.parameter_region = layout.off_chip(
-            layout.roles.engine("vector"), f"{self.node.name} parameters", size
-        )
+        self.parameter_region = layout.off_chip(layout.roles.functions, f"{self.node.name} parameters", size)
         layout.load_parameters(
             self.op, [s for s in sources if s is not None], self.parameter_region, memory, size
         )
@@ -309,7 +307,7 @@ class MatrixStep:
             reads.append((self.parameter_region, "src"))
         self.layout.builder.emit(
             "Vector",
-            roles.engine("vector"),
+            roles.functions,
             self.op,
             self.node.name,
             work,

@@ -12,6 +12,7 @@ from accelsim.engines.device import Point, Walk
 from accelsim.engines.systolic.process import timing_of
 from accelsim.engines.systolic.records import FoldRecord, last_fold, stream_edges, streamed
 from accelsim.program.commands import Command, Folds, Wait
+from accelsim.program.roles import unit_of
 from accelsim.spec.models import MatrixUnit
 from accelsim.time import Clock
 
@@ -26,12 +27,12 @@ class ArrayPath:
         """From an event of a MatMul back to what let it happen."""
         walk, record, at = self._walk, self._record(command.id), self._clock.at
         if event == "w" and record.load and record.folds == 1:  # released before its first row
-            walk.emit(at(record.load_first - 1), command.id, "weight_shift", "matrix")
+            walk.emit(at(record.load_first - 1), command.id, "weight_shift", unit_of(command.engine))
             return self._load(command, record)
         last = streamed(record)
-        walk.emit(at(last), command.id, "fill_drain", "matrix")
+        walk.emit(at(last), command.id, "fill_drain", unit_of(command.engine))
         edges = stream_edges(record, min(self._clock.edge(walk.t), last))
-        walk.emit(at(record.stream_first - 1), command.id, "stream", "matrix", edges)
+        walk.emit(at(record.stream_first - 1), command.id, "stream", unit_of(command.engine), edges)
         return self._first_row(command, record)
 
     def _record(self, command: int) -> FoldRecord:
@@ -62,12 +63,11 @@ class ArrayPath:
         """The stationary operand came last. If the array let its load begin, what streamed meanwhile counts first."""
         walk, at = self._walk, self._clock.at
         if before is not None and record.load_first == last_fold(before) + before.reload:
-            walk.emit(
-                max(at(record.load_first - 1), at(streamed(before))), command.id, "weight_shift", "matrix"
-            )
+            start = max(at(record.load_first - 1), at(streamed(before)))
+            walk.emit(start, command.id, "weight_shift", unit_of(command.engine))
             walk.linked("queue")
             return Point(before.command, "stream")
-        walk.emit(at(record.load_first - 1), command.id, "weight_shift", "matrix")
+        walk.emit(at(record.load_first - 1), command.id, "weight_shift", unit_of(command.engine))
         return self._load(command, record)
 
     def _load(self, command: Command, record: FoldRecord) -> Point | None:

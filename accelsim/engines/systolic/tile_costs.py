@@ -99,7 +99,7 @@ class TileCosts:
             Action(roles.engine(roles.sums), "read", out, sums_B),
             Action(buffer, "write", out, out_B),
             *(Action(buffer, "read", name, self._side_B(name, sums)) for name in sides),
-            Action(roles.engine("vector"), "op.fp32", "", sums * len(functions)),
+            Action(roles.functions, "op.fp32", "", sums * len(functions)),
         ]
         return Cycles(clocks), tuple(entry for entry in entries if entry.count)
 
