@@ -33,8 +33,10 @@ def base_chip(name: str) -> Chip:
 
 
 def changed(chip: Chip, path: str, **fields: Any) -> Chip:
-    """The chip with fields of the block at ``path`` ('buffers.act_sram', '' for the chip itself) replaced."""
-    return _changed(chip, path.split(".") if path else [], fields)
+    """The chip with fields of the block at ``path`` ('buffers.act_sram', the name of an engine, '' for the chip itself)
+    replaced."""
+    keys = path.split(".") if path else []
+    return _changed(chip, ["engines", *keys] if keys and keys[0] in chip.engines else keys, fields)
 
 
 def _changed(value: Any, path: list[str], fields: Mapping[str, Any]) -> Any:

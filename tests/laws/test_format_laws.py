@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
-from accelsim.account.spans import NOT_DONE, SKIPPED
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import prune
 from accelsim.errors import Infeasible
 from accelsim.formats import table
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
-from accelsim.program.commands import Folds
+from accelsim.program.commands import NOT_DONE, SKIPPED, Folds
 from accelsim.spec.models import Chip, Sparse
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
