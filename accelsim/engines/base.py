@@ -9,7 +9,7 @@ machine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
@@ -98,6 +98,22 @@ class Price(NamedTuple):
     status: Status
 
 
+REMAPPED = 0.5
+"""Weight of the share of time that a change of the mapping has a say in, against one that a change makes shorter for
+sure."""
+
+
+class Improvement(NamedTuple):
+    """A change of an engine's spec that could make runs shorter: in words, as overrides, by which ``weight`` of the
+    time that goes to the reasons ``keys``; ``unless``: an option of a run which wins over the spec."""
+
+    change: str
+    sets: tuple[str, ...]
+    keys: tuple[str, ...]
+    weight: float
+    unless: str = ""
+
+
 class Times(NamedTuple):
     """How one engine spent its time, fs: ``busy``, ``stalled`` by reason, and ``by_step`` (for engines that tell):
     step -> reason -> fs, 'active' for work."""
@@ -112,6 +128,8 @@ class EngineType(ABC):
 
     type: ClassVar[str]
     """Its name in specs and programs."""
+    title: ClassVar[str] = "the engine"
+    """What it is called in a sentence."""
     rank: ClassVar[int] = 1
     """Where it stands in lists: arithmetic first (0), functions (2), hosts (3), transfers (4), messages (5)."""
     reasons: ClassVar[tuple[Reason, ...]] = ()
@@ -162,6 +180,10 @@ class EngineType(ABC):
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Action -> its energy, of every action that its commands note for the engine itself."""
         return {}
+
+    def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
+        """What one could change about an engine, beside its clock."""
+        return iter(())
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
         """What the time of a piece of the critical path goes to: key of a reason -> fs; they add up to the piece."""

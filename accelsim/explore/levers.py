@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import get_args
 
 from accelsim.account.critical_path import OPERANDS, by_blame, by_key, by_step
+from accelsim.engines.base import REMAPPED
+from accelsim.engines.registry import ENGINES
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
+from accelsim.program.roles import units
 from accelsim.spec.link import link_name
-from accelsim.spec.models import Attachment, Dataflow, EngineSpec, MatrixUnit
+from accelsim.spec.models import Attachment
 from accelsim.spec.protocol import GENERATIONS, LANES
 from accelsim.units import spell
-
-ARRAY = ("compute", "padding", "weight_shift", "fill_drain")
-REMAPPED = 0.5
-"""Weight of the share that a change of the mapping has a say in, against one that a change makes shorter for sure."""
 
 
 @dataclass(frozen=True)
@@ -148,70 +146,28 @@ def _buffers(scene: Scene) -> Iterator[Lever]:
         yield Lever(f"twice the width of {name}", widths, REMAPPED * scene.of("vector"))
 
 
-def _array(scene: Scene) -> Iterator[Lever]:
-    unit = scene.run.chip.matrix
-    if unit is None:
-        return
-    path = scene.run.chip.name_of(unit)
-    for side in ("rows", "cols"):
-        size = getattr(unit, side)
-        larger = _with_slots(scene, unit, (f"{path}.{side}={2 * size}",))
-        yield Lever(f"twice the {side} of the array", larger, scene.of("compute", "weight_shift") / 2)
-        if size > 1:
-            smaller = (f"{path}.{side}={size // 2}",)
-            share = REMAPPED * scene.of("padding", "fill_drain", "weight_shift")
-            yield Lever(f"half the {side} of the array", smaller, share)
-    rate = f"{path}.load_rows_per_clock={2 * unit.load_rows_per_clock}"
-    yield Lever("twice as many weight rows shifted per clock", (rate,), scene.of("weight_shift") / 2)
-    if unit.schedule == "sequential" and not _given(scene.run, "array_timing"):
-        late = scene.of("weight_shift", "fill_drain")
-        yield Lever("folds that overlap", (f"{path}.schedule=overlapped",), late)
-    for name in get_args(Dataflow):
-        if name != unit.dataflow and not _given(scene.run, "dataflow"):
-            share = REMAPPED * scene.of("padding", "weight_shift", "fill_drain")
-            yield Lever(f"dataflow {name}", (f"{path}.dataflow={name}",), share)
-
-
-def _with_slots(scene: Scene, unit: MatrixUnit, sets: tuple[str, ...]) -> tuple[str, ...]:
-    """With slots for the larger stationary tile, where their size is stated."""
-    for name, buffer in scene.run.chip.buffers.items():
-        if buffer.slot_capacity is not None and "weights" in buffer.holds:
-            sets += (
-                f"buffers.{name}.capacity={spell(2 * buffer.capacity, 'B')}",
-                f"buffers.{name}.slot_capacity={spell(2 * buffer.slot_capacity, 'B')}",
-            )
-    return sets
+def _engines(scene: Scene) -> Iterator[Lever]:
+    chip = scene.run.chip
+    for unit in units(chip).values():
+        for change, sets, keys, weight, unless in ENGINES[unit.type].improvements(chip, unit):
+            if not _given(scene.run, unless):
+                yield Lever(change, sets, weight * scene.of(*keys))
 
 
 def _given(run: Run, option: str) -> bool:
-    """Whether the user asked for it beside the spec, which an override would not change."""
-    return bool(getattr(getattr(run.job, "request", None), option, ""))
-
-
-def _vector(scene: Scene) -> Iterator[Lever]:
-    unit, busy = scene.run.chip.vector, scene.of("vector")
-    if unit is None:
-        return
-    path = scene.run.chip.name_of(unit)
-    yield Lever("twice the lanes of the vector unit", (f"{path}.lanes={2 * unit.lanes}",), busy / 2)
-    if not unit.chained:
-        chained = "fused functions of the vector unit in one pass"
-        yield Lever(chained, (f"{path}.chained=true",), REMAPPED * busy)
+    """Whether the user asked for it beside the spec, which an override would not change; '' is never asked for."""
+    return bool(option and getattr(getattr(run.job, "request", None), option, ""))
 
 
 def _clocks(scene: Scene) -> Iterator[Lever]:
     chip = scene.run.chip
-    own: tuple[tuple[EngineSpec | None, str, tuple[str, ...]], ...] = (
-        (chip.matrix, "the array", ARRAY),
-        (chip.vector, "the vector unit", ("vector",)),
-    )
     shared = ["requests", "hand_over"]
-    for unit, title, keys in own:
-        if unit is None:
-            continue
-        clock = f"{chip.name_of(unit)}.clock={spell(2 * (unit.clock or chip.clock), 'Hz')}"
-        yield Lever(f"twice the clock of {title}", (clock,), scene.of(*keys) / 2)
-        shared += keys if unit.clock is None else ()
+    for unit in units(chip).values():
+        kind = ENGINES[unit.type]
+        clock = f"{unit.name}.clock={spell(2 * (unit.spec.clock or chip.clock), 'Hz')}"
+        keys = [reason.key for reason in kind.reasons]
+        yield Lever(f"twice the clock of {kind.title}", (clock,), scene.of(*keys) / 2)
+        shared += keys if unit.spec.clock is None else ()
     everything = f"clock={spell(2 * chip.clock, 'Hz')}"
     yield Lever("twice the clock of the chip", (everything,), scene.of(*shared) / 2)
     if chip.token_delay:
@@ -233,6 +189,6 @@ def _host(scene: Scene) -> Iterator[Lever]:
 
 
 LEVERS: tuple[Callable[[Scene], Iterator[Lever]], ...] = (
-    _memories, _links, _buffers, _array, _vector, _clocks, _host,
+    _memories, _links, _buffers, _engines, _clocks, _host,
 )  # fmt: skip
 """Where changes come from; a new one is a line in one of these, or a function and a name here."""

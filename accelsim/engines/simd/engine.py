@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
-from accelsim.engines.base import Category, EngineType, Lowering, Offer, Price, Reason
+from accelsim.engines.base import REMAPPED, Category, EngineType, Improvement, Lowering, Offer, Price, Reason
 from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.engines.simd.accepting import refusal
 from accelsim.engines.simd.lower import lower_vector
@@ -20,6 +20,7 @@ class Simd(EngineType):
     """The vector unit: for everything that is not a matrix product."""
 
     type = "simd"
+    title = "the vector unit"
     rank = 2
     reasons = (Reason("vector", "vector unit", "the vector unit", "vector unit", "#cc79a7", "....", True),)
     categories = (Category("vector unit", "#cc79a7", "...."),)
@@ -41,6 +42,16 @@ class Simd(EngineType):
             f"op.{name}": Price(float(energy), "vector unit", "the vector unit", vector_status(table, name))
             for name, energy in table.vector.items()
         }
+
+    def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
+        """More lanes, fused functions that follow each other within a clock."""
+        keys = ("vector",)
+        yield Improvement(
+            f"twice the lanes of {self.title}", (f"{unit.name}.lanes={2 * unit.spec.lanes}",), keys, 0.5
+        )
+        if not unit.spec.chained:
+            chained = f"fused functions of {self.title} in one pass"
+            yield Improvement(chained, (f"{unit.name}.chained=true",), keys, REMAPPED)
 
     def clock(self, chip: Chip) -> Clock:
         """Clock of the unit, else of the chip."""

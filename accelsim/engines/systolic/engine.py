@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from accelsim.engines.base import EngineType, Lowering, Mapped, Offer, Price, Times
+from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, Offer, Price, Times
 from accelsim.engines.device import Device, EngineLog, Point, Walk
 from accelsim.engines.systolic import words
 from accelsim.engines.systolic.accepting import refusal
+from accelsim.engines.systolic.improve import improvements
 from accelsim.engines.systolic.mapping.search import lower_product
 from accelsim.engines.systolic.path import ArrayPath
 from accelsim.engines.systolic.process import MatrixEngine
@@ -32,6 +33,7 @@ class Systolic(EngineType):
     """An array of PEs through which operands move; a loader and a streamer run its queue side by side."""
 
     type = "systolic"
+    title = "the array"
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     drains = True
@@ -70,6 +72,10 @@ class Systolic(EngineType):
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Of the energy table of the chip."""
         return words.prices(chip)
+
+    def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
+        """See ``improve``."""
+        return improvements(chip, unit)
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
         """What a MatMul streams is work, idle PEs, weight shift, or neither."""
