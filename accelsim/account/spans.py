@@ -40,11 +40,11 @@ def own_fs(run: Run) -> list[int]:
 
 def stream_ends_fs(run: Run) -> dict[int, int]:
     """MatMul command -> when it had streamed its last row, fs; until its slice ends the array only drains."""
-    kinds, commands, chip = run.program.engines, run.program.commands, run.chip
+    kinds, chip = run.program.engines, run.chip
     records = {record.command: record for record in run.folds}
     return {
-        piece.command: ENGINES[kinds[commands[piece.command].engine]].worked_until(
-            chip, records[piece.command], piece.data
+        piece.command: ENGINES[kinds[piece.engine]].worked_until(
+            chip, piece.engine, records[piece.command], piece.data
         )
         for piece in run.slices
         if piece.command in records

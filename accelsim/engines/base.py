@@ -189,12 +189,12 @@ class EngineType(ABC):
         """What the time of a piece of the critical path goes to: key of a reason -> fs; they add up to the piece."""
         return {piece.kind: piece.end - piece.start}
 
-    def worked_until(self, chip: Chip, record: Any, data_fs: int) -> int:
+    def worked_until(self, chip: Chip, engine: str, record: Any, data_fs: int) -> int:
         """When a command with this record has no more work but only results to hand on, fs."""
         raise KeyError(self.type)
 
     @abstractmethod
-    def clock(self, chip: Chip) -> Clock | None:
+    def clock(self, chip: Chip, engine: str) -> Clock | None:
         """Clock of its edges; None for engines that start at any time."""
 
     @abstractmethod
@@ -205,7 +205,7 @@ class EngineType(ABC):
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """From an event of a command back to what let it happen; None at the start of the run."""
 
-    def passed(self, chip: Chip, record: Any, phase: Phase) -> int:
+    def passed(self, chip: Chip, engine: str, record: Any, phase: Phase) -> int:
         """When a command passed a phase other than 'done', fs. Raises KeyError for engines without such phases."""
         raise KeyError(phase)
 
@@ -220,11 +220,11 @@ class EngineType(ABC):
         """How an engine spent its time: from its ``log`` (``summed``), or from the ``records`` of the run."""
         return summed(log)
 
-    def written_from(self, chip: Chip, data_fs: int) -> int:
+    def written_from(self, chip: Chip, engine: str, data_fs: int) -> int:
         """When the first byte of a result is written, from the recorded start of the data of a command, fs."""
-        clock = self.clock(chip)
+        clock = self.clock(chip, engine)
         return data_fs if clock is None else clock.at(clock.edge(data_fs) + 1)
 
-    def read_until(self, chip: Chip, record: Any, role: str, end_fs: int) -> int:
+    def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
         """When an operand is read for the last time, fs."""
         return end_fs

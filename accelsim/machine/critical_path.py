@@ -129,8 +129,8 @@ class _Walk:
         """When a command has passed a phase, fs."""
         if phase == "done":
             return self.slices[ident].end
-        kind = ENGINES[self.program.engines[self.commands[ident].engine]]
-        return kind.passed(self.chip, self._records[ident], phase)
+        engine = self.commands[ident].engine
+        return ENGINES[self.program.engines[engine]].passed(self.chip, engine, self._records[ident], phase)
 
     def port_before(self, command: int) -> int:
         """The transfer before through the port, if its end and not the own acceptance decided about the data; or -1."""

@@ -27,14 +27,14 @@ def lifetimes(run: Run) -> Iterator[Live]:
     for piece in run.slices:
         command, record = run.program.commands[piece.command], records.get(piece.command)
         kind = ENGINES[run.program.engines[piece.engine]]
-        begin = kind.written_from(run.chip, piece.data)
+        begin = kind.written_from(run.chip, piece.engine, piece.data)
         for use in command.writes:
             key = (use.region, use.version)
             first[key] = min(first.get(key, begin), begin)
             last[key] = max(last.get(key, piece.end), piece.end)
         for use in command.reads:
             key = (use.region, use.version)
-            end = kind.read_until(run.chip, record, use.role, piece.end)
+            end = kind.read_until(run.chip, piece.engine, record, use.role, piece.end)
             last[key] = max(last.get(key, 0), end)
     return (Live(start, last[key], *key) for key, start in first.items())
 

@@ -36,6 +36,11 @@ def units(chip: Chip) -> dict[str, Unit]:
     return {name: Unit(name, spec.type, spec) for name, spec in chip.engines.items()}
 
 
+def spec_of(chip: Chip, engine: str) -> Any:
+    """The spec of an engine of the chip, by its name in a program ('core1.matrix')."""
+    return chip.engines[unit_of(engine)]
+
+
 def multiplier(chip: Chip) -> Unit | None:
     """The engine that does products: the first whose spec lists ``formats``. None for a plain processor."""
     return next((unit for unit in units(chip).values() if hasattr(unit.spec, "formats")), None)

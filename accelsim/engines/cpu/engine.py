@@ -25,7 +25,7 @@ class Cpu(EngineType):
         """Operands to its memory, one command, results there."""
         lower_host(lowering.layout, lowering.index, lowering.node)
 
-    def clock(self, chip: Chip) -> None:
+    def clock(self, chip: Chip, engine: str) -> None:
         """None: it starts as soon as all is there."""
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:

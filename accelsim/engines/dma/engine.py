@@ -38,7 +38,7 @@ class Dma(EngineType):
         """New rows behind those of a state that grows in place."""
         lower_append(lowering.layout, lowering.index, lowering.node)
 
-    def clock(self, chip: Chip) -> Clock:
+    def clock(self, chip: Chip, engine: str) -> Clock:
         """The clock of the chip: requests are issued at its edges."""
         return clock_of(chip.clock)
 
@@ -105,7 +105,7 @@ class Dma(EngineType):
         walk.linked("queue")
         return Point(before, "accepted")
 
-    def written_from(self, chip: Chip, data_fs: int) -> int:
+    def written_from(self, chip: Chip, engine: str, data_fs: int) -> int:
         """With the first byte that arrives."""
         return data_fs
 

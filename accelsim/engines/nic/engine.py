@@ -34,7 +34,7 @@ class Nic(EngineType):
     )
     hue = "green"
 
-    def clock(self, chip: Chip) -> None:
+    def clock(self, chip: Chip, engine: str) -> None:
         """None: it starts as soon as all is there."""
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:

@@ -10,7 +10,7 @@ from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.engines.simd.accepting import refusal
 from accelsim.engines.simd.lower import lower_vector
 from accelsim.program.commands import Command, Cycles
-from accelsim.program.roles import Unit, unit_of
+from accelsim.program.roles import Unit, spec_of, unit_of
 from accelsim.spec.models import Chip
 from accelsim.spec.trust import vector_status
 from accelsim.time import Clock, clock_of
@@ -53,16 +53,16 @@ class Simd(EngineType):
             chained = f"fused functions of {self.title} in one pass"
             yield Improvement(chained, (f"{unit.name}.chained=true",), keys, REMAPPED)
 
-    def clock(self, chip: Chip) -> Clock:
+    def clock(self, chip: Chip, engine: str) -> Clock:
         """Clock of the unit, else of the chip."""
-        return clock_of((chip.vector.clock if chip.vector else None) or chip.clock)
+        return clock_of(spec_of(chip, engine).clock or chip.clock)
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """One process."""
         device.env.process(self._run(device, engine, queue))
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        clock, log, last = self.clock(device.chip), device.logs[engine], 0
+        clock, log, last = self.clock(device.chip, engine), device.logs[engine], 0
         for command in queue:
             available, why = yield from device.available(command.waits)
             first = max(last + 1, clock.edge(available))
@@ -81,7 +81,7 @@ class Simd(EngineType):
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """To the command before on the unit, or to what came last of what was waited for."""
-        clock, (start, _, _) = self.clock(walk.chip), walk.span(command.id)
+        clock, (start, _, _) = self.clock(walk.chip, command.engine), walk.span(command.id)
         before = walk.queue_before(command.id)
         free = clock.edge(walk.span(before)[2]) + 1 if before >= 0 else 1
         wait, available = walk.latest(command)

@@ -20,7 +20,7 @@ from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
 from accelsim.engines.systolic.times import ArrayTime
 from accelsim.program.commands import Command, Phase, Program
-from accelsim.program.roles import Unit
+from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.models import Chip, MatrixUnit
 from accelsim.time import FS_PER_S, Clock, clock_of
 from accelsim.workload.ops.base import Conv
@@ -83,27 +83,30 @@ class Systolic(EngineType):
             return super().shares(piece, command)
         return words.stream_shares(piece.end - piece.start, piece.edges, command)
 
-    def worked_until(self, chip: Chip, record: FoldRecord, data_fs: int) -> int:
+    def worked_until(self, chip: Chip, engine: str, record: FoldRecord, data_fs: int) -> int:
         """When it had streamed its last row; from then on the array only drains."""
         edges = (record.folds - 1) * record.step + record.rows
-        period_fs = Fraction(FS_PER_S) / Fraction((chip.matrix.clock if chip.matrix else None) or chip.clock)
+        period_fs = Fraction(FS_PER_S) / Fraction(spec_of(chip, engine).clock or chip.clock)
         return data_fs + int(edges * period_fs)
 
-    def clock(self, chip: Chip) -> Clock:
+    def clock(self, chip: Chip, engine: str) -> Clock:
         """Clock of the array, else of the chip."""
-        return clock_of((chip.matrix.clock if chip.matrix else None) or chip.clock)
+        return clock_of(spec_of(chip, engine).clock or chip.clock)
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """Both processes."""
-        MatrixEngine(device, engine, _unit(device.chip), self.clock(device.chip), queue).start()
+        MatrixEngine(
+            device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue
+        ).start()
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """To the command before, or to the operand or slot that came last."""
-        return ArrayPath(walk, _unit(walk.chip), self.clock(walk.chip)).back(command, event)
+        unit, clock = spec_of(walk.chip, command.engine), self.clock(walk.chip, command.engine)
+        return ArrayPath(walk, unit, clock).back(command, event)
 
-    def passed(self, chip: Chip, record: FoldRecord, phase: Phase) -> int:
+    def passed(self, chip: Chip, engine: str, record: FoldRecord, phase: Phase) -> int:
         """When an operand has been read for the last time, fs."""
-        return self.clock(chip).at(streamed(record) if phase == "a" else weights_free(record))
+        return self.clock(chip, engine).at(streamed(record) if phase == "a" else weights_free(record))
 
     def times(
         self, program: Program, engine: str, log: EngineLog, records: Sequence[FoldRecord],
@@ -113,17 +116,12 @@ class Systolic(EngineType):
         commands = program.commands
         mine = [record for record in records if commands[record.command].engine == engine]
         steps = np.array([commands[record.command].op for record in mine], np.int64)
-        time = ArrayTime(mine, steps, self.clock(program.chip))
+        time = ArrayTime(mine, steps, self.clock(program.chip, engine))
         return Times(time.busy, dict(time.stalled), {op: dict(why) for op, why in time.by_step.items()})
 
-    def read_until(self, chip: Chip, record: Any, role: str, end_fs: int) -> int:
+    def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
         """The last edge at which the operand is read."""
-        return self.passed(chip, record, role) if role in ("a", "w") else end_fs  # type: ignore[arg-type]
-
-
-def _unit(chip: Chip) -> MatrixUnit:
-    assert chip.matrix is not None
-    return chip.matrix
+        return self.passed(chip, engine, record, role) if role in ("a", "w") else end_fs  # type: ignore[arg-type]
 
 
 def accumulator_B(chip: Chip) -> int:
