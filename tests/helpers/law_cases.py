@@ -41,6 +41,7 @@ def changed(chip: Chip, path: str, **fields: Any) -> Chip:
 
 def _changed(value: Any, path: list[str], fields: Mapping[str, Any]) -> Any:
     if not path:
+        assert fields.keys() <= type(value).model_fields.keys()
         return value.model_copy(update=dict(fields))
     key, rest = path[0], path[1:]
     if isinstance(value, dict):
@@ -255,7 +256,7 @@ def with_float(chip: Chip) -> Chip:
     assert chip.matrix is not None
     formats = chip.matrix.formats
     return changed(
-        chip, "matrix", formats={**formats, "fp32": formats.get("fp32", MacFormat(accumulate="fp32"))}
+        chip, "engines.matrix", formats={**formats, "fp32": formats.get("fp32", MacFormat(accumulate="fp32"))}
     )
 
 
@@ -269,7 +270,7 @@ def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None)
     if "activations" not in chip.matrix.stationary_from:
         dataflow = draw(st.sampled_from(["ws", "os"]))
     chip = changed(
-        chip, "matrix", rows=rows, cols=cols, dataflow=dataflow,
+        chip, "engines.matrix", rows=rows, cols=cols, dataflow=dataflow,
         schedule=draw(st.sampled_from(["overlapped", "overlapped", "sequential"])),
         shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)),
         padded_tiles=draw(st.booleans()),
@@ -278,7 +279,7 @@ def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None)
     )  # fmt: skip
     chip = changed(
         chip,
-        "vector",
+        "engines.vector",
         lanes=draw(st.integers(1, 8)),
         latency=draw(st.integers(0, 5)),
         chained=draw(st.booleans()),

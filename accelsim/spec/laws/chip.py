@@ -82,9 +82,11 @@ RESERVED = ("matrix", "vector", "host")
 
 
 def engines_are_distinct(chip: Chip) -> Iterator[Finding]:
-    """A name is either that of a load or a store queue, and not that of a unit."""
-    if "host" in chip.engines:
-        yield Finding(("engines", "host"), "'host' is the name of the host", "another name")
+    """A name is that of a load or of a store queue or of an engine, and an engine's not that of anything else."""
+    taken = dict.fromkeys(type(chip).model_fields, "a field of the chip")
+    taken |= dict.fromkeys(chip.memories, "a memory") | dict.fromkeys(chip.buffers, "a buffer")
+    for name in filter(taken.get, chip.engines):
+        yield Finding(("engines", name), f"{name!r} is the name of {taken[name]}", "another name")
     loads = {memory.load_engine for memory in chip.memories.values()}
     for name, memory in chip.memories.items():
         for key, engine in ("load_engine", memory.load_engine), ("store_engine", memory.store_engine):

@@ -60,7 +60,8 @@ def _find(value: Any, annotation: Any, name: str) -> tuple[PathTo, Any, tuple[st
     """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None."""
     path: PathTo = ()
     short = _short(value, annotation)
-    meant = [f"{table}.{name}" for key, tables in short.items() if _starts(name, key) for table in tables]
+    tables = dict.fromkeys(table for key, tables in short.items() if _starts(name, key) for table in tables)
+    meant = [f"{table}.{name}" for table in tables]
     if len(meant) > 1:
         return path, annotation, (f"{name!r} may mean {' or '.join(meant)}", "")
     rest = meant[0] if meant else name

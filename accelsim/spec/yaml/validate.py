@@ -65,9 +65,8 @@ def _untagged(value: Any, annotation: Any, loc: PathTo) -> PathTo:
     """The path of a pydantic error: without the names of types, which it puts where it has chosen a model by one."""
     path: list[str | int] = []
     for part in loc:
-        model = chosen(annotation, value)
-        if model is not annotation:  # this part is the type
-            annotation = model
+        if part in choices(annotation):
+            annotation = chosen(annotation, value)
             continue
         path.append(part)
         annotation, value = annotation_of(annotation, part), item(value, part)
@@ -131,11 +130,11 @@ def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, 
         )
         expected = BLOCKS.get(error["type"], error["msg"].removeprefix("Input should be "))
         what = f"{shown} is not accepted"
-    choices = [choice.strip(" '") for choice in expected.replace(" or ", ",").split(",")]
+    offered = [choice.strip(" '") for choice in expected.replace(" or ", ",").split(",")]
     near = ""
     if error["type"] == "literal_error":
         renamed = FORMER.get(str(given), "")
-        near = renamed if renamed in choices else nearest(str(given), choices)
+        near = renamed if renamed in offered else nearest(str(given), offered)
     return Problem(about(path, what), str(tree.at(path)), expected, near)
 
 

@@ -69,7 +69,7 @@ def test_every_kind_of_wrong_option_is_told_at_once(refused: Refused, tmp_path: 
     assert len(lines) == 8
     text = "\n".join(lines)
     for part in ("--shape 'x'; expected NAME=1,3,224,224", "--param 'resolution=big'", "did you mean 'exact'?",
-                 "did you mean 'ws'?", "did you mean 'overlapped'?", "did you mean 'matrix.rows'?",
+                 "did you mean 'ws'?", "did you mean 'overlapped'?", "did you mean 'engines.matrix.rows'?",
                  f"{file}: is a file; expected a directory", "none: cannot read the mapping"):  # fmt: skip
         assert part in text
 

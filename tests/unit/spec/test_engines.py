@@ -82,6 +82,11 @@ def test_keys_are_those_of_the_type(write: Write) -> None:
     ]
 
 
+def test_a_name_that_is_none(write: Write) -> None:
+    (problem, *_) = told(write(GOOD.replace("\n  matrix:", "\n  My unit:")))
+    assert (problem.what, problem.expected) == ("engines.My unit: not a valid name", "a-z 0-9 _ . -")
+
+
 @pytest.mark.parametrize(("value", "what"), [("4", "no spec file '4'"), ("[]", "a list is not accepted")])
 def test_what_is_no_block_is_no_engine(value: str, what: str) -> None:
     assert f"engines.matrix: {what}" in [problem.what for problem in told("tpu-v1", f"matrix={value}")]
@@ -110,12 +115,20 @@ def test_a_path_may_start_with_a_name_in_a_table() -> None:
     assert chip == load_chip("tpu-v1", full)
 
 
-def test_a_field_of_the_chip_wins_over_a_name_in_a_table() -> None:
-    adds = "engines.clock={type: simd, lanes: 4, functions: {}}"
-    chip = load_chip(
-        "edu-4x4", ["vector=null", "matrix.epilogue=false", adds, "clock=2 MHz", "engines.clock.lanes=5"]
-    )
-    assert chip.clock == 2e6 and chip.vector is not None and chip.vector.lanes == 5
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("clock", "a field of the chip"), ("ddr3", "a memory"), ("weight_fifo", "a buffer")],
+)
+def test_names_of_engines_are_no_others(name: str, what: str) -> None:
+    unit = "{type: simd, lanes: 4, functions: {}}"
+    found = told("tpu-v1", "engines.vector=null", f"engines.{name}={unit}", "clock=800 MHz")
+    assert [each.what for each in found] == [f"engines.{name}: {name!r} is the name of {what}"]
+
+
+def test_a_name_with_a_dot_is_one_name(write: Write) -> None:
+    text = GOOD.replace("\n  matrix:", "\n  v:").replace("\n  vector:", "\n  v.1:", 1)
+    chip = load_chip(write(text), ["v.1.lanes=8"])
+    assert chip.vector is not None and chip.vector.lanes == 8
 
 
 def test_a_name_in_two_tables_needs_the_table() -> None:

@@ -226,7 +226,10 @@ LAWS = [
         "engines.other={type: simd, lanes: 4, functions: {}}",
         "engines.other: a second engine of type simd, beside 'vector'",
     ),
-    ("engines.host={type: simd, lanes: 4, functions: {}}", "engines.host: 'host' is the name of the host"),
+    (
+        "engines.host={type: simd, lanes: 4, functions: {}}",
+        "engines.host: 'host' is the name of a field of the chip",
+    ),
     ("energy.mac.potato=1 pJ", "energy.mac.potato: 'potato' is no number format"),
 ]
 
