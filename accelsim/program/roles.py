@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from accelsim.spec.models import Attachment, Buffer, Chip, MatrixUnit
+from accelsim.workload.graph import Node
 
 HOST = "host"
 """Engine and (for a plain CPU) memory name of the host processor."""
@@ -21,6 +23,10 @@ _CORE = re.compile(r"^core\d+[./:]")
 def unit_of(component: str) -> str:
     """Name in the spec of a ledger component: 'core1.matrix' is a 'matrix'."""
     return _CORE.sub("", component)
+
+
+BIAS = "Bias"
+"""The op that every engine of functions does where it takes results from an engine of products."""
 
 
 class Unit(NamedTuple):
@@ -46,9 +52,15 @@ def multiplier(chip: Chip) -> Unit | None:
     return next((unit for unit in units(chip).values() if hasattr(unit.spec, "formats")), None)
 
 
-def function_unit(chip: Chip) -> Unit | None:
-    """The engine that does everything else: the first whose spec lists ``functions``."""
-    return next((unit for unit in units(chip).values() if hasattr(unit.spec, "functions")), None)
+def function_units(chip: Chip) -> list[Unit]:
+    """The engines that do everything else: those whose specs list ``functions``."""
+    return [unit for unit in units(chip).values() if hasattr(unit.spec, "functions")]
+
+
+def function_unit(chip: Chip, ops: Iterable[str] = ()) -> Unit | None:
+    """The first of these that lists all ``ops``; the first of all where none does, None where there is none."""
+    found, wanted = function_units(chip), frozenset(ops) - {BIAS}
+    return next((unit for unit in found if wanted <= unit.spec.functions.keys()), found[0] if found else None)
 
 
 @dataclass(frozen=True)
@@ -142,12 +154,11 @@ class Roles:
         assert unit is not None
         return self.engine(unit.name)
 
-    @cached_property
-    def functions(self) -> str:
-        """Full name of the engine of everything else; only asked for where there is one."""
-        unit = function_unit(self.chip)
+    def functions_behind(self, node: Node) -> Unit:
+        """The engine that results of a product pass; only asked for where there is one."""
+        unit = function_unit(self.chip, [part.op for part in node.epilogue])
         assert unit is not None
-        return self.engine(unit.name)
+        return unit
 
     def load_engine(self, memory: str) -> str:
         """Engine that reads from an attached memory."""

@@ -9,7 +9,7 @@ import numpy as np
 from accelsim.compiler.graph import edit
 from accelsim.compiler.state import State
 from accelsim.engines.registry import ENGINES
-from accelsim.program.roles import function_unit, units
+from accelsim.program.roles import BIAS, function_unit, function_units, units
 from accelsim.program.writing.sides import channel_axis
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import gemm_view, is_function, is_product
@@ -99,12 +99,17 @@ class _Absorbing:
         """Node -> the last node of all that it absorbed."""
         self.shapes: dict[int, Shape | None] = {}
         """Node -> shape of all its results where every part works element by element, else None."""
+        self.engines = function_units(state.chip)
+        self.functions: dict[int, set[str]] = {}
+        """Node -> functions among its parts, see ``_functions``; kept only where engines differ in them."""
 
     def behind(self, node: Node) -> None:
         """Absorb what can be fused behind a node that is still there."""
         while id(node) not in self.taken and (follower := self._follower(node)) is not None:
             shape, more = self._shape(node), self._shape(follower)
             self.shapes[id(node)] = shape if shape == more else None
+            if len(self.engines) > 1:
+                self.functions[id(node)] = self._functions(node) | self._functions(follower)
             self.followers.setdefault(id(node), []).append(follower)
             self.ends[id(node)] = self.ends.get(id(follower), follower)
             self.taken[id(follower)] = node
@@ -114,9 +119,16 @@ class _Absorbing:
         for node in self.graph.nodes:
             if id(node) not in self.taken and id(node) in self.followers:
                 node.epilogue += self._parts_behind(node)
+                self._move(node)
         gone = [node for node in self.graph.nodes if id(node) in self.taken]
         edit.drop(self.graph, gone)
         return len(gone)
+
+    def _move(self, node: Node) -> None:
+        """Functions that became one node run on the first engine that does all of them."""
+        unit = function_unit(self.state.chip, self.functions.get(id(node), ()))
+        if unit is not None and len(self.engines) > 1 and is_function(node):
+            node.engine = unit.name
 
     def _parts_behind(self, node: Node) -> list[Node]:
         """Parts of everything that was absorbed behind a node, in order; without recursion, for chains are long."""
@@ -169,6 +181,8 @@ class _Absorbing:
         unit = units(self.state.chip)[node.engine]
         if not ENGINES[unit.type].has_epilogue(unit.spec):
             return False
+        if not self._one_engine(node, follower):
+            return False
         along = all(_along_channels(self.graph, node, part) for part in self._all_parts(follower))
         return (along and self._is_elementwise(result, follower)) or self._pools(node, follower)
 
@@ -177,7 +191,23 @@ class _Absorbing:
         return [*edit.parts(node), *behind]
 
     def _behind_function(self, node: Node, result: str, follower: Node) -> bool:
+        if not self._one_engine(node, follower):
+            return False
         return _kind(node) in ELEMENTWISE and self._is_elementwise(result, follower)
+
+    def _one_engine(self, node: Node, follower: Node) -> bool:
+        """Whether one engine of the chip does all functions of both; where there is only one, it does."""
+        if len(self.engines) < 2:
+            return True
+        ops = self._functions(node) | self._functions(follower)
+        return any(ops <= unit.spec.functions.keys() for unit in self.engines)
+
+    def _functions(self, node: Node) -> set[str]:
+        """Functions among the parts of a node and of all that it absorbed."""
+        if id(node) not in self.functions:
+            parts = node.epilogue if is_product(node) else edit.parts(node)
+            self.functions[id(node)] = {part.op for part in parts} - {BIAS}
+        return self.functions[id(node)]
 
     def _is_elementwise(self, result: str, follower: Node) -> bool:
         """Whether ``follower`` maps each element of ``result`` to one in the same place."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.program.commands import Action, Cycles, Effect
+from accelsim.program.roles import Unit
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Node, Tensor
@@ -27,6 +28,7 @@ class ChunkedStep:
     node: Node
     names: list[str]
     parameters: list[tuple[int, str]]
+    unit: Unit
     rings: dict[str, list[int]] = field(default_factory=dict)
 
     def lower(self, chunks: int) -> None:
@@ -74,11 +76,11 @@ class ChunkedStep:
         reads = [(self.rings[name][chunk % 2], "src") for name in streamed]
         reads += [(region, "src") for region in sources.values()]
         layout.builder.emit(
-            "Vector", layout.roles.functions, self.op, self.node.name,
-            node_clocks(layout, self.node, self.names, chunks),
+            "Vector", layout.roles.engine(self.unit.name), self.op, self.node.name,
+            node_clocks(layout, self.node, self.names, self.unit, chunks),
             Effect("node" if last else "none", operands=tuple(sources.items()), last=last),
             [*reads, *self.parameters], [(self.rings[out.name][chunk % 2], "whole") for out in outs],
-            node_actions(layout, self.node, self.names, chunks),
+            node_actions(layout, self.node, self.names, self.unit, chunks),
         )  # fmt: skip
 
     def _store(self, chunk: int, chunks: int, out: Tensor, target: int) -> None:
@@ -88,23 +90,25 @@ class ChunkedStep:
         self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last], offset)
 
 
-def node_actions(layout: Layout, node: Node, names: list[str], chunks: int) -> list[Action]:
+def node_actions(layout: Layout, node: Node, names: list[str], unit: Unit, chunks: int) -> list[Action]:
     """Ledger entries of one of so many chunks of a vector node."""
     graph, roles = layout.graph, layout.roles
     buffer = roles.engine(roles.activations)
     entries = [Action(buffer, "read", name, round(graph.tensors[name].nbytes / chunks)) for name in names]
     entries += [Action(buffer, "write", out.name, round(out.nbytes / chunks)) for out in graph.outs(node)]
-    entries.append(Action(roles.functions, "op.fp32", "", round(node_work(graph, node).ops / chunks)))
+    entries.append(Action(roles.engine(unit.name), "op.fp32", "", round(node_work(graph, node).ops / chunks)))
     return [entry for entry in entries if entry.count]
 
 
-def node_clocks(layout: Layout, node: Node, names: list[str], chunks: int) -> Cycles:
+def node_clocks(layout: Layout, node: Node, names: list[str], unit: Unit, chunks: int) -> Cycles:
     """Work of one of so many chunks of a vector node."""
     graph, roles = layout.graph, layout.roles
     functions = [(part.op, -(-part_elements(layout, part) // chunks)) for part in (node, *node.epilogue)]
     read_B = -(-sum(graph.tensors[name].nbytes for name in names) // chunks)
     write_B = -(-sum(out.nbytes for out in graph.outs(node)) // chunks)
-    return Cycles(vector_clocks(roles.chip, functions, read_B, write_B, roles.activations, roles.activations))
+    return Cycles(
+        vector_clocks(roles.chip, unit.spec, functions, read_B, write_B, roles.activations, roles.activations)
+    )
 
 
 def part_elements(layout: Layout, part: Node) -> int:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil
 
-from accelsim.spec.models import Chip
+from accelsim.spec.models import Chip, VectorUnit
 
 
 def vector_clocks(
-    chip: Chip, functions: list[tuple[str, int]], read_B: int, write_B: int, source: str, target: str
+    chip: Chip,
+    unit: VectorUnit,
+    functions: list[tuple[str, int]],
+    read_B: int,
+    write_B: int,
+    source: str,
+    target: str,
 ) -> int:
     """Clocks of the vector unit for functions on so many elements each, or what the two buffers can move in that time.
 
     Chained functions follow each other within a clock, so the slowest sets the pace; others take their turns.
     """
-    unit = chip.vector
-    assert unit is not None
     passes = [-(-elements // unit.lanes) * unit.functions.get(name, 1) for name, elements in functions] or [1]
     compute = max(passes) if unit.chained else sum(passes)
     ratio = Fraction(unit.clock or chip.clock) / Fraction(chip.clock)

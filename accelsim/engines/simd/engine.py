@@ -33,7 +33,7 @@ class Simd(EngineType):
 
     def lower(self, lowering: Lowering) -> None:
         """One command, or as many as the buffer asks for."""
-        lower_vector(lowering.layout, lowering.index, lowering.node)
+        lower_vector(lowering.layout, lowering.index, lowering.node, lowering.unit)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Operations by format, of the energy table of the chip."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from accelsim.engines.simd.chunks import ChunkedStep, node_actions, node_clocks
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect
+from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Node
 
 
-def lower_vector(layout: Layout, op: int, node: Node) -> None:
+def lower_vector(layout: Layout, op: int, node: Node, unit: Unit) -> None:
     """One command when operands and results fit in the activation buffer, otherwise chunks that stream through it."""
     graph, roles = layout.graph, layout.roles
     buffer = roles.activations
     names = layout.activations(node)
-    parameters = _load_parameters(layout, op, node)
+    parameters = _load_parameters(layout, op, node, unit)
     while not (whole := _fits(layout, node, names)) and not _chunks(layout, node, names):
         if not (layout.spill(op, names) or layout.spill(op, ())):
             streamed = sum(layout.place(name).chip is None for name in names)
@@ -22,9 +23,9 @@ def lower_vector(layout: Layout, op: int, node: Node) -> None:
             tile = f"1 byte of each operand, twice; raise buffers.{buffer}.capacity by {needed_B - room:,} B or more"
             raise Infeasible(node.name, buffer, needed_B, room, tile)
     if whole:
-        _at_once(layout, op, node, names, parameters)
+        _at_once(layout, op, node, names, parameters, unit)
     else:
-        ChunkedStep(layout, op, node, names, parameters).lower(_chunks(layout, node, names))
+        ChunkedStep(layout, op, node, names, parameters, unit).lower(_chunks(layout, node, names))
 
 
 def _fits(layout: Layout, node: Node, names: list[str]) -> bool:
@@ -48,7 +49,7 @@ def _chunks(layout: Layout, node: Node, names: list[str]) -> int:
     return chunks
 
 
-def _load_parameters(layout: Layout, op: int, node: Node) -> list[tuple[int, str]]:
+def _load_parameters(layout: Layout, op: int, node: Node, unit: Unit) -> list[tuple[int, str]]:
     constants = layout.constants(node)
     if not constants:
         return []
@@ -59,13 +60,13 @@ def _load_parameters(layout: Layout, op: int, node: Node) -> list[tuple[int, str
     size = sum(min(tensors[name].nbytes, tensors[name].size_B(used)) for name in constants)
     homes = [home for name in constants if (home := layout.place(name).home) is not None]
     memory = layout.builder.regions[homes[0]].memory
-    target = layout.off_chip(layout.roles.functions, f"{node.name} parameters", size)
+    target = layout.off_chip(layout.roles.engine(unit.name), f"{node.name} parameters", size)
     layout.load_parameters(op, homes, target, memory, size)
     return [(target, "src")]
 
 
 def _at_once(
-    layout: Layout, op: int, node: Node, names: list[str], parameters: list[tuple[int, str]]
+    layout: Layout, op: int, node: Node, names: list[str], parameters: list[tuple[int, str]], unit: Unit
 ) -> None:
     roles, buffer = layout.roles, layout.roles.activations
     operands = []
@@ -86,6 +87,6 @@ def _at_once(
         targets.append((region, "whole"))
     reads = [*((region, "src") for _, region in operands), *parameters]
     layout.builder.emit(
-        "Vector", roles.functions, op, node.name, node_clocks(layout, node, names, 1),
-        Effect("node", operands=tuple(operands), last=True), reads, targets, node_actions(layout, node, names, 1),
+        "Vector", roles.engine(unit.name), op, node.name, node_clocks(layout, node, names, unit, 1),
+        Effect("node", operands=tuple(operands), last=True), reads, targets, node_actions(layout, node, names, unit, 1),
     )  # fmt: skip

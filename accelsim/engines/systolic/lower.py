@@ -179,7 +179,10 @@ class MatrixStep:
         memory = layout.roles.weights_home
         sources = [layout.place(name).home for name in constants]
         size = sum(self._tensor(name).nbytes for name in constants)
-        self.parameter_region = layout.off_chip(layout.roles.functions, f"{self.node.name} parameters", size)
+        unit = layout.roles.functions_behind(self.node)
+        self.parameter_region = layout.off_chip(
+            layout.roles.engine(unit.name), f"{self.node.name} parameters", size
+        )
         layout.load_parameters(
             self.op, [s for s in sources if s is not None], self.parameter_region, memory, size
         )
@@ -307,7 +310,7 @@ class MatrixStep:
             reads.append((self.parameter_region, "src"))
         self.layout.builder.emit(
             "Vector",
-            roles.functions,
+            roles.engine(roles.functions_behind(self.node).name),
             self.op,
             self.node.name,
             work,

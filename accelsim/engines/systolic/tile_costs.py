@@ -93,13 +93,14 @@ class TileCosts:
         roles, out = self.roles, self.node.writes[0]
         sums_B = nbytes(roles.matrix.formats[self.dtype].accumulate, sums)
         functions = [(part.op, sums) for part in self.node.epilogue]
-        clocks = vector_clocks(roles.chip, functions, sums_B, out_B, roles.sums, roles.activations)
+        unit = roles.functions_behind(self.node)
+        clocks = vector_clocks(roles.chip, unit.spec, functions, sums_B, out_B, roles.sums, roles.activations)
         buffer = roles.engine(roles.activations)
         entries = [
             Action(roles.engine(roles.sums), "read", out, sums_B),
             Action(buffer, "write", out, out_B),
             *(Action(buffer, "read", name, self._side_B(name, sums)) for name in sides),
-            Action(roles.functions, "op.fp32", "", sums * len(functions)),
+            Action(roles.engine(unit.name), "op.fp32", "", sums * len(functions)),
         ]
         return Cycles(clocks), tuple(entry for entry in entries if entry.count)
 

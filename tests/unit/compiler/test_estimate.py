@@ -38,7 +38,8 @@ def columns(*rows: tuple[int, int, int], y_resident: bool = True) -> Candidates:
 
 
 def bounds(c: Candidates, shape: Shape = SHAPE, on: Chip | None = None) -> Bounds:
-    return Estimator(Roles(on or edu())).bounds(shape, c, HOMES)
+    chip = on or edu()
+    return Estimator(Roles(chip), chip.vector).bounds(shape, c, HOMES)
 
 
 def test_one_tile_by_hand() -> None:

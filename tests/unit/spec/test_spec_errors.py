@@ -223,8 +223,8 @@ LAWS = [
         "engines.matrix.epilogue: results are to pass a vector unit, and there is none",
     ),
     (
-        "engines.other={type: simd, lanes: 4, functions: {}}",
-        "engines.other: a second engine of type simd, beside 'vector'",
+        "engines.other={type: systolic, rows: 4, cols: 4, formats: {int8: {}}}",
+        "engines.other: a second engine of type systolic, beside 'matrix'",
     ),
     (
         "engines.host={type: simd, lanes: 4, functions: {}}",

@@ -30,6 +30,7 @@ from accelsim.engines.systolic.mapping.tilings import (
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import DENSE, b_elements, b_extent, kept, packs
+from accelsim.spec.models import VectorUnit
 from accelsim.types import Floats, Ints
 from accelsim.workload.ops.base import Gemm
 
@@ -57,6 +58,7 @@ class Shape:
     reuse: bool = True  # whether a tile is loaded only when it is not that of the command before
     w_slots: int = 2
     sparse: tuple[int, int] = DENSE  # weights kept, of how many
+    results_pass: str = ""  # the vector unit that does ``functions``, "" on a chip without one
     sum_slots: int = 2  # where results leave from the accumulators themselves
 
 
@@ -150,12 +152,12 @@ class _Step(NamedTuple):
 
 
 class Estimator:
-    """Closed forms for one chip."""
+    """Closed forms for one chip; ``vector``: spec of the unit that results pass, None where there is none."""
 
-    def __init__(self, roles: Roles) -> None:
+    def __init__(self, roles: Roles, vector: VectorUnit | None) -> None:
         self._roles, self._unit = roles, roles.matrix
         self._clock = float(self._unit.clock or roles.chip.clock)
-        vector = roles.chip.vector
+        self._vector_unit = vector
         self._vector_clock = self._clock / float((vector.clock if vector else None) or roles.chip.clock)
         self._ports = Ports(roles, self._clock)
         self._to_array = self._ports.token - 1.0
@@ -410,7 +412,7 @@ class Estimator:
     def _vector(self, shape: Shape, c: Candidates) -> tuple[Floats, Floats]:
         """Clocks of all results and of the last tile in the vector unit (none where results bypass it)."""
         none = np.zeros(len(c))
-        if self._roles.chip.vector is None or not self._unit.epilogue:
+        if self._vector_unit is None or not self._unit.epilogue:
             return none, none
         clocks = self._vector_clocks(shape)
         gemm = shape.gemm
@@ -422,7 +424,7 @@ class Estimator:
 
     def _vector_clocks(self, shape: Shape) -> Callable[[Any], Any]:
         """Clocks of the vector unit for a tile of so many sums, as ``timing.vector_clocks`` has them."""
-        roles, vector = self._roles, self._roles.chip.vector
+        roles, vector = self._roles, self._vector_unit
         assert vector is not None
         pace = (max if vector.chained else sum)(shape.functions or (0,))
         ratio = self._ports.chip / self._vector_clock

@@ -18,6 +18,7 @@ from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.engines.systolic.pace import cycles_per_row
 from accelsim.errors import Infeasible
 from accelsim.program.mapping import ORDERS, Mapping
+from accelsim.program.roles import function_unit
 from accelsim.program.tiles import packs, sparsity
 from accelsim.types import Ints
 from accelsim.workload.graph import FORMAT_BYTES
@@ -124,7 +125,8 @@ class _Search:
         self._layout, self._node, self._gemm, self._pinned = layout, node, gemm, pinned
         self._nameless = replace(gemm, a="", b="")
         self._roles, self._tensors = layout.roles, layout.graph.tensors
-        self._estimator = Estimator(layout.roles)
+        self._vector = function_unit(layout.roles.chip, [part.op for part in node.epilogue])
+        self._estimator = Estimator(layout.roles, self._vector.spec if self._vector else None)
         self._out = self._tensors[node.writes[0]]
         self._b_streamed = self._tensors[gemm.b].is_constant or not self._resident_b()
         self._sides = {resident: self._streamed_sides(resident) for resident in (False, True)}
@@ -164,7 +166,7 @@ class _Search:
 
     def _describe(self, dtype: str, a_resident: bool) -> Shape:
         gemm, node, layout = self._nameless, self._node, self._layout
-        unit, vector = self._roles.matrix, self._roles.chip.vector
+        unit, vector = self._roles.matrix, self._vector
         a, b, out = self._tensors[self._gemm.a], self._tensors[self._gemm.b], self._out
         sides = [name for name in self._sides[a_resident] if not self._tensors[name].is_constant]
         return Shape(
@@ -172,7 +174,8 @@ class _Search:
             sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
             cycles_per_row=cycles_per_row(self._roles, dtype, (b if unit.dataflow == "is" else a).memory_format),
             results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
-            functions=tuple(vector.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
+            functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
+            results_pass=vector.name if vector else "",
             sides=len(sides), side_B=sum(self._tensors[name].element_B for name in sides),
             parameters_B=sum(self._tensors[name].nbytes for name in layout.epilogue_reads(node).parameters),
             b_streamed=self._b_streamed,
