@@ -181,6 +181,10 @@ class EngineType(ABC):
         """Action -> its energy, of every action that its commands note for the engine itself."""
         return {}
 
+    def called(self, unit: Unit) -> str:
+        """What one engine is called in a sentence."""
+        return self.title
+
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """What one could change about an engine, beside its clock."""
         return iter(())

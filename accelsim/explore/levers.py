@@ -151,7 +151,7 @@ def _engines(scene: Scene) -> Iterator[Lever]:
     for unit in units(chip).values():
         for change, sets, keys, weight, unless in ENGINES[unit.type].improvements(chip, unit):
             if not _given(scene.run, unless):
-                yield Lever(change, sets, weight * scene.of(*keys))
+                yield Lever(change, sets, weight * scene.on(unit.name, *keys))
 
 
 def _given(run: Run, option: str) -> bool:
@@ -166,7 +166,7 @@ def _clocks(scene: Scene) -> Iterator[Lever]:
         kind = ENGINES[unit.type]
         clock = f"{unit.name}.clock={spell(2 * (unit.spec.clock or chip.clock), 'Hz')}"
         keys = [reason.key for reason in kind.reasons]
-        yield Lever(f"twice the clock of {kind.title}", (clock,), scene.of(*keys) / 2)
+        yield Lever(f"twice the clock of {kind.called(unit)}", (clock,), scene.on(unit.name, *keys) / 2)
         shared += keys if unit.spec.clock is None else ()
     everything = f"clock={spell(2 * chip.clock, 'Hz')}"
     yield Lever("twice the clock of the chip", (everything,), scene.of(*shared) / 2)

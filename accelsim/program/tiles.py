@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import lru_cache
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,8 +79,8 @@ def packs(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
     return -(-groups // together)
 
 
-def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_row: int) -> Folds:
-    """Array work of one tile, see ``engines.systolic.timing``."""
+def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_row: int | Fraction) -> Folds:
+    """Array work of one tile, see ``engines.systolic.timing``. Rows that enter together count as one."""
     rows, cols = unit.rows, unit.cols
     by_dataflow = {
         "ws": (-(-tk // rows) * -(-tn // cols), tm),
@@ -86,6 +88,8 @@ def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_r
         "is": (-(-tk // rows) * -(-tm // cols), tn),
     }
     count, streamed = by_dataflow[unit.dataflow]
+    if not isinstance(cycles_per_row, int):
+        streamed, cycles_per_row = ceil(streamed * cycles_per_row), 1
     return Folds(int(packs(unit, groups, tn, tk)) * count, streamed, cycles_per_row)
 
 

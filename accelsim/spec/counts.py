@@ -5,9 +5,11 @@ Beyond the most lies a slip of the pen; the compiler and the machine multiply th
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+import re
+from fractions import Fraction
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from accelsim.errors import brief
 
@@ -22,6 +24,35 @@ Clocks = Annotated[int, Field(ge=0, le=MOST_CLOCKS)]
 """Clocks of a delay, 0 to 1,000,000."""
 Pace = Annotated[int, Field(ge=1, le=MOST_CLOCKS)]
 """Clocks that one of something takes, 1 to 1,000,000."""
+
+
+def _pace(value: Any) -> Any:
+    """A whole number as it is; '1/2' as the fraction that it is. ValueError with what was expected."""
+    if not isinstance(value, str | Fraction):
+        return value
+    found = re.fullmatch(r"(\d{1,7})(?:/(\d{1,7}))?", str(value).strip())
+    over, under = (int(found[1]), int(found[2] or 1)) if found else (0, 0)
+    if not over or not under or not Fraction(1, MOST_RATE) <= Fraction(over, under) <= MOST_CLOCKS:
+        raise ValueError(
+            f"{brief(str(value))} is no pace; expected a whole number of clocks from 1 to {MOST_CLOCKS}, or a "
+            "fraction of one such as 1/2"
+        )
+    pace = Fraction(over, under)
+    return int(pace) if pace.denominator == 1 else pace
+
+
+MOST_RATE = 1024
+"""No more of anything goes into one clock."""
+FractionalPace = Annotated[
+    Pace | Annotated[Fraction, PlainSerializer(str, return_type=str)],
+    BeforeValidator(_pace),
+    WithJsonSchema(
+        {"words": f"whole number, 1 to {MOST_CLOCKS:,}, or a fraction such as `1/2`",
+         "anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_CLOCKS},
+                   {"type": "string", "pattern": r"^\d{1,7}/\d{1,7}$"}]}
+    ),
+]  # fmt: skip
+"""Clocks that one of something takes, or a fraction of a clock where several go into one: 1/2 is double rate."""
 Parts = Annotated[int, Field(ge=1, le=MOST_PARTS)]
 """How many of something a part of the chip has, 1 to 65,536."""
 Cores = Annotated[int, Field(ge=1, le=MOST_CORES)]

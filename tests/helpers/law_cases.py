@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -284,8 +285,19 @@ def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None)
         latency=draw(st.integers(0, 5)),
         chained=draw(st.booleans()),
     )
+    chip = _paced(chip, draw(st.sampled_from([None, None, 2, Fraction(1, 2), Fraction(2, 3)])))
     chip = changed(chip, "", token_delay=draw(st.integers(0, 3)), peak={})
     return _memories(draw, _buffers(draw, chip, rows, cols, draw(st.booleans()) if tight is None else tight))
+
+
+def _paced(chip: Chip, pace: int | Fraction | None) -> Chip:
+    """The chip with this many clocks per row in every format."""
+    assert chip.matrix is not None
+    formats = chip.matrix.formats
+    if pace is None:
+        return chip
+    paced = {name: each.model_copy(update={"cycles_per_row": pace}) for name, each in formats.items()}
+    return changed(chip, "matrix", formats=paced)
 
 
 def _buffers(draw: Draw, chip: Chip, rows: int, cols: int, tight: bool) -> Chip:

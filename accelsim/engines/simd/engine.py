@@ -22,7 +22,9 @@ class Simd(EngineType):
     type = "simd"
     title = "the vector unit"
     rank = 2
-    reasons = (Reason("vector", "vector unit", "the vector unit", "vector unit", "#cc79a7", "....", True),)
+    reasons = (
+        Reason("vector", "{resource} unit", "the {resource} unit", "vector unit", "#cc79a7", "....", True),
+    )
     categories = (Category("vector unit", "#cc79a7", "...."),)
     pieces = (("vector", "the vector unit works"),)
     hue = "purple"
@@ -43,14 +45,21 @@ class Simd(EngineType):
             for name, energy in table.vector.items()
         }
 
+    def called(self, unit: Unit) -> str:
+        """By its name: a chip may have several."""
+        return f"the {unit.name} unit"
+
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """More lanes, fused functions that follow each other within a clock."""
         keys = ("vector",)
         yield Improvement(
-            f"twice the lanes of {self.title}", (f"{unit.name}.lanes={2 * unit.spec.lanes}",), keys, 0.5
+            f"twice the lanes of {self.called(unit)}",
+            (f"{unit.name}.lanes={2 * unit.spec.lanes}",),
+            keys,
+            0.5,
         )
         if not unit.spec.chained:
-            chained = f"fused functions of {self.title} in one pass"
+            chained = f"fused functions of {self.called(unit)} in one pass"
             yield Improvement(chained, (f"{unit.name}.chained=true",), keys, REMAPPED)
 
     def clock(self, chip: Chip, engine: str) -> Clock:

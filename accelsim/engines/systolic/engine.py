@@ -49,7 +49,7 @@ class Systolic(EngineType):
 
     def macs_per_clock(self, spec: MatrixUnit, mac_format: str) -> Fraction:
         """One of each PE, at the rate of the format."""
-        return Fraction(spec.rows * spec.cols, spec.formats[mac_format].cycles_per_row)
+        return spec.rows * spec.cols / Fraction(spec.formats[mac_format].cycles_per_row)
 
     def skips(self, spec: MatrixUnit, mac_format: str, n: int, m: int) -> bool:
         """Its own pattern, whole in each column."""

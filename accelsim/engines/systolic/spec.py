@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -11,7 +12,7 @@ from pydantic import Field
 from accelsim.errors import brief, nearest
 from accelsim.formats import dot
 from accelsim.spec.base import Model
-from accelsim.spec.counts import Clocks, Pace, Side, once
+from accelsim.spec.counts import Clocks, FractionalPace, Side, once
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
@@ -38,7 +39,9 @@ class Sparse(Model):
 class MacFormat(Model):
     """How a matrix unit handles one operand format."""
 
-    cycles_per_row: Pace = Field(1, description="clocks per streamed row: 2 is half rate, 4 quarter rate")
+    cycles_per_row: FractionalPace = Field(
+        1, description="clocks per streamed row: 2 is half rate, 4 quarter rate, 1/2 double rate"
+    )
     accumulate: str = Field("int32", description="format of the partial sums")
     dot: str | None = Field(
         None,
@@ -88,7 +91,7 @@ class MatrixUnit(EngineSpec):
     def peaks(self, chip: Chip) -> dict[str, float]:
         """2 x rows x cols x clock x cores / cycles per row, op/s."""
         all_op = 2 * self.rows * self.cols * (self.clock or chip.clock) * chip.cores
-        return {name: all_op / mac.cycles_per_row for name, mac in self.formats.items()}
+        return {name: float(all_op / Fraction(mac.cycles_per_row)) for name, mac in self.formats.items()}
 
     def idle_fields(self) -> Iterable[str]:
         """``shadow_load``, unless stationary operands are loaded behind a running fold."""

@@ -152,6 +152,8 @@ def _type(annotation: Any) -> str:
     if model is not None:
         return f"[{model.__name__}](#{model.__name__.lower()})"
     inner = core(annotation)
+    if words := _words(annotation):
+        return words
     unit = _unit(annotation)
     if unit:
         own = _own_range(annotation)
@@ -166,6 +168,12 @@ def _type(annotation: Any) -> str:
     named = {str: "text", int: "whole number", float: "number", bool: "true or false"}[inner]
     least, most = _limits(annotation)
     return named if least is None or most is None else f"{named}, {least:,} to {most:,}"
+
+
+def _words(annotation: Any) -> str:
+    """How a type calls itself, '' for one that does not: it stands in its JSON schema."""
+    schemas = (getattr(part, "json_schema", None) for part in _parts(annotation))
+    return next((str(each["words"]) for each in schemas if isinstance(each, dict) and "words" in each), "")
 
 
 def _limits(annotation: Any) -> tuple[float | None, float | None]:

@@ -12,7 +12,7 @@ import pytest
 
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.families import NONE
-from accelsim.spec.models import Chip
+from accelsim.spec.models import Chip, VectorUnit
 from accelsim.spec.names import FAMILIES, FUNCTIONS, NO_FAMILY, VECTOR_FUNCTIONS
 from accelsim.spec.yaml.load import list_chips, load_chip, override, resolved, show
 from accelsim.spec.yaml.schema import schema
@@ -27,8 +27,9 @@ def table(*lines: str) -> str:
 
 
 def functions(chip: Chip) -> dict[str, int]:
-    assert chip.vector is not None
-    return chip.vector.functions
+    unit = chip.engines["vector"]
+    assert isinstance(unit, VectorUnit)
+    return unit.functions
 
 
 def problems(path: Path | str, *overrides: str) -> list[Problem]:
@@ -136,9 +137,12 @@ def test_a_shown_chip_has_families_and_reads_back_the_same(name: str, write: Wri
     chip = load_chip(name)
     assert load_chip(write(show(chip))) == chip
     assert json.loads(json.dumps(resolved(chip)))["name"] == name
-    if chip.vector is not None:
-        assert resolved(chip)["engines"]["vector"]["functions"] == chip.vector.functions
-        assert set(FAMILIES) & FUNCTIONS.folded(chip.vector.functions).keys()
+    units = {unit: spec for unit, spec in chip.engines.items() if isinstance(spec, VectorUnit)}
+    for unit, spec in units.items():
+        assert resolved(chip)["engines"][unit]["functions"] == spec.functions
+    assert not units or any(
+        set(FAMILIES) & FUNCTIONS.folded(spec.functions).keys() for spec in units.values()
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))

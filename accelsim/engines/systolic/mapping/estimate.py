@@ -27,6 +27,7 @@ from accelsim.engines.systolic.mapping.tilings import (
     over_tiles,
     whole_a,
 )
+from accelsim.engines.systolic.pace import Pace, clocks
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import DENSE, b_elements, b_extent, kept, packs
@@ -48,7 +49,7 @@ class Shape:
     b_B: float
     y_B: float
     sum_B: float
-    cycles_per_row: int
+    cycles_per_row: Pace
     results_share: float  # result elements per sum (below 1 behind a pooling)
     functions: tuple[int, ...]  # clocks per element and lane of each fused function
     sides: int  # side operands that are streamed
@@ -194,10 +195,10 @@ class Estimator:
         return _Step(array, loads, out, start, vector_all, vector_last, leave, through + leave, last_B, tiles)
 
     def _timing(self, rows: Ints, shape: Shape) -> FoldTiming[Ints]:
-        unit = self._unit
+        unit, pace = self._unit, shape.cycles_per_row
         return fold_timing(
             np.asarray(unit.rows), np.asarray(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
-            rows * shape.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * shape.cycles_per_row,
+            clocks(rows, pace), unit.load_rows_per_clock, unit.min_interval * max(1, int(pace)),
         )  # fmt: skip
 
     def _array(self, shape: Shape, c: Candidates) -> _Array:
@@ -215,14 +216,15 @@ class Estimator:
         tn, tk = last(gemm.N, c.tn), last(*depth)
         folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes
         steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
-        rows = last(*streamed) * shape.cycles_per_row
+        pace = shape.cycles_per_row
+        rows = clocks(last(*streamed), pace)
         end = self._timing(last(*streamed), shape)
         alone = rows + end.drain + unit.accumulator_latency
         packed = packs(unit, last(gemm.groups, c.tg), tn, tk)
         more = packed * -(-last(*down) // unit.rows) * -(-last(*across) // unit.cols) - 1
         times = (
             folds * steps - end.step + alone,
-            folds * streamed[0] * shape.cycles_per_row - rows + alone,
+            folds * over_tiles(*streamed, lambda t: clocks(t, pace)) - rows + alone,
             more * end.step + alone,
             alone,
             rows,
