@@ -98,7 +98,7 @@ class Prices:
                 value(table.get(what, "0 J/B")),
                 self.status(what),
             )
-        if component == "vector":
+        if self.spec.get("engines", {}).get(component, {}).get("type") == "simd":
             name = action.split(".")[1]
             return "vector unit", value(table["vector"][name]), self.status("vector", name)
         if component in self.spec.get("buffers", {}):
