@@ -1,7 +1,7 @@
 """Check ``dram-ranks``: random mixes of reads and writes on one and on two ranks, by the rules of DRAMsim3.
 
 Two ranks keep the data bus busy, so it decides what each change of direction and of rank costs, and with it which
-command a controller sends next. A row of ``tests/golden/dram/dram_ranks.csv`` is a mix on a configuration of
+command a controller sends next. A row of ``accelsim/validate/data/dram/dram_ranks.csv`` is a mix on a configuration of
 ``dram_golden.csv``; its README says where the figures are from.
 """
 

@@ -1,7 +1,8 @@
 """Golden runs of DRAM simulators, and the same traces through the DRAM models of this package.
 
-Every row of ``tests/golden/dram/dram_golden.csv`` is one named trace on one configuration of DRAMsim3 or Ramulator 2.1:
-requests are offered in order, as many per clock as there are channels, and a refused one is offered again.
+Every row of ``dram/dram_golden.csv`` (in ``accelsim/validate/data``) is one named trace on one configuration of
+DRAMsim3 or Ramulator 2.1: requests are offered in order, as many per clock as there are channels, and a refused one is
+offered again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the golden data is."""
+"""Where the data is that checks compare with."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from pathlib import Path
 
 from accelsim.errors import Problem, UsageError
 
+FOLDER = Path(__file__).parent / "data"
+
 
 def golden(name: str) -> Path:
-    """The golden file or folder ``name`` ('systolic/scalesim2_check.csv').
+    """The file or folder ``name`` ('systolic/scalesim2_check.csv') of the data that comes with the package.
 
-    Inside the wheel, or in the tests of the sources in an editable install. Raises UsageError when it is
-    missing.
+    Raises UsageError when it is missing.
     """
-    package = Path(__file__).resolve().parents[1]
-    wheel = package / "_golden"
-    path = (wheel if wheel.is_dir() else package.parent / "tests" / "golden") / name
+    path = FOLDER / name
     if not path.exists():
         raise UsageError(Problem(f"there is no golden file {name!r}", str(path.parent)))
     return path

@@ -17,7 +17,7 @@ from accelsim.units import show
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TABLE = Path(__file__).parents[2] / "tests" / "golden" / "sram" / "cacti_sram.csv"
+TABLE = Path(__file__).parents[2] / "accelsim" / "validate" / "data" / "sram" / "cacti_sram.csv"
 CELLS = (("itrs-hp", VERMILLION, "o"), ("itrs-lop", BLUE, "s"))
 BANKS = 8
 STRIDES = ((64, VERMILLION), (65, GREEN))

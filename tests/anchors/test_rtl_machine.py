@@ -1,4 +1,4 @@
-"""A decoupled access/execute accelerator in SystemVerilog, run through Verilator: tests/golden/rtl_machine.
+"""A decoupled access/execute accelerator in SystemVerilog, run through Verilator: accelsim/validate/data/rtl_machine.
 
 The general machine, configured by hwspecs/chips/dae-edu.yaml, must equal every column of every run, the hash over the
 results and the hash over the edges of all events included.

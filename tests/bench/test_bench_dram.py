@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -23,10 +22,11 @@ from accelsim.dram.device import Device
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.validate.golden import golden
 
 MEMORY = "ddr4-2400"
 THEIRS = (("DRAMsim3", "DDR4_8Gb_x8_2400"), ("Ramulator2", "DDR4_2400U_8Gb_x8"))
-GOLDEN = Path(__file__).parents[1] / "golden" / "dram" / "dram_golden.csv"
+GOLDEN = golden("dram/dram_golden.csv")
 
 MILLION, NANO = 1e6, 1e9
 NUMBA_BARS = {"seq_read": 3.0, "stream3": 3.0, "tile3": 3.0, "conflict": 2.0}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from accelsim.dram.mapping import ALIASES, Decoder, Place, decoder, problems
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import geometry_of
 from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.validate.golden import golden
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "dram" / "dram_golden.csv"
+GOLDEN = golden("dram/dram_golden.csv")
 DDR4 = Geometry(channels=1, ranks=2, groups=4, banks=4, rows=65536, columns=128, access_B=64)
 STACK = Geometry(channels=16, ranks=4, groups=4, banks=4, rows=32768, columns=32, access_B=32)
 CODES = ("ro", "ch", "ra", "ba", "bg", "co")

@@ -15,8 +15,9 @@ from accelsim.sram.fit import fit, nnls, robust, text
 from accelsim.sram.model import FIGURES, coefficients, points, sram, wire_J_per_bit_m
 from accelsim.sram.residuals import residuals
 from accelsim.sram.terms import CELLS, QUANTITIES, TERMS, read_points
+from accelsim.validate.golden import golden
 
-TABLE = Path(__file__).parents[2] / "golden" / "sram" / "cacti_sram.csv"
+TABLE = golden("sram/cacti_sram.csv")
 CACTI = read_points(TABLE)
 BOUNDS = {
     "read_J": 0.08,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
 from accelsim.machine.run import Run
 from accelsim.time import Clock
+from accelsim.validate.golden import golden
 from accelsim.validate.rtl_machine import PARAMETERS, run_row, simulate_row
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rtl_machine"
+GOLDEN = golden("rtl_machine")
 Event = tuple[str, int, tuple[int, ...]]
 
 
