@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Iterator
 
-from accelsim.engines.base import REMAPPED, Category, EngineType, Improvement, Lowering, Offer, Price, Reason
-from accelsim.engines.device import Device, Point, Process, Walk
+from accelsim.engines.base import REMAPPED, Category, Improvement, Lowering, Offer, Price, Reason
+from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.simd.accepting import refusal
 from accelsim.engines.simd.lower import lower_vector
-from accelsim.program.commands import Command, Cycles
-from accelsim.program.roles import Unit, spec_of, unit_of
+from accelsim.program.commands import Command
+from accelsim.program.roles import Unit
 from accelsim.spec.models import Chip
 from accelsim.spec.trust import vector_status
-from accelsim.time import Clock, clock_of
 
 
-class Simd(EngineType):
+class Simd(Clocked):
     """The vector unit: for everything that is not a matrix product."""
 
     type = "simd"
@@ -62,48 +60,9 @@ class Simd(EngineType):
             chained = f"fused functions of {self.called(unit)} in one pass"
             yield Improvement(chained, (f"{unit.name}.chained=true",), keys, REMAPPED)
 
-    def clock(self, chip: Chip, engine: str) -> Clock:
-        """Clock of the unit, else of the chip."""
-        return clock_of(spec_of(chip, engine).clock or chip.clock)
-
-    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """One process."""
-        device.env.process(self._run(device, engine, queue))
-
-    def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        clock, log, last = self.clock(device.chip, engine), device.logs[engine], 0
-        for command in queue:
-            available, why = yield from device.available(command.waits)
-            first = max(last + 1, clock.edge(available))
-            log.wait(clock.at(last), clock.at(first - 1), why)
-            yield device.sleep_until(clock.at(first))
-            clocks = cast(Cycles, command.work).clocks
-            held = yield from device.hold_ports(command, engine, clock.at(clocks))
-            log.wait(clock.at(first - 1), clock.at(max(first, clock.edge(held)) - 1), "buffer port")
-            first = max(first, clock.edge(held))
-            last = first + clocks - 1
-            log.busy.append((clock.at(first - 1), clock.at(last)))
-            device.begin_now(command, clock.at(first))
-            device.complete(
-                command, clock.at(first - 1), clock.at(first - 1), clock.at(last), clock.at(first)
-            )
-
-    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """To the command before on the unit, or to what came last of what was waited for."""
-        clock, (start, _, _) = self.clock(walk.chip, command.engine), walk.span(command.id)
-        before = walk.queue_before(command.id)
-        free = clock.edge(walk.span(before)[2]) + 1 if before >= 0 else 1
-        wait, available = walk.latest(command)
-        first = max(free, clock.edge(available))
-        begin, buffer = clock.at(first - 1), walk.buffer(command)
-        on_time = start == begin or (buffer and start > begin)
-        walk.check(command, bool(on_time), f"starts at {start} fs instead of {begin}")
-        walk.emit(start, command.id, "vector", unit_of(command.engine))
-        walk.emit(begin, command.id, "buffer_port", buffer)
-        if wait is not None and first > free:
-            return walk.follow(command, wait, first, clock)
-        walk.linked("queue" if before >= 0 else "start")
-        return Point(before, "done") if before >= 0 else None
+    def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
+        """All of it is work of the unit."""
+        return (("vector", clocks_of(command)),)
 
 
 ENGINE = Simd()
