@@ -25,8 +25,9 @@ def unit_of(component: str) -> str:
     return _CORE.sub("", component)
 
 
-BIAS = "Bias"
-"""The op that every engine of functions does where it takes results from an engine of products."""
+ON_THE_WAY = frozenset({"Bias", "Quantize", "Dequantize", "Requantize", "RequantizeShift"})
+"""What every engine of functions does where it takes results from an engine of products: a bias, and to and from
+codes."""
 
 
 class Unit(NamedTuple):
@@ -59,7 +60,7 @@ def function_units(chip: Chip) -> list[Unit]:
 
 def function_unit(chip: Chip, ops: Iterable[str] = ()) -> Unit | None:
     """The first of these that lists all ``ops``; the first of all where none does, None where there is none."""
-    found, wanted = function_units(chip), frozenset(ops) - {BIAS}
+    found, wanted = function_units(chip), frozenset(ops) - ON_THE_WAY
     return next((unit for unit in found if wanted <= unit.spec.functions.keys()), found[0] if found else None)
 
 

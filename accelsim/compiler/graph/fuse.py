@@ -9,7 +9,7 @@ import numpy as np
 from accelsim.compiler.graph import edit
 from accelsim.compiler.state import State
 from accelsim.engines.registry import ENGINES
-from accelsim.program.roles import BIAS, function_unit, function_units, units
+from accelsim.program.roles import ON_THE_WAY, function_unit, function_units, units
 from accelsim.program.writing.sides import channel_axis
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import gemm_view, is_function, is_product
@@ -206,7 +206,7 @@ class _Absorbing:
         """Functions among the parts of a node and of all that it absorbed."""
         if id(node) not in self.functions:
             parts = node.epilogue if is_product(node) else edit.parts(node)
-            self.functions[id(node)] = {part.op for part in parts} - {BIAS}
+            self.functions[id(node)] = {part.op for part in parts} - ON_THE_WAY
         return self.functions[id(node)]
 
     def _is_elementwise(self, result: str, follower: Node) -> bool:
