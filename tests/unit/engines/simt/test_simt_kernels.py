@@ -1,0 +1,113 @@
+"""Kernels of products and of other nodes: tiles, clocks, bytes, by hand and in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from accelsim.engines.simt.kernels import (
+    Product,
+    block_l2_B,
+    choose,
+    grid_of,
+    kernel,
+    lanes_clocks,
+    loop_clocks,
+    paces,
+    read_B,
+)
+from accelsim.engines.simt.waves import Grid, Times, clocks
+from accelsim.errors import Infeasible
+from tests.helpers.simt_cases import AROUND, GPU, SMALL, changed
+
+LARGE, MIDDLE, THIN = GPU.tiles
+
+
+def product(
+    M: int, N: int, K: int, name: str = "fp16", groups: int = 1, paces: tuple[int, int] = (0, 0)
+) -> Product:
+    """A product whose operands lie in memory in its format."""
+    size = {"fp16": 2, "fp32": 4, "fp64": 8, "int8": 1}[name]
+    sizes = (groups * M * K * size, groups * K * N * size, groups * M * N * size)
+    return Product(groups, M, N, K, name, *sizes, paces)
+
+
+def test_the_best_tile_runs_at_the_sustained_rate():
+    assert loop_clocks(GPU, LARGE, "fp16", 16) == 16 * 64 * 32 / 64 / 0.5
+    assert loop_clocks(GPU, LARGE, "fp16", 9) == loop_clocks(GPU, LARGE, "fp16", 16)  # steps of 8
+
+
+def test_smaller_tiles_wait_for_their_operands():
+    """8 multiplications an element: 1 + 8 (1/64 + 1/32) = 1.375 with the large tile, 1.5 with the middle one."""
+    assert loop_clocks(GPU, MIDDLE, "fp16", 16) == pytest.approx(16 * 32 * 32 / 64 / 0.5 * 1.5 / 1.375)
+
+
+def test_a_tile_with_steps_of_its_own_wastes_less():
+    assert loop_clocks(GPU, THIN, "fp32", 9) == 9 * 32 * 8 / 16
+
+
+def test_the_cache_feeds_all_multiprocessors():
+    narrow = AROUND._replace(l2_width_B=1)
+    grid = grid_of(GPU, narrow, product(64, 64, 64), LARGE)
+    assert grid.times.work == 2 * block_l2_B(GPU, LARGE, "fp16", 64) == 2 * 64 * 96 * 2
+
+
+def test_what_is_fused_is_in_the_epilogue():
+    """Two clocks of a lane for each of 2,048 results on 16 lanes; a special function for each on 4."""
+    assert grid_of(GPU, AROUND, product(64, 32, 8, paces=(2, 0)), LARGE).times.epilogue == 30 + 256
+    assert grid_of(GPU, AROUND, product(64, 32, 8, paces=(2, 1)), LARGE).times.epilogue == 30 + 512
+
+
+def test_a_kernel_takes_launch_and_the_longer_of_clocks_and_memory():
+    found = kernel(GPU, AROUND, product(128, 64, 64), LARGE)
+    assert found.grid == Grid(4, 4, 2, Times(20, 4096, 30))
+    assert found.clocks == clocks(found.grid) == 4146
+    assert (found.read_B, found.write_B) == (128 * 64 * 2 + 64 * 64 * 2, 128 * 64 * 2)
+    assert found.l2_B == 4 * 64 * 96 * 2
+    assert found.seconds == pytest.approx(1e-6 + 4146e-9)
+    slow = AROUND._replace(dram_Bps=1e9)
+    assert kernel(GPU, slow, product(128, 64, 64), LARGE).seconds == pytest.approx(1e-6 + 40960e-9)
+
+
+def test_operands_that_fit_are_read_once():
+    assert read_B(AROUND, product(4096, 64, 64), LARGE, 8)[0] == (4096 + 64) * 64 * 2
+
+
+def test_operands_that_do_not_fit_are_read_by_each_rectangle_of_a_wave():
+    """16 x 32 blocks in rectangles of 4 x 2: A comes 16 times, B 4 times; 2 x 4 gives 8 and 8, the fewest."""
+    p = product(1024, 1024, 1024)
+    assert read_B(AROUND, p, LARGE, 8) == (8 * p.a_B + 8 * p.b_B, (2, 4))
+
+
+def test_more_cache_never_reads_more():
+    reads = [
+        read_B(AROUND._replace(l2_B=1 << bits), product(900, 700, 300), LARGE, 8)[0] for bits in range(10, 24)
+    ]
+    assert reads == sorted(reads, reverse=True)
+
+
+def test_the_tile_with_the_least_time_is_chosen():
+    assert choose(GPU, AROUND, product(256, 128, 512)).tile == LARGE
+    assert choose(GPU, AROUND, product(64, 64, 512)).tile == MIDDLE  # four blocks instead of two
+    assert choose(GPU, AROUND, product(4096, 1, 9, "fp32", groups=8)).tile == THIN
+
+
+def test_no_tile_fits():
+    beyond = changed(tiles=[SMALL["tiles"][2]]).model_copy(update={"registers": 1024})
+    with pytest.raises(
+        Infeasible, match="product does not fit: registers needs 5,120 B, 1,024 B are available"
+    ):
+        choose(beyond, AROUND, product(8, 8, 8))
+
+
+def test_other_nodes_are_bound_by_lanes_special_functions_or_the_cache():
+    ends = 20 + 30
+    assert lanes_clocks(GPU, AROUND, [("Add", 6400)], 100) == ends + 100
+    assert lanes_clocks(GPU, AROUND, [("Exp", 6400)], 100) == ends + 400
+    assert lanes_clocks(GPU, AROUND, [("Softmax", 6400)], 100) == ends + 400
+    assert lanes_clocks(GPU, AROUND, [("Add", 6400)], 256_000) == ends + 1000
+    assert lanes_clocks(GPU, AROUND, [], 0) == ends + 1
+
+
+def test_paces_of_what_is_fused():
+    assert paces(GPU, ["Add", "Exp"]) == (3, 1)
+    assert paces(GPU, []) == (0, 0)
