@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from accelsim.engines.simt.kernels import Around
@@ -35,7 +36,7 @@ SMALL: dict[str, Any] = {
     "launch": "1 us",
 }  # fmt: skip
 GPU = Simt.model_validate(SMALL)
-AROUND = Around(clock_Hz=1e9, l2_B=1 << 16, l2_width_B=256, dram_Bps=64e9)
+AROUND = Around(clock_Hz=1e9, l2_B=1 << 16, l2_width_B=Fraction(256), dram_Bps=64e9)
 
 
 def changed(**fields: Any) -> Simt:

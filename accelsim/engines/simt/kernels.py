@@ -1,4 +1,4 @@
-"""Kernels of nodes: which tile a product is computed with, how its blocks go over the chip, what they move.
+"""Kernels of nodes: which tile a product is computed with, how long its blocks take, what they move.
 
 **Products.** A block computes a tile of ``m x n`` results. Its loop over K takes, per step, the multiplications of the
 tile at the sustained rate of the format, and longer for tiles that reuse operands less: ``feed`` says how many
@@ -6,16 +6,13 @@ multiplications an operand's way from shared memory is worth. It is never faster
 multiprocessors share, brings the operands. K, M and N are rounded up to whole steps and tiles. The tile is the one
 with the least estimated time, as a library's heuristic does it.
 
-**DRAM.** Each operand is read once, if one of the two (of a group) fits into half of the L2 cache; else a wave of
-blocks lies as a rectangle over the result, and each rectangle reads its rows and columns anew. Results are written
-once. Nothing stays in the cache between two kernels.
-
 **Everything else** is a kernel that is bound by what it moves, by the lanes, or by the units for special functions.
 
-A kernel takes ``launch + max(clocks, DRAM bytes / bandwidth)``: the loops of many blocks hide the time of memory.
+A kernel takes ``launch + max(clocks, DRAM bytes / bandwidth)`` by this estimate: the loops of many blocks hide the time
+of memory. What it reads from DRAM is a matter of :mod:`accelsim.engines.simt.panels`.
 
-Source of the form and of its constants: waves, the feed of operands that scales with the rate, and the choice of the
-tile are what carries measured times of GEMMs from V100 to H100; see docs/engine-simt.md.
+Source of the form: waves, the feed of operands that scales with the rate, and the choice of the tile are what carries
+measured times of products from V100 to H100; see docs/engine-simt.md.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
+from accelsim.engines.simt.panels import Panel, Product, panel_for, read_B, room_B, smallest
 from accelsim.engines.simt.spec import Simt, TileShape, operands_B
 from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible
@@ -44,39 +42,31 @@ class Around(NamedTuple):
 
     clock_Hz: float
     l2_B: int
-    l2_width_B: int
+    l2_width_B: Fraction
     dram_Bps: float
 
 
-class Product(NamedTuple):
-    """``groups`` products of [M, K] and [K, N] in a format, bytes of both operands and of the result in memory.
-
-    ``paces``: clocks of a lane per result for what is fused behind the sums, and special functions per result.
-    """
-
-    groups: int
-    M: int
-    N: int
-    K: int
-    format: str
-    a_B: int
-    b_B: int
-    y_B: int
-    paces: tuple[int, int] = (0, 0)
-
-
 class Kernel(NamedTuple):
-    """A product as a kernel: tile, grid, its clocks; blocks of a wave as (rows, columns); bytes read from and written
-    to DRAM, bytes read from L2; estimated seconds with its launch."""
+    """A product as a kernel: tile, grid, its clocks without launch; the panel in which operands come, and about so many
+    bytes of them from DRAM; estimated seconds with its launch."""
 
     tile: TileShape
     grid: Grid
     clocks: int
-    wave: tuple[int, int]
+    panel: Panel
     read_B: int
-    write_B: int
-    l2_B: int
     seconds: float
+
+
+def padded(spec: Simt, tile: TileShape, name: str, depth: int) -> int:
+    """``depth`` of K in whole steps of the loop."""
+    step = step_of(spec, tile, name)
+    return -(-depth // step) * step
+
+
+def step_of(spec: Simt, tile: TileShape, name: str) -> int:
+    """Step of the loop over K."""
+    return tile.step or spec.formats[name].step
 
 
 def loop_clocks(spec: Simt, tile: TileShape, name: str, depth: int) -> Fraction:
@@ -85,74 +75,57 @@ def loop_clocks(spec: Simt, tile: TileShape, name: str, depth: int) -> Fraction:
     feed = Fraction(form.feed)
     best = min(other.reuse for other in spec.tiles if spec.residents(other, name))
     more = (1 + feed * tile.reuse) / (1 + feed * min(best, tile.reuse))
-    steps = -(-depth // _step(spec, tile, name)) * _step(spec, tile, name)
-    return steps * tile.m * tile.n / form.rate / Fraction(form.sustained) * more
-
-
-def _step(spec: Simt, tile: TileShape, name: str) -> int:
-    return tile.step or spec.formats[name].step
+    return padded(spec, tile, name, depth) * tile.m * tile.n / form.rate / Fraction(form.sustained) * more
 
 
 def block_l2_B(spec: Simt, tile: TileShape, name: str, depth: int) -> int:
     """Bytes that a block reads from the L2 cache: its rows and columns, once."""
     a_B, b_B = operands_B(name)
-    steps = -(-depth // _step(spec, tile, name)) * _step(spec, tile, name)
-    return ceil(steps * (tile.m * a_B + tile.n * b_B))
+    return ceil(padded(spec, tile, name, depth) * (tile.m * a_B + tile.n * b_B))
 
 
 def grid_of(spec: Simt, around: Around, product: Product, tile: TileShape) -> Grid:
     """The grid of a product with this tile, which must fit a multiprocessor."""
-    blocks = product.groups * -(-product.M // tile.m) * -(-product.N // tile.n)
+    gemm, name = product.gemm, product.format
+    blocks = gemm.groups * -(-gemm.M // tile.m) * -(-gemm.N // tile.n)
     active = min(blocks, spec.multiprocessors)
-    loop = loop_clocks(spec, tile, product.format, product.K)
-    brought = Fraction(active * block_l2_B(spec, tile, product.format, product.K), around.l2_width_B)
-    fused = _on_lanes(spec, tile.m * tile.n * product.paces[0], tile.m * tile.n * product.paces[1], 1)
+    loop = loop_clocks(spec, tile, name, gemm.K)
+    brought = active * block_l2_B(spec, tile, name, gemm.K) / around.l2_width_B
+    results = tile.m * tile.n
+    fused = on_lanes(spec, results * product.lane_clocks, results * product.special, 1)
     times = Times(spec.prologue, max(1, ceil(max(loop, brought))), spec.epilogue + fused)
-    return Grid(blocks, spec.multiprocessors, spec.residents(tile, product.format), times)
+    return Grid(blocks, spec.multiprocessors, spec.residents(tile, name), times)
 
 
-def read_B(
-    around: Around, product: Product, tile: TileShape, wave_blocks: int
-) -> tuple[int, tuple[int, int]]:
-    """Bytes read from DRAM, and the rectangle of blocks of a wave for which they are least."""
-    rows, cols = -(-product.M // tile.m), -(-product.N // tile.n)
-    smaller = min(product.a_B, product.b_B)
-    if 2 * smaller <= around.l2_B * product.groups or rows * cols <= wave_blocks:
-        high = min(rows, wave_blocks)
-        return product.a_B + product.b_B, (high, max(1, min(cols, wave_blocks // high)))
-    found = []
-    for high in range(1, min(rows, wave_blocks) + 1):
-        wide = min(cols, wave_blocks // high)
-        again = product.a_B * -(-cols // wide) + product.b_B * -(-rows // high)
-        found.append((again, (high, wide)))
-    return min(found)
-
-
-def kernel(spec: Simt, around: Around, product: Product, tile: TileShape) -> Kernel:
-    """The kernel of a product with a tile that fits a multiprocessor."""
+def kernel(spec: Simt, around: Around, product: Product, tile: TileShape) -> Kernel | None:
+    """The kernel of a product with a tile that fits a multiprocessor; None where the cache is too small for it."""
     grid = grid_of(spec, around, product, tile)
-    taken = clocks(grid)
-    moved, wave = read_B(around, product, tile, grid.multiprocessors * grid.residents)
-    l2_B = grid.blocks * block_l2_B(spec, tile, product.format, product.K)
-    memory = (moved + product.y_B) / around.dram_Bps
-    seconds = spec.launch + max(taken / around.clock_Hz, memory)
-    return Kernel(tile, grid, taken, wave, moved, product.y_B, l2_B, seconds)
+    wave = grid.multiprocessors * grid.residents
+    step = step_of(spec, tile, product.format)
+    panel = panel_for(product, (tile.m, tile.n), step, wave, around.l2_B)
+    if panel is None:
+        return None
+    taken, read = clocks(grid), read_B(product, panel)
+    moved = read + product.y.nbytes + sum(side.nbytes for side in product.sides)
+    seconds = spec.launch + max(taken / around.clock_Hz, moved / around.dram_Bps)
+    return Kernel(tile, grid, taken, panel, read, seconds)
 
 
-def choose(spec: Simt, around: Around, product: Product, name: str = "product") -> Kernel:
+def choose(spec: Simt, around: Around, product: Product, name: str, cache: str) -> Kernel:
     """The kernel with the least estimated time, of several the one with the fewest clocks, then the first in the table.
 
-    Raises Infeasible where no tile fits a multiprocessor (a spec with such a format is refused before).
+    Raises Infeasible, about the node ``name`` and the buffer ``cache``, where no tile fits into the cache.
     """
     fitting = [tile for tile in spec.tiles if spec.residents(tile, product.format)]
-    if not fitting:
-        tile = spec.tiles[0]
-        needed = spec.needs(tile, product.format).registers_B
-        raise Infeasible(name, "registers", needed, spec.registers, f"{tile.m}x{tile.n}")
-    return min(
-        (kernel(spec, around, product, tile) for tile in fitting),
-        key=lambda found: (found.seconds, found.clocks),
-    )
+    found = [made for tile in fitting if (made := kernel(spec, around, product, tile)) is not None]
+    if not found:
+        least = min(
+            (smallest(product, (tile.m, tile.n), step_of(spec, tile, product.format)) for tile in fitting),
+            key=lambda panel: room_B(product, panel),
+        )
+        shape = f"{least.rows}x{least.cols}x{least.depth}"
+        raise Infeasible(name, cache, room_B(product, least), around.l2_B, shape)
+    return min(found, key=lambda made: (made.seconds, made.clocks))
 
 
 def lanes_clocks(spec: Simt, around: Around, functions: Iterable[tuple[str, int]], moved_B: int) -> int:
@@ -160,12 +133,12 @@ def lanes_clocks(spec: Simt, around: Around, functions: Iterable[tuple[str, int]
     parts = list(functions)
     plain = sum(elements * spec.functions.get(op, 1) for op, elements in parts)
     special = sum(elements for op, elements in parts if op in SPECIAL)
-    computed = _on_lanes(spec, plain, special, spec.multiprocessors)
-    moved = -(-moved_B // around.l2_width_B)
+    computed = on_lanes(spec, plain, special, spec.multiprocessors)
+    moved = ceil(moved_B / around.l2_width_B)
     return spec.prologue + max(1, computed, moved) + spec.epilogue
 
 
-def _on_lanes(spec: Simt, plain: int, special: int, multiprocessors: int) -> int:
+def on_lanes(spec: Simt, plain: int, special: int, multiprocessors: int) -> int:
     """Clocks of so many lane clocks and special functions, which run side by side."""
     return max(-(-plain // (spec.lanes * multiprocessors)), -(-special // (spec.special * multiprocessors)))
 

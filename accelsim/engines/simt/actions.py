@@ -1,0 +1,70 @@
+"""What the commands of a kernel cost: entries of the ledger."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil
+from typing import NamedTuple
+
+from accelsim.engines.simt.kernels import Kernel, padded, step_of
+from accelsim.engines.simt.panels import Product
+from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
+from accelsim.program.commands import Action, Tile
+
+WARP = 32
+"""Threads that go together."""
+
+
+class Units(NamedTuple):
+    """Names in the ledger: of the multiprocessors, of the L2 cache."""
+
+    engine: str
+    cache: str
+
+
+def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, tile: Tile) -> list[Action]:
+    """Entries of the products of a piece: its blocks bring rows and columns from L2 into shared memory, their warps
+    read them from there as often as they share them; sums pass registers once in each step of the loop.
+
+    Where a matrix and a column of blocks are not full, and in the last step of K, there is padding.
+    """
+    shape, (a_B, b_B) = kernel.tile, operands_B(product.format)
+    groups, rows, cols = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
+    depth = tile.k1 - tile.k0
+    if tile.k1 == product.gemm.K:
+        depth += padded(spec, shape, product.format, tile.k1) - tile.k1
+    blocks = groups * ceil(rows / shape.m) * ceil(cols / shape.n)
+    macs = groups * rows * cols * (tile.k1 - tile.k0)
+    a, b = (ceil(blocks * depth * words) for words in (shape.m * a_B, shape.n * b_B))
+    down, across = warps(shape)
+    shared = a * across + b * down
+    steps = Fraction(depth, step_of(spec, shape, product.format))
+    sums = ceil(blocks * steps * shape.m * shape.n * storage_B(spec.formats[product.format].accumulate))
+    entries = [
+        Action(units.engine, f"mac.{product.format}", "", macs),
+        Action(units.engine, "mac.padding", "", blocks * shape.m * shape.n * depth - macs),
+        Action(units.engine, "shared.write", "", a + b),
+        Action(units.engine, "shared.read", "", shared),
+        Action(units.engine, "register.write", "", shared + sums),
+        Action(units.engine, "register.read", "", shared + sums),
+        Action(units.cache, "read", product.a.name, a),
+        Action(units.cache, "read", product.b.name, b),
+    ]
+    return [entry for entry in entries if entry.count]
+
+
+def warps(tile: TileShape) -> tuple[int, int]:
+    """Warps of a block down and across its tile, so that they read the fewest operands."""
+    count = max(1, tile.threads // WARP)
+    ways = [(down, count // down) for down in range(1, count + 1) if count % down == 0]
+    return min(ways, key=lambda way: (tile.m * way[1] + tile.n * way[0], way))
+
+
+def function_actions(
+    units: Units, reads: dict[str, int], writes: dict[str, int], operations: int
+) -> list[Action]:
+    """Entries of what is no product: bytes of tensors from and to L2, arithmetic on the lanes."""
+    entries = [Action(units.cache, "read", name, count) for name, count in reads.items()]
+    entries += [Action(units.cache, "write", name, count) for name, count in writes.items()]
+    entries.append(Action(units.engine, "op.fp32", "", operations))
+    return [entry for entry in entries if entry.count]

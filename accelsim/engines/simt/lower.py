@@ -1,0 +1,228 @@
+"""Lowering of products: a kernel becomes its launch, loads of the tiles of its panels, their products and results.
+
+Commands are one per panel and slice of K, that is per wave of blocks, never per block. Each takes its part of the
+clocks of the kernel, which :mod:`accelsim.engines.simt.waves` counts as a whole, by what its blocks do in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from math import ceil
+
+from accelsim.engines.base import Lowering, Mapped
+from accelsim.engines.simt.actions import function_actions, product_actions
+from accelsim.engines.simt.kernels import Kernel, choose, paces
+from accelsim.engines.simt.panels import Product, a_B, b_B, panels
+from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
+from accelsim.errors import Infeasible
+from accelsim.program.commands import Effect, Tile
+from accelsim.program.mapping import Mapping
+from accelsim.program.tiles import Exec, a_elements, loop
+from accelsim.program.writing.allocator import Ring
+from accelsim.program.writing.builder import PIECE
+from accelsim.program.writing.layout import Place
+from accelsim.workload.graph import Tensor
+from accelsim.workload.limits import check_commands
+from accelsim.workload.nodes import gemm_view
+
+ADVICE = "a larger L2 cache, larger tiles, a smaller batch or model"
+
+
+def lower_product(step: Lowering) -> Mapped:
+    """The commands of a product with its best tile. Raises Infeasible where not even a block fits into the cache."""
+    product = _product(step)
+    kernel = _chosen(step, product)
+    panel, spec = kernel.panel, step.unit.spec
+    mapping = Mapping(
+        "mnk", panel.rows, panel.cols, panel.depth, panel.groups,
+        a_resident=panel.kept == "a", b_resident=panel.kept == "b", y_resident=False, y_slots=1,
+    )  # fmt: skip
+    ProductStep(step, product, kernel, mapping).lower()
+    computed = kernel.clocks / around(step.layout.roles, spec).clock_Hz
+    binds = step.unit.name if spec.launch + computed >= kernel.seconds else step.layout.roles.activations_home
+    return Mapped(product.gemm, mapping, binds, len(spec.tiles))
+
+
+def _product(step: Lowering) -> Product:
+    graph, node = step.layout.graph, step.node
+    gemm = gemm_view(graph, node)
+    assert gemm is not None
+    tensors, (lanes, special) = graph.tensors, paces(step.unit.spec, [part.op for part in node.epilogue])
+    sides = tuple(tensors[name] for name in step.layout.epilogue_reads(node).sides)
+    result = tensors[node.writes[0]]
+    return Product(
+        gemm, node.format or step.dtype, tensors[gemm.a], tensors[gemm.b], result, sides, lanes, special
+    )
+
+
+def _chosen(step: Lowering, product: Product) -> Kernel:
+    """The kernel; those of steps that are alike are chosen once."""
+    gemm, roles = product.gemm, step.layout.roles
+    tensors = (product.a, product.b, product.y, *product.sides)
+    likeness: Hashable = (
+        step.unit.name, gemm.groups, gemm.M, gemm.N, gemm.K, gemm.conv, product.format, product.lane_clocks,
+        product.special, *((tensor.elements, tensor.element_B) for tensor in tensors),
+    )  # fmt: skip
+    found = step.memo.setdefault(likeness, [])
+    if not found:
+        surroundings = around(roles, step.unit.spec)
+        found.append(choose(step.unit.spec, surroundings, product, step.node.name, roles.activations))
+    kernel: Kernel = found[0]
+    return kernel
+
+
+@dataclass
+class ProductStep:
+    """One product while its commands are written. ``held``: tiles of operands that are in the cache, by operand."""
+
+    step: Lowering
+    product: Product
+    kernel: Kernel
+    mapping: Mapping
+    taken: list[int] = field(default_factory=list)
+    rings: dict[str, Ring] = field(default_factory=dict)
+    held: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
+    written: int = 0
+
+    def __post_init__(self) -> None:
+        self.layout, self.op, self.node = self.step.layout, self.step.index, self.step.node
+        self.gemm, self.units = self.product.gemm, units(self.step)
+
+    def lower(self) -> None:
+        """Emit all commands. Raises TooLarge before the first where they are too many."""
+        self._check_size()
+        self._prepare()
+        for step in loop(self.gemm, self.mapping):
+            tile = step.tile
+            b = self._operand("b", (tile.g0, tile.n0, tile.k0), tile)
+            a = self._operand("a", (tile.g0, tile.m0, tile.k0), tile)
+            self._multiply(step, a, b)
+            if step.last:
+                self._finish(tile)
+        for region in self.taken:
+            self.layout.release(self.layout.roles.activations, [region])
+
+    def _check_size(self) -> None:
+        slices = ceil(self.gemm.K / self.mapping.tk)
+        self.pieces = panels(self.gemm, self.kernel.panel) * (slices + 1)
+        needed = panels(self.gemm, self.kernel.panel) * (3 * slices + 2 + len(self.product.sides))
+        before = len(self.layout.builder.commands)
+        check_commands(f"{self.node.name} in {self.pieces:,} pieces", needed, before, ADVICE)
+
+    def _prepare(self) -> None:
+        """Operands in the memory of the device, the launch, slots for tiles, what is kept, a place for the result."""
+        layout, roles, out = self.layout, self.layout.roles, self.product.y
+        reads = layout.epilogue_reads(self.node)
+        names = dict.fromkeys((self.gemm.a, self.gemm.b, *self.node.inputs[2:], *reads.sides))
+        self.homes = {name: device_home(layout, self.op, name) for name in names}
+        self.chosen = {name: self.homes[name] for name in self.node.inputs[2:]}
+        home = layout.off_chip(roles.activations_home, out.name, layout.room_B(out))
+        layout.places[out.name] = Place(home=home)
+        self.launched = launch(self.step, self.homes.values())
+        self.sums = layout.off_chip(self.units.engine, f"{self.node.name} sums", 0)
+        self._take_slots()
+        for operand in self.kernel.panel.kept:
+            self._keep(operand, self.product.a if operand == "a" else self.product.b)
+        size = sum(layout.graph.tensors[name].nbytes for name in reads.parameters)
+        self.parameters = load_parameters(self.step, reads.parameters, size, self.launched)
+        times, grid = self.kernel.grid.times, self.kernel.grid
+        self.shares = Shares(self.kernel.clocks, self.pieces, grid.blocks * times.alone * self.gemm.K)
+
+    def _take_slots(self) -> None:
+        """Two tiles in flight of everything that comes and goes."""
+        panel, gemm = self.kernel.panel, self.gemm
+        sums = panel.groups * min(panel.rows, gemm.M) * min(panel.cols, gemm.N)
+        sizes = {
+            "a": a_B(self.product, panel),
+            "b": b_B(self.product, panel),
+            "y": self.product.y.size_B(sums),
+        }
+        sizes |= {side.name: side.size_B(min(sums, side.elements)) for side in self.product.sides}
+        for name, size in sizes.items():
+            if name != panel.kept:
+                self.rings[name] = Ring([self._room(f"tile {name} {i}", size) for i in range(2)])
+
+    def _room(self, name: str, size_B: int) -> int:
+        """A region of the cache. Raises Infeasible where there is none."""
+        cache = self.layout.roles.activations
+        region = self.layout.on_chip(cache, name, size_B)
+        if region is None:
+            panel, free = self.kernel.panel, self.layout.spaces[cache].free_B()
+            shape = f"{panel.groups}x{panel.rows}x{panel.cols}x{panel.depth}"
+            raise Infeasible(self.node.name, cache, size_B, free, shape)
+        self.taken.append(region)
+        return region
+
+    def _keep(self, operand: str, tensor: Tensor) -> None:
+        """A whole operand into the cache."""
+        region = self._room(tensor.name, tensor.nbytes)
+        effect = Effect("copy", operands=((tensor.name, self.homes[tensor.name]),), tensor=tensor.name)
+        home = self.homes[tensor.name]
+        self.layout.load(self.op, home, region, tensor.name, tensor.nbytes, effect, needs=self.launched)
+        self.held[operand] = ((), region)
+
+    def _operand(self, operand: str, key: tuple[int, ...], tile: Tile) -> int:
+        """The region of an operand's tile: kept, still there from the command before, or loaded now."""
+        held = self.held.get(operand)
+        if held is None or held[0] not in ((), key):
+            self.held[operand] = held = (key, self._load(operand, tile))
+        return held[1]
+
+    def _load(self, operand: str, tile: Tile) -> int:
+        tensor = self.product.a if operand == "a" else self.product.b
+        groups, depth = tile.g1 - tile.g0, tile.k1 - tile.k0
+        if operand == "a":
+            size = tensor.size_B(a_elements(self.gemm, groups, tile.m0, tile.m1, tile.k0, tile.k1))
+        else:
+            size = tensor.size_B(groups * (tile.n1 - tile.n0) * depth)
+        chosen = self.chosen if operand == "b" else {}
+        source, slot = self.homes[tensor.name], self.rings[operand].take()
+        effect = Effect(f"load_{operand}", tile, ((tensor.name, source), *chosen.items()))
+        needs = [*self.launched, *chosen.values()]
+        self.layout.load(self.op, source, slot, tensor.name, size, effect, needs=needs)
+        return slot
+
+    def _blocks(self, tile: Tile) -> int:
+        shape = self.kernel.tile
+        down, across = ceil((tile.m1 - tile.m0) / shape.m), ceil((tile.n1 - tile.n0) / shape.n)
+        return (tile.g1 - tile.g0) * down * across
+
+    def _multiply(self, step: Exec, a: int, b: int) -> None:
+        tile, times = step.tile, self.kernel.grid.times
+        weight = self._blocks(tile) * (times.prologue + times.work) * (tile.k1 - tile.k0)
+        self.layout.builder.emit(
+            "MatMul", self.units.engine, self.op, self.node.name, self.shares.take(weight),
+            Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
+            [(b, "src"), (a, "src")], [(self.sums, PIECE[step.first, step.last])],
+            product_actions(self.step.unit.spec, self.units, self.product, self.kernel, tile),
+        )  # fmt: skip
+
+    def _finish(self, tile: Tile) -> None:
+        """The sums of a panel are complete: through the functions behind them, into the cache and out."""
+        layout, out = self.layout, self.product.y
+        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        first, self.written = not self.written, self.written + count
+        last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
+        sides = {side.name: self._side(side, count, tile) for side in self.product.sides}
+        slot, out_B = self.rings["y"].take(), out.size_B(count)
+        reads = {side.name: side.size_B(min(count, side.elements)) for side in self.product.sides}
+        layout.builder.emit(
+            "Vector", self.units.engine, self.op, self.node.name,
+            self.shares.take(self._blocks(tile) * self.kernel.grid.times.epilogue * self.gemm.K),
+            Effect("epilogue", tile, tuple(sides.items()), out.name, last),
+            [(self.sums, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
+            [(slot, "whole")],
+            function_actions(self.units, reads, {out.name: out_B}, count * len(self.node.epilogue)),
+        )  # fmt: skip
+        store = Effect("store", tile, ((out.name, slot),), out.name, last)
+        home = layout.places[out.name].home
+        assert home is not None
+        layout.store(self.op, slot, home, out.name, out_B, store, PIECE[first, last])
+
+    def _side(self, side: Tensor, count: int, tile: Tile) -> int:
+        slot, source = self.rings[side.name].take(), self.homes[side.name]
+        effect = Effect("load_side", tile, ((side.name, source),))
+        size = side.size_B(min(count, side.elements))
+        self.layout.load(self.op, source, slot, side.name, size, effect, needs=self.launched)
+        return slot

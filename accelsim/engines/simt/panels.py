@@ -1,0 +1,160 @@
+"""Panels: what a wave of blocks computes and reads, a rectangle of the result and a slice of K at a time.
+
+Operands come from DRAM into the L2 cache tile by tile, two of each in flight, and all blocks of a wave read them there.
+An operand that is *kept* comes once and stays in the cache until the kernel ends; one that is not comes again for every
+panel that needs it. Of the rectangles that a wave can be, and of what can be kept, the panel is the one with the fewest
+bytes from DRAM. Results wait in the cache until they have left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from accelsim.program.tiles import a_elements, most_channels, slabs
+from accelsim.workload.graph import Tensor
+from accelsim.workload.ops.base import Gemm
+
+PIECES = 8
+"""Pieces into which a kernel is cut at least, where it has so many steps: what is moved and what is computed overlap by
+pieces, so that about an eighth of the shorter of both does not."""
+
+Kept = Literal["", "a", "b"]
+KEPT: tuple[Kept, ...] = ("", "a", "b")
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product, the format that it is multiplied in, its operands and result, and what its epilogue does.
+
+    ``sides``: operands of the epilogue with values of their own for every result. ``lane_clocks``, ``special``: clocks
+    of a lane and special functions per result.
+    """
+
+    gemm: Gemm
+    format: str
+    a: Tensor
+    b: Tensor
+    y: Tensor
+    sides: tuple[Tensor, ...] = ()
+    lane_clocks: int = 0
+    special: int = 0
+
+
+class Panel(NamedTuple):
+    """A piece of a product: groups, rows, columns of the result and depth along K; the operand that is kept."""
+
+    groups: int
+    rows: int
+    cols: int
+    depth: int
+    kept: Kept = ""
+
+
+def a_B(product: Product, panel: Panel) -> int:
+    """Bytes of the largest tile of A."""
+    gemm, rows, depth = product.gemm, min(panel.rows, product.gemm.M), min(panel.depth, product.gemm.K)
+    if gemm.conv is None:
+        return product.a.size_B(panel.groups * a_elements(gemm, 1, 0, rows, 0, depth))
+    channels = int(most_channels(gemm.conv, np.array(depth)))
+    return product.a.size_B(panel.groups * channels * slabs(gemm.conv, gemm.M, rows)[1])
+
+
+def b_B(product: Product, panel: Panel) -> int:
+    """Bytes of the largest tile of B."""
+    gemm = product.gemm
+    return product.b.size_B(panel.groups * min(panel.cols, gemm.N) * min(panel.depth, gemm.K))
+
+
+def y_B(product: Product, panel: Panel) -> int:
+    """Bytes of the largest tile of the result, and of the epilogue's operands beside it."""
+    gemm = product.gemm
+    count = panel.groups * min(panel.rows, gemm.M) * min(panel.cols, gemm.N)
+    return product.y.size_B(count) + sum(side.size_B(min(count, side.elements)) for side in product.sides)
+
+
+def room_B(product: Product, panel: Panel) -> int:
+    """Bytes of cache that a kernel with this panel takes."""
+    operands = {"a": (product.a.nbytes, a_B(product, panel)), "b": (product.b.nbytes, b_B(product, panel))}
+    moving = sum(2 * tile for name, (_, tile) in operands.items() if name != panel.kept)
+    return moving + (operands[panel.kept][0] if panel.kept else 0) + 2 * y_B(product, panel)
+
+
+def read_B(product: Product, panel: Panel) -> int:
+    """Bytes of both operands that come from DRAM, about: tiles of a convolution overlap a little more or less."""
+    gemm = product.gemm
+    a, b = product.a.size_B(gemm.groups * gemm.M * gemm.K), product.b.size_B(gemm.groups * gemm.K * gemm.N)
+    if gemm.conv is not None:
+        pixels = slabs(gemm.conv, gemm.M, min(panel.rows, gemm.M))[0]
+        a = product.a.size_B(gemm.groups * gemm.conv.channels * pixels)
+    whole, wide = panel.depth >= gemm.K, panel.cols >= gemm.N
+    along_n = 1 if whole else ceil(gemm.N / panel.cols)  # A stays while the panels go along N
+    along_m = 1 if whole and wide else ceil(gemm.M / panel.rows)  # B stays where there is only one tile of it
+    all_a = product.a.nbytes if panel.kept == "a" else a * along_n
+    return all_a + (product.b.nbytes if panel.kept == "b" else b * along_m)
+
+
+def panels(gemm: Gemm, panel: Panel) -> int:
+    """How many panels a product has, not counting slices of K."""
+    return ceil(gemm.groups / panel.groups) * ceil(gemm.M / panel.rows) * ceil(gemm.N / panel.cols)
+
+
+def panel_for(product: Product, shape: tuple[int, int], step: int, wave: int, l2_B: int) -> Panel | None:
+    """The panel for blocks of ``shape`` (rows, columns), ``wave`` of them at a time and loops over K by ``step``; None
+    where not even one block fits into the cache.
+    """
+    while wave:
+        fitting = [
+            panel
+            for panel in _candidates(product, shape, _depth_step(product.gemm, step), wave)
+            if room_B(product, panel) <= l2_B
+        ]
+        if fitting:
+            best = min(
+                fitting, key=lambda panel: (read_B(product, panel), panel.kept, panels(product.gemm, panel))
+            )
+            return _deepest(product, best, l2_B)
+        wave //= 2
+    return None
+
+
+def smallest(product: Product, shape: tuple[int, int], step: int) -> Panel:
+    """The panel of one block and one step."""
+    return next(_candidates(product, shape, _depth_step(product.gemm, step), 1))
+
+
+def _depth_step(gemm: Gemm, step: int) -> int:
+    """What slices of K are multiples of: steps of the loop, of a convolution whole channels."""
+    taps = gemm.conv.kernel[0] * gemm.conv.kernel[1] if gemm.conv else 1
+    return ceil(step / taps) * taps
+
+
+def _candidates(product: Product, shape: tuple[int, int], step: int, wave: int) -> Iterator[Panel]:
+    """Panels of at most ``wave`` blocks, as shallow as can be."""
+    gemm, (tm, tn) = product.gemm, shape
+    rows, cols = ceil(gemm.M / tm), ceil(gemm.N / tn)
+    if gemm.groups > 1 and rows * cols <= wave // 2:
+        groups = min(wave // (rows * cols), ceil(gemm.groups / PIECES))
+        yield Panel(groups, gemm.M, gemm.N, gemm.K)
+    heights = {min(rows, wave), max(1, min(rows, wave // cols)), *(2**i for i in range(wave.bit_length()))}
+    for high in sorted(height for height in heights if height <= rows):
+        tall, wide = min(gemm.M, high * tm), min(gemm.N, min(cols, wave // high) * tn)
+        for kept in KEPT:
+            yield Panel(1, tall, wide, min(step, gemm.K), kept)
+
+
+def _deepest(product: Product, panel: Panel, l2_B: int) -> Panel:
+    """The same in as few slices of K as the cache has room for, but in ``PIECES`` pieces where there are as many."""
+    gemm, step = product.gemm, panel.depth
+    steps = ceil(gemm.K / step)
+    slices = min(steps, ceil(PIECES / panels(gemm, panel)))
+    while slices < steps:
+        deeper = panel._replace(depth=min(gemm.K, ceil(steps / slices) * step))
+        if room_B(product, deeper) <= l2_B:
+            return deeper
+        slices *= 2
+    return panel

@@ -1,0 +1,149 @@
+"""Lowering of everything that is no product: a kernel whose operands stream through the L2 cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from accelsim.engines.base import Lowering
+from accelsim.engines.simt.actions import function_actions
+from accelsim.engines.simt.kernels import lanes_clocks
+from accelsim.engines.simt.lower import ADVICE
+from accelsim.engines.simt.panels import PIECES
+from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
+from accelsim.errors import Infeasible
+from accelsim.program.commands import Effect
+from accelsim.program.writing.builder import PIECE
+from accelsim.program.writing.layout import Place
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.limits import check_commands
+from accelsim.workload.nodes import node_work
+
+
+def lower_stream(step: Lowering) -> None:
+    """The commands of a node. Raises Infeasible where the cache has no room for a byte of each tensor, twice."""
+    Stream(step).lower()
+
+
+@dataclass
+class Stream:
+    """One node while its commands are written: pieces of every operand and result, two in flight.
+
+    Pieces time and account the node; its values are computed with the last one, from the homes of the operands.
+    """
+
+    step: Lowering
+    rings: dict[str, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.layout, self.op, self.node = self.step.layout, self.step.index, self.step.node
+        graph = self.layout.graph
+        self.names, self.outs = self.layout.activations(self.node), graph.outs(self.node)
+        self.ins = {name: graph.tensors[name] for name in dict.fromkeys(self.names)}
+        self.units = units(self.step)
+
+    def lower(self) -> None:
+        """Emit the launch, then loads, work and stores of all pieces."""
+        pieces = self._pieces()
+        each = len(self.ins) + 1 + len(self.outs)
+        check_commands(
+            f"{self.node.name} in {pieces:,} pieces", pieces * each, len(self.layout.builder.commands), ADVICE
+        )
+        homes = {name: device_home(self.layout, self.op, name) for name in self.ins}
+        memory = self.layout.roles.activations_home
+        targets = [self.layout.off_chip(memory, out.name, self.layout.room_B(out)) for out in self.outs]
+        launched = launch(self.step, homes.values())
+        parameters = self._parameters(launched)
+        tensors = [*self.ins.values(), *self.outs]
+        self.rings = {tensor.name: self._ring(tensor, pieces) for tensor in tensors}
+        shares = Shares(self._clocks(), pieces, pieces)
+        for piece in range(pieces):
+            self._load(piece, pieces, homes, launched)
+            self._compute(piece, pieces, homes, parameters, shares)
+            for out, target in zip(self.outs, targets, strict=True):
+                self._store(piece, pieces, out, target)
+        for out, target in zip(self.outs, targets, strict=True):
+            self.layout.places[out.name] = Place(home=target)
+        self.layout.release(
+            self.layout.roles.activations, [slot for ring in self.rings.values() for slot in ring]
+        )
+
+    def _pieces(self) -> int:
+        """Pieces (a power of two) so that all tensors fit twice, and the kernel is cut at all."""
+        sizes = [tensor.nbytes for tensor in (*self.ins.values(), *self.outs)]
+        cache = self.layout.roles.activations
+        pieces, room = (
+            min(PIECES, 1 << max(0, max(sizes).bit_length() - 1)),
+            self.layout.spaces[cache].free_B(),
+        )
+        while 2 * sum(-(-size // pieces) for size in sizes) > room:
+            pieces *= 2
+            if pieces > 2 * sum(sizes):
+                raise Infeasible(self.node.name, cache, 2 * len(sizes), room, "1 byte of each tensor, twice")
+        return pieces
+
+    def _clocks(self) -> int:
+        """Clocks of the kernel without its launch."""
+        functions = [(part.op, self._elements(part)) for part in (self.node, *self.node.epilogue)]
+        moved = sum(tensor.nbytes for tensor in (*self.ins.values(), *self.outs))
+        spec = self.step.unit.spec
+        return lanes_clocks(spec, around(self.layout.roles, spec), functions, moved)
+
+    def _elements(self, part: Node) -> int:
+        """Lane operations of one function: its arithmetic, at least one per element of the result."""
+        graph = self.layout.graph
+        outs = sum(graph.tensors[name].elements for name in part.outputs if name)
+        return max(
+            outs, node_work(graph, Node(part.name, part.op, part.inputs, part.outputs, part.attrs)).ops
+        )
+
+    def _parameters(self, launched: list[int]) -> list[int]:
+        """Constants; of a table only the rows that are gathered."""
+        used = sum(out.elements for out in self.outs)
+        names = list(dict.fromkeys(self.layout.constants(self.node)))
+        tensors = [self.layout.graph.tensors[name] for name in names]
+        size = sum(min(tensor.nbytes, tensor.size_B(used)) for tensor in tensors)
+        return load_parameters(self.step, names, size, launched)
+
+    def _ring(self, tensor: Tensor, pieces: int) -> list[int]:
+        cache, size = self.layout.roles.activations, -(-tensor.nbytes // pieces)
+        slots = [self.layout.on_chip(cache, f"piece {tensor.name} {i}", size) for i in range(2)]
+        return [slot for slot in slots if slot is not None]
+
+    def _load(self, piece: int, pieces: int, homes: dict[str, int], launched: list[int]) -> None:
+        for name, tensor in self.ins.items():
+            first, size = _part(tensor.nbytes, piece, pieces)
+            slot = self.rings[name][piece % 2]
+            self.layout.load(self.op, homes[name], slot, name, size, Effect("none"), first, needs=launched)
+
+    def _compute(
+        self, piece: int, pieces: int, homes: dict[str, int], parameters: list[int], shares: Shares
+    ) -> None:
+        last = piece == pieces - 1
+        reads = [*(self.rings[name][piece % 2] for name in self.ins), *homes.values(), *parameters]
+        moved = {
+            tensor.name: _part(tensor.nbytes, piece, pieces)[1] for tensor in (*self.ins.values(), *self.outs)
+        }
+        work = node_work(self.layout.graph, self.node).ops
+        operations = work * (piece + 1) // pieces - work * piece // pieces
+        self.layout.builder.emit(
+            "Vector", self.units.engine, self.op, self.node.name, shares.take(1),
+            Effect("node" if last else "none", operands=tuple(homes.items()), last=last),
+            [(region, "src") for region in reads],
+            [(self.rings[out.name][piece % 2], "whole") for out in self.outs],
+            function_actions(
+                self.units, {name: moved[name] for name in self.ins},
+                {out.name: moved[out.name] for out in self.outs}, operations,
+            ),
+        )  # fmt: skip
+
+    def _store(self, piece: int, pieces: int, out: Tensor, target: int) -> None:
+        slot, last = self.rings[out.name][piece % 2], piece == pieces - 1
+        effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
+        first, size = _part(out.nbytes, piece, pieces)
+        self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[piece == 0, last], first)
+
+
+def _part(size: int, piece: int, pieces: int) -> tuple[int, int]:
+    """Where a piece begins and its bytes; all pieces together are the whole, unless there are more than bytes."""
+    first, end = size * piece // pieces, size * (piece + 1) // pieces
+    return first, max(1, end - first)

@@ -1,0 +1,89 @@
+"""What lowering of products and of other nodes has in common: launches, homes, shares of the clocks of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from accelsim.engines.base import Lowering
+from accelsim.engines.simt.actions import Units
+from accelsim.engines.simt.kernels import Around
+from accelsim.engines.simt.spec import Simt
+from accelsim.program.commands import Cycles, Effect
+from accelsim.program.roles import Roles
+from accelsim.program.writing.layout import Layout
+
+
+def clock_Hz(roles: Roles, spec: Simt) -> float:
+    """Clock of the multiprocessors."""
+    return spec.clock or roles.chip.clock
+
+
+def around(roles: Roles, spec: Simt) -> Around:
+    """What is around the multiprocessors of a chip: the buffer of its activations is the L2 cache."""
+    cache, clock = roles.buffer(roles.activations), clock_Hz(roles, spec)
+    width = cache.read_width * Fraction(roles.chip.clock) / Fraction(clock)
+    return Around(clock, cache.capacity, width, roles.memory(roles.activations_home).rate_Bps)
+
+
+def units(step: Lowering) -> Units:
+    """Names in the ledger."""
+    roles = step.layout.roles
+    return Units(roles.engine(step.unit.name), roles.engine(roles.activations))
+
+
+def device_home(layout: Layout, op: int, tensor: str) -> int:
+    """Where a kernel reads a tensor: its region in a memory of the device, into which it is copied if need be."""
+    roles, home = layout.roles, layout.place(tensor).home
+    if home is not None and layout.builder.regions[home].memory in (
+        roles.activations_home,
+        roles.weights_home,
+    ):
+        return home
+    return layout.store_whole(op, tensor, roles.activations_home)
+
+
+def launch(step: Lowering, operands: Iterable[int]) -> list[int]:
+    """The launch of a kernel, once its operands (regions) are in the memory of the device and the kernel before has
+    computed; returns what its loads have to wait for."""
+    layout, spec = step.layout, step.unit.spec
+    clocks = ceil(Fraction(spec.launch) * Fraction(clock_Hz(layout.roles, spec)))
+    if not clocks:
+        return []
+    engine = layout.roles.engine(step.unit.name)
+    launched = layout.off_chip(engine, f"{step.node.name} launched", 0)
+    layout.builder.emit(
+        "Vector", engine, step.index, "launch", Cycles(clocks), Effect("none"),
+        [(region, "src") for region in operands], [(launched, "whole")],
+    )  # fmt: skip
+    return [launched]
+
+
+def load_parameters(step: Lowering, names: Sequence[str], size_B: int, launched: Sequence[int]) -> list[int]:
+    """One Load of the constants of a kernel into registers; its regions, none without constants."""
+    layout = step.layout
+    if not names:
+        return []
+    engine, memory = layout.roles.engine(step.unit.name), layout.roles.weights_home
+    sources = [device_home(layout, step.index, name) for name in names]
+    region = layout.off_chip(engine, f"{step.node.name} parameters", size_B)
+    layout.load_parameters(step.index, [*sources, *launched], region, memory, size_B)
+    return [region]
+
+
+@dataclass
+class Shares:
+    """Cuts the clocks of a kernel into pieces by weight: at least one each, together all of them."""
+
+    clocks: int
+    pieces: int
+    weight: int
+    done: int = 0
+
+    def take(self, weight: int) -> Cycles:
+        """The next piece."""
+        spare, before = max(0, self.clocks - self.pieces), self.done
+        self.done += weight
+        return Cycles(1 + spare * self.done // self.weight - spare * before // self.weight)
