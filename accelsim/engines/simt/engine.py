@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from fractions import Fraction
+from typing import Any, cast
 
-from accelsim.engines.base import Device, EngineType, Lowering, Mapped, Offer, Point, Process, Walk
+from accelsim.engines.base import EngineType, Lowering, Mapped, Offer, Price
+from accelsim.engines.device import Device, Point, Process, Walk
+from accelsim.engines.simt import words
 from accelsim.engines.simt.lower import lower_product
+from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streams import lower_stream
+from accelsim.engines.simt.writing import LAUNCH
 from accelsim.program.commands import Command, Cycles
-from accelsim.program.roles import units
+from accelsim.program.roles import Unit, units
 from accelsim.spec.models import Chip
 from accelsim.time import Clock, clock_of
 from accelsim.workload.nodes import gemm_view, is_product
@@ -22,6 +27,8 @@ class Multiprocessors(EngineType):
     """All multiprocessors together, for products and for everything else."""
 
     type = "simt"
+    rank = 0
+    reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     hue = "green"
 
     def accepts(self, offer: Offer) -> str:
@@ -47,6 +54,25 @@ class Multiprocessors(EngineType):
             return lower_product(lowering)
         lower_stream(lowering)
         return None
+
+    def macs_per_clock(self, spec: Simt, mac_format: str) -> Fraction:
+        """Of all multiprocessors."""
+        return spec.multiprocessors * spec.formats[mac_format].rate
+
+    def has_epilogue(self, spec: Simt) -> bool:
+        """In registers, before results leave a block."""
+        return True
+
+    def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
+        """Of the energy table of the chip; shared memory as an SRAM of its size."""
+        return words.prices(chip, unit)
+
+    def shares(self, piece: Any, command: Command) -> dict[str, int]:
+        """Of products, parts of tiles that hold nothing apart."""
+        fs = piece.end - piece.start
+        return (
+            words.product_shares(fs, command) if piece.kind == "products" else super().shares(piece, command)
+        )
 
     def clock(self, chip: Chip) -> Clock:
         """Clock of the multiprocessors, else of the chip."""
@@ -86,12 +112,19 @@ class Multiprocessors(EngineType):
         begin, buffer = clock.at(first - 1), walk.buffer(command)
         on_time = start == begin or (buffer and start > begin)
         walk.check(command, bool(on_time), f"starts at {start} fs instead of {begin}")
-        walk.emit(start, command.id, "compute" if command.kind == "MatMul" else "vector", command.engine)
+        walk.emit(start, command.id, _piece(command), command.engine)
         walk.emit(begin, command.id, "buffer_port", buffer)
         if wait is not None and first > free:
             return walk.follow(command, wait, first, clock)
         walk.linked("queue" if before >= 0 else "start")
         return Point(before, "done") if before >= 0 else None
+
+
+def _piece(command: Command) -> str:
+    """What happens in a command, a key of ``words.PIECES``."""
+    if command.label == LAUNCH:
+        return "launch"
+    return {"product": "products", "epilogue": "block_ends"}.get(command.effect.what, "lanes")
 
 
 ENGINE = Multiprocessors()

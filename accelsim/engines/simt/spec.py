@@ -1,23 +1,60 @@
-"""What a spec says of a GPU's multiprocessors, and what of it must agree."""
+"""The spec of a GPU's multiprocessors, and what its fields must agree on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from accelsim.engines.simt.waves import Limits, Needs, residents
+from accelsim.engines.simd.spec import functions_are_known
+from accelsim.engines.systolic.spec import dot_rules_fit, formats_are_known
 from accelsim.formats.table import get
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side
+from accelsim.spec.engine import EngineSpec
+from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import FUNCTIONS, operand_formats
-from accelsim.spec.quantity import Bytes, Hertz, Seconds
+from accelsim.spec.quantity import Bytes, Seconds
+from accelsim.spec.yaml.tree import PathTo
 
+if TYPE_CHECKING:
+    from accelsim.spec.models import Chip
+
+CACHED = ("activations", "weights")
+"""What passes the L2 cache."""
 Feed = Annotated[float, Field(ge=0, le=4096)]
 """Multiply-accumulates, 0 to 4,096."""
+
+
+class Limits(NamedTuple):
+    """What a multiprocessor has for all its blocks together: threads, blocks, bytes of registers and shared memory."""
+
+    threads: int
+    blocks: int
+    registers_B: int
+    shared_B: int
+
+
+class Needs(NamedTuple):
+    """What one block takes of it."""
+
+    threads: int
+    registers_B: int
+    shared_B: int
+
+
+def residents(limits: Limits, needs: Needs) -> int:
+    """Blocks that a multiprocessor has room for, 0 where not even one fits."""
+    shares = (
+        (limits.threads, needs.threads),
+        (limits.registers_B, needs.registers_B),
+        (limits.shared_B, needs.shared_B),
+    )
+    room = [limits.blocks, *(have // need for have, need in shares if need)]
+    return min(room)
 
 
 class SimtFormat(Model):
@@ -65,13 +102,12 @@ class TileShape(Model):
         return Fraction(1, self.m) + Fraction(1, self.n)
 
 
-class Simt(Model):
+class Simt(EngineSpec):
     """Streaming multiprocessors that run kernels of thread blocks: a GPU."""
 
-    type: Literal["simt"] = Field(description="the engine type")
-    clock: Hertz | None = Field(
-        None, description="clock of the multiprocessors; the chip's clock when absent"
-    )
+    rate: ClassVar[str] = "2 x multiprocessors x macs / clocks x clock x cores"
+
+    type: Literal["simt"] = Field(description="type of the engine")
     multiprocessors: Cores = Field(description="streaming multiprocessors (SM, compute units)")
     threads: Parts = Field(description="threads that a multiprocessor has room for")
     blocks: Parts = Field(description="thread blocks that it has room for, at the most")
@@ -120,19 +156,10 @@ class Simt(Model):
         """Blocks with this tile of a format that a multiprocessor has room for, 0 for none."""
         return residents(self.limits, self.needs(tile, name))
 
-    def peak(self, clock_Hz: float, name: str) -> float:
-        """2 x multiprocessors x multiply-accumulates per clock x clock, op/s."""
-        return float(2 * self.multiprocessors * self.formats[name].rate * Fraction(self.clock or clock_Hz))
-
-    @model_validator(mode="after")
-    def _agrees(self) -> Simt:
-        found = list(_problems(self))
-        if found:
-            raise ValueError("; ".join(found))
-        return self
-
-
-SPEC = Simt
+    def peaks(self, chip: Chip) -> dict[str, float]:
+        """2 x multiprocessors x multiply-accumulates per clock x clock x cores, op/s."""
+        each = 2 * self.multiprocessors * Fraction(self.clock or chip.clock) * chip.cores
+        return {name: float(each * form.rate) for name, form in self.formats.items()}
 
 
 def operands_B(name: str) -> tuple[Fraction, Fraction]:
@@ -147,21 +174,59 @@ def storage_B(name: str) -> Fraction:
     return Fraction(get(name).storage_bits) / 8
 
 
-def _problems(spec: Simt) -> Iterator[str]:
-    """What contradicts itself; formats that there are not are left to the laws of a chip."""
-    known = [name for name, form in spec.formats.items() if _known(name, form)]
-    for name in known:
-        if not any(spec.residents(tile, name) for tile in spec.tiles):
-            yield f"no tile fits a multiprocessor in {name}; expected one that does"
-    for index, tile in enumerate(spec.tiles):
-        if known and not any(spec.residents(tile, name) for name in known):
-            needs, have = spec.needs(tile, known[0]), spec.limits
-            yield (
-                f"tiles.{index} ({tile.m} x {tile.n}) takes {needs.threads:,} threads, {needs.registers_B:,} B of "
-                f"registers and {needs.shared_B:,} B of shared memory in {known[0]}; expected at most "
-                f"{have.threads:,} threads, {have.registers_B:,} B and {have.shared_B:,} B"
+def a_tile_fits_each_format(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """In each format a multiprocessor has room for a block with one of the tiles."""
+    for name in _known(unit):
+        if not any(unit.residents(tile, name) for tile in unit.tiles):
+            yield Finding(
+                (*path, "formats", name), "no tile fits a multiprocessor in this format", "one that does"
             )
 
 
-def _known(name: str, form: SimtFormat) -> bool:
-    return operand_formats(name) is not None and operand_formats(form.accumulate) is not None
+def each_tile_fits(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """A tile is there for some format: its block fits a multiprocessor."""
+    known, have = _known(unit), unit.limits
+    for index, tile in enumerate(unit.tiles if known else ()):
+        if not any(unit.residents(tile, name) for name in known):
+            needs = unit.needs(tile, known[0])
+            what = (
+                f"{tile.m} x {tile.n} takes {needs.threads:,} threads, {needs.registers_B:,} B of registers and "
+                f"{needs.shared_B:,} B of shared memory in {known[0]}"
+            )
+            room = f"{have.threads:,} threads, {have.registers_B:,} B and {have.shared_B:,} B at the most"
+            yield Finding((*path, "tiles", index), what, room)
+
+
+def one_cache_holds_all(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """Activations and weights pass one buffer, the L2 cache."""
+    holders = {
+        role: [name for name, buffer in chip.buffers.items() if role in buffer.holds] for role in CACHED
+    }
+    if (
+        any(len(names) != 1 for names in holders.values())
+        or len({names[0] for names in holders.values()}) > 1
+    ):
+        told = "; ".join(f"{role}: {' and '.join(names) or 'none'}" for role, names in holders.items())
+        yield Finding(("buffers",), f"buffers of {told}", "one buffer for both, the L2 cache")
+
+
+def _known(unit: Simt) -> list[str]:
+    """Formats that there are, with sums in formats that there are."""
+    return [
+        name
+        for name, form in unit.formats.items()
+        if operand_formats(name) is not None and len(operand_formats(form.accumulate) or ()) == 1
+    ]
+
+
+SPEC = Simt
+LAWS = (
+    only_one,
+    formats_are_known,
+    dot_rules_fit,
+    functions_are_known,
+    a_tile_fits_each_format,
+    each_tile_fits,
+    one_cache_holds_all,
+)
+"""Every law of multiprocessors; a new one is a function and a line here."""

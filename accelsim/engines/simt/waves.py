@@ -27,23 +27,6 @@ from typing import NamedTuple
 from accelsim.errors import Problem, UsageError
 
 
-class Limits(NamedTuple):
-    """What a multiprocessor has for all its blocks together: threads, blocks, bytes of registers and shared memory."""
-
-    threads: int
-    blocks: int
-    registers_B: int
-    shared_B: int
-
-
-class Needs(NamedTuple):
-    """What one block takes of it."""
-
-    threads: int
-    registers_B: int
-    shared_B: int
-
-
 class Times(NamedTuple):
     """Clocks of a block: before it needs the unit, of the unit, and after."""
 
@@ -87,17 +70,6 @@ class Wave(NamedTuple):
     number: int
     blocks: int
     clocks: int
-
-
-def residents(limits: Limits, needs: Needs) -> int:
-    """Blocks that a multiprocessor has room for, 0 where not even one fits."""
-    shares = (
-        (limits.threads, needs.threads),
-        (limits.registers_B, needs.registers_B),
-        (limits.shared_B, needs.shared_B),
-    )
-    room = [limits.blocks, *(have // need for have, need in shares if need)]
-    return min(room)
 
 
 def clocks(grid: Grid) -> int:

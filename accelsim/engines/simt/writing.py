@@ -15,6 +15,9 @@ from accelsim.program.commands import Cycles, Effect
 from accelsim.program.roles import Roles
 from accelsim.program.writing.layout import Layout
 
+LAUNCH = "launch"
+"""Label of the command that launches a kernel."""
+
 
 def clock_Hz(roles: Roles, spec: Simt) -> float:
     """Clock of the multiprocessors."""
@@ -55,7 +58,7 @@ def launch(step: Lowering, operands: Iterable[int]) -> list[int]:
     engine = layout.roles.engine(step.unit.name)
     launched = layout.off_chip(engine, f"{step.node.name} launched", 0)
     layout.builder.emit(
-        "Vector", engine, step.index, "launch", Cycles(clocks), Effect("none"),
+        "Vector", engine, step.index, LAUNCH, Cycles(clocks), Effect("none"),
         [(region, "src") for region in operands], [(launched, "whole")],
     )  # fmt: skip
     return [launched]

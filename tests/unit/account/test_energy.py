@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from accelsim.account import energy
 from accelsim.machine.run import Row
 from accelsim.spec.models import SramPoint
+from accelsim.spec.sram_energy import sram_J_per_B
 from tests.helpers.synthetic_run import CHIP, altered, make_chip, make_run
 
 PJ_INT8 = 0.2e-12
@@ -111,18 +112,18 @@ def test_every_category_is_one_of_the_list() -> None:
 
 def test_sram_energy_between_points_is_linear_in_log_capacity() -> None:
     table = points(("8 KiB", "1 pJ/B"), ("32 KiB", "3 pJ/B"), ("128 KiB", "9 pJ/B"))
-    assert energy.sram_J_per_B(table, 8 * 1024) == pytest.approx(1e-12)
-    assert energy.sram_J_per_B(table, 16 * 1024) == pytest.approx(2e-12)
-    assert energy.sram_J_per_B(table, 64 * 1024) == pytest.approx(6e-12)
-    assert energy.sram_J_per_B(table, 1024) == pytest.approx(1e-12)
-    assert energy.sram_J_per_B(table, 512 * 1024) == pytest.approx(27e-12), "power law: times 3 per factor 4"
-    assert energy.sram_J_per_B(table, 512 * 1024, write=True) == pytest.approx(9e-12), "flat stays flat"
+    assert sram_J_per_B(table, 8 * 1024) == pytest.approx(1e-12)
+    assert sram_J_per_B(table, 16 * 1024) == pytest.approx(2e-12)
+    assert sram_J_per_B(table, 64 * 1024) == pytest.approx(6e-12)
+    assert sram_J_per_B(table, 1024) == pytest.approx(1e-12)
+    assert sram_J_per_B(table, 512 * 1024) == pytest.approx(27e-12), "power law: times 3 per factor 4"
+    assert sram_J_per_B(table, 512 * 1024, write=True) == pytest.approx(9e-12), "flat stays flat"
 
 
 @given(st.lists(st.integers(10, 36), min_size=2, max_size=6))
 def test_a_larger_sram_never_costs_less_per_byte(exponents: list[int]) -> None:
     table = points(("4 KiB", "1 pJ/B"), ("64 KiB", "2.5 pJ/B"), ("4 MiB", "20 pJ/B"))
-    costs = [energy.sram_J_per_B(table, 2.0**e) for e in sorted(exponents)]
+    costs = [sram_J_per_B(table, 2.0**e) for e in sorted(exponents)]
     assert costs == sorted(costs)
 
 

@@ -8,10 +8,10 @@ from typing import Any, get_origin
 
 import pytest
 
-from accelsim.account.energy import sram_J_per_B
 from accelsim.api import Request, prepare
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.models import Model, SramPoint
+from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.spec.yaml import schema
 from accelsim.spec.yaml.kinds import KINDS
 from accelsim.spec.yaml.load import check, load_chip, show
