@@ -1,4 +1,4 @@
-"""A small GPU for tests, and what is around it."""
+"""A small GPU for tests, what is around it, and products for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from accelsim.engines.simt.kernels import Around
+from accelsim.engines.simt.panels import Product
 from accelsim.engines.simt.spec import Simt
+from accelsim.workload.graph import Tensor
+from accelsim.workload.ops.base import Conv, Gemm
 
 SMALL: dict[str, Any] = {
     "type": "simt",
@@ -39,6 +42,23 @@ GPU = Simt.model_validate(SMALL)
 AROUND = Around(clock_Hz=1e9, l2_B=1 << 16, l2_width_B=Fraction(256), dram_Bps=64e9)
 
 
-def changed(**fields: Any) -> Simt:
-    """The same with other fields."""
-    return Simt.model_validate(SMALL | fields)
+def product(
+    M: int,
+    N: int,
+    K: int,
+    name: str = "fp16",
+    groups: int = 1,
+    lane_clocks: int = 0,
+    special: int = 0,
+    channels: int = 0,
+) -> Product:
+    """A product whose operands lie in memory in its format; with ``channels`` a convolution of 3 x 3, M a square."""
+    conv = None
+    activations: tuple[int, ...] = (groups, M, K)
+    if channels:
+        side = round(M**0.5)
+        conv = Conv(1, channels, side, side, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), (side, side))
+        activations = (1, groups * channels, side, side)
+    gemm = Gemm(groups, M, N, K, "a", "b", conv)
+    a, b = Tensor("a", activations, name), Tensor("b", (groups, K, N), name)
+    return Product(gemm, name, a, b, Tensor("y", (groups, M, N), name), (), lane_clocks, special)

@@ -19,9 +19,9 @@ from accelsim.program.tiles import a_elements, most_channels, slabs
 from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Gemm
 
-PIECES = 8
+PIECES = 16
 """Pieces into which a kernel is cut at least, where it has so many steps: what is moved and what is computed overlap by
-pieces, so that about an eighth of the shorter of both does not."""
+pieces, so that about a sixteenth of the shorter of both does not."""
 
 Kept = Literal["", "a", "b"]
 KEPT: tuple[Kept, ...] = ("", "a", "b")

@@ -13,10 +13,10 @@ REASONS = (
     Reason("products", "products", "multiplying in the multiprocessors", "products", "#0072b2", computing=True),
     Reason("tile_padding", "unused parts of tiles", "computing parts of tiles that hold nothing",
            "unused parts of tiles", "#9ecae1", computing=True),
-    Reason("block_ends", "ends of blocks", "finishing blocks, with what is fused", "ends of blocks", "#44aa99", "\\\\\\\\",
-           True),
-    Reason("lanes", "other functions", "computing other functions in the multiprocessors", "other functions", "#cc79a7",
-           "....", True),
+    Reason("block_ends", "ends of blocks", "finishing blocks, with what is fused", "ends of blocks", "#44aa99",
+           "----", True),
+    Reason("lanes", "other functions", "computing other functions in the multiprocessors", "other functions",
+           "#cc79a7", "....", True),
     Reason("launch", "kernel launch", "launching kernels", "kernel launches", "#332288", "////", True),
 )  # fmt: skip
 PRODUCTS, REGISTERS, SHARED, LANES = "MAC", "registers", "shared memory", "lanes"

@@ -1,11 +1,12 @@
-"""Kernels of products and of other nodes: tiles, clocks, bytes, by hand and in order."""
+"""Kernels of products and of other nodes: tiles and clocks, by hand and in order."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import pytest
 
 from accelsim.engines.simt.kernels import (
-    Product,
     block_l2_B,
     choose,
     grid_of,
@@ -13,22 +14,12 @@ from accelsim.engines.simt.kernels import (
     lanes_clocks,
     loop_clocks,
     paces,
-    read_B,
 )
 from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible
-from tests.helpers.simt_cases import AROUND, GPU, SMALL, changed
+from tests.helpers.simt_cases import AROUND, GPU, product
 
 LARGE, MIDDLE, THIN = GPU.tiles
-
-
-def product(
-    M: int, N: int, K: int, name: str = "fp16", groups: int = 1, paces: tuple[int, int] = (0, 0)
-) -> Product:
-    """A product whose operands lie in memory in its format."""
-    size = {"fp16": 2, "fp32": 4, "fp64": 8, "int8": 1}[name]
-    sizes = (groups * M * K * size, groups * K * N * size, groups * M * N * size)
-    return Product(groups, M, N, K, name, *sizes, paces)
 
 
 def test_the_best_tile_runs_at_the_sustained_rate():
@@ -46,57 +37,42 @@ def test_a_tile_with_steps_of_its_own_wastes_less():
 
 
 def test_the_cache_feeds_all_multiprocessors():
-    narrow = AROUND._replace(l2_width_B=1)
+    narrow = AROUND._replace(l2_width_B=Fraction(1))
     grid = grid_of(GPU, narrow, product(64, 64, 64), LARGE)
     assert grid.times.work == 2 * block_l2_B(GPU, LARGE, "fp16", 64) == 2 * 64 * 96 * 2
 
 
 def test_what_is_fused_is_in_the_epilogue():
     """Two clocks of a lane for each of 2,048 results on 16 lanes; a special function for each on 4."""
-    assert grid_of(GPU, AROUND, product(64, 32, 8, paces=(2, 0)), LARGE).times.epilogue == 30 + 256
-    assert grid_of(GPU, AROUND, product(64, 32, 8, paces=(2, 1)), LARGE).times.epilogue == 30 + 512
+    assert grid_of(GPU, AROUND, product(64, 32, 8, lane_clocks=2), LARGE).times.epilogue == 30 + 256
+    assert (
+        grid_of(GPU, AROUND, product(64, 32, 8, lane_clocks=2, special=1), LARGE).times.epilogue == 30 + 512
+    )
 
 
 def test_a_kernel_takes_launch_and_the_longer_of_clocks_and_memory():
     found = kernel(GPU, AROUND, product(128, 64, 64), LARGE)
+    assert found is not None
     assert found.grid == Grid(4, 4, 2, Times(20, 4096, 30))
     assert found.clocks == clocks(found.grid) == 4146
-    assert (found.read_B, found.write_B) == (128 * 64 * 2 + 64 * 64 * 2, 128 * 64 * 2)
-    assert found.l2_B == 4 * 64 * 96 * 2
+    assert found.read_B == 128 * 64 * 2 + 64 * 64 * 2
     assert found.seconds == pytest.approx(1e-6 + 4146e-9)
-    slow = AROUND._replace(dram_Bps=1e9)
-    assert kernel(GPU, slow, product(128, 64, 64), LARGE).seconds == pytest.approx(1e-6 + 40960e-9)
-
-
-def test_operands_that_fit_are_read_once():
-    assert read_B(AROUND, product(4096, 64, 64), LARGE, 8)[0] == (4096 + 64) * 64 * 2
-
-
-def test_operands_that_do_not_fit_are_read_by_each_rectangle_of_a_wave():
-    """16 x 32 blocks in rectangles of 4 x 2: A comes 16 times, B 4 times; 2 x 4 gives 8 and 8, the fewest."""
-    p = product(1024, 1024, 1024)
-    assert read_B(AROUND, p, LARGE, 8) == (8 * p.a_B + 8 * p.b_B, (2, 4))
-
-
-def test_more_cache_never_reads_more():
-    reads = [
-        read_B(AROUND._replace(l2_B=1 << bits), product(900, 700, 300), LARGE, 8)[0] for bits in range(10, 24)
-    ]
-    assert reads == sorted(reads, reverse=True)
+    slow = kernel(GPU, AROUND._replace(dram_Bps=1e9), product(128, 64, 64), LARGE)
+    assert slow is not None and slow.seconds == pytest.approx(1e-6 + 40960e-9)
 
 
 def test_the_tile_with_the_least_time_is_chosen():
-    assert choose(GPU, AROUND, product(256, 128, 512)).tile == LARGE
-    assert choose(GPU, AROUND, product(64, 64, 512)).tile == MIDDLE  # four blocks instead of two
-    assert choose(GPU, AROUND, product(4096, 1, 9, "fp32", groups=8)).tile == THIN
+    assert choose(GPU, AROUND, product(256, 128, 512), "y", "l2").tile == LARGE
+    assert choose(GPU, AROUND, product(64, 64, 512), "y", "l2").tile == MIDDLE  # four blocks instead of two
+    assert choose(GPU, AROUND, product(4096, 1, 9, "fp32", groups=8), "y", "l2").tile == THIN
 
 
-def test_no_tile_fits():
-    beyond = changed(tiles=[SMALL["tiles"][2]]).model_copy(update={"registers": 1024})
+def test_a_cache_that_holds_no_block_is_told():
+    """32 x 8 results of 2 B and operands of one step, (32 + 8) x 2 B, all twice."""
     with pytest.raises(
-        Infeasible, match="product does not fit: registers needs 5,120 B, 1,024 B are available"
+        Infeasible, match=r"y does not fit: l2 needs 1,184 B, 1,000 B are available \(tile 32x8x1\)"
     ):
-        choose(beyond, AROUND, product(8, 8, 8))
+        choose(GPU, AROUND._replace(l2_B=1000), product(256, 128, 512), "y", "l2")
 
 
 def test_other_nodes_are_bound_by_lanes_special_functions_or_the_cache():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
-from accelsim.engines.simt.spec import SPEC, Simt, operands_B
-from accelsim.engines.simt.waves import Needs
-from tests.helpers.simt_cases import GPU, SMALL, changed
+import accelsim
+from accelsim.engines.simt.spec import SPEC, Limits, Needs, operands_B, residents
+from accelsim.errors import SpecError
+from tests.helpers.simt_cases import GPU
 
 
 def test_the_block_of_a_tile():
@@ -25,10 +27,15 @@ def test_wider_formats_take_more():
     assert wide.shared_B * 2 == narrow.shared_B  # 8 B, but steps of 1 and not of 8
 
 
+def test_what_a_block_does_not_take_does_not_limit():
+    assert residents(Limits(1024, 16, 65536, 0), Needs(128, 8192, 0)) == 8
+
+
 def test_peaks_are_those_of_all_multiprocessors():
-    assert GPU.peak(1e9, "fp16") == 2 * 4 * 64 * 1e9
-    assert GPU.peak(1e9, "fp64") == 2 * 4 * 0.5 * 1e9
-    assert changed(clock="2 GHz").peak(1e9, "fp16") == 2 * 4 * 64 * 2e9
+    chip = accelsim.load_chip("a100-80-sxm")
+    assert GPU.peaks(chip) == pytest.approx(
+        {name: 8 * rate * 1.41e9 for name, rate in (("fp16", 64), ("fp32", 16), ("fp64", 0.5), ("int8", 64))}
+    )
 
 
 def test_pairs_of_formats_have_weights_first():
@@ -36,28 +43,41 @@ def test_pairs_of_formats_have_weights_first():
     assert operands_B("tf32") == (4, 4)
 
 
+def test_the_blocks_of_an_a100():
+    """One block of 256 x 128 by its registers (131,072 B of sums), two of 128 x 128, four of 64 x 64."""
+    sm: Any = accelsim.load_chip("a100-80-sxm").engines["sm"]
+    found = {(tile.m, tile.n): sm.residents(tile, "fp16") for tile in sm.tiles}
+    assert found == {
+        (256, 128): 1, (128, 256): 1, (128, 128): 2, (128, 64): 3, (64, 128): 3, (64, 64): 4, (256, 1): 5
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("overrides", "told"),
     [
-        ({"registers": "6000 B", "tiles": SMALL["tiles"][2:]}, "no tile fits a multiprocessor in fp64; expected"),
-        ({"shared": "700 B"}, "tiles.0 (64 x 32) takes 128 threads, 24,576 B of registers and 3,072 B of shared"),
-        ({"tiles": [*SMALL["tiles"], {"m": 32, "n": 32, "threads": 1024}]}, "tiles.3 (32 x 32) takes 1,024 threads"),
-        ({"formats": {}}, "at least 1 item"),
-        ({"lanes": 0}, "greater than or equal to 1"),
-        ({"warps": 64}, "Extra inputs"),
+        (["engines.sm.registers=6000 B"], "engines.sm.formats.fp16: no tile fits a multiprocessor in this format"),
+        (["engines.sm.threads=128"], "256 x 128 takes 256 threads, 229,376 B of registers and 73,728 B of shared memory"),
+        (["engines.sm.formats.fp16.dot=int32"], "'int32' is no rule that adds up products of fp16"),
+        (["engines.sm.formats.fp16.accumulate=fp33"], "'fp33' is no number format"),
+        (["engines.sm.lanes=0"], "greater than or equal to 1"),
+        (["buffers.l2.holds=[activations]"], "buffers of activations: l2; weights: none"),
     ],
 )  # fmt: skip
-def test_what_is_refused(fields, told):
-    with pytest.raises(ValidationError) as error:
-        changed(**fields)
+def test_what_is_refused(overrides: list[str], told: str) -> None:
+    with pytest.raises(SpecError) as error:
+        accelsim.load_chip("a100-80-sxm", overrides)
     assert told in str(error.value)
 
 
-def test_formats_that_there_are_not_are_left_to_the_laws_of_a_chip():
-    assert "fp17" in changed(formats={**SMALL["formats"], "fp17": {"macs": 1}}).formats
+def test_a_file_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "use: chips/a100-80-sxm\nname: small\nsource: a test\nas_of: 2026\nengines: {sm: {warps: 64}}\n"
+    )
+    with pytest.raises(SpecError, match=r"small\.yaml:5:16: engines\.sm\.warps"):
+        accelsim.load_chip(str(path))
 
 
 def test_every_field_is_described():
     for model in (SPEC, type(GPU.tiles[0]), type(GPU.formats["fp16"])):
         assert all(field.description for field in model.model_fields.values()), model
-    assert SPEC is Simt

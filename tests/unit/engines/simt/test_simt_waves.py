@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accelsim.engines.simt.oracle import Chip, Ran
-from accelsim.engines.simt.waves import Grid, Limits, Needs, Times, Wave, clocks, occupancy, residents, waves
+from accelsim.engines.simt.waves import Grid, Times, Wave, clocks, occupancy, waves
 from accelsim.errors import UsageError
 
 ENDS = Times(10, 100, 20)
@@ -39,10 +39,6 @@ def test_where_work_does_not_hide_the_ends_a_wave_takes_as_long_as_a_block():
 def test_blocks_one_by_one():
     ran = list(Chip(Grid(3, 1, 2, ENDS)).run())
     assert ran == [Ran(0, 0, 0, 10, 130), Ran(1, 0, 0, 110, 230), Ran(2, 0, 130, 210, 330)]
-
-
-def test_what_a_block_does_not_take_does_not_limit():
-    assert residents(Limits(1024, 16, 65536, 0), Needs(128, 8192, 0)) == 8
 
 
 def test_what_is_no_grid_is_told_at_once():
