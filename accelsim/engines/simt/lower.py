@@ -15,7 +15,7 @@ from accelsim.engines.simt.actions import function_actions, product_actions
 from accelsim.engines.simt.kernels import Kernel, choose, paces
 from accelsim.engines.simt.panels import Product, a_B, b_B, panels
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
-from accelsim.errors import Infeasible
+from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import Mapping
 from accelsim.program.tiles import Exec, a_elements, loop
@@ -38,10 +38,27 @@ def lower_product(step: Lowering) -> Mapped:
         "mnk", panel.rows, panel.cols, panel.depth, panel.groups,
         a_resident=panel.kept == "a", b_resident=panel.kept == "b", y_resident=False, y_slots=1,
     )  # fmt: skip
+    _check_pins(step, mapping)
     ProductStep(step, product, kernel, mapping).lower()
     computed = kernel.clocks / around(step.layout.roles, spec).clock_Hz
     binds = step.unit.name if spec.launch + computed >= kernel.seconds else step.layout.roles.activations_home
     return Mapped(product.gemm, mapping, binds, len(spec.tiles))
+
+
+def _check_pins(step: Lowering, mapping: Mapping) -> None:
+    """UsageError where the user pinned another mapping than the one that follows from the chosen tile."""
+    chosen = {name: getattr(mapping, name) for name in step.pinned}
+    problems = [
+        Problem(
+            f"{name} {value} is pinned, and {step.unit.name} cuts kernels by itself",
+            step.node.name,
+            f"{name} {own}",
+        )
+        for (name, value), own in zip(step.pinned.items(), chosen.values(), strict=True)
+        if value != own
+    ]
+    if problems:
+        raise UsageError(problems)
 
 
 def _product(step: Lowering) -> Product:
