@@ -47,7 +47,7 @@ def gpus(draw: Draw) -> Chip:
     chip = changed(
         chip, "engines.sm", multiprocessors=draw(st.integers(1, 5)), threads=draw(st.sampled_from([32, 64, 1024])),
         tiles=[TileShape(m=m, n=n, threads=threads) for m, n, threads in tiles],
-        prologue=draw(st.integers(0, 50)), epilogue=draw(st.integers(0, 50)),
+        splits=draw(st.sampled_from([[1], [1, 2, 3]])), prologue=draw(st.integers(0, 50)), epilogue=draw(st.integers(0, 50)),
         launch=draw(st.sampled_from([0.0, 1e-6])), lanes=draw(st.sampled_from([1, 16])),
         clock=draw(st.sampled_from([None, 0.9e9])),
         formats={

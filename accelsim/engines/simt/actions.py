@@ -6,9 +6,9 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
-from accelsim.engines.simt.kernels import Kernel, padded, step_of
+from accelsim.engines.simt.kernels import Kernel, part_of_k, step_of, sums_B
 from accelsim.engines.simt.panels import Product
-from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
+from accelsim.engines.simt.spec import Simt, TileShape, operands_B
 from accelsim.program.commands import Action, Tile
 
 WARP = 32
@@ -32,14 +32,14 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     groups, rows, cols = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
     depth = tile.k1 - tile.k0
     if tile.k1 == product.gemm.K:
-        depth += padded(spec, shape, product.format, tile.k1) - tile.k1
+        depth += kernel.splits * part_of_k(spec, shape, product.format, tile.k1, kernel.splits) - tile.k1
     blocks = groups * ceil(rows / shape.m) * ceil(cols / shape.n)
     macs = groups * rows * cols * (tile.k1 - tile.k0)
     a, b = (ceil(blocks * depth * words) for words in (shape.m * a_B, shape.n * b_B))
     down, across = warps(shape)
     shared = a * across + b * down
     steps = Fraction(depth, step_of(spec, shape, product.format))
-    sums = ceil(blocks * steps * shape.m * shape.n * storage_B(spec.formats[product.format].accumulate))
+    sums = ceil(blocks * steps * sums_B(spec, shape, product.format))
     entries = [
         Action(units.engine, f"mac.{product.format}", "", macs),
         Action(units.engine, "mac.padding", "", blocks * shape.m * shape.n * depth - macs),

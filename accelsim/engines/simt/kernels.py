@@ -17,13 +17,13 @@ measured times of products from V100 to H100; see docs/engine-simt.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
 from accelsim.engines.simt.panels import Panel, Product, panel_for, read_B, room_B, smallest
-from accelsim.engines.simt.spec import Simt, TileShape, operands_B
+from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
 from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible
 from accelsim.spec.names import FAMILIES
@@ -47,10 +47,11 @@ class Around(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A product as a kernel: tile, grid, its clocks without launch; the panel in which operands come, and about so many
-    bytes of them from DRAM; estimated seconds with its launch."""
+    """A product as a kernel: tile, parts of K that blocks of their own compute, grid, its clocks without launch; the
+    panel in which operands come, and about so many bytes of them from DRAM; estimated seconds with its launch."""
 
     tile: TileShape
+    splits: int
     grid: Grid
     clocks: int
     panel: Panel
@@ -58,10 +59,10 @@ class Kernel(NamedTuple):
     seconds: float
 
 
-def padded(spec: Simt, tile: TileShape, name: str, depth: int) -> int:
-    """``depth`` of K in whole steps of the loop."""
+def part_of_k(spec: Simt, tile: TileShape, name: str, depth: int, splits: int = 1) -> int:
+    """What one of ``splits`` blocks computes of ``depth`` of K: whole steps of the loop."""
     step = step_of(spec, tile, name)
-    return -(-depth // step) * step
+    return ceil(depth / step / splits) * step
 
 
 def step_of(spec: Simt, tile: TileShape, name: str) -> int:
@@ -70,45 +71,63 @@ def step_of(spec: Simt, tile: TileShape, name: str) -> int:
 
 
 def loop_clocks(spec: Simt, tile: TileShape, name: str, depth: int) -> Fraction:
-    """Clocks of the unit for a loop over ``depth`` of K, whatever the L2 cache can bring."""
+    """Clocks of the unit for a loop over ``depth`` of K, in whole steps, whatever the L2 cache can bring."""
     form = spec.formats[name]
     feed = Fraction(form.feed)
     best = min(other.reuse for other in spec.tiles if spec.residents(other, name))
     more = (1 + feed * tile.reuse) / (1 + feed * min(best, tile.reuse))
-    return padded(spec, tile, name, depth) * tile.m * tile.n / form.rate / Fraction(form.sustained) * more
+    return depth * tile.m * tile.n / form.rate / Fraction(form.sustained) * more
 
 
-def block_l2_B(spec: Simt, tile: TileShape, name: str, depth: int) -> int:
-    """Bytes that a block reads from the L2 cache: its rows and columns, once."""
+def block_l2_B(tile: TileShape, name: str, depth: int) -> int:
+    """Bytes that a block reads from the L2 cache for ``depth`` of K: its rows and columns, once."""
     a_B, b_B = operands_B(name)
-    return ceil(padded(spec, tile, name, depth) * (tile.m * a_B + tile.n * b_B))
+    return ceil(depth * (tile.m * a_B + tile.n * b_B))
 
 
-def grid_of(spec: Simt, around: Around, product: Product, tile: TileShape) -> Grid:
-    """The grid of a product with this tile, which must fit a multiprocessor."""
+def sums_B(spec: Simt, tile: TileShape, name: str) -> int:
+    """Bytes of the sums of a tile."""
+    return ceil(tile.m * tile.n * storage_B(spec.formats[name].accumulate))
+
+
+def grid_of(spec: Simt, around: Around, product: Product, tile: TileShape, splits: int = 1) -> Grid:
+    """The grid of a product with this tile, which must fit a multiprocessor.
+
+    Blocks that share a tile along K write their sums to the L2 cache and read those of the others, which takes another
+    epilogue and the time of the cache.
+    """
     gemm, name = product.gemm, product.format
-    blocks = gemm.groups * -(-gemm.M // tile.m) * -(-gemm.N // tile.n)
-    active = min(blocks, spec.multiprocessors)
-    loop = loop_clocks(spec, tile, name, gemm.K)
-    brought = active * block_l2_B(spec, tile, name, gemm.K) / around.l2_width_B
+    blocks = splits * gemm.groups * -(-gemm.M // tile.m) * -(-gemm.N // tile.n)
+    active, depth = min(blocks, spec.multiprocessors), part_of_k(spec, tile, name, gemm.K, splits)
+    loop = loop_clocks(spec, tile, name, depth)
+    brought = active * block_l2_B(tile, name, depth) / around.l2_width_B
     results = tile.m * tile.n
-    fused = on_lanes(spec, results * product.lane_clocks, results * product.special, 1)
-    times = Times(spec.prologue, max(1, ceil(max(loop, brought))), spec.epilogue + fused)
+    ends = spec.epilogue + on_lanes(spec, results * product.lane_clocks, results * product.special, 1)
+    if splits > 1:
+        ends += spec.epilogue + ceil(2 * active * sums_B(spec, tile, name) / around.l2_width_B)
+    times = Times(spec.prologue, max(1, ceil(max(loop, brought))), ends)
     return Grid(blocks, spec.multiprocessors, spec.residents(tile, name), times)
+
+
+def _grids(spec: Simt, around: Around, product: Product, tile: TileShape) -> Iterator[tuple[int, Grid]]:
+    """The grids that there are with a tile, by their splits of K."""
+    steps = ceil(product.gemm.K / step_of(spec, tile, product.format))
+    for splits in spec.splits:
+        if splits <= steps:
+            yield splits, grid_of(spec, around, product, tile, splits)
 
 
 def kernel(spec: Simt, around: Around, product: Product, tile: TileShape) -> Kernel | None:
     """The kernel of a product with a tile that fits a multiprocessor; None where the cache is too small for it."""
-    grid = grid_of(spec, around, product, tile)
-    wave = grid.multiprocessors * grid.residents
-    step = step_of(spec, tile, product.format)
-    panel = panel_for(product, (tile.m, tile.n), step, wave, around.l2_B)
+    splits, grid = min(_grids(spec, around, product, tile), key=lambda entry: (clocks(entry[1]), entry[0]))
+    wave = max(1, grid.multiprocessors * grid.residents // splits)
+    panel = panel_for(product, (tile.m, tile.n), step_of(spec, tile, product.format), wave, around.l2_B)
     if panel is None:
         return None
     taken, read = clocks(grid), read_B(product, panel)
     moved = read + product.y.nbytes + sum(side.nbytes for side in product.sides)
     seconds = spec.launch + max(taken / around.clock_Hz, moved / around.dram_Bps)
-    return Kernel(tile, grid, taken, panel, read, seconds)
+    return Kernel(tile, splits, grid, taken, panel, read, seconds)
 
 
 def choose(spec: Simt, around: Around, product: Product, name: str, cache: str) -> Kernel:

@@ -12,7 +12,7 @@ from math import ceil
 
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.simt.actions import function_actions, product_actions
-from accelsim.engines.simt.kernels import Kernel, choose, paces
+from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
 from accelsim.engines.simt.panels import Product, a_B, b_B, panels
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible, Problem, UsageError
@@ -203,7 +203,7 @@ class ProductStep:
     def _blocks(self, tile: Tile) -> int:
         shape = self.kernel.tile
         down, across = ceil((tile.m1 - tile.m0) / shape.m), ceil((tile.n1 - tile.n0) / shape.n)
-        return (tile.g1 - tile.g0) * down * across
+        return self.kernel.splits * (tile.g1 - tile.g0) * down * across
 
     def _multiply(self, step: Exec, a: int, b: int) -> None:
         tile, times = step.tile, self.kernel.grid.times
@@ -224,13 +224,16 @@ class ProductStep:
         sides = {side.name: self._side(side, count, tile) for side in self.product.sides}
         slot, out_B = self.rings["y"].take(), out.size_B(count)
         reads = {side.name: side.size_B(min(count, side.elements)) for side in self.product.sides}
+        spec, shape, blocks = self.step.unit.spec, self.kernel.tile, self._blocks(tile)
+        shared_B = blocks * sums_B(spec, shape, self.product.format) if self.kernel.splits > 1 else 0
+        reads[out.name], written = shared_B, {out.name: out_B + shared_B}
         layout.builder.emit(
             "Vector", self.units.engine, self.op, self.node.name,
-            self.shares.take(self._blocks(tile) * self.kernel.grid.times.epilogue * self.gemm.K),
+            self.shares.take(blocks * self.kernel.grid.times.epilogue * self.gemm.K),
             Effect("epilogue", tile, tuple(sides.items()), out.name, last),
             [(self.sums, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
             [(slot, "whole")],
-            function_actions(self.units, reads, {out.name: out_B}, count * len(self.node.epilogue)),
+            function_actions(self.units, reads, written, count * len(self.node.epilogue)),
         )  # fmt: skip
         store = Effect("store", tile, ((out.name, slot),), out.name, last)
         home = layout.places[out.name].home

@@ -13,7 +13,7 @@ from accelsim.engines.simd.spec import functions_are_known
 from accelsim.engines.systolic.spec import dot_rules_fit, formats_are_known
 from accelsim.formats.table import get
 from accelsim.spec.base import Model
-from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side
+from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side, once
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import FUNCTIONS, operand_formats
@@ -131,6 +131,11 @@ class Simt(EngineSpec):
         min_length=1,
         description="tiles of the library's kernels; the one with the least estimated time is taken",
     )
+    splits: Annotated[list[Parts], once] = Field(
+        [1],
+        min_length=1,
+        description="into how many parts the loop over K may be cut, each for a block of its own; 1 among them",
+    )
     stages: Parts = Field(3, description="steps of K whose operands are in shared memory at a time")
     thread_registers: Bytes = Field(
         description="registers of a thread beside the sums: operands, addresses, counters"
@@ -197,6 +202,12 @@ def each_tile_fits(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
             yield Finding((*path, "tiles", index), what, room)
 
 
+def a_loop_may_stay_whole(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """Products whose K is no more than a step have one block for each tile."""
+    if 1 not in unit.splits:
+        yield Finding((*path, "splits"), "a loop over one step cannot be cut", "1 among the splits")
+
+
 def one_cache_holds_all(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
     """Activations and weights pass one buffer, the L2 cache."""
     holders = {
@@ -227,6 +238,7 @@ LAWS = (
     functions_are_known,
     a_tile_fits_each_format,
     each_tile_fits,
+    a_loop_may_stay_whole,
     one_cache_holds_all,
 )
 """Every law of multiprocessors; a new one is a function and a line here."""

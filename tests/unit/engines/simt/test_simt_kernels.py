@@ -24,7 +24,7 @@ LARGE, MIDDLE, THIN = GPU.tiles
 
 def test_the_best_tile_runs_at_the_sustained_rate():
     assert loop_clocks(GPU, LARGE, "fp16", 16) == 16 * 64 * 32 / 64 / 0.5
-    assert loop_clocks(GPU, LARGE, "fp16", 9) == loop_clocks(GPU, LARGE, "fp16", 16)  # steps of 8
+    assert grid_of(GPU, AROUND, product(64, 32, 9), LARGE).times.work == 16 * 64 * 32 / 64 / 0.5  # steps of 8
 
 
 def test_smaller_tiles_wait_for_their_operands():
@@ -33,13 +33,14 @@ def test_smaller_tiles_wait_for_their_operands():
 
 
 def test_a_tile_with_steps_of_its_own_wastes_less():
-    assert loop_clocks(GPU, THIN, "fp32", 9) == 9 * 32 * 8 / 16
+    assert grid_of(GPU, AROUND, product(32, 8, 9, "fp32"), THIN).times.work == 9 * 32 * 8 / 16
+    assert grid_of(GPU, AROUND, product(32, 8, 9, "fp32"), MIDDLE).times.work == 12 * 32 * 32 / 16
 
 
 def test_the_cache_feeds_all_multiprocessors():
     narrow = AROUND._replace(l2_width_B=Fraction(1))
     grid = grid_of(GPU, narrow, product(64, 64, 64), LARGE)
-    assert grid.times.work == 2 * block_l2_B(GPU, LARGE, "fp16", 64) == 2 * 64 * 96 * 2
+    assert grid.times.work == 2 * block_l2_B(LARGE, "fp16", 64) == 2 * 64 * 96 * 2
 
 
 def test_what_is_fused_is_in_the_epilogue():
@@ -48,6 +49,23 @@ def test_what_is_fused_is_in_the_epilogue():
     assert (
         grid_of(GPU, AROUND, product(64, 32, 8, lane_clocks=2, special=1), LARGE).times.epilogue == 30 + 512
     )
+
+
+def test_blocks_that_share_a_tile_add_up_in_the_cache():
+    """Four blocks of 32 of K instead of one of 128; each writes and reads 64 x 32 sums of 4 B, 256 B a clock."""
+    whole, cut = (grid_of(GPU, AROUND, product(64, 32, 128), LARGE, splits) for splits in (1, 4))
+    assert (whole.blocks, cut.blocks) == (1, 4)
+    assert cut.times.work * 4 == whole.times.work
+    assert cut.times.epilogue - whole.times.epilogue == 30 + 2 * 4 * 64 * 32 * 4 / 256
+
+
+def test_k_is_cut_where_there_are_few_tiles():
+    """Cuts are worth it for one tile with a long loop, and not where all multiprocessors have a tile."""
+    spec = GPU.model_copy(update={"splits": [1, 2, 4, 8]})
+    few, many = (choose(spec, AROUND, product(M, 32, 4096), "y", "l2") for M in (32, 32 * 64))
+    assert (few.splits, few.grid.blocks) == (4, 4)
+    assert many.splits == 1
+    assert choose(spec, AROUND, product(32, 32, 8), "y", "l2").splits == 1  # one step
 
 
 def test_a_kernel_takes_launch_and_the_longer_of_clocks_and_memory():
