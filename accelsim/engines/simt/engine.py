@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, cast
 
-from accelsim.engines.base import EngineType, Lowering, Mapped, Offer, Price
+from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, Offer, Price
 from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.engines.simt import words
 from accelsim.engines.simt.lower import lower_product
@@ -14,9 +14,10 @@ from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streams import lower_stream
 from accelsim.engines.simt.writing import LAUNCH
 from accelsim.program.commands import Command, Cycles
-from accelsim.program.roles import Unit, units
+from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.models import Chip
 from accelsim.time import Clock, clock_of
+from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_product
 
 STRANGE = ("int64", "uint32", "uint64", "string")
@@ -27,6 +28,7 @@ class Multiprocessors(EngineType):
     """All multiprocessors together, for products and for everything else."""
 
     type = "simt"
+    title = "the multiprocessors"
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     hue = "green"
@@ -74,18 +76,24 @@ class Multiprocessors(EngineType):
             words.product_shares(fs, command) if piece.kind == "products" else super().shares(piece, command)
         )
 
-    def clock(self, chip: Chip) -> Clock:
+    def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
+        """More multiprocessors, launches that take half as long."""
+        more = f"{unit.name}.multiprocessors={2 * unit.spec.multiprocessors}"
+        yield Improvement("twice the multiprocessors", (more,), ("products", "tile_padding", "lanes"), 0.5)
+        if unit.spec.launch:
+            half = f"{unit.name}.launch={spell(unit.spec.launch / 2, 's')}"
+            yield Improvement("half the time of a kernel's launch", (half,), ("launch",), 0.5)
+
+    def clock(self, chip: Chip, engine: str) -> Clock:
         """Clock of the multiprocessors, else of the chip."""
-        return clock_of(
-            next(unit.spec.clock for unit in units(chip).values() if unit.type == self.type) or chip.clock
-        )
+        return clock_of(spec_of(chip, engine).clock or chip.clock)
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """One process."""
         device.env.process(self._run(device, engine, queue))
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        clock, log, last = self.clock(device.chip), device.logs[engine], 0
+        clock, log, last = self.clock(device.chip, engine), device.logs[engine], 0
         for command in queue:
             available, why = yield from device.available(command.waits)
             first = max(last + 1, clock.edge(available))
@@ -104,7 +112,7 @@ class Multiprocessors(EngineType):
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """To the piece before, or to what came last of what was waited for."""
-        clock, (start, _, _) = self.clock(walk.chip), walk.span(command.id)
+        clock, (start, _, _) = self.clock(walk.chip, command.engine), walk.span(command.id)
         before = walk.queue_before(command.id)
         free = clock.edge(walk.span(before)[2]) + 1 if before >= 0 else 1
         wait, available = walk.latest(command)
