@@ -16,7 +16,7 @@ from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
 from accelsim.engines.simt.panels import Product, a_B, b_B, panels
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible, Problem, UsageError
-from accelsim.program.commands import Effect, Tile
+from accelsim.program.commands import Cycles, Effect, Tile
 from accelsim.program.mapping import Mapping
 from accelsim.program.tiles import Exec, a_elements, loop
 from accelsim.program.writing.allocator import Ring
@@ -91,7 +91,8 @@ def _chosen(step: Lowering, product: Product) -> Kernel:
 
 @dataclass
 class ProductStep:
-    """One product while its commands are written. ``held``: tiles of operands that are in the cache, by operand."""
+    """One product while its commands are written. ``held``: the latest tile of each operand that comes and goes;
+    ``kept``: all tiles of the one that stays."""
 
     step: Lowering
     product: Product
@@ -100,6 +101,7 @@ class ProductStep:
     taken: list[int] = field(default_factory=list)
     rings: dict[str, Ring] = field(default_factory=dict)
     held: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
+    kept: dict[tuple[int, ...], int] = field(default_factory=dict)
     written: int = 0
 
     def __post_init__(self) -> None:
@@ -122,13 +124,13 @@ class ProductStep:
 
     def _check_size(self) -> None:
         slices = ceil(self.gemm.K / self.mapping.tk)
-        self.pieces = panels(self.gemm, self.kernel.panel) * (slices + 1)
+        self.pieces = panels(self.gemm, self.kernel.panel) * slices
         needed = panels(self.gemm, self.kernel.panel) * (3 * slices + 2 + len(self.product.sides))
         before = len(self.layout.builder.commands)
         check_commands(f"{self.node.name} in {self.pieces:,} pieces", needed, before, ADVICE)
 
     def _prepare(self) -> None:
-        """Operands in the memory of the device, the launch, slots for tiles, what is kept, a place for the result."""
+        """Operands in the memory of the device, the launch, slots for tiles, a place for the result."""
         layout, roles, out = self.layout, self.layout.roles, self.product.y
         reads = layout.epilogue_reads(self.node)
         names = dict.fromkeys((self.gemm.a, self.gemm.b, *self.node.inputs[2:], *reads.sides))
@@ -139,12 +141,17 @@ class ProductStep:
         self.launched = launch(self.step, self.homes.values())
         self.sums = layout.off_chip(self.units.engine, f"{self.node.name} sums", 0)
         self._take_slots()
-        for operand in self.kernel.panel.kept:
-            self._keep(operand, self.product.a if operand == "a" else self.product.b)
         size = sum(layout.graph.tensors[name].nbytes for name in reads.parameters)
         self.parameters = load_parameters(self.step, reads.parameters, size, self.launched)
-        times, grid = self.kernel.grid.times, self.kernel.grid
-        self.shares = Shares(self.kernel.clocks, self.pieces, grid.blocks * times.alone * self.gemm.K)
+        self._cut_clocks()
+
+    def _cut_clocks(self) -> None:
+        """The end of a panel takes the epilogue of its last blocks, half of its time at the most; its products share
+        the rest."""
+        ends, clocks = panels(self.gemm, self.kernel.panel), self.kernel.clocks
+        self.end = max(1, min(self.kernel.grid.times.epilogue, clocks // (2 * ends)))
+        weight = self.kernel.grid.blocks * self.gemm.K
+        self.shares = Shares(clocks - ends * self.end, self.pieces, weight)
 
     def _take_slots(self) -> None:
         """Two tiles in flight of everything that comes and goes."""
@@ -171,20 +178,15 @@ class ProductStep:
         self.taken.append(region)
         return region
 
-    def _keep(self, operand: str, tensor: Tensor) -> None:
-        """A whole operand into the cache."""
-        region = self._room(tensor.name, tensor.nbytes)
-        effect = Effect("copy", operands=((tensor.name, self.homes[tensor.name]),), tensor=tensor.name)
-        home = self.homes[tensor.name]
-        self.layout.load(self.op, home, region, tensor.name, tensor.nbytes, effect, needs=self.launched)
-        self.held[operand] = ((), region)
-
     def _operand(self, operand: str, key: tuple[int, ...], tile: Tile) -> int:
         """The region of an operand's tile: kept, still there from the command before, or loaded now."""
-        held = self.held.get(operand)
-        if held is None or held[0] not in ((), key):
-            self.held[operand] = held = (key, self._load(operand, tile))
-        return held[1]
+        if operand == self.kernel.panel.kept:
+            if key not in self.kept:
+                self.kept[key] = self._load(operand, tile)
+            return self.kept[key]
+        if operand not in self.held or self.held[operand][0] != key:
+            self.held[operand] = (key, self._load(operand, tile))
+        return self.held[operand][1]
 
     def _load(self, operand: str, tile: Tile) -> int:
         tensor = self.product.a if operand == "a" else self.product.b
@@ -193,8 +195,12 @@ class ProductStep:
             size = tensor.size_B(a_elements(self.gemm, groups, tile.m0, tile.m1, tile.k0, tile.k1))
         else:
             size = tensor.size_B(groups * (tile.n1 - tile.n0) * depth)
+        if operand == self.kernel.panel.kept:
+            slot = self._room(f"kept {operand} {len(self.kept)}", size)
+        else:
+            slot = self.rings[operand].take()
         chosen = self.chosen if operand == "b" else {}
-        source, slot = self.homes[tensor.name], self.rings[operand].take()
+        source = self.homes[tensor.name]
         effect = Effect(f"load_{operand}", tile, ((tensor.name, source), *chosen.items()))
         needs = [*self.launched, *chosen.values()]
         self.layout.load(self.op, source, slot, tensor.name, size, effect, needs=needs)
@@ -206,8 +212,8 @@ class ProductStep:
         return self.kernel.splits * (tile.g1 - tile.g0) * down * across
 
     def _multiply(self, step: Exec, a: int, b: int) -> None:
-        tile, times = step.tile, self.kernel.grid.times
-        weight = self._blocks(tile) * (times.prologue + times.work) * (tile.k1 - tile.k0)
+        tile = step.tile
+        weight = self._blocks(tile) * (tile.k1 - tile.k0)
         self.layout.builder.emit(
             "MatMul", self.units.engine, self.op, self.node.name, self.shares.take(weight),
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
@@ -229,7 +235,7 @@ class ProductStep:
         reads[out.name], written = shared_B, {out.name: out_B + shared_B}
         layout.builder.emit(
             "Vector", self.units.engine, self.op, self.node.name,
-            self.shares.take(blocks * self.kernel.grid.times.epilogue * self.gemm.K),
+            Cycles(self.end),
             Effect("epilogue", tile, tuple(sides.items()), out.name, last),
             [(self.sums, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
             [(slot, "whole")],

@@ -77,25 +77,32 @@ def y_B(product: Product, panel: Panel) -> int:
     return product.y.size_B(count) + sum(side.size_B(min(count, side.elements)) for side in product.sides)
 
 
+def whole_B(product: Product, panel: Panel) -> tuple[int, int]:
+    """Bytes of all tiles of A and of B, each once; of a convolution, input rows that two tiles need count twice."""
+    gemm = product.gemm
+    a = gemm.groups * gemm.M * gemm.K
+    if gemm.conv is not None:
+        a = gemm.groups * gemm.conv.channels * slabs(gemm.conv, gemm.M, min(panel.rows, gemm.M))[0]
+    return product.a.size_B(a), product.b.size_B(gemm.groups * gemm.K * gemm.N)
+
+
 def room_B(product: Product, panel: Panel) -> int:
-    """Bytes of cache that a kernel with this panel takes."""
-    operands = {"a": (product.a.nbytes, a_B(product, panel)), "b": (product.b.nbytes, b_B(product, panel))}
-    moving = sum(2 * tile for name, (_, tile) in operands.items() if name != panel.kept)
-    return moving + (operands[panel.kept][0] if panel.kept else 0) + 2 * y_B(product, panel)
+    """Bytes of cache that a kernel with this panel takes: of what is kept all tiles, of everything else two."""
+    all_a, all_b = whole_B(product, panel)
+    a = all_a if panel.kept == "a" else 2 * a_B(product, panel)
+    b = all_b if panel.kept == "b" else 2 * b_B(product, panel)
+    return a + b + 2 * y_B(product, panel)
 
 
 def read_B(product: Product, panel: Panel) -> int:
     """Bytes of both operands that come from DRAM, about: tiles of a convolution overlap a little more or less."""
-    gemm = product.gemm
-    a, b = product.a.size_B(gemm.groups * gemm.M * gemm.K), product.b.size_B(gemm.groups * gemm.K * gemm.N)
-    if gemm.conv is not None:
-        pixels = slabs(gemm.conv, gemm.M, min(panel.rows, gemm.M))[0]
-        a = product.a.size_B(gemm.groups * gemm.conv.channels * pixels)
+    gemm, (a, b) = product.gemm, whole_B(product, panel)
     whole, wide = panel.depth >= gemm.K, panel.cols >= gemm.N
-    along_n = 1 if whole else ceil(gemm.N / panel.cols)  # A stays while the panels go along N
-    along_m = 1 if whole and wide else ceil(gemm.M / panel.rows)  # B stays where there is only one tile of it
-    all_a = product.a.nbytes if panel.kept == "a" else a * along_n
-    return all_a + (product.b.nbytes if panel.kept == "b" else b * along_m)
+    along_n = (
+        1 if whole or panel.kept == "a" else ceil(gemm.N / panel.cols)
+    )  # A stays while the panels go along N
+    along_m = 1 if (whole and wide) or panel.kept == "b" else ceil(gemm.M / panel.rows)
+    return a * along_n + b * along_m
 
 
 def panels(gemm: Gemm, panel: Panel) -> int:
@@ -148,10 +155,13 @@ def _candidates(product: Product, shape: tuple[int, int], step: int, wave: int) 
 
 
 def _deepest(product: Product, panel: Panel, l2_B: int) -> Panel:
-    """The same in as few slices of K as the cache has room for, but in ``PIECES`` pieces where there are as many."""
+    """The same in as few slices of K as the cache has room for, but in ``PIECES`` where there are as many steps: pieces
+    of the product, or of the operand that is kept, the first of which nothing hides.
+    """
     gemm, step = product.gemm, panel.depth
     steps = ceil(gemm.K / step)
-    slices = min(steps, ceil(PIECES / panels(gemm, panel)))
+    tiles = {"": panels(gemm, panel), "a": ceil(gemm.M / panel.rows), "b": ceil(gemm.N / panel.cols)}
+    slices = min(steps, ceil(PIECES / tiles[panel.kept]))
     while slices < steps:
         deeper = panel._replace(depth=min(gemm.K, ceil(steps / slices) * step))
         if room_B(product, deeper) <= l2_B:
