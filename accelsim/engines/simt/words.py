@@ -10,19 +10,19 @@ from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.spec.trust import mac_status, register_status, sram_status, vector_status
 
 REASONS = (
-    Reason("products", "products", "multiplying in the multiprocessors", "products", "#0072b2", computing=True),
+    Reason("products", "products", "multiplying in the multiprocessors", "products", "#117733", computing=True),
     Reason("tile_padding", "unused parts of tiles", "computing parts of tiles that hold nothing",
-           "unused parts of tiles", "#9ecae1", computing=True),
+           "unused parts of tiles", "#a1d99b", computing=True),
     Reason("block_ends", "ends of blocks", "finishing blocks, with what is fused", "ends of blocks", "#44aa99",
            "----", True),
     Reason("lanes", "other functions", "computing other functions in the multiprocessors", "other functions",
-           "#cc79a7", "....", True),
+           "#aa4499", "....", True),
     Reason("launch", "kernel launch", "launching kernels", "kernel launches", "#332288", "////", True),
 )  # fmt: skip
 PRODUCTS, REGISTERS, SHARED, LANES = "MAC", "registers", "shared memory", "lanes"
 CATEGORIES = (
-    Category(PRODUCTS, "#0072b2"), Category(REGISTERS, "#56b4e9", "////"), Category(SHARED, "#003f63", "----"),
-    Category(LANES, "#cc79a7", "...."),
+    Category(PRODUCTS, "#0072b2"), Category(REGISTERS, "#88ccee", "////"), Category(SHARED, "#44aa99", "----"),
+    Category(LANES, "#aa4499", "...."),
 )  # fmt: skip
 PIECES = (
     ("products", "a wave of blocks multiplies"),
