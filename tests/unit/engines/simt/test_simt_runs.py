@@ -1,0 +1,98 @@
+"""Networks on an A100: launches, pieces, pins, what a run says; values against a second execution."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+import accelsim
+from accelsim.account.critical_path import by_step
+from accelsim.account.energy import by_category, energy_table
+from accelsim.engines.simt.writing import LAUNCH, Shares
+from accelsim.errors import UsageError
+from accelsim.machine.check import check
+from accelsim.program.commands import Cycles, Transfer
+from accelsim.validate.against_reference import check_run
+
+A100 = "a100-80-sxm"
+
+
+@pytest.fixture(scope="module", name="cnn")
+def _cnn() -> accelsim.Run:
+    return accelsim.run("cnn", on=A100, values="exact", keep=True)
+
+
+def test_every_tensor_is_right(cnn: accelsim.Run) -> None:
+    verdict = check_run(cnn, accelsim.load_model("cnn"))
+    assert verdict.holds and len(verdict.rows) == 6
+    check(cnn, thorough=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "tf32", "fp32"])
+def test_other_formats_are_right(dtype: str) -> None:
+    run = accelsim.run("cnn", on=A100, dtype=dtype, values="exact", keep=True)
+    assert check_run(run, accelsim.load_model("cnn")).holds
+
+
+def test_a_kernel_reads_nothing_before_its_launch(cnn: accelsim.Run) -> None:
+    launched: dict[int, int] = {}
+    for command in cnn.program.commands:
+        piece = cnn.slices[command.id]
+        if command.label == LAUNCH:
+            launched[command.op] = piece.end
+            assert piece.end - piece.start == pytest.approx(3.7e9, abs=1e6)  # fs
+        elif isinstance(command.work, Transfer) and not command.work.write and command.op in launched:
+            assert piece.start >= launched[command.op]
+    assert sorted(launched) == list(range(6))
+
+
+def test_time_goes_to_what_kernels_do(cnn: accelsim.Run) -> None:
+    keys = {blame.key for times in by_step(cnn).values() for blame in times}
+    assert {"launch", "products", "lanes", "block_ends", "tile_padding"} <= keys
+    assert "compute" not in keys and "vector" not in keys
+
+
+def test_energy_is_told_by_what_it_is_for(cnn: accelsim.Run) -> None:
+    found = by_category(cnn.chip, energy_table(cnn))
+    assert {"MAC", "registers", "shared memory", "lanes"} <= set(found)
+
+
+def test_commands_are_as_many_for_more_multiprocessors() -> None:
+    run = {
+        count: accelsim.run("gemm?M=2048,N=2048,K=256", on=A100, values="off", set=[f"sm.multiprocessors={count}"])
+        for count in (108, 432)
+    }  # fmt: skip
+    assert len(run[432].program.commands) <= len(run[108].program.commands)
+    assert run[432].time_fs <= run[108].time_fs
+
+
+def test_clocks_of_pieces_are_those_of_the_waves() -> None:
+    """512 blocks of 256 x 128 on 108 multiprocessors: five rounds of the loop, one prologue and one epilogue."""
+    run = accelsim.run(
+        "gemm?M=4096,N=4096,K=4096", on=A100, values="off", set=["sm.tiles=[{m: 256, n: 128, threads: 256}]"]
+    )
+    pieces = [
+        command
+        for command in run.program.commands
+        if isinstance(command.work, Cycles) and command.label != LAUNCH
+    ]
+    loop = 4096 * 256 * 128 / 1024 / 0.78
+    assert sum(command.work.clocks for command in pieces) == pytest.approx(5 * (loop + 3000), rel=1e-4)
+
+
+def test_its_own_mapping_may_be_pinned_and_no_other() -> None:
+    run = accelsim.run("gemm?M=512,N=512,K=512", on=A100, values="off")
+    mapping: Any = run.program.steps[0].mapping
+    again = accelsim.run("gemm?M=512,N=512,K=512", on=A100, values="off", mapping={"y": asdict(mapping)})
+    assert again.time_fs == run.time_fs
+    with pytest.raises(UsageError, match="y: tm 7 is pinned, and sm cuts kernels by itself; expected tm 512"):
+        accelsim.run("gemm?M=512,N=512,K=512", on=A100, values="off", mapping={"y": {"tm": 7}})
+
+
+def test_shares_add_up() -> None:
+    shares = Shares(clocks=100, pieces=3, weight=7)
+    assert [shares.take(weight).clocks for weight in (1, 2, 4)] == [14, 29, 57]
+    few = Shares(clocks=2, pieces=3, weight=7)
+    assert [few.take(weight).clocks for weight in (1, 2, 4)] == [1, 1, 1]
