@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
@@ -167,6 +168,7 @@ class Simt(EngineSpec):
         return {name: float(each * form.rate) for name, form in self.formats.items()}
 
 
+@cache
 def operands_B(name: str) -> tuple[Fraction, Fraction]:
     """Bytes of an element of both operands, activations first, of a format or a pair ``weights x activations``."""
     found = operand_formats(name) or ()
@@ -174,6 +176,7 @@ def operands_B(name: str) -> tuple[Fraction, Fraction]:
     return Fraction(activations.storage_bits) / 8, Fraction(weights.storage_bits) / 8
 
 
+@cache
 def storage_B(name: str) -> Fraction:
     """Bytes of an element of a format in a memory."""
     return Fraction(get(name).storage_bits) / 8
