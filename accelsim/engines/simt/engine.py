@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
-from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, Offer, Price
-from accelsim.engines.device import Device, Point, Process, Walk
+from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
+from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.simt import words
 from accelsim.engines.simt.lower import lower_product
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streams import lower_stream
 from accelsim.engines.simt.writing import LAUNCH
-from accelsim.program.commands import Command, Cycles
-from accelsim.program.roles import Unit, spec_of
+from accelsim.program.commands import Command
+from accelsim.program.roles import Unit
 from accelsim.spec.models import Chip
-from accelsim.time import Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_product
 
@@ -24,7 +23,7 @@ STRANGE = ("int64", "uint32", "uint64", "string")
 """Formats that its kernels do not write: they have real numbers, codes, 32-bit sums and flags."""
 
 
-class Multiprocessors(EngineType):
+class Multiprocessors(Clocked):
     """All multiprocessors together, for products and for everything else."""
 
     type = "simt"
@@ -84,48 +83,9 @@ class Multiprocessors(EngineType):
             half = f"{unit.name}.launch={spell(unit.spec.launch / 2, 's')}"
             yield Improvement("half the time of a kernel's launch", (half,), ("launch",), 0.5)
 
-    def clock(self, chip: Chip, engine: str) -> Clock:
-        """Clock of the multiprocessors, else of the chip."""
-        return clock_of(spec_of(chip, engine).clock or chip.clock)
-
-    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """One process."""
-        device.env.process(self._run(device, engine, queue))
-
-    def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        clock, log, last = self.clock(device.chip, engine), device.logs[engine], 0
-        for command in queue:
-            available, why = yield from device.available(command.waits)
-            first = max(last + 1, clock.edge(available))
-            log.wait(clock.at(last), clock.at(first - 1), why)
-            yield device.sleep_until(clock.at(first))
-            clocks = cast(Cycles, command.work).clocks
-            held = yield from device.hold_ports(command, engine, clock.at(clocks))
-            log.wait(clock.at(first - 1), clock.at(max(first, clock.edge(held)) - 1), "buffer port")
-            first = max(first, clock.edge(held))
-            last = first + clocks - 1
-            log.busy.append((clock.at(first - 1), clock.at(last)))
-            device.begin_now(command, clock.at(first))
-            device.complete(
-                command, clock.at(first - 1), clock.at(first - 1), clock.at(last), clock.at(first)
-            )
-
-    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """To the piece before, or to what came last of what was waited for."""
-        clock, (start, _, _) = self.clock(walk.chip, command.engine), walk.span(command.id)
-        before = walk.queue_before(command.id)
-        free = clock.edge(walk.span(before)[2]) + 1 if before >= 0 else 1
-        wait, available = walk.latest(command)
-        first = max(free, clock.edge(available))
-        begin, buffer = clock.at(first - 1), walk.buffer(command)
-        on_time = start == begin or (buffer and start > begin)
-        walk.check(command, bool(on_time), f"starts at {start} fs instead of {begin}")
-        walk.emit(start, command.id, _piece(command), command.engine)
-        walk.emit(begin, command.id, "buffer_port", buffer)
-        if wait is not None and first > free:
-            return walk.follow(command, wait, first, clock)
-        walk.linked("queue" if before >= 0 else "start")
-        return Point(before, "done") if before >= 0 else None
+    def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
+        """A command is a launch, or a piece of a kernel that does one thing."""
+        return ((_piece(command), clocks_of(command)),)
 
 
 def _piece(command: Command) -> str:
