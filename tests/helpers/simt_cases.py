@@ -51,6 +51,7 @@ def product(
     lane_clocks: int = 0,
     special: int = 0,
     channels: int = 0,
+    sparse: tuple[int, int] = (1, 1),
 ) -> Product:
     """A product whose operands lie in memory in its format; with ``channels`` a convolution of 3 x 3, M a square."""
     conv = None
@@ -61,4 +62,4 @@ def product(
         activations = (1, groups * channels, side, side)
     gemm = Gemm(groups, M, N, K, "a", "b", conv)
     a, b = Tensor("a", activations, name), Tensor("b", (groups, K, N), name)
-    return Product(gemm, name, a, b, Tensor("y", (groups, M, N), name), (), lane_clocks, special)
+    return Product(gemm, name, a, b, Tensor("y", (groups, M, N), name), (), lane_clocks, special, sparse)

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
+from accelsim.compiler.numbers.sparsify import prune
 from accelsim.engines.simt.spec import SimtFormat, TileShape
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Cycles
-from accelsim.spec.models import Chip
+from accelsim.spec.models import Chip, Sparse
 from accelsim.workload import execute
+from accelsim.workload.graph import Graph
 from tests.fuzz.graphs import right_values
 from tests.helpers.law_cases import (
     Case,
@@ -43,6 +45,7 @@ def gpus(draw: Draw) -> Chip:
         "sustained": draw(st.sampled_from([1.0, 0.5])),
         "feed": draw(st.sampled_from([0.0, 6.0])),
         "step": draw(st.sampled_from([1, 4, 32])),
+        "sparse": draw(st.sampled_from([None, Sparse(n=2, m=4), Sparse(n=1, m=3)])),
     }
     chip = changed(
         chip, "engines.sm", multiprocessors=draw(st.integers(1, 5)), threads=draw(st.sampled_from([32, 64, 1024])),
@@ -70,12 +73,18 @@ def gpus(draw: Draw) -> Chip:
 def cases(draw: Draw, models: Any = graphs) -> Case:
     """A compiled random graph on a random GPU, whose cache grows until it fits."""
     chip, graph, dtype = draw(gpus()), draw(models()), draw(st.sampled_from(["fp32", "fp16", "int8"]))
-    fuse = draw(st.booleans())
+    options = {"fuse": draw(st.booleans()), "sparsity": draw(st.sampled_from(["", "", "2:4", "1:3"]))}
     while True:
         try:
-            return compiled(graph.copy(), chip, dtype, fuse=fuse)
+            return compiled(graph.copy(), chip, dtype, **options)
         except Infeasible:
             chip = larger(chip)
+
+
+def pruned(case: Case) -> Graph:
+    """The graph with the weights that are multiplied."""
+    sparsity = case.options["sparsity"]
+    return prune(case.graph, sparsity) if sparsity else case.graph
 
 
 @QUICK
@@ -85,7 +94,7 @@ def test_values_do_not_depend_on_tiles(case: Case) -> None:
     exact, fast = case.run("exact", keep=True), case.run("fast", keep=True)
     for name, values in fast.tensors.items():
         np.testing.assert_array_equal(values, whole[name], err_msg=name)
-    right_values({"exact": exact, "fast": fast}, case.graph)
+    right_values({"exact": exact, "fast": fast}, pruned(case))
 
 
 @settings(QUICK, max_examples=25)

@@ -6,10 +6,11 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
-from accelsim.engines.simt.kernels import Kernel, part_of_k, step_of, sums_B
+from accelsim.engines.simt.kernels import Kernel, block_l2_B, part_of_k, step_of, sums_B
 from accelsim.engines.simt.panels import Product
-from accelsim.engines.simt.spec import Simt, TileShape, operands_B
-from accelsim.program.commands import Action, Tile
+from accelsim.engines.simt.spec import Simt, TileShape
+from accelsim.program.commands import PADDING, SKIPPED, Action, Tile
+from accelsim.program.tiles import kept
 
 WARP = 32
 """Threads that go together."""
@@ -26,23 +27,27 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     """Entries of the products of a piece: its blocks bring rows and columns from L2 into shared memory, their warps
     read them from there as often as they share them; sums pass registers once in each step of the loop.
 
-    Where a matrix and a column of blocks are not full, and in the last step of K, there is padding.
+    Of sparse weights n of m are multiplied, the others skipped. Where tiles are not full, and in the last step of K,
+    there is padding.
     """
-    shape, (a_B, b_B) = kernel.tile, operands_B(product.format)
+    shape = kernel.tile
     groups, rows, cols = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
     depth = tile.k1 - tile.k0
     if tile.k1 == product.gemm.K:
         depth += kernel.splits * part_of_k(spec, shape, product.format, tile.k1, kernel.splits) - tile.k1
     blocks = groups * ceil(rows / shape.m) * ceil(cols / shape.n)
-    macs = groups * rows * cols * (tile.k1 - tile.k0)
-    a, b = (ceil(blocks * depth * words) for words in (shape.m * a_B, shape.n * b_B))
+    dense = groups * rows * cols * (tile.k1 - tile.k0)
+    macs = groups * rows * cols * kept(product.sparse, tile.k1 - tile.k0)
+    a, b = (blocks * words for words in block_l2_B(shape, product, depth))
     down, across = warps(shape)
     shared = a * across + b * down
-    steps = Fraction(depth, step_of(spec, shape, product.format))
+    computed = kept(product.sparse, depth)
+    steps = Fraction(computed, step_of(spec, shape, product.format))
     sums = ceil(blocks * steps * sums_B(spec, shape, product.format))
     entries = [
         Action(units.engine, f"mac.{product.format}", "", macs),
-        Action(units.engine, "mac.padding", "", blocks * shape.m * shape.n * depth - macs),
+        Action(units.engine, SKIPPED, "", dense - macs),
+        Action(units.engine, PADDING, "", blocks * shape.m * shape.n * computed - macs),
         Action(units.engine, "shared.write", "", a + b),
         Action(units.engine, "shared.read", "", shared),
         Action(units.engine, "register.write", "", shared + sums),

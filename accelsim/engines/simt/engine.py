@@ -60,6 +60,11 @@ class Multiprocessors(Clocked):
         """Of all multiprocessors."""
         return spec.multiprocessors * spec.formats[mac_format].rate
 
+    def skips(self, spec: Simt, mac_format: str, n: int, m: int) -> bool:
+        """Its own pattern."""
+        own = spec.formats[mac_format].sparse if mac_format in spec.formats else None
+        return own is not None and (own.n, own.m) == (n, m)
+
     def has_epilogue(self, spec: Simt) -> bool:
         """In registers, before results leave a block."""
         return True

@@ -26,6 +26,7 @@ from accelsim.engines.simt.panels import Panel, Product, panel_for, read_B, room
 from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
 from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible
+from accelsim.program.tiles import kept
 from accelsim.spec.names import FAMILIES
 
 SPECIAL = frozenset(
@@ -86,10 +87,14 @@ def loop_clocks(spec: Simt, tile: TileShape, name: str, depth: int) -> Fraction:
     return depth * tile.m * tile.n / form.rate / Fraction(form.sustained) * more
 
 
-def block_l2_B(tile: TileShape, name: str, depth: int) -> int:
-    """Bytes that a block reads from the L2 cache for ``depth`` of K: its rows and columns, once."""
-    a_B, b_B = operands_B(name)
-    return ceil(depth * (tile.m * a_B + tile.n * b_B))
+def block_l2_B(tile: TileShape, product: Product, depth: int) -> tuple[int, int]:
+    """Bytes that a block reads from the L2 cache for ``depth`` of K: its rows and its columns, once.
+
+    Of sparse weights those that are kept, each with its place among ``m``.
+    """
+    (a_B, b_B), (n, m) = operands_B(product.format), product.sparse
+    stored_B = n * (b_B + Fraction((m - 1).bit_length(), 8)) / m
+    return ceil(depth * tile.m * a_B), ceil(depth * tile.n * stored_B)
 
 
 def sums_B(spec: Simt, tile: TileShape, name: str) -> int:
@@ -106,8 +111,8 @@ def grid_of(spec: Simt, around: Around, product: Product, tile: TileShape, split
     gemm, name = product.gemm, product.format
     blocks = splits * gemm.groups * -(-gemm.M // tile.m) * -(-gemm.N // tile.n)
     active, depth = min(blocks, spec.multiprocessors), part_of_k(spec, tile, name, gemm.K, splits)
-    loop = loop_clocks(spec, tile, name, depth)
-    brought = active * block_l2_B(tile, name, depth) / around.l2_width_B
+    loop = loop_clocks(spec, tile, name, kept(product.sparse, depth))
+    brought = active * sum(block_l2_B(tile, product, depth)) / around.l2_width_B
     results = tile.m * tile.n
     ends = spec.epilogue + on_lanes(spec, results * product.lane_clocks, results * product.special, 1)
     if splits > 1:

@@ -18,7 +18,7 @@ from accelsim.engines.simt.writing import Shares, around, device_home, launch, l
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.program.commands import Cycles, Effect, Tile
 from accelsim.program.mapping import Mapping
-from accelsim.program.tiles import Exec, a_elements, loop
+from accelsim.program.tiles import Exec, a_elements, loop, sparsity
 from accelsim.program.writing.allocator import Ring
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Place
@@ -69,8 +69,9 @@ def _product(step: Lowering) -> Product:
     sides = tuple(tensors[name] for name in step.layout.epilogue_reads(node).sides)
     result = tensors[node.writes[0]]
     return Product(
-        gemm, node.format or step.dtype, tensors[gemm.a], tensors[gemm.b], result, sides, lanes, special
-    )
+        gemm, node.format or step.dtype, tensors[gemm.a], tensors[gemm.b], result, sides, lanes, special,
+        sparsity(node),
+    )  # fmt: skip
 
 
 def _chosen(step: Lowering, product: Product) -> Kernel:
@@ -79,7 +80,7 @@ def _chosen(step: Lowering, product: Product) -> Kernel:
     tensors = (product.a, product.b, product.y, *product.sides)
     likeness: Hashable = (
         step.unit.name, gemm.groups, gemm.M, gemm.N, gemm.K, gemm.conv, product.format, product.lane_clocks,
-        product.special, *((tensor.elements, tensor.element_B) for tensor in tensors),
+        product.special, product.sparse, *((tensor.elements, tensor.element_B) for tensor in tensors),
     )  # fmt: skip
     found = step.memo.setdefault(likeness, [])
     if not found:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from accelsim.program.tiles import a_elements, most_channels, slabs
+from accelsim.program.tiles import DENSE, a_elements, most_channels, slabs
 from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Gemm
 
@@ -32,7 +32,7 @@ class Product:
     """A product, the format that it is multiplied in, its operands and result, and what its epilogue does.
 
     ``sides``: operands of the epilogue with values of their own for every result. ``lane_clocks``, ``special``: clocks
-    of a lane and special functions per result.
+    of a lane and special functions per result. ``sparse``: (n, m) where only n of m weights are stored and multiplied.
     """
 
     gemm: Gemm
@@ -43,6 +43,7 @@ class Product:
     sides: tuple[Tensor, ...] = ()
     lane_clocks: int = 0
     special: int = 0
+    sparse: tuple[int, int] = DENSE
 
 
 class Panel(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from accelsim.engines.simd.spec import functions_are_known
-from accelsim.engines.systolic.spec import dot_rules_fit, formats_are_known
+from accelsim.engines.systolic.spec import Sparse, dot_rules_fit, formats_are_known
 from accelsim.formats.table import get
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side, once
@@ -81,6 +81,7 @@ class SimtFormat(Model):
         description="multiply-accumulates in whose time an element of an operand gets from shared memory to the unit, "
         "which smaller tiles need more often",
     )
+    sparse: Sparse | None = Field(None, description="structured sparsity of the weights that it skips")
     step: Side = Field(32, description="the loop over K goes by so many; K is rounded up to it")
 
     @property
@@ -211,6 +212,14 @@ def a_loop_may_stay_whole(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Find
         yield Finding((*path, "splits"), "a loop over one step cannot be cut", "1 among the splits")
 
 
+def sparse_patterns_keep_less(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """N:M keeps fewer than all."""
+    for name, form in unit.formats.items():
+        if form.sparse is not None and form.sparse.n >= form.sparse.m:
+            what = f"{form.sparse.n}:{form.sparse.m} keeps every weight"
+            yield Finding((*path, "formats", name, "sparse"), what, "n below m")
+
+
 def one_cache_holds_all(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
     """Activations and weights pass one buffer, the L2 cache."""
     holders = {
@@ -242,6 +251,7 @@ LAWS = (
     a_tile_fits_each_format,
     each_tile_fits,
     a_loop_may_stay_whole,
+    sparse_patterns_keep_less,
     one_cache_holds_all,
 )
 """Every law of multiprocessors; a new one is a function and a line here."""

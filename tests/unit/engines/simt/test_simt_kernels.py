@@ -40,7 +40,7 @@ def test_a_tile_with_steps_of_its_own_wastes_less():
 def test_the_cache_feeds_all_multiprocessors():
     narrow = AROUND._replace(l2_width_B=Fraction(1))
     grid = grid_of(GPU, narrow, product(64, 64, 64), LARGE)
-    assert grid.times.work == 2 * block_l2_B(LARGE, "fp16", 64) == 2 * 64 * 96 * 2
+    assert grid.times.work == 2 * sum(block_l2_B(LARGE, product(64, 64, 64), 64)) == 2 * 64 * 96 * 2
 
 
 def test_what_is_fused_is_in_the_epilogue():
@@ -57,6 +57,15 @@ def test_blocks_that_share_a_tile_add_up_in_the_cache():
     assert (whole.blocks, cut.blocks) == (1, 4)
     assert cut.times.work * 4 == whole.times.work
     assert cut.times.epilogue - whole.times.epilogue == 30 + 2 * 4 * 64 * 32 * 4 / 256
+
+
+def test_sparse_weights_take_half_of_the_loop():
+    """Of each four weights two are multiplied; they come with two bits each: 32 columns of 2.25 B instead of 4."""
+    dense, sparse = (
+        grid_of(GPU, AROUND, product(64, 32, 128, sparse=pattern), LARGE) for pattern in ((1, 1), (2, 4))
+    )
+    assert sparse.times.work * 2 == dense.times.work
+    assert block_l2_B(LARGE, product(64, 32, 128, sparse=(2, 4)), 128) == (128 * 64 * 2, 128 * 32 * 2.25 / 2)
 
 
 def test_k_is_cut_where_there_are_few_tiles():

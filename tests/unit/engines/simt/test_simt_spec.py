@@ -60,6 +60,7 @@ def test_the_blocks_of_an_a100():
         (["engines.sm.formats.fp16.dot=int32"], "'int32' is no rule that adds up products of fp16"),
         (["engines.sm.formats.fp16.accumulate=fp33"], "'fp33' is no number format"),
         (["engines.sm.splits=[2, 4]"], "a loop over one step cannot be cut; expected 1 among the splits"),
+        (["engines.sm.formats.fp16.sparse.n=4"], "4:4 keeps every weight; expected n below m"),
         (["engines.sm.splits=[1, 1]"], "1 is given twice"),
         (["engines.sm.lanes=0"], "greater than or equal to 1"),
         (["buffers.l2.holds=[activations]"], "buffers of activations: l2; weights: none"),
