@@ -52,7 +52,7 @@ def price_list(chip: Chip) -> dict[tuple[str, str], float]:
     prices = {key: price.energy_J for key, price in engine_prices(chip).items()}
     for name, buffer in chip.buffers.items():
         for way in ("read", "write"):
-            prices[name, way] = sram_J_per_B(chip.energy.sram, float(buffer.capacity), way == "write")
+            prices[name, way] = sram_J_per_B(chip.energy.sram, float(buffer.part_B), way == "write")
     return prices | _host_prices(chip) | _memory_prices(chip)
 
 

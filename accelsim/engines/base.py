@@ -41,8 +41,8 @@ class Offer(NamedTuple):
 @dataclass(frozen=True)
 class Lowering:
     """A step while its commands are written, for one core: ``index`` of the step, its ``node``, the ``unit`` that does
-    it, ``dtype`` of the whole network, mapping fields that the user ``pinned``, and a ``memo`` of searches that all
-    steps share."""
+    it, ``dtype`` of the whole network, mapping fields that the user ``pinned``, a ``memo`` of searches that all steps
+    share, and ``notes`` that say what a user should know."""
 
     layout: Layout
     index: int
@@ -51,6 +51,7 @@ class Lowering:
     dtype: str
     pinned: Mapping[str, Any]
     memo: dict[Hashable, list[Any]]
+    notes: list[str]
 
 
 class Mapped(NamedTuple):

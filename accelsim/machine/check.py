@@ -123,7 +123,9 @@ def ports_stay_below_their_peak(run: Run) -> Iterator[str]:
 
 
 def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:
-    """Off-chip bytes in the ledger are those of the transfers, and what the array works on came and went."""
+    """Off-chip bytes in the ledger are those of the transfers, and what the array works on came and went, unless it was
+    on the chip from the start.
+    """
     moved: dict[tuple[str, str], int] = defaultdict(int)
     for command in run.program.commands:
         if isinstance(command.work, Transfer):
@@ -138,9 +140,12 @@ def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:
     read: dict[str, int] = defaultdict(int)
     for row in rows:
         read[row.tensor] += row.count
+    there = {
+        name for region, (name, _) in run.program.presets.items() if run.program.regions[region].offset >= 0
+    }
     for step in run.program.steps:
         weight = run.program.graph.tensors[step.gemm.b] if step.gemm is not None else None
-        if weight is None or step.gemm is None or not weight.is_constant:
+        if weight is None or step.gemm is None or not weight.is_constant or weight.name in there:
             continue
         used = min(weight.elements, step.gemm.groups * step.gemm.K * step.gemm.N)  # not of all experts
         if read[weight.name] < used * weight.element_B:

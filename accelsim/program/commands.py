@@ -106,6 +106,17 @@ class Cycles(NamedTuple):
     clocks: int
 
 
+class Stages(NamedTuple):
+    """Work of a command that passes stages one after the other: (name, clocks of its unit) of each."""
+
+    stages: tuple[tuple[str, int], ...]
+
+    @property
+    def clocks(self) -> int:
+        """All of them."""
+        return sum(clocks for _, clocks in self.stages)
+
+
 class Duration(NamedTuple):
     """Work of a Host command."""
 
@@ -127,7 +138,7 @@ class Meet(NamedTuple):
     parties: tuple[str, ...]
 
 
-Work = Transfer | Folds | Cycles | Duration | Message | Meet
+Work = Transfer | Folds | Cycles | Stages | Duration | Message | Meet
 """What a command occupies and for how long, by engine kind."""
 
 

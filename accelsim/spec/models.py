@@ -65,9 +65,19 @@ class Buffer(Model):
         None,
         description="banks, for `accelsim sram conflicts`; absent: an access never meets another in a bank",
     )
+    parts: Parts | None = Field(
+        None,
+        description="equal memories that it is made of, each with a user of its own: an access costs what it costs in "
+        "an SRAM of that size; absent: one",
+    )
     word: Width | None = Field(
         None, description="bytes that a bank reads or writes at a time; absent: read_width / banks"
     )
+
+    @property
+    def part_B(self) -> int:
+        """Bytes of each of its parts."""
+        return self.capacity // (self.parts or 1)
 
     @property
     def word_B(self) -> int:

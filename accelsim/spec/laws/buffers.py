@@ -73,11 +73,20 @@ def banks_make_the_buffer(chip: Chip) -> Iterator[Finding]:
             yield Finding((*path, "banks"), what)
 
 
+def parts_share_the_buffer(chip: Chip) -> Iterator[Finding]:
+    """The parts of a buffer share its capacity in whole bytes."""
+    for name, buffer in chip.buffers.items():
+        if buffer.parts is not None and buffer.capacity % buffer.parts:
+            what = f"{buffer.parts} parts do not share {show(buffer.capacity, 'B', binary=True)}"
+            yield Finding(("buffers", name, "parts"), what, "a divisor of the capacity in bytes")
+
+
 BUFFER_LAWS = (
     one_buffer_per_role,
     slots_hold_one_role,
     slots_fit,
     ports_are_no_wider_than_the_buffer,
     banks_make_the_buffer,
+    parts_share_the_buffer,
 )
 """Every law of buffers; a new one is a function and a line here."""

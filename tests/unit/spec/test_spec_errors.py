@@ -231,6 +231,7 @@ LAWS = [
         "engines.host={type: simd, lanes: 4, functions: {}}",
         "engines.host: 'host' is the name of a field of the chip",
     ),
+    ("buffers.unified_buffer.parts=7", "buffers.unified_buffer.parts: 7 parts do not share 24 MiB"),
     ("energy.mac.potato=1 pJ", "energy.mac.potato: 'potato' is no number format"),
 ]
 
