@@ -1,0 +1,112 @@
+"""The partition of a product: of all that fit, the one that takes the fewest clocks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.engines.bsp.spec import BspUnit, TileFormat
+from accelsim.engines.bsp.supersteps import (
+    Figures,
+    Partition,
+    Partitions,
+    Product,
+    Superstep,
+    ceil,
+    supersteps,
+)
+from accelsim.engines.bsp.windows import block_cuts, cuts
+from accelsim.types import Ints
+
+
+class Choice(NamedTuple):
+    """A partition, what it takes, and how many were compared."""
+
+    partition: Partition
+    multiply: Figures
+    reduce: Figures
+    compared: int
+
+
+class TooSmall(NamedTuple):
+    """No partition fits: the one that needs least, and what its fullest tile would hold, B."""
+
+    partition: Partition
+    needed_B: int
+
+
+def choose(unit: BspUnit, number_format: str, product: Product, room_B: int) -> Choice | TooSmall:
+    """The partition with the fewest clocks whose fullest tile holds at most ``room_B``; of equals the one that
+    exchanges least, then the one on the fewest tiles, then with the fewest parts along groups, M and N.
+    """
+    parts = candidates(unit, number_format, product)
+    multiply, reduce = supersteps(unit, number_format, product, parts)
+    held = np.maximum(multiply.held, reduce.held)
+    if held.min() > room_B:
+        index = int(held.argmin())
+        return TooSmall(parts.one(index), int(held[index]))
+    fits = np.flatnonzero(held <= room_B)
+    keys = (
+        parts.n,
+        parts.m,
+        parts.g,
+        parts.tiles,
+        _received(multiply, reduce),
+        multiply.clocks + reduce.clocks,
+    )
+    best = fits[np.lexsort([key[fits] for key in keys])[0]]
+    return Choice(parts.one(best), multiply.one(best), reduce.one(best), len(fits))
+
+
+def _received(multiply: Superstep, reduce: Superstep) -> Ints:
+    return multiply.received + reduce.received
+
+
+def candidates(unit: BspUnit, number_format: str, product: Product) -> Partitions:
+    """Every partition on the tiles that there are whose largest part no smaller number of parts would give."""
+    row = unit.formats[number_format]
+    extents = (product.groups, product.M, int(ceil(product.N, row.n)), int(ceil(product.K, row.k)))
+    found = np.zeros((0, 1), np.int64)
+    tiles = np.ones(1, np.int64)
+    for extent in extents:
+        counts = useful_parts(extent, unit.tiles)
+        old, new = np.nonzero(tiles[:, None] * counts <= unit.tiles)
+        found, tiles = np.vstack((found[:, old], counts[new])), tiles[old] * counts[new]
+    return Partitions(*found)
+
+
+@lru_cache(maxsize=4096)
+def useful_parts(extent: int, most: int) -> Ints:
+    """Numbers of parts, at most ``most``, each the least with its size of the largest part; int64, rising."""
+    sizes = -(-extent // np.arange(1, min(extent, most) + 1))
+    return np.unique(sizes, return_index=True)[1][::-1] + 1
+
+
+def _sizes(row: TileFormat, product: Product, partition: Partition) -> tuple[Ints, Ints, Ints, Ints]:
+    """Groups, rows, columns and reduction of the parts along each axis."""
+    return (
+        np.diff(cuts(product.groups, partition.g)),
+        np.diff(cuts(product.M, partition.m)),
+        np.diff(block_cuts(product.N, row.n, partition.n)),
+        np.diff(block_cuts(product.K, row.k, partition.k)),
+    )
+
+
+def weights_of_tiles(row: TileFormat, product: Product, partition: Partition) -> Ints:
+    """Bytes of weights that stay on the tile of each part, in the order of parts (g, m, n, k), int64 [tiles]."""
+    groups, _, n, k = _sizes(row, product, partition)
+    pieces = groups[:, None, None, None] * n[:, None] * k
+    least, more = np.divmod(pieces, partition.m)
+    shares: Ints = least + (np.arange(partition.m)[:, None, None] < more)
+    return (shares * product.b_B).reshape(-1)
+
+
+def results_of_tiles(row: TileFormat, product: Product, partition: Partition) -> Ints:
+    """Elements of the result that each part ends with, in the same order, int64 [tiles]."""
+    groups, m, n, _ = _sizes(row, product, partition)
+    sums = (groups[:, None, None] * m[:, None] * n)[..., None]
+    least, more = np.divmod(sums, partition.k)
+    shares: Ints = least + (np.arange(partition.k) < more)
+    return shares.reshape(-1)

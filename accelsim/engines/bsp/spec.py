@@ -1,0 +1,149 @@
+"""The spec of a machine of tiles, and what its fields must agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from accelsim.errors import brief, nearest
+from accelsim.formats import dot
+from accelsim.spec.base import Model
+from accelsim.spec.counts import Clocks, Pace, Parts, Side
+from accelsim.spec.engine import EngineSpec
+from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS, format_bits, nearest_format
+from accelsim.spec.quantity import Bytes, JoulesPerByte, Width
+from accelsim.spec.status import Status
+from accelsim.spec.yaml.tree import PathTo
+from accelsim.units import show
+
+if TYPE_CHECKING:
+    from accelsim.spec.models import Buffer, Chip
+
+
+class TileFormat(Model):
+    """How the product unit of a tile handles one operand format.
+
+    A pass holds a block of ``k`` x ``n`` weights and streams rows of ``k`` operands through it, each of which adds to
+    ``n`` sums; what a block lacks of its size is multiplied as zeros.
+    """
+
+    k: Side = Field(description="weights of a block along the reduction")
+    n: Side = Field(description="weights of a block along the outputs")
+    cycles_per_row: Pace = Field(description="issue slots of a thread per streamed row")
+    accumulate: str = Field("fp32", description="format of the partial sums")
+    dot: str | None = Field(
+        None,
+        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+    )
+
+    @property
+    def macs_per_clock(self) -> Fraction:
+        """Multiply-accumulates per clock of one tile that streams without end."""
+        return Fraction(self.k * self.n, self.cycles_per_row)
+
+
+class BspUnit(EngineSpec):
+    """Tiles with a processor and a memory each, and no other memory in reach, joined by a network that sends by the
+    clock.
+    """
+
+    rate: ClassVar[str] = "2 x tiles x k x n / cycles_per_row x clock x cores"
+
+    type: Literal["bsp"] = Field(description="type of the engine")
+    tiles: Parts = Field(description="processors, each with a memory of its own")
+    threads: Parts = Field(description="threads of a tile, which issue in turn: each every so many clocks")
+    reserve: Bytes | None = Field(
+        None,
+        description="of the memory of a tile for code, stacks and the programs of the exchange; absent: nothing",
+    )
+    load_width: Width = Field(description="bytes of weights per clock into the product unit")
+    vector_width: Width = Field(description="bytes of one vector: its elements are computed side by side")
+    send_width: Width = Field(description="bytes per clock that a tile sends into the exchange")
+    receive_width: Width = Field(description="bytes per clock that a tile receives from it")
+    exchange_energy: JoulesPerByte = Field(description="per byte that a tile sends, once for all that listen")
+    energy_status: Status | None = Field(
+        None, description="how far that energy can be trusted; absent: a guess"
+    )
+    sync: Clocks = Field(description="clocks from the last tile that is done until all go on")
+    pass_overhead: Clocks = Field(0, description="clocks of a pass beside its weights and its threads")
+    thread_overhead: Clocks = Field(0, description="issue slots of each thread and pass beside its rows")
+    weights: Literal["loaded", "resident"] = Field(
+        "loaded",
+        description="whether constants come onto the tiles during the run, once, or lie there before it begins",
+    )
+    formats: dict[str, TileFormat] = Field(
+        min_length=1, description="operand formats, the preferred one first"
+    )
+    functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
+        description="op or [family](#families) of ops -> issue slots per vector, or `none`: not this one of its "
+        "family; an op that is named wins over its family; other ops go to the host"
+    )
+
+    def room_B(self, buffer: Buffer) -> int:
+        """Bytes of a tile for data, of a buffer that is the memories of all."""
+        return buffer.part_B - (self.reserve or 0)
+
+    def peaks(self, chip: Chip) -> dict[str, float]:
+        """Two for each multiply-accumulate of a tile that streams without end, op/s."""
+        clocks = 2 * self.tiles * (self.clock or chip.clock) * chip.cores
+        return {name: float(clocks * row.macs_per_clock) for name, row in self.formats.items()}
+
+
+def the_buffer_is_that_of_the_tiles(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """One buffer holds all data; its parts are the memories of the tiles, and have room beside the reserve."""
+    holders = [name for name, buffer in chip.buffers.items() if "activations" in buffer.holds]
+    if len(holders) != 1:
+        what = "several buffers hold activations" if holders else "no buffer holds activations"
+        yield Finding(("buffers",), what, f"one, of {unit.tiles} parts")
+        return
+    buffer = chip.buffers[holders[0]]
+    if buffer.parts != unit.tiles:
+        what = f"{buffer.parts or 1} parts for {unit.tiles} tiles"
+        yield Finding(("buffers", holders[0], "parts"), what, f"{unit.tiles}, the memory of each")
+    elif unit.room_B(buffer) <= 0:
+        most = show(buffer.part_B, "B", binary=True)
+        yield Finding((*path, "reserve"), "leaves nothing of a tile for data", f"less than {most}")
+
+
+def formats_are_known(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """Names of number formats are those of ``accelsim.formats.table``, or pairs of them; a rule of sums takes them."""
+    for name, row in unit.formats.items():
+        for inner, each in ((name,), name), ((name, "accumulate"), row.accumulate):
+            if format_bits(each) is None:
+                what, place = f"{brief(each)} is no number format", (*path, "formats", *inner)
+                yield Finding(place, what, "fp16, fp32, ...", nearest_format(each))
+        known = dot.rules_for(name) if format_bits(name) is not None and row.dot is not None else ()
+        if row.dot is not None and row.dot not in known:
+            what = f"{row.dot!r} is no rule that adds up products of {name}"
+            expected = "one of " + ", ".join(known)
+            yield Finding((*path, "formats", name, "dot"), what, expected, nearest(row.dot, known))
+
+
+def functions_are_known(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """The functions are names of operators."""
+    for name in unit.functions:
+        if name not in VECTOR_FUNCTIONS:
+            what, near = FUNCTIONS.unknown(name)
+            yield Finding((*path, "functions", name), what, "", near)
+
+
+def energies_of_functions_are_there(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """Operations on elements have an energy, in the operand formats and in FP32, which stands for all others."""
+    for name in dict.fromkeys((*unit.formats, "fp32")):
+        if unit.functions and name not in chip.energy.vector:
+            yield Finding(("energy", "vector"), f"no energy of format {name}")
+
+
+SPEC = BspUnit
+LAWS = (
+    only_one,
+    the_buffer_is_that_of_the_tiles,
+    formats_are_known,
+    functions_are_known,
+    energies_of_functions_are_there,
+)
+"""Every law of a machine of tiles; a new one is a function and a line here."""
