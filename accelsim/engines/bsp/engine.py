@@ -1,0 +1,59 @@
+"""A machine of tiles as an engine type: one superstep after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import cast
+
+from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
+from accelsim.engines.bsp import words
+from accelsim.engines.bsp.accepting import refusal
+from accelsim.engines.bsp.improve import improvements
+from accelsim.engines.bsp.lower import StepWriter
+from accelsim.engines.bsp.spec import BspUnit
+from accelsim.engines.clocked import Clocked
+from accelsim.program.commands import Command, Stages
+from accelsim.program.roles import Unit
+from accelsim.spec.models import Chip
+
+
+class Bsp(Clocked):
+    """Tiles that compute on memories of their own, meet, and exchange: products and functions alike."""
+
+    type = "bsp"
+    title = "the tiles"
+    rank = 0
+    reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
+    hue = "green"
+
+    def accepts(self, offer: Offer) -> str | None:
+        """Products in its formats, functions that its spec lists."""
+        return refusal(offer)
+
+    def lower(self, lowering: Lowering) -> Mapped | None:
+        """One command for each superstep."""
+        return StepWriter(lowering).lower()
+
+    def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
+        """Sync, exchange, computation."""
+        return cast(Stages, command.work).stages
+
+    def macs_per_clock(self, spec: BspUnit, mac_format: str) -> Fraction:
+        """Those of all tiles."""
+        return spec.tiles * spec.formats[mac_format].macs_per_clock
+
+    def has_epilogue(self, spec: BspUnit) -> bool:
+        """Functions of each element of a product: the tile that has it computes them."""
+        return True
+
+    def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
+        """Of the energy table of the chip, and of its own spec."""
+        return words.prices(chip, unit.spec)
+
+    def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
+        """See ``improve``."""
+        return improvements(chip, unit)
+
+
+ENGINE = Bsp()

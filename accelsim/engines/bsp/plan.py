@@ -1,0 +1,138 @@
+"""What the products of a graph become, before the first command is written: partitions, and where weights stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import ceil
+
+from accelsim.engines.bsp.partition import Choice, TooSmall, choose, weights_of_tiles
+from accelsim.engines.bsp.spec import BspUnit
+from accelsim.engines.bsp.supersteps import Product
+from accelsim.engines.bsp.tile_memory import TileMemory
+from accelsim.types import Ints
+from accelsim.workload.graph import FORMAT_BYTES, Graph, Node
+from accelsim.workload.nodes import gemm_view, is_product
+from accelsim.workload.ops.base import Gemm
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A product: its form, its operands' format, in how many ``turns`` over N it is done, the ``product`` of one turn,
+    its partition, the tile of each part and bytes of weights there for each turn.
+    """
+
+    gemm: Gemm
+    number_format: str
+    turns: int
+    product: Product
+    choice: Choice
+    tiles: Ints
+    weights_B: Ints
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Products by the name of their node, and the regions of all constants."""
+
+    products: dict[str, Planned]
+    rooms: dict[str, int]
+
+
+def plan(graph: Graph, memory: TileMemory, unit: BspUnit, engine: str, dtype: str) -> Plan:
+    """The products of an engine, on tiles that are still empty. Raises OverCapacity where constants, or a product
+    beside them, do not fit.
+
+    A product gets what the constants and the activations that are alive leave of a tile, were they spread evenly.
+    """
+    found = dict[str, Planned]()
+    nodes = [node for node in graph.nodes if node.engine == engine]
+    constants = {each.name: each.nbytes for node in nodes for each in graph.ins(node) if each.is_constant}
+    alive = alive_B(graph)
+
+    def even(size_B: int) -> int:
+        return -(-size_B // unit.tiles)
+
+    even_B = even(sum(constants.values()))
+    memory.fit("", even_B, 0)
+    for node in nodes:
+        if not is_product(node):
+            continue
+        gemm, number_format = gemm_view(graph, node), node.format or dtype
+        assert gemm is not None
+        whole = product_of(graph, unit, node, gemm, number_format)
+        own_B = constants.pop(gemm.b, 0)
+        sides_B = sum(
+            graph.tensors[name].nbytes
+            for name in activations(graph, node.reads)
+            if name not in (gemm.a, gemm.b)
+        )
+        beside_B = even(alive[node.name]) + even(sides_B) - even(own_B)  # its part of B is counted with it
+        turns, choice = in_turns(unit, number_format, whole, memory.room_B - even_B - beside_B)
+        if isinstance(choice, TooSmall):
+            memory.fit(node.name, even_B, beside_B + choice.needed_B)
+            choice = choose(unit, number_format, turn_of(whole, turns), choice.needed_B)
+            assert isinstance(choice, Choice)
+        product = turn_of(whole, turns)
+        weights_B = weights_of_tiles(unit.formats[number_format], product, choice.partition)
+        weights_B = weights_B * (own_B > 0)
+        tiles = memory.stay(turns * weights_B)
+        found[node.name] = Planned(gemm, number_format, turns, product, choice, tiles, weights_B)
+    for size_B in constants.values():
+        memory.stay_spread(size_B)
+    memory.fit("", int(memory.constants.max()), 0)
+    return Plan(found, {})
+
+
+def turn_of(product: Product, turns: int) -> Product:
+    """One of so many equal turns over the columns of a product."""
+    return replace(product, N=product.N // turns)
+
+
+def in_turns(
+    unit: BspUnit, number_format: str, product: Product, room_B: int
+) -> tuple[int, Choice | TooSmall]:
+    """The fewest turns over N, a divisor of it, of which each fits, and the partition of one; what is too small where
+    not even single columns do.
+    """
+    found: Choice | TooSmall | None = None
+    for turns in (each for each in range(1, product.N + 1) if product.N % each == 0):
+        found = choose(unit, number_format, turn_of(product, turns), room_B)
+        if isinstance(found, Choice):
+            return turns, found
+    assert found is not None
+    return product.N, found
+
+
+def product_of(graph: Graph, unit: BspUnit, node: Node, gemm: Gemm, number_format: str) -> Product:
+    """A node as a product with the bytes of its operands."""
+    a, b = graph.tensors[gemm.a], graph.tensors[gemm.b]
+    sums = FORMAT_BYTES[unit.formats[number_format].accumulate]
+    out = max(graph.tensors[name].element_B for name in node.writes)
+    return Product(
+        gemm.groups, gemm.M, gemm.N, gemm.K, a_B=ceil(a.element_B), b_B=ceil(b.element_B), sum_B=ceil(sums),
+        out_B=ceil(out), stays=b.is_constant, conv=gemm.conv,
+    )  # fmt: skip
+
+
+def alive_B(graph: Graph) -> dict[str, int]:
+    """Node -> bytes of the activations that it or a node behind it needs, its results too."""
+    root: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.engine == "alias":
+            root[node.writes[0]] = root.get(node.reads[0], node.reads[0])
+    nodes = [node for node in graph.nodes if node.engine != "alias"]
+    names_of = [activations(graph, (*node.reads, *node.writes)) for node in nodes]
+    touched = [{root.get(name, name) for name in names} for names in names_of]
+    last = {name: index for index, names in enumerate(touched) for name in names}
+    found, alive = dict[str, int](), dict[str, int]()
+    for index, (node, names) in enumerate(zip(nodes, touched, strict=True)):
+        alive |= {name: graph.tensors[name].nbytes for name in names}
+        found[node.name] = sum(alive.values())
+        alive = {name: size_B for name, size_B in alive.items() if last[name] > index}
+    return found
+
+
+def activations(graph: Graph, names: Iterable[str]) -> list[str]:
+    """Those that are no constants."""
+    return [name for name in names if not graph.tensors[name].is_constant]

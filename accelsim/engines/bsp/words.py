@@ -1,0 +1,51 @@
+"""What the time and the energy of a machine of tiles go to, in words."""
+
+from __future__ import annotations
+
+from accelsim.engines.base import Category, Price, Reason
+from accelsim.engines.bsp.spec import BspUnit
+from accelsim.program.commands import MAC_ACTION, PADDING
+from accelsim.spec.models import Chip
+from accelsim.spec.status import UNSTATED
+from accelsim.spec.trust import mac_status, vector_status
+
+SEND = "exchange.send"
+"""Ledger action: bytes that tiles send into the exchange."""
+REASONS = (
+    Reason("tiles", "tiles", "computing in the slowest tile", "tiles", "#225ea8", computing=True),
+    Reason(
+        "exchange",
+        "exchange",
+        "the exchange between tiles",
+        "exchange between tiles",
+        "#41b6c4",
+        "////",
+        True,
+    ),
+    Reason("sync", "sync", "tiles waiting for each other", "sync of tiles", "#253494", "....", True),
+)
+CATEGORIES = (Category("MAC", "#0072b2"), Category("exchange", "#41b6c4", "////"))
+"""Of its own; functions count as those of a vector unit."""
+PIECES = (
+    ("tiles", "the slowest tile computes"),
+    ("exchange", "tiles send and receive"),
+    ("sync", "tiles wait for each other"),
+)
+
+
+def prices(chip: Chip, unit: BspUnit) -> dict[str, Price]:
+    """Multiplications and operations by format, and bytes of the exchange. Zeros that fill a block up cost nothing."""
+    table = chip.energy
+    found = {
+        f"{MAC_ACTION}{name}": Price(
+            float(energy), "MAC", f"{name} multiply-accumulates", mac_status(table, name)
+        )
+        for name, energy in table.mac.items()
+    }
+    found |= {
+        f"op.{name}": Price(float(energy), "vector unit", "functions", vector_status(table, name))
+        for name, energy in table.vector.items()
+    }
+    found[PADDING] = Price(0.0, "MAC", "zeros that fill blocks", UNSTATED)
+    status = unit.energy_status or UNSTATED
+    return found | {SEND: Price(float(unit.exchange_energy), "exchange", "the exchange", status)}
