@@ -131,6 +131,10 @@ class EngineType(ABC):
     """Its name in specs and programs."""
     title: ClassVar[str] = "the engine"
     """What it is called in a sentence."""
+    multiplies_as: ClassVar[str] = ""
+    """What it is called where its products are meant; '' for ``title``."""
+    plural: ClassVar[bool] = False
+    """Whether that name is a plural."""
     rank: ClassVar[int] = 1
     """Where it stands in lists: arithmetic first (0), functions (2), hosts (3), transfers (4), messages (5)."""
     reasons: ClassVar[tuple[Reason, ...]] = ()

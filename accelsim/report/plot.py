@@ -65,7 +65,7 @@ PLOTS: dict[str, Plot] = {
             "roofline",
             "Roofline",
             "A mark is a layer (numbers as in the table), its area the layer's share of the time. No layer "
-            "can lie above the line: left of the knee the memory is the limit, right of it the matrix unit.",
+            "can lie above the line: left of the knee the memory is the limit, right of it the arithmetic.",
             roofline_plot.roofline,
             roofline_plot.has_roofs,
         ),

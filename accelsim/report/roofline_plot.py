@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim.account.critical_path import HIDDEN, KEYS
 from accelsim.account.latency import Layer, layers
 from accelsim.account.roofline import Point, Roofline, rooflines
+from accelsim.account.spans import multiplier_title
 from accelsim.machine.run import Run
 from accelsim.report.legends import below
 from accelsim.report.style import FAINT, INK, REASON_LOOKS, figure, log_axis, nothing, prefixed, renderer
@@ -45,7 +46,9 @@ def roofline(run: Run) -> Figure:
     roofs = _roofs(run)
     fig, panels = figure(5.0 if roofs else 1.3, 1, max(1, len(roofs)), sharey=True)
     if not roofs:
-        nothing(panels[0], "Roofline", "no layer used the matrix unit and moved data off the chip")
+        nothing(
+            panels[0], "Roofline", f"no layer used {multiplier_title(run.chip)} and moved data off the chip"
+        )
         return fig
     rows = {layer.index: layer for layer in layers(run)}
     rates = [p.achieved_ops_per_s for roof in roofs for p in roof.points if p.achieved_ops_per_s]
@@ -72,7 +75,10 @@ def roofline(run: Run) -> Figure:
             for p in _shown(roof)
         ]
         taken += [_box_of(axes, place, LINE_PX) for place in _along(axes, roof)]
-        for told in (*_roof_names(axes, roof), *_mark_names(axes, _shown(roof), rows, run)):
+        for told in (
+            *_roof_names(axes, roof, multiplier_title(run.chip)),
+            *_mark_names(axes, _shown(roof), rows, run),
+        ):
             _place(fig, axes, told, taken)
     return fig
 
@@ -118,11 +124,11 @@ def _marks(axes: Axes, roof: Roofline, rows: dict[int, Layer], run: Run) -> None
     )  # fmt: skip
 
 
-def _roof_names(axes: Axes, roof: Roofline) -> Iterator[Iterator[Annotation]]:
-    """The two roofs by name, each along its line: the memory on the slope, the matrix unit on the flat."""
+def _roof_names(axes: Axes, roof: Roofline, engine: str) -> Iterator[Iterator[Annotation]]:
+    """The two roofs by name, each along its line: the memory on the slope, the ``engine`` of products on the flat."""
     (low, high), knee = axes.get_xlim(), roof.knee_ops_per_B
     look: dict[str, Any] = {"fontsize": 7.5, "color": INK}
-    peak = f"peak of the matrix unit {si(roof.peak_ops_per_s, 'OPS')}"
+    peak = f"peak of {engine} {si(roof.peak_ops_per_s, 'OPS')}"
     yield (
         _label(axes, peak, (high, roof.peak_ops_per_s), (-2, 7 + up), "right", **look) for up in (0, 8, 12)
     )

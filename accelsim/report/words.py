@@ -10,9 +10,12 @@ from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import HOST_IDLE, STATIC, energy_table
 from accelsim.account.latency import Layer
 from accelsim.account.provenance import WARN_ABOVE, doubtful
+from accelsim.account.spans import multiplier_title
+from accelsim.engines.registry import ENGINES
 from accelsim.explore.what_ifs import NAMED as NAMED_CHANGES
 from accelsim.explore.what_ifs import WORTH
 from accelsim.machine.run import Run
+from accelsim.program.roles import multiplier
 from accelsim.report.table import layer_names
 from accelsim.report.text import count_of, percent, shorten, si, signed
 from accelsim.spec.silicon import ESTIMATE, silicon
@@ -54,8 +57,14 @@ def _time(run: Run, summary: dict[str, Any]) -> str:
     ]
     text += "".join(f", {other}" for other in others)
     if summary["utilisation"] is not None:
-        text += f". The matrix unit runs at {percent(summary['utilisation'])} of its peak"
+        text += f". {_at_its_peak(run, percent(summary['utilisation']))}"
     return text + "."
+
+
+def _at_its_peak(run: Run, share: str) -> str:
+    title, unit = multiplier_title(run.chip), multiplier(run.chip)
+    many = unit is not None and ENGINES[unit.type].plural
+    return f"{title[0].upper()}{title[1:]} {'run' if many else 'runs'} at {share} of {'their' if many else 'its'} peak"
 
 
 def _layer(run: Run, layers: Sequence[Layer]) -> str:

@@ -23,6 +23,7 @@ class Bsp(Clocked):
 
     type = "bsp"
     title = "the tiles"
+    plural = True
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     hue = "green"

@@ -28,6 +28,7 @@ class Multiprocessors(Clocked):
 
     type = "simt"
     title = "the multiprocessors"
+    plural = True
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     hue = "green"
@@ -39,6 +40,8 @@ class Multiprocessors(Clocked):
             view = gemm_view(graph, node)
             if view is None:
                 return "has no form as a matrix product"
+            if graph.tensors[view.a].is_constant:
+                return "its left operand is a constant, and kernels stream activations from there"
             a, b = graph.tensors[view.a].dtype, graph.tensors[view.b].dtype
             return "" if offer.multiplies else f"the multiprocessors do not multiply {a} by {b}"
         functions = offer.unit.spec.functions

@@ -34,6 +34,7 @@ class Systolic(EngineType):
 
     type = "systolic"
     title = "the array"
+    multiplies_as = "the matrix unit"
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     drains = True
