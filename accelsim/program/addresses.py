@@ -10,7 +10,8 @@ Tensors are row-major, so most tiles are a nest of strides (``tile_nests``). Byt
 - Stationary tiles lie one after the other, in the order in which they are loaded, where that is what the loader wants
   (``padded_tiles`` of the matrix unit), where weights are stored sparsely, and where an element is not whole bytes.
 - Other tiles whose pieces do not begin or end at whole bytes (codes below 8 bits in odd rows) are taken as one
-  contiguous piece of their size, from where their first element lies; so is a side operand that broadcasts.
+  contiguous piece of their size, from where their first element lies; so are a side operand that broadcasts, and a
+  tile that is moved with the padding around it.
 - Of a table that is gathered from, as many rows as are used, spread evenly.
 - What an operand that broadcasts over the groups of a product reads again, it reads again from the same addresses.
 """
@@ -195,9 +196,10 @@ def _rows(tensor: Tensor, base: int, share: int) -> Runs:
 def _in_bytes(tensor: Tensor, nests: list[Nest], base: int, nbytes: int) -> tuple[Runs, ...]:
     bits = Fraction(tensor.element_B) * 8
     figures = [figure for each in nests for figure in (each.start, each.length, *(d[0] for d in each.dims))]
-    if any(figure * bits % 8 for figure in figures):
+    moved = sum(each.elements for each in nests) * bits / 8
+    if moved != nbytes or any(figure * bits % 8 for figure in figures):
         first = int(nests[0].start * bits / 8)
-        return (Runs(base + min(first, tensor.nbytes - nbytes), nbytes),)
+        return (Runs(base + max(0, min(first, tensor.nbytes - nbytes)), nbytes),)
 
     def whole(elements: int) -> int:
         return int(elements * bits / 8)

@@ -101,9 +101,14 @@ class Folds(NamedTuple):
 
 
 class Cycles(NamedTuple):
-    """Work of a Vector command, in clocks of its unit."""
+    """Work of a Vector command, or of a MatMul that takes a known time, in clocks of its unit.
+
+    ``w``, ``a``: clocks after which a MatMul has read its operands for the last time.
+    """
 
     clocks: int
+    w: int = 0
+    a: int = 0
 
 
 class Stages(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -44,7 +44,7 @@ class Objective(NamedTuple):
     bound: Callable[[Conv, Geometry, Mappings], Ints]
 
 
-def _least_clocks(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
+def least_clocks(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
     """All PEs work in every clock but those in which filters come; or psums leave in every clock."""
     window = maps.q * conv.S
     work = conv.macs * (window + 1) // (active_pes(conv, maps) * window)
@@ -70,10 +70,16 @@ def _least_energy(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
 
 
 OBJECTIVES = {
-    "clocks": Objective(lambda x: (x.clocks, x.counts.dram, x.counts.glb), _least_clocks),
+    "clocks": Objective(lambda x: (x.clocks, x.counts.dram, x.counts.glb), least_clocks),
     "energy": Objective(lambda x: (x.energy, x.clocks), _least_energy),
 }
 """What the best mapping has least of: clocks, then words of DRAM, then of the buffer; or energy, as the paper chose."""
+
+
+CHUNK = 4096
+"""Mappings whose costs are worked out at once: those with the least bound come first and rule out many of the rest."""
+
+Found = tuple[tuple[int, ...], Mapping]
 
 
 def costs(conv: Conv, array: Geometry, maps: Mappings) -> Costs:
@@ -131,14 +137,22 @@ def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
         raise UsageError(
             Problem(f"unknown objective {objective!r}", expected=", ".join(OBJECTIVES), nearest=near)
         )
-    keys, bound = OBJECTIVES[objective]
-    found: tuple[tuple[int, ...], Mapping] | None = None
-    for chunk in mappings(conv, array):
+    return least(conv, array, OBJECTIVES[objective], mappings(conv, array))
+
+
+def least(conv: Conv, array: Geometry, objective: Objective, candidates: Iterable[Mappings]) -> Mapping:
+    """The one of legal ``candidates`` with the least of an objective; of equal ones the first.
+
+    Raises Infeasible where there is none.
+    """
+    keys, bound = objective
+    found: Found | None = None
+    for chunk in candidates:
         while len(chunk.m):
-            least = bound(conv, array, chunk)
-            order = np.argsort(least, kind="stable")
+            at_least = bound(conv, array, chunk)
+            order = np.argsort(at_least, kind="stable")
             if found:
-                order = order[least[order] <= found[0][0]]
+                order = order[at_least[order] <= found[0][0]]
             found = _better(found, conv, array, chunk.where(order[:CHUNK]), keys)
             chunk = chunk.where(order[CHUNK:])
     if found is None:
@@ -146,12 +160,6 @@ def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
             f"a convolution of {conv.R} x {conv.S}", "the array", 0, 0, "of one row", _why(conv, array)
         )
     return found[1]
-
-
-CHUNK = 4096
-"""Mappings whose costs are worked out at once: those with the least bound come first and rule out many of the rest."""
-
-Found = tuple[tuple[int, ...], Mapping]
 
 
 def _better(

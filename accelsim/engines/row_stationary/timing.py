@@ -28,6 +28,8 @@ out; a zero in the ifmap takes its clock, for the chip only gates it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from accelsim.engines.row_stationary.laws import ceil
@@ -50,26 +52,62 @@ def _psums_in(array: Geometry, kind: Passes) -> Ints:
     return (1 - kind.first) * ceil(kind.f * kind.e, array.psum_words)
 
 
-def step_clocks(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> Ints:
-    """Clocks of all steps of a pass, int64 [k]: the first, the last, those between by what comes for the next."""
+class Steps(NamedTuple):
+    """Clocks of the steps of a pass by what they wait for, int64 [k] each.
+
+    ``busy``: the PEs; ``out``: the psums of the step before leave; ``slide`` and ``window``: PEs, psums that come, and
+    the columns that the next step needs, new ones or (where it begins an ifmap) a whole window.
+    """
+
+    busy: Ints
+    out: Ints
+    slide: Ints
+    window: Ints
+
+
+def steps(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> Steps:
+    """Clocks of the steps of a pass, each kind of them."""
     filters, channels = spread(kind.f, maps.t)[0], spread(kind.c, maps.r)[0]
     busy = filters * (channels * conv.S + 1)
-    psums_in, out = _psums_in(array, kind), ceil(kind.f * kind.e, array.psum_words)
-    rows = kind.c * conv.rows(kind.e)
-    window = np.maximum(np.maximum(busy, psums_in), ceil(rows * conv.S, array.ifmap_words))
-    slide = np.maximum(np.maximum(busy, psums_in), ceil(rows * min(conv.U, conv.S), array.ifmap_words))
-    steps = kind.n * conv.F
-    first = window if conv.F == 1 else slide
+    rows, here = kind.c * conv.rows(kind.e), np.maximum(busy, _psums_in(array, kind))
+    window = np.maximum(here, ceil(rows * conv.S, array.ifmap_words))
+    slide = np.maximum(here, ceil(rows * min(conv.U, conv.S), array.ifmap_words))
+    return Steps(busy, ceil(kind.f * kind.e, array.psum_words), slide, window)
+
+
+def step_clocks(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> Ints:
+    """Clocks of all steps of a pass, int64 [k]: the first, the last, those between by what comes for the next."""
+    each, count = steps(conv, array, maps, kind), kind.n * conv.F
+    first = each.window if conv.F == 1 else each.slide
     windows = np.maximum(kind.n - 1 - (conv.F == 1), 0)
-    slides = steps - 2 - windows
-    between = windows * np.maximum(window, out) + slides * np.maximum(slide, out)
-    return np.where(steps == 1, busy, first + between + np.maximum(busy, out))
+    slides = count - 2 - windows
+    between = windows * np.maximum(each.window, each.out) + slides * np.maximum(each.slide, each.out)
+    return np.where(count == 1, each.busy, first + between + np.maximum(each.busy, each.out))
+
+
+def skew_clocks(conv: Conv, maps: Mappings, kind: Passes) -> Ints:
+    """Clocks by which the foot of a chain is ahead of its top, int64 [k]."""
+    skew: Ints = conv.R * spread(kind.c, maps.r)[1] - 1
+    return skew
 
 
 def pass_clocks(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> Ints:
     """Clocks of a pass from its first word to its last sum, int64 [k]."""
-    skew = conv.R * spread(kind.c, maps.r)[1] - 1
-    return load_clocks(conv, array, kind) + step_clocks(conv, array, maps, kind) + skew
+    worked = step_clocks(conv, array, maps, kind) + skew_clocks(conv, maps, kind)
+    return load_clocks(conv, array, kind) + worked
+
+
+def image_clocks(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> list[int]:
+    """Clocks of the one mapping's pass, ifmap by ifmap: the first with the load, the last with the skew. Their sum is
+    ``pass_clocks``; what an ifmap's last step waits for of the next ifmap is its own."""
+    total, count = int(pass_clocks(conv, array, maps, kind)[0]), int(kind.n[0])
+    if count == 1:
+        return [total]
+    each = steps(conv, array, maps, kind)
+    slides = (conv.F - 1) * np.maximum(each.slide, each.out)
+    middle = int((slides + np.maximum(each.window, each.out))[0])
+    last = int((slides + np.maximum(each.busy, each.out) + skew_clocks(conv, maps, kind))[0])
+    return [total - (count - 2) * middle - last, *[middle] * (count - 2), last]
 
 
 def layer_clocks(conv: Conv, array: Geometry, maps: Mappings) -> Ints:

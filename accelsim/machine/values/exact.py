@@ -127,15 +127,16 @@ class Exact:
         return found.astype(container, copy=False) if container else found
 
     def _container(self, step: Step) -> type[np.float32] | None:
-        """float32 where BLAS sums the products of 8-bit operands exactly: |sum| < 2^24 over the K of a tile."""
+        """float32 where BLAS sums the products of 8-bit operands exactly: |sum| < 2^24 over the K of a tile, all of K
+        where no mapping tells it."""
         tensors = self._program.graph.tensors
-        assert step.gemm is not None and step.mapping is not None
+        assert step.gemm is not None
         names = (step.gemm.a, step.gemm.b)
         if multiplies_floats(step.node.format):
             return None
         rows = [FORMATS[tensors[name].dtype] for name in names]
         narrow = all(row.kind in ("int", "binary") and row.bits <= 8 for row in rows)
-        depth = min(step.mapping.tk, step.gemm.K)
+        depth = min(step.mapping.tk, step.gemm.K) if step.mapping else step.gemm.K
         shifted = any(np.any(step.node.attrs.get(f"{operand}_zero_point", 0)) for operand in "ab")
         largest = prod(max(row.high, -row.low) for row in rows)
         return np.float32 if narrow and not shifted and depth * largest < 1 << 24 else None

@@ -1,0 +1,224 @@
+"""Lowering of one product: its processing passes become Load, MatMul and Store commands.
+
+A pass is one MatMul, and as many as it has ifmaps where the ifmaps of two passes do not fit into the global buffer side
+by side: then those of the next pass come one by one, as room becomes free. The psums of an output tile lie in the global
+buffer from its first pass to its last; then they leave for the memory outside, through the functions that follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from accelsim.engines.base import Lowering, Mapped
+from accelsim.engines.row_stationary.choosing import mapping_of
+from accelsim.engines.row_stationary.costing import Costing, one_pass
+from accelsim.engines.row_stationary.room import Room, take_room
+from accelsim.engines.row_stationary.shape import Conv, Mapping
+from accelsim.engines.row_stationary.viewing import convolution, geometry
+from accelsim.program.commands import Action, Cycles, Effect, Tile, Transfer
+from accelsim.program.roles import function_unit
+from accelsim.program.writing.builder import PIECE
+from accelsim.program.writing.entries import transfer_actions
+from accelsim.program.writing.layout import Layout, Place
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.limits import check_commands
+from accelsim.workload.nodes import gemm_view
+from accelsim.workload.ops.base import Gemm
+
+ADVICE = "a larger array, larger buffers, a smaller batch or model"
+Range = tuple[int, int]
+"""Half-open."""
+
+
+def lower_product(step: Lowering) -> Mapped:
+    """The commands of a product. Raises Infeasible where no mapping fits, UsageError for a pinned one that does not."""
+    gemm = gemm_view(step.layout.graph, step.node)
+    assert gemm is not None
+    conv, array = convolution(gemm), geometry(step.layout.roles.chip, step.unit.spec)
+    mapping, dtype = mapping_of(step, conv, array), step.node.format or step.dtype
+    sums = step.unit.spec.formats[dtype].accumulate
+    costing = Costing(step.layout.roles, dtype, sums, conv, array, mapping)
+    Passes(step.layout, step.index, step.node, gemm, costing).lower()
+    return Mapped(gemm, None, "", 0)
+
+
+class Block(NamedTuple):
+    """An output tile: group, filters, ifmaps, rows of the ofmap."""
+
+    g: int
+    m: Range
+    n: Range
+    y: Range
+
+
+def blocks(total: int, size: int) -> list[Range]:
+    """Ranges of ``size``, the last one smaller where it does not come out even."""
+    return [(start, min(start + size, total)) for start in range(0, total, size)]
+
+
+@dataclass
+class Passes:
+    """One product while its commands are written."""
+
+    layout: Layout
+    op: int
+    node: Node
+    gemm: Gemm
+    costing: Costing
+    written: int = 0
+
+    def lower(self) -> None:
+        """Emit all commands. Raises Infeasible when the tiles of a mapping do not fit, TooLarge beyond the limits."""
+        conv, maps = self.conv, self.maps
+        self._prepare()
+        self._check_size()
+        tiles = product(
+            range(conv.G), blocks(conv.M, maps.m), blocks(conv.N, maps.n), blocks(conv.E, maps.e)
+        )
+        for each in tiles:
+            self._tile(Block(*each))
+        self.room.release()
+
+    @property
+    def conv(self) -> Conv:
+        """The convolution that the product is."""
+        return self.costing.conv
+
+    @property
+    def maps(self) -> Mapping:
+        """Its mapping."""
+        return self.costing.mapping
+
+    def _tensor(self, name: str) -> Tensor:
+        return self.layout.graph.tensors[name]
+
+    def _home(self, name: str) -> int:
+        place = self.layout.place(name)
+        if place.home is not None:
+            return place.home
+        return self.layout.store_whole(self.op, name, self.layout.roles.activations_home)
+
+    def _prepare(self) -> None:
+        """Operands in their memories, the global buffer empty, slots for what comes and goes, a place for the result."""
+        layout, gemm = self.layout, self.gemm
+        self.a, self.b, self.out = (self._tensor(name) for name in (gemm.a, gemm.b, self.node.writes[0]))
+        self.costing.name(self.a, self.b, self.out.name)
+        self.a_home, self.b_home = self._home(gemm.a), self._home(gemm.b)
+        reads = layout.epilogue_reads(self.node)
+        self.sides = {name: self._home(name) for name in reads.sides}
+        while layout.spill(self.op, ()):
+            pass
+        self.room: Room = take_room(
+            layout, self.node.name, self.costing, [self._tensor(name) for name in reads.sides]
+        )
+        self._load_parameters(reads.parameters)
+        home = layout.roles.activations_home
+        self.result = layout.off_chip(home, self.out.name, self.out.nbytes)
+        layout.places[self.out.name] = Place(home=self.result)
+
+    def _load_parameters(self, constants: tuple[str, ...]) -> None:
+        """One Load of everything constant that the functions behind the product need."""
+        layout, self.parameters = self.layout, list[int]()
+        if not constants:
+            return
+        unit = layout.roles.functions if function_unit(layout.roles.chip) else layout.roles.products
+        size_B = sum(self._tensor(name).nbytes for name in constants)
+        self.parameters = [layout.off_chip(unit, f"{self.node.name} parameters", size_B)]
+        sources = [home for name in constants if (home := layout.place(name).home) is not None]
+        layout.load_parameters(self.op, sources, self.parameters[0], layout.roles.weights_home, size_B)
+
+    def _check_size(self) -> None:
+        """TooLarge before the first pass is written, when all of them are more commands than the limits allow."""
+        conv, maps, parts = self.conv, self.maps, self.room.parts
+        tiles = conv.G * len(blocks(conv.N, maps.n)) * len(blocks(conv.E, maps.e))
+        filters = sum(len(blocks(last - first, maps.p * maps.t)) for first, last in blocks(conv.M, maps.m))
+        channels = len(blocks(conv.C, maps.q * maps.r))
+        loads = len(blocks(conv.M, maps.m)) * channels * parts
+        needed = tiles * (
+            filters * channels * (1 + parts) + loads + filters * parts * (1 + len(self.sides))
+        )
+        check_commands(f"{self.node.name} by {maps}", needed, len(self.layout.builder.commands), ADVICE)
+
+    def _tile(self, block: Block) -> None:
+        """All passes of an output tile: blocks of channels, in each of them blocks of filters."""
+        first, last = block.n
+        images = [block.n] if self.room.parts == 1 else [(at, at + 1) for at in range(first, last)]
+        filters, before = blocks(block.m[1] - block.m[0], self.maps.p * self.maps.t), 0
+        for c in blocks(self.conv.C, self.maps.q * self.maps.r):
+            slabs = [self._ifmap(self._cut(block, n, (0, self.conv.M), c), block) for n in images]
+            opens, done = c[0] == 0, c[1] == self.conv.C
+            for at, (f0, f1) in enumerate(filters):
+                m = (block.m[0] + f0, block.m[0] + f1)
+                tiles = [self._cut(block, n, m, c) for n in images]
+                pass_of = (f1 - f0, c[1] - c[0], last - first, block.y[1] - block.y[0])
+                kind = one_pass(*pass_of, before, opens, done, at == 0)
+                costs = self.costing.parts(kind, len(images), done and f1 == filters[-1][1])
+                held = self._filters(tiles[0])
+                for tile, slab, acc, cost in zip(tiles, slabs, self.room.psums[at], costs, strict=False):
+                    self._product(tile, slab, held, acc, PIECE[opens, done], *cost)
+                if done:
+                    for tile, acc in zip(tiles, self.room.psums[at], strict=False):
+                        self._finish(tile, acc)
+                before = f1 - f0
+
+    def _cut(self, block: Block, n: Range, m: Range, c: Range) -> Tile:
+        """The tile of the product of some ifmaps, filters and channels of a block; of several ifmaps, whole ofmaps."""
+        conv = self.conv
+        ofmap, taps = conv.E * conv.F, conv.R * conv.S
+        rows = (n[0] * ofmap + block.y[0] * conv.F, (n[1] - 1) * ofmap + block.y[1] * conv.F)
+        return Tile(block.g, block.g + 1, *rows, *m, c[0] * taps, c[1] * taps)
+
+    def _ifmap(self, tile: Tile, block: Block) -> int:
+        """The Load of the rows that a strip needs, of some ifmaps and channels, with the padding around them."""
+        conv = self.conv
+        images = -(-(tile.m1 - tile.m0) // (conv.E * conv.F))
+        channels = (tile.k1 - tile.k0) // (conv.R * conv.S)
+        words = images * channels * conv.rows(block.y[1] - block.y[0]) * conv.W
+        slot, effect = self.room.ifmaps.take(), Effect("load_a", tile, ((self.a.name, self.a_home),))
+        self.layout.load(self.op, self.a_home, slot, self.a.name, self.a.size_B(int(words)), effect)
+        return slot
+
+    def _filters(self, tile: Tile) -> int:
+        """The Load of the filters of a pass."""
+        size_B = self.b.size_B((tile.n1 - tile.n0) * (tile.k1 - tile.k0))
+        slot, effect = self.room.filters.take(), Effect("load_b", tile, ((self.b.name, self.b_home),))
+        self.layout.load(self.op, self.b_home, slot, self.b.name, size_B, effect)
+        return slot
+
+    def _product(
+        self, tile: Tile, a: int, b: int, acc: int, role: str, work: Cycles, actions: tuple[Action, ...]
+    ) -> None:
+        self.layout.builder.emit(
+            "MatMul", self.layout.roles.products, self.op, self.node.name, work,
+            Effect("product", tile, ((self.a.name, a), (self.b.name, b))),
+            [(b, "w"), (a, "a")], [(acc, role)], actions,
+        )  # fmt: skip
+
+    def _finish(self, tile: Tile, acc: int) -> None:
+        """The psums of a tile leave through the functions that follow, at the pace of the memory."""
+        layout, roles = self.layout, self.layout.roles
+        count = (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        first = self.written == 0
+        self.written += count
+        last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
+        sides = {name: self._side(name, tile, count) for name in self.sides}
+        memory, size_B = roles.activations_home, self.out.size_B(count)
+        entries = transfer_actions(roles, memory, self.out.name, size_B, True)
+        entries.append(Action(roles.engine(roles.activations), "read", self.out.name, self.costing.sums_B(count)))
+        if function_unit(roles.chip) and self.node.epilogue:
+            entries.append(Action(roles.functions, "op.fp32", "", count * len(self.node.epilogue)))
+        layout.builder.emit(
+            "Store", roles.store_engine(memory), self.op, f"store {self.out.name}", Transfer(memory, size_B, True),
+            Effect("epilogue", tile, tuple(sides.items()), self.out.name, last),
+            [(acc, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
+            [(self.result, PIECE[first, last])], entries,
+        )  # fmt: skip
+
+    def _side(self, name: str, tile: Tile, count: int) -> int:
+        """The Load of the part of another operand of these functions that meets a tile of psums."""
+        side, slot = self._tensor(name), self.room.sides[name].take()
+        effect = Effect("load_side", tile, ((name, self.sides[name]),))
+        self.layout.load(self.op, self.sides[name], slot, name, side.size_B(min(count, side.elements)), effect)
+        return slot

@@ -1,0 +1,95 @@
+"""The spec of a row-stationary array, and what its fields must agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from accelsim.errors import brief
+from accelsim.spec.base import Model
+from accelsim.spec.counts import Parts, Side
+from accelsim.spec.engine import EngineSpec
+from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.names import format_bits, nearest_format
+from accelsim.spec.yaml.tree import PathTo
+
+if TYPE_CHECKING:
+    from accelsim.spec.models import Chip
+
+ROLES = ("activations", "weights", "partial_sums")
+
+
+class RowFormat(Model):
+    """How the PEs handle one operand format: one multiply-accumulate per clock each."""
+
+    accumulate: str = Field("int32", description="format of the partial sums")
+    dot: str | None = Field(
+        None,
+        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+    )
+
+
+class RowStationary(EngineSpec):
+    """An array of PEs that each multiply a row of a filter with a row of an ifmap. Words are as wide as the widest of
+    its formats.
+    """
+
+    rate: ClassVar[str] = "2 x rows x cols x clock x cores"
+
+    type: Literal["row_stationary"] = Field(description="type of the engine")
+    rows: Side = Field(description="PEs of a column: rows of the filters, chains of sets on each other")
+    cols: Side = Field(description="PEs of a row: rows of the ofmap side by side")
+    filter_register: Parts = Field(description="words of filters that a PE holds")
+    ifmap_register: Parts = Field(description="words of an ifmap that a PE holds, a window of a row per channel")
+    psum_register: Parts = Field(description="partial sums that a PE holds")
+    filter_bus: Side = Field(1, description="words per clock from the buffer of the weights to the PEs")
+    ifmap_bus: Side = Field(1, description="words per clock from the buffer of the activations to the PEs")
+    psum_bus: Side = Field(1, description="partial sums per clock to the PEs, and as many from them")
+    zero_gating: bool = Field(
+        False, description="a multiplication by zero takes its clock, but no MAC energy"
+    )
+    formats: dict[str, RowFormat] = Field(
+        min_length=1, description="operand formats, the preferred one first"
+    )
+
+    def peaks(self, chip: Chip) -> dict[str, float]:
+        """2 x rows x cols x clock x cores, op/s, in every format."""
+        return dict.fromkeys(self.formats, 2 * self.rows * self.cols * (self.clock or chip.clock) * chip.cores)
+
+
+def formats_are_known(unit: RowStationary, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """Names of number formats are those of ``accelsim.formats.table``, or pairs of them."""
+    for name, row in unit.formats.items():
+        for inner, each in ((name,), name), ((name, "accumulate"), row.accumulate):
+            if format_bits(each) is None:
+                what = f"{brief(each)} is no number format"
+                yield Finding(
+                    (*path, "formats", *inner), what, "int16, fp16, int8, ...", nearest_format(each)
+                )
+
+
+def buffers_are_the_global_one(unit: RowStationary, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """One buffer holds activations and partial sums, which share its banks; another one the weights of a pass."""
+    holders = {role: [n for n, buffer in chip.buffers.items() if role in buffer.holds] for role in ROLES}
+    for role, names in holders.items():
+        if len(names) != 1:
+            what = f"{role} live in {' and '.join(names)}" if names else f"no buffer holds {role}"
+            yield Finding(("buffers", names[1], "holds") if names else ("buffers",), what, "exactly one buffer")
+    if any(len(names) != 1 for names in holders.values()):
+        return
+    ((shared,), (filters,), (sums,)) = holders.values()
+    if shared != sums:
+        what = f"activations live in {shared}, partial sums in {sums}"
+        yield Finding(("buffers", sums, "holds"), what, "one buffer for both")
+    if filters in (shared, sums):
+        yield Finding(("buffers", filters, "holds"), "weights live beside activations", "a buffer of their own")
+    for name in {shared: None, filters: None}:
+        if chip.buffers[name].slots is not None:
+            yield Finding(("buffers", name, "slots"), "fixed slots, and tiles of any size", "no slots")
+
+
+SPEC = RowStationary
+LAWS = (only_one, formats_are_known, buffers_are_the_global_one)
+"""Every law of a row-stationary array; a new one is a function and a line here."""

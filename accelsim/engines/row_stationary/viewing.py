@@ -1,0 +1,55 @@
+"""A product as a convolution, and a chip as the array that it is done on."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from accelsim.engines.row_stationary.shape import Conv, Geometry
+from accelsim.engines.row_stationary.spec import RowStationary
+from accelsim.program.roles import Roles
+from accelsim.spec.models import Chip
+from accelsim.spec.names import operand_formats
+from accelsim.workload.ops import base
+
+
+def convolution(gemm: base.Gemm) -> Conv:
+    """The convolution that a product is: of images, or, where it is none, of one pixel per row of its left operand.
+
+    Raises ValueError, in plain words, for a form that the array does not have.
+    """
+    conv = gemm.conv
+    if conv is None:
+        return Conv(N=gemm.M, M=gemm.N, C=gemm.K, H=1, W=1, R=1, S=1, G=gemm.groups)
+    (height, width), (top, left, bottom, right) = conv.kernel, conv.pad
+    if max(conv.dilation) > 1:
+        raise ValueError("its filters are dilated, and a PE takes neighbouring pixels of a row")
+    strides = {stride for stride, out in zip(conv.stride, conv.out, strict=True) if out > 1}
+    if len(strides) > 1:
+        raise ValueError("its strides along rows and columns differ")
+    stride = max(strides, default=1)
+    sides = (conv.height + top + bottom, conv.width + left + right)
+    needed = [(out - 1) * stride + side for out, side in zip(conv.out, conv.kernel, strict=True)]
+    H, W = (max(pair) for pair in zip(sides, needed, strict=True))
+    found = Conv(conv.batch, gemm.N, conv.channels, H, W, height, width, stride, gemm.groups)
+    if (found.E, found.F) != conv.out:
+        raise ValueError("its windows leave rows or columns of the image out")
+    return found
+
+
+def word_B(unit: RowStationary) -> int:
+    """Bytes of a word: of the widest operand or partial sum."""
+    names = [name for key, row in unit.formats.items() for name in (key, row.accumulate)]
+    return max(ceil(each.storage_bits / 8) for name in names for each in operand_formats(name) or ())
+
+
+def geometry(chip: Chip, unit: RowStationary) -> Geometry:
+    """Sizes of the array of a chip, those of its global buffer among them."""
+    roles = Roles(chip)
+    shared, filters = roles.buffer(roles.activations), roles.buffer(roles.weights)
+    banks = shared.banks or 1
+    return Geometry(
+        rows=unit.rows, cols=unit.cols, ifmap_pad=unit.ifmap_register, filter_pad=unit.filter_register,
+        psum_pad=unit.psum_register, word_B=word_B(unit), glb_banks=banks, glb_bank_B=shared.capacity // banks,
+        glb_filter_B=filters.capacity, ifmap_words=unit.ifmap_bus, filter_words=unit.filter_bus,
+        psum_words=unit.psum_bus,
+    )  # fmt: skip
