@@ -14,7 +14,7 @@ from accelsim.engines.row_stationary.lower import lower_product
 from accelsim.engines.row_stationary.process import PassRecord
 from accelsim.engines.row_stationary.spec import RowStationary as Spec
 from accelsim.program.commands import Command, Phase
-from accelsim.program.roles import Unit
+from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.models import Chip
 from accelsim.time import Clock, clock_of
 
@@ -61,30 +61,29 @@ class RowStationary(EngineType):
             twice = f"{unit.name}.{operand}_bus={2 * getattr(unit.spec, f'{operand}_bus')}"
             yield Improvement(f"a bus of {operand}s that is twice as wide", (twice,), (key,), 0.5)
 
-    def clock(self, chip: Chip) -> Clock:
+    def clock(self, chip: Chip, engine: str) -> Clock:
         """Clock of the array, else of the chip."""
-        own = next((each.clock for each in chip.engines.values() if isinstance(each, Spec)), None)
-        return clock_of(own or chip.clock)
+        return clock_of(spec_of(chip, engine).clock or chip.clock)
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """One process."""
-        device.env.process(process.run(device, engine, self.clock(device.chip), queue))
+        device.env.process(process.run(device, engine, self.clock(device.chip, engine), queue))
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """To the command before, or to the operand or room that came last."""
-        return process.back(walk, self.clock(walk.chip), command)
+        return process.back(walk, self.clock(walk.chip, command.engine), command)
 
-    def passed(self, chip: Chip, record: PassRecord, phase: Phase) -> int:
+    def passed(self, chip: Chip, engine: str, record: PassRecord, phase: Phase) -> int:
         """When an operand has been read for the last time, fs."""
-        return self.clock(chip).at(record.w if phase == "w" else record.a)
+        return self.clock(chip, engine).at(record.w if phase == "w" else record.a)
 
-    def worked_until(self, chip: Chip, record: PassRecord, data_fs: int) -> int:
+    def worked_until(self, chip: Chip, engine: str, record: PassRecord, data_fs: int) -> int:
         """With its last sum."""
-        return self.clock(chip).at(record.last)
+        return self.clock(chip, engine).at(record.last)
 
-    def read_until(self, chip: Chip, record: Any, role: str, end_fs: int) -> int:
+    def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
         """The last edge at which the operand is read."""
-        return self.passed(chip, record, role) if role in ("a", "w") else end_fs  # type: ignore[arg-type]
+        return self.passed(chip, engine, record, role) if role in ("a", "w") else end_fs  # type: ignore[arg-type]
 
 
 ENGINE = RowStationary()

@@ -118,12 +118,19 @@ class Passes:
         self.result = layout.off_chip(home, self.out.name, self.out.nbytes)
         layout.places[self.out.name] = Place(home=self.result)
 
+    def _functions(self) -> str:
+        """The engine whose functions psums pass on their way out, '' where there is none."""
+        roles = self.layout.roles
+        if not self.node.epilogue or function_unit(roles.chip) is None:
+            return ""
+        return roles.engine(roles.functions_behind(self.node).name)
+
     def _load_parameters(self, constants: tuple[str, ...]) -> None:
         """One Load of everything constant that the functions behind the product need."""
         layout, self.parameters = self.layout, list[int]()
         if not constants:
             return
-        unit = layout.roles.functions if function_unit(layout.roles.chip) else layout.roles.products
+        unit = self._functions() or layout.roles.products
         size_B = sum(self._tensor(name).nbytes for name in constants)
         self.parameters = [layout.off_chip(unit, f"{self.node.name} parameters", size_B)]
         sources = [home for name in constants if (home := layout.place(name).home) is not None]
@@ -207,8 +214,8 @@ class Passes:
         memory, size_B = roles.activations_home, self.out.size_B(count)
         entries = transfer_actions(roles, memory, self.out.name, size_B, True)
         entries.append(Action(roles.engine(roles.activations), "read", self.out.name, self.costing.sums_B(count)))
-        if function_unit(roles.chip) and self.node.epilogue:
-            entries.append(Action(roles.functions, "op.fp32", "", count * len(self.node.epilogue)))
+        if self._functions():
+            entries.append(Action(self._functions(), "op.fp32", "", count * len(self.node.epilogue)))
         layout.builder.emit(
             "Store", roles.store_engine(memory), self.op, f"store {self.out.name}", Transfer(memory, size_B, True),
             Effect("epilogue", tile, tuple(sides.items()), self.out.name, last),
