@@ -66,6 +66,7 @@ ABOUT = {
     "onnx-backend": About("every case of the backend test suite of ONNX that is not refused", SHORT),
     "onnxruntime": About("every tensor of the listed models against ONNX Runtime", SHORT),
     "pcie": About("packets and rates of PCIe against the public pcie-model", AT_ONCE),
+    "row-stationary": About("AlexNet on the simulated Eyeriss against the table of JSSC 2017", SHORT),
     "rtl-machine": About("the whole machine against RTL, counter by counter", SHORT),
     "scalesim": About("cycles, utilisation, SRAM words against SCALE-Sim 2.0.2 and 3.0.0", AT_ONCE),
     "sram-fit": About("energy, time and area of SRAM against the CACTI runs that they were fitted to", AT_ONCE),

@@ -1,8 +1,8 @@
 """The mapping that a run takes where none is pinned: the best of few candidates, by the array and by the memory.
 
 ``mapper`` goes through all legal mappings, which takes seconds for filters of 1 x 1. Here blocks are even (of all sizes
-that make equally many blocks the least), chains fill at least half of their places, and of the filters as many are in
-the global buffer as there is room for.
+that make equally many blocks the least), chains fill at least half of their places (or a power of two of them), and of
+the filters as many are in the global buffer as there is room for.
 """
 
 from __future__ import annotations
@@ -50,15 +50,20 @@ def _even(total: int, most: int) -> list[int]:
     return sorted(size for size in sizes if size <= most) + ([most] if most < total else [])
 
 
+def _sets(places: int) -> list[int]:
+    """Sets over filters: those that fill at least half of the places, and powers of two for fewer filters."""
+    few = [1 << bits for bits in range(places.bit_length()) if 1 << bits <= places // 2]
+    return [*range(places // 2 + 1, places + 1), *few[::-1]]
+
+
 def _with_filters(conv: Conv, array: Geometry, q: int, r: int, n: int, lanes: int) -> Mappings:
-    """Strips, sets and filters of a PE, with as many filters in the global buffer as go in, evenly and in whole passes."""
+    """Strips, sets and filters of a PE, with as many filters in the global buffer as go in, in whole passes."""
     most = min(array.psum_pad, array.filter_pad // (q * conv.S))
     rows = []
-    for e in _even(conv.E, min(lanes, conv.E)):
-        places = min(lanes // e, conv.M)
-        for t in range(min(places // 2 + 1, places), places + 1):
-            rows += [(e, t, p) for p in _even(-(-conv.M // t), most)[::-1]] if most else []
-    e, t, p = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    for strip in _even(conv.E, min(lanes, conv.E)):
+        for sets in _sets(min(lanes // strip, conv.M)):
+            rows += [(strip, sets, p) for p in _even(-(-conv.M // sets), most)[::-1]] if most else []
+    e, t, p = (np.array(rows, dtype=np.int64).reshape(-1, 3)[:, axis] for axis in range(3))
     maps = Mappings(np.ones_like(e), np.full_like(e, n), e, p, np.full_like(e, q), np.full_like(e, r), t)
     words = (array.glb_banks - ifmap_banks(conv, array, maps)) * (array.glb_bank_B // array.word_B)
     room = np.minimum(words // (n * e * conv.F), conv.M)

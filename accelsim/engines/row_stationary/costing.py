@@ -21,9 +21,7 @@ FILTERS = ("filter_pad_writes", "noc_filter", "glb_filter_reads")
 """Counts of a pass that are those of its load, however many ifmaps follow."""
 
 
-def one_pass(
-    f: int, c: int, n: int, e: int, before: int, first: bool, last: bool, fetches: bool
-) -> Passes:
+def one_pass(f: int, c: int, n: int, e: int, before: int, first: bool, last: bool, fetches: bool) -> Passes:
     """The kind of a single pass, see ``Passes``."""
     flags = (before, int(first), int(last), int(fetches))
     return Passes(*(np.array([value], dtype=np.int64) for value in (1, f, c, n, e, *flags)))
@@ -83,7 +81,9 @@ class Costing:
 
     def _actions(self, kind: Passes, loads: bool) -> tuple[Action, ...]:
         """Entries of a part; only the one that ``loads`` has those of the filters."""
-        found = {name: int(words[0]) for name, words in pass_counts(self.conv, self.mapping.many(), kind).items()}
+        found = {
+            name: int(words[0]) for name, words in pass_counts(self.conv, self.mapping.many(), kind).items()
+        }
         if not loads:
             found |= dict.fromkeys(FILTERS, 0)
         a, b, out = self.a, self.b, self.out

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Generic, TypeVar
+from typing import Generic
 
 import numpy as np
 
 from accelsim.engines.row_stationary.passes import Passes, passes, spread, tiles
-from accelsim.engines.row_stationary.shape import Conv, Mapping, Mappings
+from accelsim.engines.row_stationary.shape import Conv, Mapping, Mappings, Number
 from accelsim.types import Ints
-
-Number = TypeVar("Number", int, Ints)
 
 
 @dataclass(frozen=True)

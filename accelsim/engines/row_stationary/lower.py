@@ -1,8 +1,9 @@
 """Lowering of one product: its processing passes become Load, MatMul and Store commands.
 
 A pass is one MatMul, and as many as it has ifmaps where the ifmaps of two passes do not fit into the global buffer side
-by side: then those of the next pass come one by one, as room becomes free. The psums of an output tile lie in the global
-buffer from its first pass to its last; then they leave for the memory outside, through the functions that follow.
+by side: then those of the next pass come one by one, as room becomes free. The psums of an output tile lie in the
+global buffer from its first pass to its last; then they leave for the memory outside, through the functions that
+follow.
 """
 
 from __future__ import annotations
@@ -74,9 +75,7 @@ class Passes:
         conv, maps = self.conv, self.maps
         self._prepare()
         self._check_size()
-        tiles = product(
-            range(conv.G), blocks(conv.M, maps.m), blocks(conv.N, maps.n), blocks(conv.E, maps.e)
-        )
+        tiles = product(range(conv.G), blocks(conv.M, maps.m), blocks(conv.N, maps.n), blocks(conv.E, maps.e))
         for each in tiles:
             self._tile(Block(*each))
         self.room.release()
@@ -101,7 +100,7 @@ class Passes:
         return self.layout.store_whole(self.op, name, self.layout.roles.activations_home)
 
     def _prepare(self) -> None:
-        """Operands in their memories, the global buffer empty, slots for what comes and goes, a place for the result."""
+        """Operands in their memories, an empty global buffer, slots for what comes and goes, a place for the result."""
         layout, gemm = self.layout, self.gemm
         self.a, self.b, self.out = (self._tensor(name) for name in (gemm.a, gemm.b, self.node.writes[0]))
         self.costing.name(self.a, self.b, self.out.name)
@@ -143,9 +142,7 @@ class Passes:
         filters = sum(len(blocks(last - first, maps.p * maps.t)) for first, last in blocks(conv.M, maps.m))
         channels = len(blocks(conv.C, maps.q * maps.r))
         loads = len(blocks(conv.M, maps.m)) * channels * parts
-        needed = tiles * (
-            filters * channels * (1 + parts) + loads + filters * parts * (1 + len(self.sides))
-        )
+        needed = tiles * (filters * channels * (1 + parts) + loads + filters * parts * (1 + len(self.sides)))
         check_commands(f"{self.node.name} by {maps}", needed, len(self.layout.builder.commands), ADVICE)
 
     def _tile(self, block: Block) -> None:
@@ -213,7 +210,9 @@ class Passes:
         sides = {name: self._side(name, tile, count) for name in self.sides}
         memory, size_B = roles.activations_home, self.out.size_B(count)
         entries = transfer_actions(roles, memory, self.out.name, size_B, True)
-        entries.append(Action(roles.engine(roles.activations), "read", self.out.name, self.costing.sums_B(count)))
+        entries.append(
+            Action(roles.engine(roles.activations), "read", self.out.name, self.costing.sums_B(count))
+        )
         if self._functions():
             entries.append(Action(self._functions(), "op.fp32", "", count * len(self.node.epilogue)))
         layout.builder.emit(
@@ -227,5 +226,7 @@ class Passes:
         """The Load of the part of another operand of these functions that meets a tile of psums."""
         side, slot = self._tensor(name), self.room.sides[name].take()
         effect = Effect("load_side", tile, ((name, self.sides[name]),))
-        self.layout.load(self.op, self.sides[name], slot, name, side.size_B(min(count, side.elements)), effect)
+        self.layout.load(
+            self.op, self.sides[name], slot, name, side.size_B(min(count, side.elements)), effect
+        )
         return slot

@@ -41,7 +41,6 @@ class Room:
             self.layout.release(buffer, regions)
 
 
-
 def take_room(layout: Layout, step: str, costing: Costing, sides: list[Tensor]) -> Room:
     """Psums of an output tile, a tile of each side, filters of two passes, and ifmaps of two passes or as many as there
     is room for. Raises Infeasible where those of one pass do not fit."""
@@ -65,5 +64,7 @@ def take_room(layout: Layout, step: str, costing: Costing, sides: list[Tensor]) 
     for side in sides:
         room.sides[side.name] = room.ring(glb, f"side {side.name}", side_B(conv, maps, [side]))
     size_B = costing.b.size_B(of_pass * channels * conv.R * conv.S)
-    room.filters = room.ring(weights, "filters", size_B, max(1, min(2, roles.buffer(weights).capacity // size_B)))
+    room.filters = room.ring(
+        weights, "filters", size_B, max(1, min(2, roles.buffer(weights).capacity // size_B))
+    )
     return room

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError
 from accelsim.types import Ints
+
+Number = TypeVar("Number", int, Ints)
 
 
 def _positive(what: object, names: tuple[str, ...]) -> None:
@@ -110,7 +112,7 @@ class Conv:
         """Columns of the ifmap that some window covers."""
         return self.S + (self.F - 1) * min(self.U, self.S)
 
-    def rows(self, e: Ints) -> Ints:
+    def rows(self, e: Number) -> Number:
         """Rows of the ifmap that ``e`` rows of the ofmap need."""
         return self.R + (e - 1) * min(self.U, self.R)
 

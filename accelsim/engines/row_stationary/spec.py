@@ -42,7 +42,9 @@ class RowStationary(EngineSpec):
     rows: Side = Field(description="PEs of a column: rows of the filters, chains of sets on each other")
     cols: Side = Field(description="PEs of a row: rows of the ofmap side by side")
     filter_register: Parts = Field(description="words of filters that a PE holds")
-    ifmap_register: Parts = Field(description="words of an ifmap that a PE holds, a window of a row per channel")
+    ifmap_register: Parts = Field(
+        description="words of an ifmap that a PE holds, a window of a row per channel"
+    )
     psum_register: Parts = Field(description="partial sums that a PE holds")
     filter_bus: Side = Field(1, description="words per clock from the buffer of the weights to the PEs")
     ifmap_bus: Side = Field(1, description="words per clock from the buffer of the activations to the PEs")
@@ -56,7 +58,9 @@ class RowStationary(EngineSpec):
 
     def peaks(self, chip: Chip) -> dict[str, float]:
         """2 x rows x cols x clock x cores, op/s, in every format."""
-        return dict.fromkeys(self.formats, 2 * self.rows * self.cols * (self.clock or chip.clock) * chip.cores)
+        return dict.fromkeys(
+            self.formats, 2 * self.rows * self.cols * (self.clock or chip.clock) * chip.cores
+        )
 
 
 def formats_are_known(unit: RowStationary, chip: Chip, path: PathTo) -> Iterator[Finding]:
@@ -76,7 +80,9 @@ def buffers_are_the_global_one(unit: RowStationary, chip: Chip, path: PathTo) ->
     for role, names in holders.items():
         if len(names) != 1:
             what = f"{role} live in {' and '.join(names)}" if names else f"no buffer holds {role}"
-            yield Finding(("buffers", names[1], "holds") if names else ("buffers",), what, "exactly one buffer")
+            yield Finding(
+                ("buffers", names[1], "holds") if names else ("buffers",), what, "exactly one buffer"
+            )
     if any(len(names) != 1 for names in holders.values()):
         return
     ((shared,), (filters,), (sums,)) = holders.values()
@@ -84,7 +90,9 @@ def buffers_are_the_global_one(unit: RowStationary, chip: Chip, path: PathTo) ->
         what = f"activations live in {shared}, partial sums in {sums}"
         yield Finding(("buffers", sums, "holds"), what, "one buffer for both")
     if filters in (shared, sums):
-        yield Finding(("buffers", filters, "holds"), "weights live beside activations", "a buffer of their own")
+        yield Finding(
+            ("buffers", filters, "holds"), "weights live beside activations", "a buffer of their own"
+        )
     for name in {shared: None, filters: None}:
         if chip.buffers[name].slots is not None:
             yield Finding(("buffers", name, "slots"), "fixed slots, and tiles of any size", "no slots")

@@ -26,14 +26,19 @@ def convolution(gemm: base.Gemm) -> Conv:
     strides = {stride for stride, out in zip(conv.stride, conv.out, strict=True) if out > 1}
     if len(strides) > 1:
         raise ValueError("its strides along rows and columns differ")
-    stride = max(strides, default=1)
-    sides = (conv.height + top + bottom, conv.width + left + right)
-    needed = [(out - 1) * stride + side for out, side in zip(conv.out, conv.kernel, strict=True)]
-    H, W = (max(pair) for pair in zip(sides, needed, strict=True))
-    found = Conv(conv.batch, gemm.N, conv.channels, H, W, height, width, stride, gemm.groups)
-    if (found.E, found.F) != conv.out:
-        raise ValueError("its windows leave rows or columns of the image out")
-    return found
+    stride = max(strides, default=max(conv.stride))
+    H, W = (
+        _side(side, filters, stride, out)
+        for side, filters, out in zip(
+            (conv.height + top + bottom, conv.width + left + right), conv.kernel, conv.out, strict=True
+        )
+    )
+    return Conv(conv.batch, gemm.N, conv.channels, H, W, height, width, stride, gemm.groups)
+
+
+def _side(side: int, filters: int, stride: int, out: int) -> int:
+    """Rows (or columns) of an image with its padding, without those that its single window leaves out."""
+    return side if (side - filters) // stride + 1 == out else filters + (out - 1) * stride
 
 
 def word_B(unit: RowStationary) -> int:
