@@ -43,10 +43,12 @@ class Clocked(EngineType):
             first = max(first, clock.edge(held))
             last = first + clocks - 1
             log.busy.append((clock.at(first - 1), clock.at(last)))
-            device.begin_now(command, clock.at(first))
-            device.complete(
-                command, clock.at(first - 1), clock.at(first - 1), clock.at(last), clock.at(first)
-            )
+            self.carry_out(device, command, clock, first, last)
+
+    def carry_out(self, device: Device, command: Command, clock: Clock, first: int, last: int) -> None:
+        """The command occupies the edges ``first`` to ``last``; it reads all its operands until the last of them."""
+        device.begin_now(command, clock.at(first))
+        device.complete(command, clock.at(first - 1), clock.at(first - 1), clock.at(last), clock.at(first))
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """Back through its stages to the command before on the engine, or to what came last of what was waited for."""

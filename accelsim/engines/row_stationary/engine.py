@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple, cast
 
-from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, Offer, Price
-from accelsim.engines.device import Device, Point, Walk
-from accelsim.engines.row_stationary import process, words
+from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
+from accelsim.engines.clocked import Clocked
+from accelsim.engines.device import Device
+from accelsim.engines.row_stationary import words
 from accelsim.engines.row_stationary.accepting import refusal
 from accelsim.engines.row_stationary.lower import lower_product
-from accelsim.engines.row_stationary.process import PassRecord
 from accelsim.engines.row_stationary.spec import RowStationary as Spec
-from accelsim.program.commands import Command, Phase
-from accelsim.program.roles import Unit, spec_of
+from accelsim.program.commands import Command, Cycles, Phase
+from accelsim.program.roles import Unit
 from accelsim.spec.models import Chip
-from accelsim.time import Clock, clock_of
+from accelsim.time import Clock
 
 
-class RowStationary(EngineType):
+class PassRecord(NamedTuple):
+    """Edges of one command: filters (``w``) and ifmaps (``a``) are read for the last time, the ``last`` one of all."""
+
+    command: int
+    w: int
+    a: int
+    last: int
+
+
+class RowStationary(Clocked):
     """An array of PEs that keep rows of filters and of sums; its commands are processing passes."""
 
     type = "row_stationary"
@@ -61,17 +70,21 @@ class RowStationary(EngineType):
             twice = f"{unit.name}.{operand}_bus={2 * getattr(unit.spec, f'{operand}_bus')}"
             yield Improvement(f"a bus of {operand}s that is twice as wide", (twice,), (key,), 0.5)
 
-    def clock(self, chip: Chip, engine: str) -> Clock:
-        """Clock of the array, else of the chip."""
-        return clock_of(spec_of(chip, engine).clock or chip.clock)
+    def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
+        """The load of a pass, then its steps."""
+        work = cast(Cycles, command.work)
+        return ((words.LOAD, work.w), (words.STEPS, work.clocks - work.w))
 
-    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """One process."""
-        device.env.process(process.run(device, engine, self.clock(device.chip, engine), queue))
-
-    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """To the command before, or to the operand or room that came last."""
-        return process.back(walk, self.clock(walk.chip, command.engine), command)
+    def carry_out(self, device: Device, command: Command, clock: Clock, first: int, last: int) -> None:
+        """Filters and ifmaps are free before the last psum is written."""
+        work = cast(Cycles, command.work)
+        record = PassRecord(command.id, first + work.w - 1, first + work.a - 1, last)
+        device.records.append(record)
+        for phase, edge in (("w", record.w), ("a", record.a)):
+            device.publish(command.id, phase, clock.at(edge))  # type: ignore[arg-type]
+            device.check_reads(command, phase, clock.at(first), clock.at(edge))
+        device.begin_now(command, clock.at(first))
+        device.complete(command, clock.at(first - 1), clock.at(first - 1), clock.at(last))
 
     def passed(self, chip: Chip, engine: str, record: PassRecord, phase: Phase) -> int:
         """When an operand has been read for the last time, fs."""
