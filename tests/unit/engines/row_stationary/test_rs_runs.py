@@ -189,6 +189,17 @@ def test_padding_is_moved_with_the_image():
     assert all(row.relative == 0 for row in check_run(run, graph).rows)
 
 
+@pytest.mark.parametrize(("dtype", "sums"), [("int8", "int32"), ("fp32", "fp32"), ("fp16", "fp32")])
+def test_other_formats_on_a_smaller_array(dtype, sums):
+    formats = f"array.formats={{{dtype}: {{accumulate: {sums}}}}}"
+    chip = load_chip("eyeriss", ["energy=energy/scaled-28nm", formats, "array.rows=5", "peak={}"])
+    graph = load_model("digits-cnn", weights="random:0")
+    run = simulate(compile(graph, chip, Options(dtype=dtype)), synthetic(graph, 0), "exact", keep=True)
+    check(run, thorough=True)
+    assert [step.engine for step in run.program.steps if step.gemm] == ["array"] * 3
+    assert all(row.holds for row in check_run(run, graph).rows)
+
+
 @pytest.mark.parametrize("memory_model", ["pattern", "bank"])
 def test_every_byte_has_an_address(memory_model):
     """Padding, too: bursts are those of all bytes that move."""
