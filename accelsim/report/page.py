@@ -28,8 +28,8 @@ HOW_TO_READ = (
     ("bound by", "what most of that time goes to; 'hidden' for a layer that adds none"),
     (
         "of peak",
-        "multiply-accumulates over what the engine of products could have done in the layer's own time: what it adds, or "
-        "the time that this engine or a memory works for it where that is longer because other layers hide it",
+        "multiply-accumulates over what the engine of products could have done in the layer's own time: what it adds, "
+        "or the time that this engine or a memory works for it where that is longer because other layers hide it",
     ),
     ("DRAM", "bytes to and from all off-chip memories"),
     (
