@@ -139,11 +139,6 @@ LAWS = [
         "buffers.accumulators.holds: weights live in weight_fifo and accumulators",
     ),
     ("buffers.accumulators.holds=[activations]", "buffers: no buffer holds partial_sums"),
-    (
-        "engines={array: {type: row_stationary, rows: 12, cols: 14, filter_register: 224, ifmap_register: 12, "
-        "psum_register: 24, formats: {int8: {}}}} peak={}",
-        "buffers.accumulators.holds: activations live in unified_buffer, partial sums in accumulators",
-    ),
     ("matrix=null buffers.unified_buffer.holds=[weights]", "buffers: no buffer holds activations"),
     ("matrix=null memories.pcie_memory.holds=[host]", "memories: no memory holds activations"),
     ("memories.pcie_memory.holds=[]", "memories.pcie_memory.holds: 0 entries"),

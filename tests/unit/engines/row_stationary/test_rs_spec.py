@@ -1,0 +1,39 @@
+"""Laws of the spec of a row-stationary array: what breaks each, and where that is."""
+
+from __future__ import annotations
+
+import pytest
+
+from accelsim.engines.row_stationary.spec import LAWS
+from accelsim.errors import SpecError
+from accelsim.spec.laws.finding import only_one
+from accelsim.spec.yaml.load import load_chip
+
+SIZES = "capacity: 8 KiB, read_width: 8 B, write_width: 8 B"
+CASES = [
+    ("array.formats={int16: {accumulate: int61}}", "engines.array.formats.int16.accumulate: 'int61' is no number format"),
+    ("buffers.filters.holds=[activations]", "buffers.filters.holds: activations live in glb and filters"),
+    ("buffers.filters.holds=[weights, partial_sums]", "buffers.filters.holds: partial_sums live in glb and filters"),
+    ("buffers.glb.holds=[activations]", "buffers: no buffer holds partial_sums"),
+    (f"buffers={{glb: {{holds: [activations], {SIZES}}}, filters: {{holds: [weights, partial_sums], {SIZES}}}}}",
+     "buffers.filters.holds: activations live in glb, partial sums in filters"),
+    (f"buffers={{glb: {{holds: [activations, partial_sums, weights], {SIZES}}}}}",
+     "buffers.glb.holds: weights live beside activations"),
+    ("buffers.filters.slots=2", "buffers.filters.slots: fixed slots, and tiles of any size"),
+    ("engines={array: {type: row_stationary, rows: 1, cols: 1, filter_register: 1, ifmap_register: 1, psum_register: 1, "
+     "formats: {int16: {}}}, other: {type: row_stationary, rows: 1, cols: 1, filter_register: 1, ifmap_register: 1, "
+     "psum_register: 1, formats: {int16: {}}}}", "engines.other: a second engine of type row_stationary"),
+    ("array.rows=0", "engines.array.rows"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("override", "told"), CASES)
+def test_a_broken_law_has_a_place(override, told):
+    with pytest.raises(SpecError) as error:
+        load_chip("eyeriss", [override])
+    assert any(told in str(problem) for problem in error.value.problems), list(map(str, error.value.problems))
+
+
+def test_every_law_is_there():
+    assert {law.__name__ for law in LAWS} == {"only_one", "formats_are_known", "buffers_are_the_global_one"}
+    assert only_one in LAWS
