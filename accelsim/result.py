@@ -60,7 +60,7 @@ class Result(Run):
         return occupancy(self)
 
     @property
-    def critical_path(self) -> list[Segment]:
+    def critical_path(self) -> Sequence[Segment]:
         """What the run waited for from its start to its end."""
         return critical_path(self)
 

@@ -38,6 +38,11 @@ class Clock:
         """Number of the first edge at or after a time."""
         return -(-t_fs * self._den // self._num)
 
+    def nearest(self, duration_fs: int) -> Fraction:
+        """The whole number of clocks that is nearest to a duration, in exact fs."""
+        period = Fraction(self._num, self._den)
+        return round(duration_fs / period) * period
+
     def cycles(self, duration_fs: int) -> float:
         """A duration in clocks (for reports only)."""
         return duration_fs * self._den / self._num

@@ -6,13 +6,14 @@ array did while a MatMul streamed, which operand a transfer moved. All parts add
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
+from accelsim.machine.replay import Repeated
 from accelsim.machine.run import Run, Segment
 from accelsim.program.commands import Command, Transfer
 
@@ -110,8 +111,13 @@ def parts(run: Run) -> Iterator[Part]:
 
     What somebody else does outside of the run costs nothing; that it comes to know of a result belongs to the result.
     """
-    steps, before = run.program.steps, OUTSIDE
-    for piece in critical_path(run):
+    return _parts(run, critical_path(run))
+
+
+def _parts(run: Run, path: Iterable[Segment], before: int = OUTSIDE) -> Iterator[Part]:
+    """Pieces of the path, blamed; ``before``: the step of the piece before them."""
+    steps = run.program.steps
+    for piece in path:
         command = run.program.commands[piece.command]
         step = command.op if 0 <= command.op < len(steps) else OUTSIDE
         if step != OUTSIDE and steps[step].outside and before != OUTSIDE:
@@ -129,10 +135,25 @@ def by_step(run: Run) -> dict[int, Times]:
 
 def _by_step(run: Run) -> dict[int, Times]:
     table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
-    for step, blame, fs in parts(run):
+    path, replay = critical_path(run), run.replay
+    if replay is None or not isinstance(path, Repeated):
+        _add(table, _parts(run, path))
+    else:
+        before, unit = list(_parts(run, path.before)), dict[int, Times]()
+        _add(table, before)
+        _add(unit, _parts(run, path.unit, before[-1].step))
+        steps, times = replay.repeat.steps.size, replay.repeat.times
+        for copy in range(1, times + 1):
+            moved = ((step + copy * steps, parts) for step, parts in unit.items())
+            _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))
+        _add(table, _parts(run, path.behind, before[-1].step + times * steps))
+    return {step: ranked(times) for step, times in table.items()}
+
+
+def _add(table: dict[int, Times], found: Iterable[Part]) -> None:
+    for step, blame, fs in found:
         times = table.setdefault(step, {})
         times[blame] = times.get(blame, 0) + fs
-    return {step: ranked(times) for step, times in table.items()}
 
 
 def by_blame(run: Run) -> Times:

@@ -17,7 +17,7 @@ from accelsim.account.critical_path import added_fs
 from accelsim.account.spans import OUTSIDE, is_off_chip, unit_of
 from accelsim.engines.base import Category, Price
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.run import Row, Run
+from accelsim.machine.run import Row, Run, Slice
 from accelsim.program.commands import MAC_ACTION, SKIPPED
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, units
 from accelsim.spec.models import Chip
@@ -159,12 +159,18 @@ def _host_rows(run: Run) -> list[EnergyRow]:
     host = run.chip.host
     if host is None or not host.idle_power or (run.chip.kind == "cpu" and run.chip.power):
         return []
-    busy: dict[int, int] = {}
-    for piece in run.slices:
-        if piece.engine == HOST:
-            busy[piece.op] = busy.get(piece.op, 0) + piece.end - piece.start
+    busy = _host_busy(run.slices) if run.replay is None else run.replay.summed(_host_busy)
     power = float(host.idle_power)
-    return [EnergyRow(STATIC, HOST_IDLE, step, "", fs, power * fs * FS) for step, fs in busy.items() if fs]
+    return [EnergyRow(STATIC, HOST_IDLE, step, "", fs, power * fs * FS) for (step,), fs in busy.items() if fs]
+
+
+def _host_busy(pieces: Iterable[Slice]) -> dict[tuple[int], int]:
+    """(step,) -> how long the host worked for it, fs."""
+    busy: dict[tuple[int], int] = {}
+    for piece in pieces:
+        if piece.engine == HOST:
+            busy[piece.op,] = busy.get((piece.op,), 0) + piece.end - piece.start
+    return busy
 
 
 def total_J(rows: Iterable[EnergyRow]) -> float:

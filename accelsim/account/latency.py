@@ -258,8 +258,9 @@ def summary(run: Run) -> dict[str, Any]:
     """The run in one dictionary that JSON can hold; the unit is the end of each key.
 
     ``achieved_TOPS`` counts a MAC as two operations; like ``utilisation`` it is what the matrix unit did, of its peak,
-    and without matrix work what all engines did. ``macs`` are those of all engines. Keys that make no sense for this
-    chip are None.
+    and without matrix work what all engines did. ``macs`` are those of all engines. ``commands_replayed``: those of
+    the ``commands`` that were not simulated, as they do what earlier ones did, later (``machine.replay``). Keys that
+    make no sense for this chip are None.
     """
     rows = energy.energy_table(run)
     total_J, seconds, batch = (
@@ -302,8 +303,15 @@ def summary(run: Run) -> dict[str, Any]:
         "energy_status": provenance.by_status(run, rows),
         "energy_basis": energy_basis(run.chip, dram.followed(run)),
         "energy_outside_steps_J": energy.by_op(rows).get(OUTSIDE, 0.0),
-        "notes": list(run.program.notes),
+        "commands": len(run.program.commands),
+        "commands_replayed": run.replay.commands if run.replay is not None else 0,
+        "notes": notes(run),
     }
+
+
+def notes(run: Run) -> list[str]:
+    """What the compiler has to say of a run, and how much of it was replayed."""
+    return [*run.program.notes, *([run.replay.text] if run.replay is not None else [])]
 
 
 def _rates(run: Run) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.run import Run
+from accelsim.machine.run import Run, Slice
 from accelsim.program.commands import MAC_ACTION, NOT_DONE, Transfer
 from accelsim.program.roles import HOST_OWN_MEMORY, multiplier
 from accelsim.program.roles import unit_of as unit_of
@@ -25,17 +26,28 @@ def own_fs(run: Run) -> list[int]:
 
     An array works while rows stream, a memory while data move. Never longer than from its first command to its last.
     """
-    streamed, commands = stream_ends_fs(run), run.program.commands
-    busy: dict[tuple[int, str], int] = {}
-    for piece in run.slices:
-        work = commands[piece.command].work
-        key = (piece.op, work.memory if isinstance(work, Transfer) else piece.engine)
-        busy[key] = busy.get(key, 0) + streamed.get(piece.command, piece.end) - piece.data
+    replay = run.replay
+    busy = _busy(run)(run.slices) if replay is None else replay.summed(_busy(replay.short))
     longest = [0] * len(run.program.steps)
     for (step, _), fs in busy.items():
         if 0 <= step < len(longest):
             longest[step] = max(longest[step], fs)
     return [min(fs, end - start) for fs, (start, end) in zip(longest, run.step_spans, strict=True)]
+
+
+def _busy(run: Run) -> Callable[[Sequence[Slice]], dict[tuple[int, str], int]]:
+    """What gives (step, engine or memory) -> how long it worked, for some slices of a run."""
+    streamed, commands = stream_ends_fs(run), run.program.commands
+
+    def found(pieces: Sequence[Slice]) -> dict[tuple[int, str], int]:
+        busy: dict[tuple[int, str], int] = {}
+        for piece in pieces:
+            work = commands[piece.command].work
+            key = (piece.op, work.memory if isinstance(work, Transfer) else piece.engine)
+            busy[key] = busy.get(key, 0) + streamed.get(piece.command, piece.end) - piece.data
+        return busy
+
+    return found
 
 
 def stream_ends_fs(run: Run) -> dict[int, int]:

@@ -267,9 +267,9 @@ def _print(result: Run, changes: list[WhatIf] | None, most: int | None, verdict:
         _print_what_ifs([what.as_dict() for what in changes])
     if result.dram:
         _print_dram(result)
-    if result.program.notes:
+    if facts["notes"]:
         click.echo("\nNotes:")
-        for note in result.program.notes:
+        for note in facts["notes"]:
             click.echo(click.wrap_text(note, min(width(), 110), "- ", "  "))
     if verdict is not None:
         click.echo()

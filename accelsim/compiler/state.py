@@ -39,6 +39,8 @@ class Options:
     ``bias_correction``: biases take back the mean error of the rounded weights. ``scales``: tensor or weight name
     -> scale that is given, as learnt in training. ``sparsity``: 'N:M' keeps the N largest of M weights, '' all.
     ``edges``: who turns inputs into codes and results back: the 'host', in its time, or somebody 'outside' the run.
+    ``repeat``: whether blocks that are alike may be copies of each other, see ``accelsim.program.repeated``; without
+    that each is lowered and simulated, which gives the same.
     """
 
     dtype: str = ""
@@ -60,6 +62,7 @@ class Options:
     scales: Mapping[str, Array] = field(default_factory=dict)
     sparsity: str = ""
     edges: str = "host"
+    repeat: bool = True
 
 
 def check_choices(options: Options) -> None:

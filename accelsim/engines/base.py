@@ -218,6 +218,19 @@ class EngineType(ABC):
         """When a command passed a phase other than 'done', fs. Raises KeyError for engines without such phases."""
         raise KeyError(phase)
 
+    def later(
+        self,
+        chip: Chip,
+        engine: str,
+        record: Any,
+        commands: int,
+        fs: int,
+        stays: frozenset[str] = frozenset(),
+    ) -> Any:
+        """What the engine would have noted ``commands`` commands and ``fs`` later, a whole number of its clocks; tokens
+        that are in ``stays`` (``Wait.why``) come when they came. None for engines that cannot tell."""
+        return None
+
     def times(
         self,
         program: Program,

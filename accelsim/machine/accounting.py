@@ -10,24 +10,37 @@ from accelsim.engines.base import Times
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Busy, Row, Slice
-from accelsim.program.commands import Action, Program
+from accelsim.program.commands import Action, Command, Program
+
+Entry = tuple[str, str, int, str]
+"""What is counted: component, action, step, tensor."""
 
 
 def ledger(program: Program) -> list[Row]:
-    """What all commands cost, added up by component, action, step and tensor, in order of first appearance.
+    """What all commands cost, added up by component, action, step and tensor, in order of first appearance."""
+    return ledger_rows(costs(program.commands))
+
+
+def ledger_rows(totals: Mapping[Entry, int]) -> list[Row]:
+    """Counts as rows of a ledger."""
+    return [Row(*key, count) for key, count in totals.items()]
+
+
+def costs(commands: Iterable[Command]) -> dict[Entry, int]:
+    """What commands cost, in order of first appearance.
 
     Commands of equal cost share their entries, so each set of entries is read once and multiplied.
     """
     times: dict[tuple[int, int], int] = defaultdict(int)
     shared: dict[int, tuple[Action, ...]] = {}
-    for command in program.commands:
+    for command in commands:
         shared[id(command.actions)] = command.actions
         times[id(command.actions), command.op] += 1
-    totals: dict[tuple[str, str, int, str], int] = defaultdict(int)
+    totals: dict[Entry, int] = defaultdict(int)
     for (entries, op), often in times.items():
         for component, action, tensor, count in shared[entries]:
             totals[component, action, op, tensor] += often * count
-    return [Row(*key, count) for key, count in totals.items()]
+    return totals
 
 
 def engine_times(program: Program, logs: Mapping[str, EngineLog], records: Sequence[Any]) -> dict[str, Times]:
@@ -93,8 +106,14 @@ def _uncovered(
 
 def step_spans(slices: Sequence[Slice], steps: int) -> list[tuple[int, int]]:
     """First start and last end of the commands of each step, fs; (0, 0) for a step without commands."""
-    spans = [(0, 0)] * steps
-    for piece in slices if steps else ():  # a program without steps only moves constants
-        start, end = spans[piece.op]
-        spans[piece.op] = (min(start, piece.start) if end else piece.start, max(end, piece.end))
-    return spans
+    found = spans(slices)
+    return [found.get(step, (0, 0)) for step in range(steps)]
+
+
+def spans(slices: Iterable[Slice]) -> dict[int, tuple[int, int]]:
+    """Step -> first start and last end of its commands, fs."""
+    found: dict[int, tuple[int, int]] = {}
+    for piece in slices:
+        start, end = found.get(piece.op, (piece.start, piece.end))
+        found[piece.op] = (min(start, piece.start), max(end, piece.end))
+    return found

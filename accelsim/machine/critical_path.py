@@ -10,24 +10,32 @@ How the path leads back through the commands of an engine is a matter of its typ
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from accelsim.engines.device import Edges, Point
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.memory_models import MODELS
+from accelsim.machine.replay import whole_path
 from accelsim.machine.run import PATH_KINDS, LawError, Run, Segment
 from accelsim.machine.sram import COMPUTE_UNITS
 from accelsim.program.commands import Command, Phase, Transfer, Wait
 from accelsim.time import Clock
 
 
-def critical_path(run: Run) -> list[Segment]:
+def critical_path(run: Run) -> Sequence[Segment]:
     """Segments in order of time that cover the run from 0 to its end without gap or overlap; worked out once for a run.
 
     Raises LawError where the times of a command do not follow from what it waited for.
     """
-    return run.once("critical_path", lambda: _Walk(run).walk() if run.slices else [])
+    return run.once("critical_path", lambda: _path(run))
+
+
+def _path(run: Run) -> Sequence[Segment]:
+    if not run.slices:
+        return []
+    found = None if run.replay is None else whole_path(run.replay, critical_path(run.replay.short))
+    return _Walk(run).walk() if found is None else found
 
 
 class _Walk:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from accelsim.engines.registry import ENGINES
 from accelsim.engines.systolic.records import FoldRecord
@@ -12,6 +12,9 @@ from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.commands import Program
 from accelsim.spec.models import Chip
 from accelsim.types import Array
+
+if TYPE_CHECKING:
+    from accelsim.machine.replay import Replay
 
 T = TypeVar("T")
 
@@ -105,7 +108,7 @@ class Run:
     program: Program
     values: str  # policy: exact, fast, off
     time_fs: int
-    slices: list[Slice]
+    slices: Sequence[Slice]  # in the order of their commands
     ledger: list[Row]
     engines: list[Busy]
     step_spans: list[tuple[int, int]]  # per step: first start, last end
@@ -120,9 +123,9 @@ class Run:
     nonzero_macs: dict[int, int] = field(
         default_factory=dict
     )  # per step, where the unit gates multiplications by zero and values are known: those without a zero operand
-    folds: list[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
-    by_link: set[int] = field(
-        default_factory=set
+    folds: Sequence[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
+    by_link: Set[int] = field(
+        default_factory=frozenset
     )  # transfers whose data the link held up, not the memory behind it
     job: Any = field(
         default=None, repr=False, compare=False
@@ -135,6 +138,10 @@ class Run:
     asked: dict[str, Any] = field(
         default_factory=dict
     )  # what was asked, see ``request.record``; {}: not recorded
+
+    replay: Replay | None = field(
+        default=None, repr=False, compare=False
+    )  # what of it was replayed, not simulated
 
     def __repr__(self) -> str:
         """One line: what ran, where, how long it took."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
+from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.accounting import busy, engine_times, ledger, step_spans, step_stalls
@@ -81,6 +82,10 @@ class Simulation:
             _check_feeds(program, feeds)
         check_model(how.memory_model, program.chip)
         self._devices[name] = _Device(self, name, program, dict(feeds or {}), how, progress)
+
+    def logs(self, name: str) -> Mapping[str, EngineLog]:
+        """How the engines of a device spent their time."""
+        return self._devices[name].context.logs
 
     def run(self) -> dict[str, Run]:
         """Simulate; device -> what happened on it.

@@ -19,12 +19,13 @@ Tensors are row-major, so most tiles are a nest of strides (``tile_nests``). Byt
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import prod
 from typing import NamedTuple, cast
 
 from accelsim.program.commands import Command, Program, Region, Tile, Transfer
+from accelsim.program.repeated import written
 from accelsim.program.tile_nests import Dims, Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import b_key
 from accelsim.workload.graph import Node, Tensor
@@ -58,7 +59,7 @@ class AddressMap:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._roots = _shared(program)
-        self._tiled = _tiled(program, self._root)
+        self._tiled = _tiled(program, self._root, program.commands)
         self.extent_B: dict[str, int] = dict.fromkeys(program.chip.memories, 0)
         """Memory -> bytes from address 0 to the end of the last region."""
         self._spans = {
@@ -146,9 +147,15 @@ def _shared(program: Program) -> dict[int, int]:
 
 def tiles_B(program: Program) -> dict[int, int]:
     """Region of a stationary operand that lies in tiles -> bytes of all its tiles, with what pads them."""
-    roots, found = _shared(program), dict[int, int]()
-    for (_, region), tiles in _tiled(program, lambda region: roots.get(region, region)).items():
+    roots, found, repeat = _shared(program), dict[int, int](), program.repeat
+    tiled = _tiled(program, lambda region: roots.get(region, region), written(program.commands))
+    for (_, region), tiles in tiled.items():
         found[region] = max(found.get(region, 0), tiles.size_B)
+    for copy in range(1, repeat.times + 1) if repeat else ():
+        assert repeat is not None
+        found |= {
+            repeat.region_id(region, copy): found[region] for region in repeat.regions.unit if region in found
+        }
     return found
 
 
@@ -166,10 +173,12 @@ class _Tiles:
             self.size_B += nbytes
 
 
-def _tiled(program: Program, root: Callable[[int], int]) -> dict[tuple[int, int], _Tiles]:
+def _tiled(
+    program: Program, root: Callable[[int], int], commands: Iterable[Command]
+) -> dict[tuple[int, int], _Tiles]:
     """(step, region) -> its stationary tiles, where they lie one after the other."""
     found: dict[tuple[int, int], _Tiles] = defaultdict(_Tiles)
-    for command in program.commands:
+    for command in commands:
         if command.effect.what == "load_b" and command.effect.tile is not None:
             tensor, region = command.effect.operands[0]
             if _lies_in_tiles(program, program.graph.tensors[tensor]):

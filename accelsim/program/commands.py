@@ -7,14 +7,18 @@ and what it costs (``actions``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from accelsim.errors import MemoryNeed
 from accelsim.program.mapping import Mapping
 from accelsim.spec.models import Chip, Link
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Gemm
+
+if TYPE_CHECKING:
+    from accelsim.program.repeated import Repeat
 
 CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host", "Send", "Recv", "Barrier"]
 OUTSIDE = "outside"
@@ -237,13 +241,14 @@ class Program:
     ``presets``: regions that hold a tensor from the start (region -> tensor, core). ``results``: graph output -> the
     region in which it ends, per core. ``engines``: engine -> its type, a name of ``accelsim.engines.registry``.
     ``needs``: off-chip memory -> what must be in it at one time. ``received``: inputs that other devices send.
-    ``peers``: other device -> the links on the way to it.
+    ``peers``: other device -> the links on the way to it. ``repeat``: which commands are copies that nobody has
+    written, see ``accelsim.program.repeated``.
     """
 
     graph: Graph
     chip: Chip
     dtype: str
-    commands: list[Command]
+    commands: Sequence[Command]
     regions: list[Region]
     steps: list[Step]
     presets: dict[int, tuple[str, int]]
@@ -254,6 +259,7 @@ class Program:
     needs: dict[str, MemoryNeed] = field(default_factory=dict)
     received: frozenset[str] = frozenset()
     peers: dict[str, tuple[Link, ...]] = field(default_factory=dict)
+    repeat: Repeat | None = None
 
     def __repr__(self) -> str:
         """One line: what runs where, and how large it is."""

@@ -12,6 +12,8 @@ def verify(program: Program) -> None:
     Raises HazardError naming the command and the region when a command reads a version that no earlier command wrote,
     or waits for one that comes later on its own queue; ValueError when a region lies outside its buffer.
     """
+    if program.repeat is not None:  # what copies read is what their templates read
+        program = program.repeat.short(program)
     _check_regions(program)
     written = {(region, 0) for region in program.presets}
     for command in program.commands:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def _transfers(run: Run, edge: Callable[[int], int]) -> dict[str, Any]:
     return found
 
 
-def _array(records: list[FoldRecord]) -> dict[str, Any]:
+def _array(records: Sequence[FoldRecord]) -> dict[str, Any]:
     streamed = sum(record.rows * record.folds for record in records)
     last = max(start + record.rows - 1 for record in records for _, start, _ in _folds(record))
     found = {

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from accelsim.errors import MemoryNeed, OverCapacity
 from accelsim.program.addresses import tiles_B
-from accelsim.program.commands import OUTSIDE, Program, Step
+from accelsim.program.commands import OUTSIDE, Command, Program, Step
+from accelsim.program.repeated import Commands, Repeat
 from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.models import Chip
@@ -118,10 +119,26 @@ def _lives(program: Program, rooms: Iterable[str]) -> dict[int, tuple[int, int]]
 
     What nobody but a conversion before or after the run touches is not there during the run.
     """
-    memories, regions, end = set(rooms), program.regions, max(0, len(program.steps) - 1)
-    lives = dict.fromkeys(program.presets, (0, 0))
-    inside, now = set(), 0
-    for command in program.commands:
+    end, memories = max(0, len(program.steps) - 1), set(rooms)
+    lives, inside = dict.fromkeys(program.presets, (0, 0)), set[int]()
+    commands, now = program.commands, 0
+    if isinstance(commands, Commands):
+        now = _touch(program, commands.before, memories, now, lives, inside)
+        _repeat(commands.repeat, lives, inside, set(program.presets))
+        commands = commands.behind
+    _touch(program, commands, memories, now, lives, inside)
+    for results in program.results.values():
+        lives |= {region: (lives[region][0], end) for region in results if region in lives}
+    return {region: life for region, life in lives.items() if region in inside}
+
+
+def _touch(
+    program: Program, commands: Iterable[Command], memories: set[str], now: int, lives: dict[int, tuple[int, int]],
+    inside: set[int],
+) -> int:  # fmt: skip
+    """Let regions live as long as ``commands`` need them; returns the last step, from ``now`` on."""
+    regions = program.regions
+    for command in commands:
         now = max(now, command.op)  # results are stored last, by the step that made them
         apart = 0 <= command.op < len(program.steps) and program.steps[command.op].outside
         for use in (*command.reads, *command.writes):
@@ -129,9 +146,22 @@ def _lives(program: Program, rooms: Iterable[str]) -> dict[int, tuple[int, int]]
                 lives[use.region] = (lives.get(use.region, (now, now))[0], now)
                 if not apart:
                     inside.add(use.region)
-    for results in program.results.values():
-        lives |= {region: (lives[region][0], end) for region in results if region in lives}
-    return {region: life for region, life in lives.items() if region in inside}
+    return now
+
+
+def _repeat(repeat: Repeat, lives: dict[int, tuple[int, int]], inside: set[int], presets: set[int]) -> None:
+    """Let regions of alike units live alike: those of a unit as those of the written one as far from the end."""
+    span, steps, units = repeat.regions, repeat.steps.size, repeat.units + repeat.times
+    first = span.end - repeat.units * span.size
+    known = {region: life for region, life in lives.items() if first <= region < span.end}
+    for unit in range(units):
+        like = max(repeat.units - (units - unit), 0)
+        for region in range(first + like * span.size, first + (like + 1) * span.size):
+            if region in inside and region in known:
+                (born, gone), later = known[region], region + (unit - like) * span.size
+                moved = (unit - like) * steps
+                lives[later] = (0 if later in presets else born + moved, gone + moved)
+                inside.add(later)
 
 
 def _constants(graph: Graph, chip: Chip) -> dict[tuple[str, str], int]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
+from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.lower.capacity import check_permanent
 from accelsim.compiler.lower.hosts import check_host
+from accelsim.compiler.lower.repeating import Repeating
 from accelsim.compiler.state import State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, SEQUENTIAL
@@ -40,7 +43,10 @@ def lower(state: State) -> Program:
     check_permanent(state.graph, state.chip, layouts[0])
     uses = [_Uses(state.graph) for _ in layouts]
     steps, kept = list[Step](), frozenset(state.graph.kept)
-    for node in state.graph.nodes:
+    repeating = _repeating(state, layouts, uses, steps)
+    nodes, index = state.graph.nodes, 0
+    while (index := repeating.behind(index) if repeating else index) < len(nodes):
+        node, index = nodes[index], index + 1
         step = None if node.engine == "alias" else _step(state.graph, node)
         steps += [step] if step else []
         for layout, left in zip(layouts, uses, strict=True):
@@ -54,7 +60,14 @@ def lower(state: State) -> Program:
             _keep(layout, len(steps) - 1, node, kept)
             for place in left.finished(node):
                 _free(layout, place)
-    return _program(state, layouts, steps)
+    return replace(_program(state, layouts, steps), repeat=repeating.repeat if repeating else None)
+
+
+def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
+    """What finds blocks of the model that repeat; None where there are none, or values are asked for."""
+    asked = state.options
+    blocks = alike_blocks(state.graph, asked.pinned) if asked.repeat and asked.values == "off" else None
+    return Repeating(state.graph, blocks, layouts, uses, steps) if blocks is not None else None
 
 
 def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:
@@ -97,6 +110,10 @@ class _Uses:
     def root(self, name: str) -> str:
         """The tensor whose bytes these are."""
         return self._root.get(name, name)
+
+    def needed(self, name: str) -> bool:
+        """Whether somebody still reads a tensor."""
+        return self._left[self.root(name)] > 0
 
     def finished(self, node: Node) -> list[str]:
         """Tensors that nobody reads any more now that this node is done."""

@@ -35,7 +35,7 @@ class ChunkedStep:
         """Emit the loads, vector commands and stores of all chunks. Raises TooLarge before, where they are too many."""
         layout, outs = self.layout, self.layout.graph.outs(self.node)
         streamed = [name for name in self.names if layout.place(name).chip is None]
-        before, each = len(layout.builder.commands), len(streamed) + 1 + len(outs)
+        before, each = layout.builder.written, len(streamed) + 1 + len(outs)
         check_commands(f"{self.node.name} in {chunks:,} chunks", chunks * each, before, ADVICE)
         self.rings = {name: self._ring(name, chunks) for name in [*streamed, *(out.name for out in outs)]}
         sources = {name: self._source(name) for name in self.names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -108,6 +109,25 @@ class Systolic(EngineType):
     def passed(self, chip: Chip, engine: str, record: FoldRecord, phase: Phase) -> int:
         """When an operand has been read for the last time, fs."""
         return self.clock(chip, engine).at(streamed(record) if phase == "a" else weights_free(record))
+
+    def later(
+        self,
+        chip: Chip,
+        engine: str,
+        record: FoldRecord,
+        commands: int,
+        fs: int,
+        stays: frozenset[str] = frozenset(),
+    ) -> FoldRecord:
+        """All edges later; a token that was not waited for (0) is none later either."""
+        edges = self.clock(chip, engine).edge(fs)
+        ready = {
+            why: edge + edges if edge and why not in stays else edge for why, edge in record.ready.items()
+        }
+        return replace(
+            record, command=record.command + commands, free=record.free + edges, load_first=record.load_first + edges,
+            stream_first=record.stream_first + edges, done=record.done + edges, ready=ready,
+        )  # fmt: skip
 
     def times(
         self, program: Program, engine: str, log: EngineLog, records: Sequence[FoldRecord],

@@ -91,7 +91,7 @@ class MatrixStep:
         streams = Streams(
             not self._on_chip(self.a_region), not self._on_chip(self.b_region), streamed * epilogue, writes
         )
-        check_matrix(self.node.name, self.gemm, self.mapping, streams, len(self.layout.builder.commands))
+        check_matrix(self.node.name, self.gemm, self.mapping, streams, self.layout.builder.written)
 
     def _held(self, held: Held | None, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> Held:
         """The tile that is there already, or the one that is loaded now."""

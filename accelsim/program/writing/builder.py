@@ -22,6 +22,7 @@ from accelsim.program.commands import (
     Wait,
     Work,
 )
+from accelsim.program.repeated import Commands
 from accelsim.program.writing.allocator import Space
 
 OPERANDS = frozenset({"w", "a"})
@@ -31,7 +32,9 @@ OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
 
 
 @dataclass(slots=True)
-class _History:
+class History:
+    """What a region has been through: its version, who wrote it last, who has read that since."""
+
     version: int = 0
     writer: int | None = None
     readers: dict[tuple[str, str], tuple[int, Phase]] = field(default_factory=dict)
@@ -46,9 +49,9 @@ class Builder:
         self.engines = engines
         self._sequential = sequential
         self.core = 0  # whose commands are being written
-        self.commands: list[Command] = []
+        self.commands: list[Command] | Commands = []
         self.regions: list[Region] = []
-        self._history: list[_History] = []
+        self.histories: list[History] = []
 
     def region(
         self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1
@@ -63,7 +66,7 @@ class Builder:
             overlaps = self._used(region, space.add(region))
             region = Region(region.id, memory, name, offset, size_B, overlaps) if overlaps else region
         self.regions.append(region)
-        self._history.append(_History())
+        self.histories.append(History())
         return region.id
 
     def _used(self, region: Region, overlaps: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,9 +74,9 @@ class Builder:
 
         So slots that are taken and not used leave no trace, however often that happens.
         """
-        found = {past: None for past in overlaps if self._history[past].version}
+        found = {past: None for past in overlaps if self.histories[past].version}
         for past in overlaps:
-            if not self._history[past].version:
+            if not self.histories[past].version:
                 found |= dict.fromkeys(
                     other for other in self.regions[past].overlaps if self._share(region, other)
                 )
@@ -83,16 +86,21 @@ class Builder:
         past = self.regions[other]
         return past.offset < region.offset + region.size_B and region.offset < past.offset + past.size_B
 
+    @property
+    def written(self) -> int:
+        """How many commands are written; copies of units that repeat are not (see ``program.repeated``)."""
+        return len(self.commands) - (self.commands.copies if isinstance(self.commands, Commands) else 0)
+
     def use(self, region: int, role: str) -> Use:
         """The current version of a region, to read."""
-        return Use(region, self._history[region].version, role)
+        return Use(region, self.histories[region].version, role)
 
     def emit(
         self, kind: CommandKind, engine: str, op: int, label: str, work: Work, effect: Effect,
         reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
     ) -> int:  # fmt: skip
         """Append a command; ``reads`` and ``writes`` are (region, role) pairs, see ``Use``. Returns its id."""
-        ident, history = len(self.commands), self._history
+        ident, history = len(self.commands), self.histories
         waits: dict[Wait, None] = {}
         uses = tuple([Use(region, history[region].version, role) for region, role in reads])
         for region, _, role in uses:
@@ -103,7 +111,7 @@ class Builder:
         for region, role in writes:
             if role in OPENING:
                 self._wait_for_users(engine, kind, region, waits)
-                history[region] = _History(history[region].version + 1)
+                history[region] = History(history[region].version + 1)
             done.append(Use(region, history[region].version, role))
             if role in CLOSING:
                 history[region].writer = ident
@@ -120,7 +128,7 @@ class Builder:
     def _wait_for_users(self, engine: str, kind: CommandKind, region: int, waits: dict[Wait, None]) -> None:
         why = "acc" if kind == "MatMul" else "empty"
         for past in (region, *self.regions[region].overlaps):
-            history = self._history[past]
+            history = self.histories[past]
             for (reader_engine, _), (reader, phase) in history.readers.items():
                 if not self._ordered(engine, reader_engine):
                     waits[Wait(reader, phase, why)] = None

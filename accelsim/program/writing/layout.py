@@ -52,6 +52,7 @@ class Layout:
     _epilogues: dict[int, EpilogueReads] = field(default_factory=dict)  # by id of the node
     _homes: dict[str, str] = field(default_factory=dict)  # next value of a state -> its memory
     _behind: dict[str, int] = field(default_factory=dict)  # shared buffer -> where the next slots lie
+    spills: int = 0  # tensors that had to make room
 
     def __post_init__(self) -> None:
         self._consumers, self.staying = self.graph.consumers(), self.graph.staying
@@ -263,6 +264,7 @@ class Layout:
         assert place.chip is not None
         self.release(self.roles.activations, [place.chip])
         place.chip = None
+        self.spills += 1
         return True
 
     def _largest(self, kept: set[int]) -> str | None:

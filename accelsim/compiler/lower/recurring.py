@@ -1,0 +1,164 @@
+"""What the compiler knows behind a block of the model, in a form that can be compared with what it knew behind another.
+
+Whatever the next commands depend on is in it: where tensors that somebody still needs lie, what is free, the slots
+whose turn it is, who wrote and read what last. Names are told by the part that they play for the block, numbers of
+regions, commands and steps are kept apart. Two states are one where they differ only in numbers that moved on by as
+much as there are in between; what is older, and did not move, stays as it is in all blocks to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from accelsim.program.repeated import Chains
+from accelsim.program.writing.allocator import Space
+from accelsim.program.writing.builder import Builder
+from accelsim.program.writing.layout import Layout
+
+
+class Counts(NamedTuple):
+    """How many regions, commands and steps there are."""
+
+    regions: int
+    commands: int
+    steps: int
+
+
+class Fixed(NamedTuple):
+    """What did not move on: regions, with the versions that each got in between, commands, names of tensors."""
+
+    regions: dict[int, int]
+    commands: frozenset[int]
+    names: frozenset[str]
+
+
+@dataclass
+class Snapshot:
+    """One state: ``shape`` is everything but numbers, which follow in the order in which they were met."""
+
+    counts: Counts
+    block: int
+    spills: int
+    shape: list[Any] = field(default_factory=list)
+    regions: list[int] = field(default_factory=list)
+    commands: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    versions: dict[int, int] = field(default_factory=dict)
+
+    def since(self, before: Snapshot, chains: Chains) -> Fixed | None:
+        """What did not move on since a state that is the same otherwise; None where it is not."""
+        if self.shape != before.shape or not self._follow(before, chains):
+            return None
+        moved = [now - then for now, then in zip(self.counts, before.counts, strict=True)]
+        regions = _pairs(before.regions, self.regions, moved[0])
+        commands = _pairs(before.commands, self.commands, moved[1])
+        if regions is None or commands is None or _pairs(before.steps, self.steps, moved[2]) is None:
+            return None
+        fixed = {}
+        for old, new in regions.items():
+            more = self.versions.get(new, 0) - before.versions.get(old, 0)
+            if old == new:
+                fixed[old] = more
+            elif more:
+                return None
+        return Fixed(
+            fixed,
+            frozenset(old for old, new in commands.items() if old == new),
+            frozenset(old for old, new in zip(before.names, self.names, strict=True) if old == new),
+        )
+
+    def _follow(self, before: Snapshot, chains: Chains) -> bool:
+        """Whether each name is the one that was there before, or its image in the blocks in between."""
+        ahead = self.block - before.block
+        return all(
+            old == new or chains.follows(old, new, ahead)
+            for old, new in zip(before.names, self.names, strict=True)
+        )
+
+
+def _pairs(before: Sequence[int], now: Sequence[int], moved: int) -> dict[int, int] | None:
+    """Old number -> new one, each the same or moved on by ``moved``; None where that does not hold throughout."""
+    found = dict(zip(before, now, strict=True))
+    if any(found[old] != new or new - old not in (0, moved) for old, new in zip(before, now, strict=True)):
+        return None
+    return found if len(set(found.values())) == len(found) else None
+
+
+class Recorder:
+    """Takes the state of ``layouts``. ``needed``: whether somebody still needs what lies at a place."""
+
+    def __init__(self, builder: Builder, chains: Chains) -> None:
+        self._builder, self._chains = builder, chains
+
+    def take(
+        self, layouts: Sequence[Layout], steps: int, block: int, needed: Sequence[Callable[[str], bool]]
+    ) -> Snapshot:
+        """The state before block ``block``; ``steps``: how many there are so far."""
+        builder = self._builder
+        found = Snapshot(
+            Counts(len(builder.regions), len(builder.commands), steps),
+            block,
+            sum(layout.spills for layout in layouts),
+        )
+        for layout, wanted in zip(layouts, needed, strict=True):
+            self._places(found, layout, wanted)
+            for name, space in layout.spaces.items():
+                self._space(found, name, space)
+            for name, ring in layout.rings.items():
+                found.shape.append((name, ring.next % len(ring.slots)))
+                found.regions += ring.slots
+            found.shape.append(tuple(sorted(layout._behind.items())))
+            self._whole(found, layout)
+        self._histories(found)
+        return found
+
+    def _places(self, found: Snapshot, layout: Layout, wanted: Callable[[str], bool]) -> None:
+        places: dict[int, int] = {}
+
+        def order(name: str) -> tuple[int, int, str, int]:
+            place = layout.places[name]
+            ids = [-1 if region is None else region for region in (place.chip, place.home)]
+            return ids[0], ids[1], *self._chains.key(name)
+
+        for name in sorted((name for name in layout.places if wanted(name)), key=order):
+            place, maker = layout.places[name], layout.makers.get(name)
+            seen = places.setdefault(id(place), len(places))
+            found.names.append(name)
+            found.shape.append((seen, place.home is None, place.chip is None, maker is None))
+            found.regions += [region for region in (place.home, place.chip) if region is not None]
+            found.steps += [] if maker is None else [maker]
+
+    def _space(self, found: Snapshot, name: str, space: Space) -> None:
+        live = sorted(space._live.items())
+        past = sorted((bits, entries) for bits, entries in space._past._classes.items() if entries)
+        found.shape.append((name, tuple(space._gaps), space._next, tuple(at for _, at in live)))
+        found.regions += [region for region, _ in live]
+        for bits, entries in past:
+            found.shape.append((bits, tuple((offset, region.size_B) for offset, _, region in entries)))
+            found.regions += [ident for _, ident, _ in entries]
+
+    def _whole(self, found: Snapshot, layout: Layout) -> None:
+        for size, name, region in sorted(layout._whole, key=lambda entry: (entry[0], entry[2])):
+            place = layout.places.get(name)
+            if place is not None and place.chip == region:
+                found.shape.append(size)
+                found.names.append(name)
+                found.regions.append(region)
+
+    def _histories(self, found: Snapshot) -> None:
+        """Of all regions so far and those whose bytes they have."""
+        regions, builder = list(dict.fromkeys(found.regions)), self._builder
+        for region in regions:
+            overlaps = builder.regions[region].overlaps
+            found.shape.append((builder.regions[region].memory, len(overlaps)))
+            found.regions += overlaps
+        for region in dict.fromkeys(found.regions):
+            history = builder.histories[region]
+            found.versions[region] = history.version
+            readers = tuple((key, phase) for key, (_, phase) in history.readers.items())
+            found.shape.append((history.version > 0, history.writer is None, readers))
+            found.commands += [] if history.writer is None else [history.writer]
+            found.commands += [reader for reader, _ in history.readers.values()]

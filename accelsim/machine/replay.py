@@ -1,0 +1,442 @@
+"""Exact repetition: a program that repeats itself is simulated without its copies, which are then replayed.
+
+Two units of which one does everything as the other, later by the same ``shift_fs``, which is a whole number of edges
+of every clock, leave the machine in the same state, if nothing older is still at work when the next unit begins, and
+no token that is older decides about anything. So what follows is as much later again, and what is behind the copies
+moves with it. Where a unit takes a whole number of edges that is no whole number of femtoseconds, everything comes
+again after a ``cycle`` of several units. Where any of that does not hold, the whole program is
+simulated (``recurrence`` gives None).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar, cast, overload
+
+import numpy as np
+
+from accelsim.engines.base import Times
+from accelsim.engines.device import EngineLog
+from accelsim.engines.registry import ENGINES
+from accelsim.machine.accounting import busy, costs, engine_times, ledger_rows, spans, step_stalls
+from accelsim.machine.run import Run, Segment, Slice
+from accelsim.program.commands import Program
+from accelsim.program.repeated import Repeat, Span
+from accelsim.time import FS, Clock
+from accelsim.types import Ints
+
+SEEN = 32
+"""Pieces of the critical path that must be those of a cycle before: from there on the way back is the same."""
+Key = TypeVar("Key", bound=tuple[Any, ...])
+Item = TypeVar("Item")
+
+
+@dataclass
+class Replay:
+    """How the ``short`` run becomes that of the whole ``program``: what ``repeat`` takes as a unit, a cycle of those
+    that the program has, comes again ``repeat.times`` times, each ``shift_fs`` later than the one before."""
+
+    program: Program
+    short: Run
+    repeat: Repeat
+    shift_fs: int
+
+    @property
+    def unit(self) -> range:
+        """Commands of the unit written last."""
+        assert self.program.repeat is not None
+        return self.program.repeat.commands.unit
+
+    @cached_property
+    def begin_fs(self) -> int:
+        """When the cycle that is copied begins."""
+        return min(piece.start for piece in self.short.slices[self.repeat.commands.unit.start :])
+
+    @property
+    def commands(self) -> int:
+        """How many commands were replayed, not simulated."""
+        return self.repeat.commands.size * self.repeat.times
+
+    @property
+    def text(self) -> str:
+        """How much was replayed, in words."""
+        often, unit = self.repeat.times, self.repeat.commands.size
+        all_of_them = len(self.program.commands)
+        return (
+            f"replay: {self.commands:,} of {all_of_them:,} commands ({100 * self.commands / all_of_them:.0f}%) were "
+            f"not simulated: {often:,} times the same {unit:,}, each time {self.shift_fs * FS:.4g} s later"
+        )
+
+    @property
+    def whole_fs(self) -> int:
+        """How much later is what comes behind the copies."""
+        return self.shift_fs * self.repeat.times
+
+    def later(self, piece: Slice, copy: int) -> Slice:
+        """A slice of the unit in a copy."""
+        repeat, fs = self.repeat, copy * self.shift_fs
+        return Slice(
+            piece.command + copy * repeat.commands.size, piece.engine, piece.op + copy * repeat.steps.size,
+            repeat.text(piece.label, copy), piece.start + fs, piece.data + fs, piece.end + fs,
+        )  # fmt: skip
+
+    def behind(self, piece: Slice) -> Slice:
+        """A slice behind the copies in the whole run."""
+        ident, fs = self.repeat.commands.long(piece.command), self.whole_fs
+        op = self.program.commands[ident].op
+        return piece._replace(
+            command=ident, op=op, start=piece.start + fs, data=piece.data + fs, end=piece.end + fs
+        )
+
+    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]]) -> dict[Key, int]:
+        """Figures of the whole run by keys that begin with a step: ``of`` gives those of some slices of the short
+        run, in which steps behind the copies have the numbers that they have in the whole run."""
+        pieces, span, steps = self.short.slices, self.repeat.commands, self.repeat.steps.size
+        unit = of(pieces[span.end - span.size : span.end])
+        found = dict(of(pieces[: span.end]))
+        for copy in range(1, self.repeat.times + 1):
+            _add(found, {cast(Key, (key[0] + copy * steps, *key[1:])): count for key, count in unit.items()})
+        ops = (self.program.commands[span.long(piece.command)].op for piece in pieces[span.end :])
+        _add(found, of([piece._replace(op=op) for piece, op in zip(pieces[span.end :], ops, strict=True)]))
+        return found
+
+
+def _add(totals: dict[Key, int], more: Mapping[Key, int]) -> None:
+    for key, count in more.items():
+        totals[key] = totals.get(key, 0) + count
+
+
+class Repeated(Sequence[Item]):
+    """What each command has in a run that was replayed: as it is ``before`` the copies and behind them, and
+    as ``later`` makes it of that of the unit written last."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        span: Span,
+        later: Callable[[Item, int], Item],
+        behind: Callable[[Item], Item],
+    ) -> None:
+        self._items, self._span, self._later, self._moved = items, span, later, behind
+
+    def __len__(self) -> int:
+        return len(self._items) + self._span.size * self._span.times
+
+    @overload
+    def __getitem__(self, number: int) -> Item: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Item]: ...
+    def __getitem__(self, number: int | slice) -> Item | list[Item]:
+        if isinstance(number, slice):
+            return [self[index] for index in range(*number.indices(len(self)))]
+        index = number + len(self) if number < 0 else number
+        if not 0 <= index < len(self):
+            raise IndexError(f"{number} of {len(self)}")
+        template, copy = self._span.copy_of(index)
+        if copy:
+            return self._later(self._items[template], copy)
+        return (
+            self._items[index]
+            if index < self._span.end
+            else self._moved(self._items[self._span.short(index)])
+        )
+
+    @property
+    def before(self) -> Sequence[Item]:
+        """What comes before the copies; ``unit`` is its end."""
+        return self._items[: self._span.end]
+
+    @property
+    def unit(self) -> Sequence[Item]:
+        """What the copies are copies of."""
+        return self._items[self._span.end - self._span.size : self._span.end]
+
+    @property
+    def behind(self) -> Iterator[Item]:
+        """What comes behind the copies."""
+        return map(self._moved, self._items[self._span.end :])
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from self.before
+        unit = self.unit
+        for copy in range(1, self._span.times + 1):
+            for item in unit:
+                yield self._later(item, copy)
+        yield from self.behind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(
+            one == two for one, two in zip(self, other, strict=True)
+        )  # fmt: skip
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Numbers(Set[int]):
+    """Numbers of commands: those ``short`` of a run without copies, in the whole run."""
+
+    def __init__(self, short: Set[int], span: Span) -> None:
+        self._short, self._span = short, span
+        self._unit = sum(number in short for number in span.unit)
+
+    def __contains__(self, number: object) -> bool:
+        if not isinstance(number, int):
+            return False
+        template, copy = self._span.copy_of(number)
+        return (template if copy else self._span.short(number)) in self._short
+
+    def __iter__(self) -> Iterator[int]:
+        for number in self._short:
+            yield self._span.long(number)
+            if number in self._span.unit:
+                yield from (number + copy * self._span.size for copy in range(1, self._span.times + 1))
+
+    def __len__(self) -> int:
+        return len(self._short) + self._unit * self._span.times
+
+
+def recurrence(program: Program, short: Run, cycle: int = 1) -> Replay | None:
+    """How ``short``, the run of ``program`` without its copies, becomes that of the whole; None where it does not.
+
+    ``cycle``: after how many units everything comes again; one more than these must be written at least.
+    """
+    repeat = program.repeat
+    assert repeat is not None
+    times = _times_by_unit(repeat, short)
+    shifts = times[-1] - times[-1 - cycle]
+    shift_fs = int(shifts[0, 0])
+    if not np.all(shifts == shift_fs) or shift_fs <= 0 or not _whole(program, shift_fs):
+        return None
+    found = Replay(program, short, repeat.together(cycle), shift_fs)
+    holds = _begins_alike(found), _records_recur(found), _links_recur(found), _settled(found)
+    return found if all(holds) else None
+
+
+def _begins_alike(replay: Replay) -> bool:
+    """Whether only the last unit, and a cycle before only the one there, is at work when the next one begins."""
+    pieces, unit = replay.short.slices, replay.unit
+    first = replay.repeat.commands.unit.start  # of the unit behind the one a cycle before the last
+    begin_fs = replay.begin_fs
+    before_fs = max((piece.end for piece in pieces[: first - len(unit)]), default=0)
+    cycle_fs = max((piece.end for piece in pieces[: unit.start]), default=0)
+    behind_fs = min((piece.start for piece in pieces[unit.stop :]), default=0)
+    return before_fs <= begin_fs and cycle_fs <= begin_fs + replay.shift_fs <= behind_fs
+
+
+def _times_by_unit(repeat: Repeat, short: Run) -> Ints:
+    """Start, data and end of each command of the written units, fs [units, commands, 3]."""
+    span = repeat.commands
+    pieces = short.slices[span.end - repeat.units * span.size : span.end]
+    return np.array([piece[4:] for piece in pieces], np.int64).reshape(repeat.units, -1, 3)
+
+
+def cycle_of(program: Program, short: Run) -> int:
+    """After how many units all clocks should be where they are now: a unit may take so many edges of each, and yet no
+    whole number of femtoseconds. 0 where no number of units would do."""
+    assert program.repeat is not None
+    times = _times_by_unit(program.repeat, short)
+    took = int(times[-1, 0, 0] - times[-2, 0, 0])
+    clocks = [ENGINES[kind].clock(program.chip, engine) for engine, kind in program.engines.items()]
+    exact = {clock.nearest(took) for clock in clocks if clock is not None}
+    return exact.pop().denominator if len(exact) == 1 else 0
+
+
+def _whole(program: Program, shift_fs: int) -> bool:
+    """Whether the shift is a whole number of edges of every clock (that of the ports is the clock of who asks)."""
+    clocks = [ENGINES[kind].clock(program.chip, engine) for engine, kind in program.engines.items()]
+    return all(clock.nearest(shift_fs) == shift_fs for clock in clocks if clock is not None)
+
+
+def _records_recur(replay: Replay) -> bool:
+    """Whether what the engines noted of a unit is what they noted of the one a cycle before, as much later."""
+    short, span, records = (
+        replay.short,
+        replay.repeat.commands,
+        {each.command: each for each in replay.short.folds},
+    )
+    for number in replay.unit:
+        if number in records:
+            engine = short.program.commands[number].engine
+            kind, before = ENGINES[short.program.engines[engine]], records[number - span.size]
+            if kind.later(short.chip, engine, before, span.size, replay.shift_fs) != records[number]:
+                return False
+    return True
+
+
+def _links_recur(replay: Replay) -> bool:
+    size, held = replay.repeat.commands.size, replay.short.by_link
+    return all((number in held) == (number - size in held) for number in replay.unit)
+
+
+def _settled(replay: Replay) -> bool:
+    """Whether what is older than the unit before the cycle (behind the copies: than the last unit) was there before
+    anybody who waits for it could have gone on: it may be older in each copy, and must decide about none.
+    """
+    assert replay.program.repeat is not None
+    short, span = replay.short, replay.program.repeat.commands
+    pieces, delay_fs = short.slices, Clock(short.chip.clock).at(short.chip.token_delay)
+    begin, last = span.end - replay.repeat.commands.size, dict[str, int]()
+    for command in short.program.commands:
+        if command.id >= begin:
+            oldest = (begin if command.id < span.end else span.end) - span.size
+            old = [wait.command for wait in command.waits if wait.command < oldest]
+            ready = max((pieces[number].end + delay_fs for number in old), default=0)
+            if old and (command.engine not in last or ready > pieces[last[command.engine]].start):
+                return False
+        last[command.engine] = command.id
+    return True
+
+
+def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
+    """The run of the whole program; ``logs``: how the engines of the short one spent their time."""
+    program, short, repeat = replay.program, replay.short, replay.repeat
+    span, time_fs, steps = repeat.commands, short.time_fs + replay.whole_fs, len(program.steps)
+    times = _engine_times(replay, logs)
+    return replace(
+        short, program=program, time_fs=time_fs,
+        slices=Repeated(short.slices, span, replay.later, replay.behind),
+        ledger=_ledger(replay), engines=busy(times, time_fs), step_spans=_step_spans(replay),
+        step_stalls=step_stalls(times, steps), folds=_records(replay),
+        by_link=_Numbers(short.by_link, span) if short.by_link else set(), replay=replay,
+    )  # fmt: skip
+
+
+def _ledger(replay: Replay) -> list[Any]:
+    """What all commands cost, in the order of a ledger of all of them."""
+    program, repeat = replay.program, replay.repeat
+    commands, span = cast(Any, program.commands), repeat.commands
+    totals = costs(commands.before)
+    unit = costs(commands.before[span.end - span.size :])
+    for copy in range(1, repeat.times + 1):
+        _add(totals, {
+            (component, action, op + copy * repeat.steps.size, repeat.text(tensor, copy)): count
+            for (component, action, op, tensor), count in unit.items()
+        })  # fmt: skip
+    _add(totals, costs(commands.behind))
+    return ledger_rows(totals)
+
+
+def _step_spans(replay: Replay) -> list[tuple[int, int]]:
+    """First start and last end of the commands of each step."""
+    pieces, span = replay.short.slices, replay.repeat.commands
+    found = spans(pieces[: span.end])
+    unit, steps = spans(pieces[span.end - span.size : span.end]), replay.repeat.steps.size
+    for copy in range(1, replay.repeat.times + 1):
+        fs = copy * replay.shift_fs
+        _widen(found, {op + copy * steps: (start + fs, end + fs) for op, (start, end) in unit.items()})
+    _widen(found, spans([replay.behind(piece) for piece in pieces[span.end :]]))
+    return [found.get(step, (0, 0)) for step in range(len(replay.program.steps))]
+
+
+def _widen(found: dict[int, tuple[int, int]], more: Mapping[int, tuple[int, int]]) -> None:
+    for op, (start, end) in more.items():
+        known = found.get(op, (start, end))
+        found[op] = (min(known[0], start), max(known[1], end))
+
+
+def _engine_times(replay: Replay, logs: Mapping[str, EngineLog]) -> dict[str, Times]:
+    """As in the short run, and once more for each copy what happened in the time that it takes.
+
+    That is a cycle from its first start on.
+    """
+    short, repeat, span = replay.short, replay.repeat, replay.repeat.commands
+    begin, end = replay.begin_fs, replay.begin_fs + replay.shift_fs
+    window = {engine: _clipped(log, begin, end) for engine, log in logs.items()}
+    unit = [record for record in short.folds if record.command in span.unit]
+    once = engine_times(short.program, logs, short.folds)
+    again = engine_times(short.program, window, unit)
+    return {engine: _times(once[engine], again[engine], repeat) for engine in once}
+
+
+def _times(once: Times, again: Times, repeat: Repeat) -> Times:
+    by_step = {repeat.steps.long(op): dict(reasons) for op, reasons in once.by_step.items()}
+    for copy in range(1, repeat.times + 1):
+        for op, reasons in again.by_step.items():
+            _add_reasons(by_step.setdefault(op + copy * repeat.steps.size, {}), reasons)
+    stalled = {why: fs + repeat.times * again.stalled.get(why, 0) for why, fs in once.stalled.items()}
+    return Times(once.busy + repeat.times * again.busy, stalled, by_step)
+
+
+def _add_reasons(totals: dict[str, int], more: Mapping[str, int]) -> None:
+    for why, fs in more.items():
+        totals[why] = totals.get(why, 0) + fs
+
+
+def _clipped(log: EngineLog, start: int, end: int) -> EngineLog:
+    """What a log says of the time from ``start`` to ``end``."""
+    found = EngineLog([(max(a, start), min(b, end)) for a, b in log.busy if a < end and b > start])
+    for a, b, why in log.waits:
+        found.wait(max(a, start), min(b, end), why)
+    return found
+
+
+def _records(replay: Replay) -> Sequence[Any]:
+    """What the engines noted of their commands, those of copies made when somebody asks."""
+    short, span = replay.short, replay.repeat.commands
+    order = sorted(short.folds, key=lambda record: int(record.command >= span.end))
+    commands, engines, chip = short.program.commands, short.program.engines, short.chip
+    before = [record for record in order if record.command < span.end]
+    unit = [record for record in before if record.command in span.unit]
+    items = [*(record for record in before if record.command not in span.unit), *unit, *order[len(before) :]]
+
+    def moved(record: Any, number: int, fs: int, stays: frozenset[str] = frozenset()) -> Any:
+        engine = commands[record.command].engine
+        return ENGINES[engines[engine]].later(chip, engine, record, number, fs, stays)
+
+    def behind(record: Any) -> Any:
+        whole = replay.program.commands[span.long(record.command)]
+        moving = {wait.why for wait in whole.waits if wait.command >= span.end}
+        stays = frozenset(wait.why for wait in whole.waits) - moving
+        return moved(record, span.times * span.size, replay.whole_fs, stays)
+
+    return Repeated(
+        items, Span(len(before), len(unit), span.times),
+        lambda record, copy: moved(record, copy * span.size, copy * replay.shift_fs),
+        behind,
+    )  # fmt: skip
+
+
+def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | None:
+    """The critical path of the whole run, given that of the short one; None where it does not recur."""
+    cut = path_period(replay, path)
+    if cut is None:
+        return None
+    span, shift_fs = replay.repeat.commands, replay.shift_fs
+
+    def later(piece: Segment, copy: int) -> Segment:
+        fs = copy * shift_fs
+        return piece._replace(
+            start=piece.start + fs, end=piece.end + fs, command=piece.command + copy * span.size
+        )
+
+    def behind(piece: Segment) -> Segment:
+        fs, number = replay.whole_fs, piece.command
+        number = span.long(number) if number >= span.end else number + span.size * span.times
+        return piece._replace(start=piece.start + fs, end=piece.end + fs, command=number)
+
+    return Repeated(path, Span(*cut, span.times), later, behind)
+
+
+def path_period(replay: Replay, path: Sequence[Segment]) -> tuple[int, int] | None:
+    """(end, pieces) of a part of the path whose end is that of what comes before it, a cycle earlier; None for none."""
+    span, shift_fs = replay.repeat.commands, replay.shift_fs
+    starts = [piece.start for piece in path]
+    last = bisect_right(starts, max(replay.short.slices[number].end for number in replay.unit))
+    earlier = [piece._replace(start=piece.start + shift_fs, end=piece.end + shift_fs, command=piece.command + span.size)
+               for piece in path[:last]]  # fmt: skip
+    at = {(piece.end, piece.command): index for index, piece in enumerate(earlier)}
+    for end in range(last, 0, -1):
+        piece = path[end - 1]
+        if piece.command not in replay.unit or (piece.end, piece.command) not in at:
+            continue
+        before = at[piece.end, piece.command] + 1
+        size = end - before
+        seen = (
+            size * len(replay.unit) // span.size
+        )  # of a cycle of several units so much as one of them takes
+        if seen and before >= seen and list(path[end - seen : end]) == earlier[before - seen : before]:
+            return end, size
+    return None

@@ -1,0 +1,302 @@
+"""Programs that repeat themselves: alike units of commands, of which the first few are written and the others are not.
+
+A unit is the commands of one or more blocks of the model (layers of a language model, say). Once the state of the
+compiler behind a unit is that behind the unit before it, but for names and for numbers that grow by as much in each
+unit, all further units are copies: command, region and step number ``i`` of the unit written last becomes number
+``i + n x size`` of its n-th copy, what it refers to in its own unit or the one before moves along, and what is older
+(``fixed``) stays. So a copy is made when somebody asks for it, and takes no room before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, overload
+
+from accelsim.program.commands import Action, Command, Effect, Program, Region, Use
+
+
+class Span(NamedTuple):
+    """Numbers of the unit written last: ``end - size`` up to ``end``; those of ``times`` copies follow."""
+
+    end: int
+    size: int
+    times: int
+
+    @property
+    def behind(self) -> int:
+        """First number behind the copies."""
+        return self.end + self.size * self.times
+
+    @property
+    def unit(self) -> range:
+        """Numbers of the unit written last."""
+        return range(self.end - self.size, self.end)
+
+    def first(self, copies: int) -> range:
+        """Numbers of the first so many copies."""
+        return range(self.end, self.end + copies * self.size)
+
+    def later(self, copies: int) -> Span:
+        """The same behind the first so many copies."""
+        return Span(self.end + copies * self.size, self.size, self.times - copies)
+
+    def together(self, units: int) -> Span:
+        """The same with so many units taken as one."""
+        return Span(self.end, self.size * units, self.times // units)
+
+    def short(self, number: int) -> int:
+        """A number that belongs to no copy, where copies are not counted."""
+        return number if number < self.end else number - self.size * self.times
+
+    def long(self, number: int) -> int:
+        """The other way round."""
+        return number if number < self.end else number + self.size * self.times
+
+    def copy_of(self, number: int) -> tuple[int, int]:
+        """(number in the unit written last, which copy) of one in a copy; (number, 0) of any other."""
+        if not self.end <= number < self.behind:
+            return number, 0
+        copy = (number - self.end) // self.size + 1
+        return number - copy * self.size, copy
+
+
+class Chains:
+    """Names that follow each other from block to block: 'l0.q', 'l1.q', 'l2.q'."""
+
+    def __init__(self, following: Mapping[str, str]) -> None:
+        """``following``: name -> the name that has its part one block on; names that stay the same may be left out."""
+        moving = {name: later for name, later in following.items() if name != later}
+        later = set(moving.values())
+        self._at: dict[str, tuple[list[str], int]] = {}
+        for name in moving:
+            if name not in later:
+                chain = [name]
+                while chain[-1] in moving:
+                    chain.append(moving[chain[-1]])
+                self._at |= {link: (chain, depth) for depth, link in enumerate(chain)}
+
+    def key(self, name: str) -> tuple[str, int]:
+        """The first name of its chain and how many come before it; of a name that stays (name, 0)."""
+        chain, depth = self._at.get(name, ([name], 0))
+        return chain[0], depth
+
+    def follows(self, name: str, later: str, blocks: int) -> bool:
+        """Whether ``later`` has the part of ``name`` so many blocks on."""
+        (first, depth), (other, behind) = self.key(name), self.key(later)
+        return first == other and behind - depth == blocks
+
+    def moves(self, name: str) -> bool:
+        """Whether the name changes from block to block."""
+        return name in self._at
+
+    def image(self, name: str, blocks: int) -> str:
+        """The name that has its part so many blocks on. KeyError where there is none."""
+        if name not in self._at:
+            return name
+        chain, depth = self._at[name]
+        if depth + blocks >= len(chain):
+            raise KeyError(f"{name} has no image {blocks} blocks on")
+        return chain[depth + blocks]
+
+    def text(self, text: str, blocks: int) -> str:
+        """A text of names and other words, with its names so many blocks on."""
+        return " ".join([self.image(word, blocks) for word in text.split(" ")])
+
+
+@dataclass
+class _Kept:
+    """Texts and entries of one copy, the one asked for last."""
+
+    copy: int = 0
+    texts: dict[str, str] = field(default_factory=dict)
+    actions: dict[int, tuple[Action, ...]] = field(default_factory=dict)
+
+
+@dataclass
+class Repeat:
+    """What of a program is written once for many: ``units`` alike ones are written, ``times`` copies are not.
+
+    ``blocks``: blocks of the model in a unit, by which ``names`` move on. ``fixed_commands``, ``fixed_regions``: what
+    units refer to that does not move along; a fixed region gets as many new versions in each unit as is told.
+    """
+
+    units: int
+    times: int
+    blocks: int
+    commands: Span
+    regions: Span
+    steps: Span
+    names: Chains
+    fixed_commands: frozenset[int]
+    fixed_regions: Mapping[int, int]
+    kept: _Kept = field(default_factory=_Kept, repr=False, compare=False)
+
+    def command_id(self, number: int, copy: int) -> int:
+        """Number in a copy of a command to which the unit written last refers."""
+        return number if number in self.fixed_commands else number + copy * self.commands.size
+
+    def region_id(self, number: int, copy: int) -> int:
+        """The same of a region."""
+        return number if number in self.fixed_regions else number + copy * self.regions.size
+
+    def region(self, region: Region, copy: int) -> Region:
+        """A region of the unit written last as it is in a copy."""
+        return Region(
+            region.id + copy * self.regions.size, region.memory, self.text(region.name, copy), region.offset,
+            region.size_B, tuple([self.region_id(past, copy) for past in region.overlaps]),
+        )  # fmt: skip
+
+    def command(self, command: Command, copy: int) -> Command:
+        """A command of the unit written last as it is in a copy."""
+        return replace(
+            command, id=command.id + copy * self.commands.size, op=command.op + copy * self.steps.size,
+            label=self.text(command.label, copy), effect=self._effect(command.effect, copy),
+            waits=tuple([wait._replace(command=self.command_id(wait.command, copy)) for wait in command.waits]),
+            reads=self._uses(command.reads, copy), writes=self._uses(command.writes, copy),
+            actions=self._entries(command.actions, copy),
+        )  # fmt: skip
+
+    def together(self, units: int) -> Repeat:
+        """The same with so many units taken as one; ``times`` must be a multiple of it."""
+        return replace(
+            self, units=self.units // units, times=self.times // units, blocks=self.blocks * units,
+            commands=self.commands.together(units), regions=self.regions.together(units),
+            steps=self.steps.together(units), kept=_Kept(),
+        )  # fmt: skip
+
+    def with_more(self, program: Program, units: int) -> Program:
+        """The program with so many more units written."""
+        commands = program.commands
+        assert isinstance(commands, Commands) and units < self.times
+        before = [*commands.before, *(commands[number] for number in self.commands.first(units))]
+        repeat = replace(
+            self, units=self.units + units, times=self.times - units, commands=self.commands.later(units),
+            regions=self.regions.later(units), steps=self.steps.later(units), kept=_Kept(),
+        )  # fmt: skip
+        return replace(program, commands=Commands(before, commands.behind, repeat), repeat=repeat)
+
+    def short(self, program: Program) -> Program:
+        """The program without its copies, in numbers of its own: what is behind them follows the unit written last.
+
+        Of copies that lie further back than units are written, the first of these takes the part.
+        """
+        commands, steps, regions, all_regions = program.commands, self.steps, self.regions, program.regions
+        assert isinstance(commands, Commands)
+        return replace(
+            program, repeat=None, commands=[*commands.before, *(self._short_command(each) for each in commands.behind)],
+            steps=[*program.steps[: steps.end], *program.steps[steps.behind :]],
+            regions=[
+                *all_regions[: regions.end], *(self._short_region(each) for each in all_regions[regions.behind :])
+            ],
+            presets={
+                regions.short(region): entry
+                for region, entry in program.presets.items() if not regions.copy_of(region)[1]
+            },
+            results={name: [self._short(regions, each) for each in ends] for name, ends in program.results.items()},
+        )  # fmt: skip
+
+    def _short_command(self, command: Command) -> Command:
+        waits = dict.fromkeys(
+            wait._replace(command=self._short(self.commands, wait.command)) for wait in command.waits
+        )
+        reads, writes = (
+            tuple([
+                Use(self._short(self.regions, use.region),
+                    use.version - self.times * self.fixed_regions.get(use.region, 0), use.role)
+                for use in uses
+            ])
+            for uses in (command.reads, command.writes)
+        )  # fmt: skip
+        ident, op = self.commands.short(command.id), self._short(self.steps, command.op)
+        return replace(command, id=ident, op=op, waits=tuple(waits), reads=reads, writes=writes)
+
+    def _short_region(self, region: Region) -> Region:
+        overlaps = dict.fromkeys(self._short(self.regions, past) for past in region.overlaps)
+        return region._replace(id=self.regions.short(region.id), overlaps=tuple(overlaps))
+
+    def _short(self, span: Span, number: int) -> int:
+        template, copy = span.copy_of(number)
+        return template - min(self.times - copy, self.units - 1) * span.size if copy else span.short(number)
+
+    def _uses(self, uses: Sequence[Use], copy: int) -> tuple[Use, ...]:
+        return tuple([
+            Use(self.region_id(use.region, copy), use.version + copy * self.fixed_regions.get(use.region, 0), use.role)
+            for use in uses
+        ])  # fmt: skip
+
+    def _effect(self, effect: Effect, copy: int) -> Effect:
+        operands = tuple([(self.text(name, copy), self.region_id(at, copy)) for name, at in effect.operands])
+        return effect._replace(operands=operands, tensor=self.text(effect.tensor, copy))
+
+    def text(self, text: str, copy: int) -> str:
+        """A text of names of the unit written last as it is in a copy."""
+        texts = self._of(copy).texts
+        if text not in texts:
+            texts[text] = self.names.text(text, copy * self.blocks)
+        return texts[text]
+
+    def _entries(self, actions: tuple[Action, ...], copy: int) -> tuple[Action, ...]:
+        """Commands of equal cost share their entries, in a copy too."""
+        known = self._of(copy).actions
+        if id(actions) not in known:
+            known[id(actions)] = tuple(
+                [entry._replace(tensor=self.text(entry.tensor, copy)) for entry in actions]
+            )
+        return known[id(actions)]
+
+    def _of(self, copy: int) -> _Kept:
+        if copy != self.kept.copy:
+            self.kept = _Kept(copy)
+        return self.kept
+
+
+class Commands(Sequence[Command]):
+    """The commands of a program that repeats itself: those ``before`` the copies and ``behind`` them are written."""
+
+    def __init__(self, before: list[Command], behind: list[Command], repeat: Repeat) -> None:
+        self.before, self.behind, self.repeat = before, behind, repeat
+
+    def __len__(self) -> int:
+        """All, written or not."""
+        return self.repeat.commands.behind + len(self.behind)
+
+    @overload
+    def __getitem__(self, number: int) -> Command: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Command]: ...
+    def __getitem__(self, number: int | slice) -> Command | list[Command]:
+        """Commands by their ids; a copy is made anew each time. Raises IndexError."""
+        if isinstance(number, slice):
+            return [self[index] for index in range(*number.indices(len(self)))]
+        index = number + len(self) if number < 0 else number
+        span = self.repeat.commands
+        if index >= span.behind:
+            return self.behind[index - span.behind]
+        if index < 0:
+            raise IndexError(f"command {number} of {len(self)}")
+        template, copy = span.copy_of(index)
+        return self.repeat.command(self.before[template], copy) if copy else self.before[index]
+
+    def append(self, command: Command) -> None:
+        """One more, written."""
+        self.behind.append(command)
+
+    @property
+    def copies(self) -> int:
+        """How many of them are not written."""
+        return self.repeat.commands.size * self.repeat.times
+
+    def __iter__(self) -> Iterator[Command]:
+        """All of them in order."""
+        yield from self.before
+        unit = self.before[-self.repeat.commands.size :]
+        for copy in range(1, self.repeat.times + 1):
+            for command in unit:
+                yield self.repeat.command(command, copy)
+        yield from self.behind
+
+
+def written(commands: Sequence[Command]) -> Sequence[Command]:
+    """Commands of a program that are no copies."""
+    return [*commands.before, *commands.behind] if isinstance(commands, Commands) else commands

@@ -1,0 +1,56 @@
+"""Runs of a model with its alike blocks as copies, and with each of them lowered and simulated: nothing may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from accelsim.account.energy import energy_table
+from accelsim.account.latency import layers, summary
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.machine.critical_path import critical_path
+from accelsim.machine.lifetimes import occupancy
+from accelsim.machine.run import Run
+from accelsim.machine.simulate import simulate
+from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.limits import limited
+from accelsim.workload.sources.load import load_model
+
+
+def both(model: str, chip: str, sets: Sequence[str] = ()) -> tuple[Run, Run]:
+    """The run as it is, and that of the whole program."""
+    graph, on = load_model(model), load_chip(chip, sets)
+    with limited(ignore_capacity=True):
+        runs = [
+            simulate(compile(graph, on, Options(values="off", repeat=on_or_off)))
+            for on_or_off in (True, False)
+        ]
+    return runs[0], runs[1]
+
+
+def assert_equal(run: Run, whole: Run) -> None:
+    """To the last slice, count, femtosecond and joule."""
+    assert whole.replay is None and whole.program.repeat is None
+    for name, figures in whole_of(whole).items():
+        assert whole_of(run)[name] == figures, name
+
+
+def whole_of(run: Run) -> dict[str, Any]:
+    """Everything that a run and its accounts say, but how much was replayed."""
+    return run.once("whole", lambda: _whole_of(run))
+
+
+def _whole_of(run: Run) -> dict[str, Any]:
+    program, told = run.program, summary(run)
+    for name in ("notes", "commands_replayed"):
+        told.pop(name)
+    return {
+        "time": run.time_fs, "commands": list(program.commands), "regions": list(program.regions),
+        "presets": list(program.presets.items()), "results": program.results, "needs": program.needs,
+        "steps": [(step.name, step.label, step.gemm, step.mapping, step.note) for step in program.steps],
+        "slices": list(run.slices), "folds": list(run.folds), "by_link": set(run.by_link), "ledger": run.ledger,
+        "engines": run.engines, "spans": run.step_spans, "stalls": run.step_stalls,
+        "path": list(critical_path(run)), "energy": energy_table(run), "layers": layers(run), "summary": told,
+        "occupancy": occupancy(run),
+    }  # fmt: skip

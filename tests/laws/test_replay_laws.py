@@ -1,0 +1,97 @@
+"""Exact repetition: what is replayed is what the simulation of every command gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.errors import Infeasible, SpecError, TooLarge
+from accelsim.machine.check import check
+from accelsim.machine.simulate import simulate
+from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.sources.load import load_model
+from tests.helpers.replays import assert_equal, both
+
+BUFFERS = {
+    "edu-4x4": ("act_sram", "accumulators"),
+    "edu-mixed": ("act_sram", "accumulators"),
+    "edu-tensor-core": ("act_sram", "accumulators"),
+    "haswell-e5-2699v3": (),
+    "systolic-generic": ("act_sram", "accumulators"),
+    "tpu-v1": ("unified_buffer", "accumulators"),
+}
+"""Chip -> its buffers of activations and of sums, whose sizes decide whether the state of the compiler recurs."""
+
+
+@st.composite
+def networks(draw: Any) -> tuple[str, str, list[str]]:
+    """A network of alike blocks, a chip, small buffers."""
+    chip = draw(st.sampled_from(sorted(BUFFERS)))
+    sizes = [draw(st.sampled_from([16, 32, 64, 128])), draw(st.sampled_from([2, 4, 8, 16]))]
+    sets = [f"buffers.{name}.capacity={size} KiB" for name, size in zip(BUFFERS[chip], sizes, strict=False)]
+    layers, hidden = draw(st.integers(7, 14)), draw(st.sampled_from([64, 128, 192]))
+    seq, kind = draw(st.sampled_from([8, 16, 33])), draw(st.sampled_from(["gpt", "bert", "mlp", "llama"]))
+    size = f"layers={layers},hidden={4 * hidden if kind == 'mlp' else hidden}"
+    more = {"mlp": "", "llama": f",seq={seq}"}.get(kind, f",seq={seq},heads=4")
+    return f"{kind}?{size}{more}", chip, sets
+
+
+@settings(max_examples=12)
+@given(networks())
+def test_what_is_replayed_is_what_is_simulated(network: tuple[str, str, list[str]]) -> None:
+    """Slices, counts, femtoseconds, joules, path; with those of the networks whose state does not recur."""
+    try:
+        run, whole = both(*network)
+    except (Infeasible, SpecError, TooLarge):
+        return
+    assert_equal(run, whole)
+    check(run, thorough=True)
+
+
+@pytest.mark.parametrize(
+    "model, chip, sets",
+    [
+        ("gpt?layers=12,hidden=192,heads=4,seq=64", "edu-4x4",
+         ["buffers.act_sram.capacity=64 KiB", "buffers.accumulators.capacity=16 KiB"]),
+        ("mlp?hidden=512,layers=21", "edu-mixed",
+         ["buffers.act_sram.capacity=32 KiB", "buffers.accumulators.capacity=2 KiB"]),
+        ("bert?layers=13,hidden=192,heads=4,seq=8", "edu-tensor-core",
+         ["buffers.act_sram.capacity=256 KiB", "buffers.accumulators.capacity=8 KiB"]),
+        ("gpt?layers=18,hidden=256,heads=4,seq=16", "systolic-generic",
+         ["buffers.act_sram.capacity=16 KiB", "buffers.accumulators.capacity=2 KiB"]),
+        ("gpt?layers=15,hidden=256,heads=4,seq=33", "tpu-v1",
+         ["buffers.unified_buffer.capacity=64 KiB", "buffers.accumulators.capacity=2 KiB"]),
+        ("llama?layers=13,hidden=192,seq=64", "haswell-e5-2699v3", []),
+    ],
+)  # fmt: skip
+def test_it_is_replayed(model: str, chip: str, sets: list[str]) -> None:
+    """One network for each chip whose state is known to recur."""
+    run, whole = both(model, chip, sets)
+    assert run.replay is not None and run.replay.commands > 0
+    assert_equal(run, whole)
+
+
+def test_a_cycle_of_several_units() -> None:
+    """Where a block takes a whole number of edges and no whole number of femtoseconds, all clocks are where they were
+    after several blocks."""
+    run, whole = both("llama2-7b", "neuroncore-v2")
+    assert run.replay is not None and run.program.repeat is not None
+    assert run.replay.repeat.blocks > run.program.repeat.blocks
+    assert_equal(run, whole)
+
+
+def test_values_change_nothing() -> None:
+    """A run with values simulates every command; times, counts and path are those of the replay."""
+    chip, graph = load_chip("haswell-e5-2699v3"), load_model("mlp?hidden=64,layers=20")
+    feeds = {name: np.ones(graph.tensors[name].shape, np.float32) for name in graph.inputs}
+    replayed = simulate(compile(graph, chip, Options(values="off")))
+    run = simulate(compile(graph, chip, Options(values="exact")), feeds, "exact")
+    assert replayed.replay is not None and run.replay is None
+    assert list(replayed.slices) == list(run.slices) and replayed.ledger == run.ledger
+    assert simulate(replayed.program, feeds, "fast").outputs.keys() == run.outputs.keys()

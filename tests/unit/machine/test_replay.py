@@ -1,0 +1,75 @@
+"""Programs that repeat themselves: numbers, names, what is told, and when the whole is simulated."""
+
+from __future__ import annotations
+
+import pytest
+
+from accelsim.account.latency import summary
+from accelsim.compiler.lower.blocks import alike_blocks
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.errors import TooLarge
+from accelsim.machine.simulate import simulate
+from accelsim.program.repeated import Chains, Commands, Span
+from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.limits import limited
+from accelsim.workload.sources.load import load_model
+from tests.helpers.long_graphs import residuals
+
+
+def test_numbers_of_copies() -> None:
+    span = Span(end=10, size=4, times=3)
+    assert list(span.unit) == [6, 7, 8, 9] and span.behind == 22
+    assert [span.copy_of(number) for number in (9, 10, 13, 14, 21, 22)] == [
+        (9, 0), (6, 1), (9, 1), (6, 2), (9, 3), (22, 0),
+    ]  # fmt: skip
+    assert span.short(22) == 10 and span.long(10) == 22 and span.long(9) == 9
+    assert span.later(2) == Span(18, 4, 1) and span.together(3) == Span(10, 12, 1)
+
+
+def test_names_move_on() -> None:
+    names = Chains({"x": "a0", "a0": "a1", "a1": "a2", "mask": "mask"})
+    assert names.image("x", 2) == "a1" and names.image("mask", 5) == "mask"
+    assert names.text("load a0", 1) == "load a1" and names.follows("x", "a2", 3)
+    with pytest.raises(KeyError, match="a1 has no image 2 blocks on"):
+        names.image("a1", 2)
+
+
+def test_blocks_are_found() -> None:
+    blocks = alike_blocks(residuals(30), {})
+    assert blocks is not None and (blocks.first, blocks.size, blocks.number) == (
+        2,
+        3,
+        9,
+    )  # x is an input, t9 leaves
+    assert blocks.names.image("w1", 8) == "w9" and blocks.names.image("t3", 1) == "t4"
+    assert alike_blocks(residuals(12), {}) is None  # too few
+    pinned = alike_blocks(residuals(30), {"m4": {"tm": 1}})
+    assert pinned is not None and (pinned.first, pinned.number) == (13, 5)  # behind the one that is not alike
+
+
+def test_what_is_told() -> None:
+    program = compile(load_model("mlp?layers=20"), load_chip("haswell-e5-2699v3"), Options(values="off"))
+    run = simulate(program)
+    assert isinstance(program.commands, Commands) and program.repeat is not None and run.replay is not None
+    told, copies = summary(run), program.repeat.times * program.repeat.commands.size
+    assert told["commands"] == len(run.slices) == len(list(program.commands))
+    assert told["commands_replayed"] == program.commands.copies == copies
+    assert told["notes"][-1].startswith(f"replay: {copies} of {told['commands']} commands")
+    assert run.slices[-1] == list(run.slices)[-1] and run.slices[2:4] == list(run.slices)[2:4]
+    assert program.commands[-1].id == len(program.commands) - 1
+    with pytest.raises(IndexError):
+        run.slices[len(run.slices)]
+
+
+def test_only_what_is_written_counts_as_built() -> None:
+    """A limit on commands is one on what takes room; of the copies none does until somebody asks for it."""
+    sets = ["buffers.act_sram.capacity=32 KiB", "buffers.accumulators.capacity=2 KiB"]
+    graph, chip = load_model("mlp?hidden=512,layers=21"), load_chip("edu-mixed", sets)
+    program = compile(graph, chip, Options(values="off"))
+    assert isinstance(program.commands, Commands)
+    most = len(program.commands) - program.commands.copies
+    with limited(commands=most):
+        assert len(compile(graph, chip, Options(values="off")).commands) > most
+    with limited(commands=most), pytest.raises(TooLarge):
+        compile(graph, chip, Options(values="off", repeat=False))
