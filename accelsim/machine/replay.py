@@ -25,7 +25,7 @@ from accelsim.machine.accounting import busy, costs, engine_times, ledger_rows, 
 from accelsim.machine.run import Run, Segment, Slice
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat, Span
-from accelsim.time import FS, Clock
+from accelsim.time import FS, NEVER, Clock
 from accelsim.types import Ints
 
 SEEN = 32
@@ -211,6 +211,8 @@ def recurrence(program: Program, short: Run, cycle: int = 1) -> Replay | None:
     if not np.all(shifts == shift_fs) or shift_fs <= 0 or not _whole(program, shift_fs):
         return None
     found = Replay(program, short, repeat.together(cycle), shift_fs)
+    if short.time_fs + found.whole_fs >= NEVER:
+        return None
     holds = _begins_alike(found), _records_recur(found), _links_recur(found), _settled(found)
     return found if all(holds) else None
 
