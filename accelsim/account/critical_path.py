@@ -13,8 +13,8 @@ from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
-from accelsim.machine.replay import Repeated
 from accelsim.machine.run import Run, Segment
+from accelsim.machine.sequences import Repeated
 from accelsim.program.commands import Command, Transfer
 
 OPERANDS = ("weights", "activations", "results", "states")

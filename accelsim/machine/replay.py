@@ -5,33 +5,30 @@ of every clock, leave the machine in the same state, if nothing older is still a
 no token that is older decides about anything. So what follows is as much later again, and what is behind the copies
 moves with it. Where a unit takes a whole number of edges that is no whole number of femtoseconds, everything comes
 again after a ``cycle`` of several units. Where any of that does not hold, the whole program is
-simulated (``recurrence`` gives None).
+simulated (``accelsim.machine.recurrence``).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast, overload
-
-import numpy as np
+from typing import Any, TypeVar, cast
 
 from accelsim.engines.base import Times
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.accounting import busy, costs, engine_times, ledger_rows, spans, step_stalls
 from accelsim.machine.run import Run, Segment, Slice
+from accelsim.machine.sequences import Numbers, Repeated
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat, Span
-from accelsim.time import FS, NEVER, Clock
-from accelsim.types import Ints
+from accelsim.time import FS
 
 SEEN = 32
 """Pieces of the critical path that must be those of a cycle before: from there on the way back is the same."""
 Key = TypeVar("Key", bound=tuple[Any, ...])
-Item = TypeVar("Item")
 
 
 @dataclass
@@ -109,189 +106,6 @@ def _add(totals: dict[Key, int], more: Mapping[Key, int]) -> None:
         totals[key] = totals.get(key, 0) + count
 
 
-class Repeated(Sequence[Item]):
-    """What each command has in a run that was replayed: as it is ``before`` the copies and behind them, and
-    as ``later`` makes it of that of the unit written last."""
-
-    def __init__(
-        self,
-        items: Sequence[Item],
-        span: Span,
-        later: Callable[[Item, int], Item],
-        behind: Callable[[Item], Item],
-    ) -> None:
-        self._items, self._span, self._later, self._moved = items, span, later, behind
-
-    def __len__(self) -> int:
-        return len(self._items) + self._span.size * self._span.times
-
-    @overload
-    def __getitem__(self, number: int) -> Item: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Item]: ...
-    def __getitem__(self, number: int | slice) -> Item | list[Item]:
-        if isinstance(number, slice):
-            return [self[index] for index in range(*number.indices(len(self)))]
-        index = number + len(self) if number < 0 else number
-        if not 0 <= index < len(self):
-            raise IndexError(f"{number} of {len(self)}")
-        template, copy = self._span.copy_of(index)
-        if copy:
-            return self._later(self._items[template], copy)
-        return (
-            self._items[index]
-            if index < self._span.end
-            else self._moved(self._items[self._span.short(index)])
-        )
-
-    @property
-    def before(self) -> Sequence[Item]:
-        """What comes before the copies; ``unit`` is its end."""
-        return self._items[: self._span.end]
-
-    @property
-    def unit(self) -> Sequence[Item]:
-        """What the copies are copies of."""
-        return self._items[self._span.end - self._span.size : self._span.end]
-
-    @property
-    def behind(self) -> Iterator[Item]:
-        """What comes behind the copies."""
-        return map(self._moved, self._items[self._span.end :])
-
-    def __iter__(self) -> Iterator[Item]:
-        yield from self.before
-        unit = self.unit
-        for copy in range(1, self._span.times + 1):
-            for item in unit:
-                yield self._later(item, copy)
-        yield from self.behind
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(
-            one == two for one, two in zip(self, other, strict=True)
-        )  # fmt: skip
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class _Numbers(Set[int]):
-    """Numbers of commands: those ``short`` of a run without copies, in the whole run."""
-
-    def __init__(self, short: Set[int], span: Span) -> None:
-        self._short, self._span = short, span
-        self._unit = sum(number in short for number in span.unit)
-
-    def __contains__(self, number: object) -> bool:
-        if not isinstance(number, int):
-            return False
-        template, copy = self._span.copy_of(number)
-        return (template if copy else self._span.short(number)) in self._short
-
-    def __iter__(self) -> Iterator[int]:
-        for number in self._short:
-            yield self._span.long(number)
-            if number in self._span.unit:
-                yield from (number + copy * self._span.size for copy in range(1, self._span.times + 1))
-
-    def __len__(self) -> int:
-        return len(self._short) + self._unit * self._span.times
-
-
-def recurrence(program: Program, short: Run, cycle: int = 1) -> Replay | None:
-    """How ``short``, the run of ``program`` without its copies, becomes that of the whole; None where it does not.
-
-    ``cycle``: after how many units everything comes again; one more than these must be written at least.
-    """
-    repeat = program.repeat
-    assert repeat is not None
-    times = _times_by_unit(repeat, short)
-    shifts = times[-1] - times[-1 - cycle]
-    shift_fs = int(shifts[0, 0])
-    if not np.all(shifts == shift_fs) or shift_fs <= 0 or not _whole(program, shift_fs):
-        return None
-    found = Replay(program, short, repeat.together(cycle), shift_fs)
-    if short.time_fs + found.whole_fs >= NEVER:
-        return None
-    holds = _begins_alike(found), _records_recur(found), _links_recur(found), _settled(found)
-    return found if all(holds) else None
-
-
-def _begins_alike(replay: Replay) -> bool:
-    """Whether only the last unit, and a cycle before only the one there, is at work when the next one begins."""
-    pieces, unit = replay.short.slices, replay.unit
-    first = replay.repeat.commands.unit.start  # of the unit behind the one a cycle before the last
-    begin_fs = replay.begin_fs
-    before_fs = max((piece.end for piece in pieces[: first - len(unit)]), default=0)
-    cycle_fs = max((piece.end for piece in pieces[: unit.start]), default=0)
-    behind_fs = min((piece.start for piece in pieces[unit.stop :]), default=0)
-    return before_fs <= begin_fs and cycle_fs <= begin_fs + replay.shift_fs <= behind_fs
-
-
-def _times_by_unit(repeat: Repeat, short: Run) -> Ints:
-    """Start, data and end of each command of the written units, fs [units, commands, 3]."""
-    span = repeat.commands
-    pieces = short.slices[span.end - repeat.units * span.size : span.end]
-    return np.array([piece[4:] for piece in pieces], np.int64).reshape(repeat.units, -1, 3)
-
-
-def cycle_of(program: Program, short: Run) -> int:
-    """After how many units all clocks should be where they are now: a unit may take so many edges of each, and yet no
-    whole number of femtoseconds. 0 where no number of units would do."""
-    assert program.repeat is not None
-    times = _times_by_unit(program.repeat, short)
-    took = int(times[-1, 0, 0] - times[-2, 0, 0])
-    clocks = [ENGINES[kind].clock(program.chip, engine) for engine, kind in program.engines.items()]
-    exact = {clock.nearest(took) for clock in clocks if clock is not None}
-    return exact.pop().denominator if len(exact) == 1 else 0
-
-
-def _whole(program: Program, shift_fs: int) -> bool:
-    """Whether the shift is a whole number of edges of every clock (that of the ports is the clock of who asks)."""
-    clocks = [ENGINES[kind].clock(program.chip, engine) for engine, kind in program.engines.items()]
-    return all(clock.nearest(shift_fs) == shift_fs for clock in clocks if clock is not None)
-
-
-def _records_recur(replay: Replay) -> bool:
-    """Whether what the engines noted of a unit is what they noted of the one a cycle before, as much later."""
-    short, span, records = (
-        replay.short,
-        replay.repeat.commands,
-        {each.command: each for each in replay.short.folds},
-    )
-    for number in replay.unit:
-        if number in records:
-            engine = short.program.commands[number].engine
-            kind, before = ENGINES[short.program.engines[engine]], records[number - span.size]
-            if kind.later(short.chip, engine, before, span.size, replay.shift_fs) != records[number]:
-                return False
-    return True
-
-
-def _links_recur(replay: Replay) -> bool:
-    size, held = replay.repeat.commands.size, replay.short.by_link
-    return all((number in held) == (number - size in held) for number in replay.unit)
-
-
-def _settled(replay: Replay) -> bool:
-    """Whether what is older than the unit before the cycle (behind the copies: than the last unit) was there before
-    anybody who waits for it could have gone on: it may be older in each copy, and must decide about none.
-    """
-    assert replay.program.repeat is not None
-    short, span = replay.short, replay.program.repeat.commands
-    pieces, delay_fs = short.slices, Clock(short.chip.clock).at(short.chip.token_delay)
-    begin, last = span.end - replay.repeat.commands.size, dict[str, int]()
-    for command in short.program.commands:
-        if command.id >= begin:
-            oldest = (begin if command.id < span.end else span.end) - span.size
-            old = [wait.command for wait in command.waits if wait.command < oldest]
-            ready = max((pieces[number].end + delay_fs for number in old), default=0)
-            if old and (command.engine not in last or ready > pieces[last[command.engine]].start):
-                return False
-        last[command.engine] = command.id
-    return True
-
-
 def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
     """The run of the whole program; ``logs``: how the engines of the short one spent their time."""
     program, short, repeat = replay.program, replay.short, replay.repeat
@@ -302,7 +116,7 @@ def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
         slices=Repeated(short.slices, span, replay.later, replay.behind),
         ledger=_ledger(replay), engines=busy(times, time_fs), step_spans=_step_spans(replay),
         step_stalls=step_stalls(times, steps), folds=_records(replay),
-        by_link=_Numbers(short.by_link, span) if short.by_link else set(), replay=replay,
+        by_link=Numbers(short.by_link, span) if short.by_link else set(), replay=replay,
     )  # fmt: skip
 
 

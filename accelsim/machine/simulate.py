@@ -8,7 +8,8 @@ from dataclasses import replace
 from accelsim.engines.device import EngineLog
 from accelsim.machine.check import LAWS_OF_A_REPLAY, check
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
-from accelsim.machine.replay import cycle_of, recurrence, replayed
+from accelsim.machine.recurrence import cycle_of, recurrence
+from accelsim.machine.replay import replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import How, Simulation
 from accelsim.pause import no_collection

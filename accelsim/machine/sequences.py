@@ -1,0 +1,99 @@
+"""Sequences of a run that was replayed: what is not copied is there, copies are made when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import TypeVar, overload
+
+from accelsim.program.repeated import Span
+
+Item = TypeVar("Item")
+
+
+class Repeated(Sequence[Item]):
+    """What each command has in a run that was replayed: as it is ``before`` the copies and behind them, and
+    as ``later`` makes it of that of the unit written last."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        span: Span,
+        later: Callable[[Item, int], Item],
+        behind: Callable[[Item], Item],
+    ) -> None:
+        self._items, self._span, self._later, self._moved = items, span, later, behind
+
+    def __len__(self) -> int:
+        return len(self._items) + self._span.size * self._span.times
+
+    @overload
+    def __getitem__(self, number: int) -> Item: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Item]: ...
+    def __getitem__(self, number: int | slice) -> Item | list[Item]:
+        if isinstance(number, slice):
+            return [self[index] for index in range(*number.indices(len(self)))]
+        index = number + len(self) if number < 0 else number
+        if not 0 <= index < len(self):
+            raise IndexError(f"{number} of {len(self)}")
+        template, copy = self._span.copy_of(index)
+        if copy:
+            return self._later(self._items[template], copy)
+        return (
+            self._items[index]
+            if index < self._span.end
+            else self._moved(self._items[self._span.short(index)])
+        )
+
+    @property
+    def before(self) -> Sequence[Item]:
+        """What comes before the copies; ``unit`` is its end."""
+        return self._items[: self._span.end]
+
+    @property
+    def unit(self) -> Sequence[Item]:
+        """What the copies are copies of."""
+        return self._items[self._span.end - self._span.size : self._span.end]
+
+    @property
+    def behind(self) -> Iterator[Item]:
+        """What comes behind the copies."""
+        return map(self._moved, self._items[self._span.end :])
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from self.before
+        unit = self.unit
+        for copy in range(1, self._span.times + 1):
+            for item in unit:
+                yield self._later(item, copy)
+        yield from self.behind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(
+            one == two for one, two in zip(self, other, strict=True)
+        )  # fmt: skip
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Numbers(Set[int]):
+    """Numbers of commands: those ``short`` of a run without copies, in the whole run."""
+
+    def __init__(self, short: Set[int], span: Span) -> None:
+        self._short, self._span = short, span
+        self._unit = sum(number in short for number in span.unit)
+
+    def __contains__(self, number: object) -> bool:
+        if not isinstance(number, int):
+            return False
+        template, copy = self._span.copy_of(number)
+        return (template if copy else self._span.short(number)) in self._short
+
+    def __iter__(self) -> Iterator[int]:
+        for number in self._short:
+            yield self._span.long(number)
+            if number in self._span.unit:
+                yield from (number + copy * self._span.size for copy in range(1, self._span.times + 1))
+
+    def __len__(self) -> int:
+        return len(self._short) + self._unit * self._span.times
