@@ -80,7 +80,7 @@ def test_it_is_replayed(model: str, chip: str, sets: list[str]) -> None:
 def test_a_cycle_of_several_units() -> None:
     """Where a block takes a whole number of edges and no whole number of femtoseconds, all clocks are where they were
     after several blocks."""
-    run, whole = both("llama2-7b", "neuroncore-v2")
+    run, whole = both("llama2-7b", "neuroncore-v2", ["scalar.clock=1.12 GHz", "gpsimd.clock=1.12 GHz"])
     assert run.replay is not None and run.program.repeat is not None
     assert run.replay.repeat.blocks > run.program.repeat.blocks
     assert_equal(run, whole)
