@@ -163,7 +163,10 @@ class EngineType(ABC):
         raise NotImplementedError(f"{self.type} does no nodes")
 
     def macs_per_clock(self, spec: Any, mac_format: str) -> Fraction:
-        """Multiply-accumulates of one engine per clock at its peak. Raises KeyError for a format that it lacks."""
+        """Multiply-accumulates of one engine, all its queues together, per clock at its peak.
+
+        Raises KeyError for a format that it lacks.
+        """
         raise KeyError(mac_format)
 
     def skips(self, spec: Any, mac_format: str, n: int, m: int) -> bool:

@@ -78,15 +78,15 @@ def macs_are_those_of_the_graph(run: Run) -> Iterator[str]:
 
 
 def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
-    """MACs of the run take each engine at least their time at its peak rate."""
+    """MACs of the run take each queue of an engine at least their time at its share of the peak rate."""
     unit = multiplier(run.chip)
     if unit is None:
         return
-    kind = ENGINES[unit.type]
+    kind, queues = ENGINES[unit.type], len(unit.spec.queues(unit.name))
     clocks: dict[str, Fraction] = defaultdict(Fraction)
     for row in run.ledger:
         if row.action.startswith("mac.") and row.action not in (PADDING, SKIPPED):
-            rate = kind.macs_per_clock(unit.spec, row.action.removeprefix("mac."))
+            rate = kind.macs_per_clock(unit.spec, row.action.removeprefix("mac.")) / queues
             clocks[row.component] += row.count / rate
     period_fs = Fraction(FS_PER_S) / Fraction(unit.spec.clock or run.chip.clock)
     for array, needed in clocks.items():

@@ -7,6 +7,8 @@ from typing import Literal
 
 Order = Literal["nmk", "mnk", "nkm", "mkn"]
 ORDERS: tuple[Order, ...] = ("nmk", "mnk", "nkm", "mkn")
+Split = Literal["none", "m", "n", "k"]
+SPLITS: tuple[Split, ...] = ("none", "m", "n", "k")
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,9 @@ class Mapping:
     ``a_whole_k``: a streamed activation tile holds all of K (its key is m alone).
     In 'nkm' and 'mkn' the open sums of the whole inner loop stay in the accumulators, so the inner tile count is at
     most ``y_slots`` (or there is one k tile).
+    ``split``: the axis whose tiles several arrays side by side take in turn, inside all loops: 'm' rows, 'n' columns,
+    'k' the reduction (each array has sums of its own, which are added on their way out); 'none': one array does all.
+    ``a_slots`` and ``w_slots`` then count per array where the arrays have tiles of their own.
     """
 
     order: Order
@@ -38,3 +43,4 @@ class Mapping:
     a_slots: int = 2
     w_slots: int = 2
     y_slots: int = 2
+    split: Split = "none"

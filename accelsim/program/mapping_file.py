@@ -14,13 +14,16 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
 from accelsim.files.reading import read_text
 from accelsim.program.commands import Program
-from accelsim.program.mapping import ORDERS, Mapping
+from accelsim.program.mapping import ORDERS, SPLITS, Mapping
+from accelsim.spec.models import Chip
 from accelsim.spec.yaml.nodes import compose
 
-TYPES: dict[str, type[str] | type[bool] | type[int]] = {"order": str} | {
-    field.name: bool if field.default is True or field.default is False else int
+WORDS: dict[str, tuple[str, ...]] = {"order": ORDERS, "split": SPLITS}
+"""Field -> the words that it may be."""
+
+TYPES: dict[str, type[str] | type[bool] | type[int]] = {
+    field.name: str if field.name in WORDS else bool if isinstance(field.default, bool) else int
     for field in fields(Mapping)
-    if field.name != "order"
 }
 
 MOST = 2**31
@@ -45,11 +48,21 @@ def mapping_text(program: Program) -> str:
         if step.mapping is None or step.gemm is None:
             continue
         gemm = step.gemm
-        body = yaml.safe_dump(asdict(step.mapping), sort_keys=False, default_flow_style=None, width=10_000)
+        body = yaml.safe_dump(
+            _written(step.mapping, program.chip), sort_keys=False, default_flow_style=None, width=10_000
+        )
         name = yaml.safe_dump(step.name, width=10_000).removesuffix("...\n").strip()
         title = f"# {step.label}, {gemm.groups} x {gemm.M} x {gemm.N} x {gemm.K}, bound by {step.binds}"
         blocks.append(f"{title}\n{name}:\n" + "".join(f"  {line}\n" for line in body.splitlines()))
     return "\n".join(blocks)
+
+
+def _written(mapping: Mapping, chip: Chip) -> dict[str, Any]:
+    """The fields of a mapping, without what a chip with one array has no choice of."""
+    found = asdict(mapping)
+    if chip.matrix is None or chip.matrix.count == 1:
+        del found["split"]
+    return found
 
 
 def save_mappings(program: Program, path: Path) -> None:
@@ -114,17 +127,22 @@ def _field(path: Path, name: str, key: yaml.Node, value: yaml.Node, problems: li
             problems.append(Problem(what, _at(path, key), ", ".join(TYPES), nearest(name, TYPES)))
         return None
     text = value.value if isinstance(value, yaml.ScalarNode) else None
-    result = None if text is None else READERS[TYPES[name]](text)
+    result = None if text is None else _read(name, text)
     if result is None:
         whole_number = f"a whole number from 1 to {MOST:,}"
-        expected = {str: ", ".join(ORDERS), bool: "true or false", int: whole_number}[TYPES[name]]
+        expected = {str: ", ".join(WORDS.get(name, ())), bool: "true or false", int: whole_number}[
+            TYPES[name]
+        ]
         shown = "a list or block" if text is None else repr(text)
         problems.append(Problem(f"{name} is {shown}", _at(path, value), expected))
     return result
 
 
-def _order(text: str) -> str | None:
-    return text if text in ORDERS else None
+def _read(name: str, text: str) -> Any:
+    """The value of a field, None when the text is not one."""
+    if name in WORDS:
+        return text if text in WORDS[name] else None
+    return READERS[TYPES[name]](text)
 
 
 def _positive(text: str) -> int | None:
@@ -133,8 +151,7 @@ def _positive(text: str) -> int | None:
 
 
 READERS: dict[type, Callable[[str], Any]] = {
-    str: _order,
     bool: {"true": True, "false": False}.get,
     int: _positive,
 }
-"""Type of a field -> its value, None when the text is not one."""
+"""Type of a field that is no word -> its value, None when the text is not one."""

@@ -18,11 +18,12 @@ HOST_OWN_MEMORY = f"{HOST}.own_memory"
 
 
 _CORE = re.compile(r"^core\d+[./:]")
+_ARRAY = re.compile(r":\d+$")
 
 
 def unit_of(component: str) -> str:
-    """Name in the spec of a ledger component: 'core1.matrix' is a 'matrix'."""
-    return _CORE.sub("", component)
+    """Name in the spec of a ledger component: 'core1.matrix', 'matrix:3' and 'core1.matrix:3' are a 'matrix'."""
+    return _ARRAY.sub("", _CORE.sub("", component))
 
 
 ON_THE_WAY = frozenset({"Bias", "Quantize", "Dequantize", "Requantize", "RequantizeShift"})
@@ -149,11 +150,11 @@ class Roles:
         return f"{self.core}{name}"
 
     @cached_property
-    def products(self) -> str:
-        """Full name of the engine that multiplies; only asked for where there is one."""
+    def products(self) -> list[str]:
+        """Full names of the queues of the engine that multiplies; only asked for where there is one."""
         unit = multiplier(self.chip)
         assert unit is not None
-        return self.engine(unit.name)
+        return [self.engine(queue) for queue in unit.spec.queues(unit.name)]
 
     def functions_behind(self, node: Node) -> Unit:
         """The engine that results of a product pass; only asked for where there is one."""
@@ -175,7 +176,8 @@ class Roles:
         for memory in self.chip.memories.values():
             kinds[self.engine(memory.load_engine)] = "dma"
             kinds[self.engine(memory.store_engine)] = "dma"
-        kinds |= {self.engine(name): unit.type for name, unit in units(self.chip).items()}
+        for name, unit in units(self.chip).items():
+            kinds |= {self.engine(queue): unit.type for queue in unit.spec.queues(name)}
         if self.chip.host is not None:
             kinds[HOST] = "cpu"
         return kinds

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from accelsim.program.commands import Folds, Tile
-from accelsim.program.mapping import Mapping
+from accelsim.program.mapping import Mapping, Split
 from accelsim.spec.models import MatrixUnit
 from accelsim.types import Ints
 from accelsim.workload.graph import Node
@@ -26,30 +27,67 @@ class Exec(NamedTuple):
     last: bool
 
 
-def loop(gemm: Gemm, mapping: Mapping) -> Iterator[Exec]:
-    """All tiles in loop order, groups outside."""
+def loop(gemm: Gemm, mapping: Mapping, arrays: int = 1) -> Iterator[Exec]:
+    """All tiles in loop order, groups outside; inside, those that ``arrays`` take side by side (see ``array_of``).
+
+    An array opens and closes its own sums: of a reduction that is split there are several of one tile.
+    """
     extents = {"m": (gemm.M, mapping.tm), "n": (gemm.N, mapping.tn), "k": (gemm.K, mapping.tk)}
-    ranges = {axis: _cut(*extents[axis]) for axis in extents}
+    strips = {axis: _strips(_cut(*extents[axis]), arrays if axis == mapping.split else 1) for axis in extents}
     outer, middle, inner = mapping.order
-    last_k = ranges["k"][-1]
+    own = arrays if mapping.split == "k" else 1
+    first_to, last_from = own * mapping.tk, (-(-gemm.K // mapping.tk) - own) * mapping.tk
     for g0, g1 in _cut(gemm.groups, mapping.tg):
-        for x in ranges[outer]:
-            for y in ranges[middle]:
-                for z in ranges[inner]:
-                    at = {outer: x, middle: y, inner: z}
-                    yield Exec(Tile(g0, g1, *at["m"], *at["n"], *at["k"]), at["k"][0] == 0, at["k"] == last_k)
+        for x, y, z in product(strips[outer], strips[middle], strips[inner]):
+            at = {outer: x, middle: y, inner: z}
+            for m, n, k in product(at["m"], at["n"], at["k"]):
+                yield Exec(Tile(g0, g1, *m, *n, *k), k[0] < first_to, k[0] >= last_from)
 
 
-def _cut(extent: int, step: int) -> list[tuple[int, int]]:
+def array_of(tile: Tile, mapping: Mapping, arrays: int) -> int:
+    """Which of the arrays side by side takes a tile; 0 where a strip of them begins."""
+    starts = {"m": (tile.m0, mapping.tm), "n": (tile.n0, mapping.tn), "k": (tile.k0, mapping.tk)}
+    start, step = starts.get(mapping.split, (0, 1))
+    return start // step % arrays
+
+
+def lanes(gemm: Gemm, mapping: Mapping, arrays: int) -> int:
+    """Arrays that have work: no more than there are tiles along the axis that is split."""
+    extents = {"m": (gemm.M, mapping.tm), "n": (gemm.N, mapping.tn), "k": (gemm.K, mapping.tk)}
+    extent, tile = extents.get(mapping.split, (1, 1))
+    return min(arrays, -(-extent // tile))
+
+
+class Deals(Protocol):
+    """A mapping, or many at once, as far as it says what arrays side by side take."""
+
+    @property
+    def split(self) -> Split:
+        """See ``Mapping``."""
+
+    @property
+    def a_whole_k(self) -> bool:
+        """See ``Mapping``."""
+
+
+Range = tuple[int, int]
+
+
+def _strips(ranges: list[Range], length: int) -> list[list[Range]]:
+    return [ranges[start : start + length] for start in range(0, len(ranges), length)]
+
+
+def _cut(extent: int, step: int) -> list[Range]:
     return [(start, min(start + step, extent)) for start in range(0, extent, step)]
 
 
-def open_sums(gemm: Gemm, mapping: Mapping) -> int:
-    """Accumulator slots that are open at once."""
-    if mapping.order in ("nmk", "mnk") or mapping.tk >= gemm.K:
-        return 1
-    extent, tile = (gemm.M, mapping.tm) if mapping.order == "nkm" else (gemm.N, mapping.tn)
-    return -(-extent // tile)
+def open_sums(gemm: Gemm, mapping: Mapping, arrays: int = 1) -> int:
+    """Accumulator slots that are open at once; one for each array that works."""
+    working, inner = lanes(gemm, mapping, arrays), mapping.order[-1]
+    if inner == "k" or mapping.tk >= gemm.K:
+        return working
+    extent, tile = (gemm.M, mapping.tm) if inner == "m" else (gemm.N, mapping.tn)
+    return -(-extent // tile) * (1 if mapping.split == inner else working)
 
 
 DENSE = (1, 1)
@@ -96,6 +134,12 @@ def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_r
 def a_key(tile: Tile, mapping: Mapping) -> tuple[int, ...]:
     """Identity of the activation tile of an Exec."""
     return (tile.g0, tile.m0) if mapping.a_whole_k else (tile.g0, tile.m0, tile.k0)
+
+
+def depends(mapping: Deals) -> tuple[bool, bool]:
+    """Whether arrays side by side have tiles of their own of A, of B; else they share each."""
+    own_a = mapping.split == "m" or (mapping.split == "k" and not mapping.a_whole_k)
+    return own_a, mapping.split in ("n", "k")
 
 
 def b_key(tile: Tile) -> tuple[int, ...]:

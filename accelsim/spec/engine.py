@@ -43,6 +43,10 @@ class EngineSpec(Model):
         """Operand format -> op/s of all cores together, a multiply-add counts as two; {}: it multiplies nothing."""
         return {}
 
+    def queues(self, name: str) -> list[str]:
+        """Its queues in a program, by their names: ``name`` is what the chip calls the engine."""
+        return [name]
+
     def idle_fields(self) -> Iterable[str]:
         """Fields that mean nothing beside what the others are: a spec that is written out leaves them away."""
         return ()

@@ -45,7 +45,7 @@ class Silicon(NamedTuple):
 
 def silicon(chip: Chip) -> Silicon:
     """What the arrays and buffers of a chip take, by the rules of the module."""
-    pes = prod((chip.matrix.rows, chip.matrix.cols, chip.cores)) if chip.matrix else 0
+    pes = prod((chip.matrix.count, chip.matrix.rows, chip.matrix.cols, chip.cores)) if chip.matrix else 0
     held_B = chip.cores * sum(buffer.capacity for buffer in chip.buffers.values())
     area_m2 = (pes * PE_m2 + held_B * BYTE_m2) * _area_factor(_node_nm(chip))
     return Silicon(pes, held_B, area_m2, area_m2 * IDLE_W / DIE_m2)

@@ -272,6 +272,7 @@ def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None)
         dataflow = draw(st.sampled_from(["ws", "os"]))
     chip = changed(
         chip, "engines.matrix", rows=rows, cols=cols, dataflow=dataflow,
+        count=draw(st.sampled_from([1, 1, 1, 2, 3, 4])),
         schedule=draw(st.sampled_from(["overlapped", "overlapped", "sequential"])),
         shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)),
         padded_tiles=draw(st.booleans()),
@@ -361,7 +362,7 @@ def pins(draw: Draw) -> dict[str, Any]:
         ("order", st.sampled_from(["nmk", "mnk", "nkm", "mkn"])), ("tm", sizes), ("tn", sizes), ("tk", sizes),
         ("reuse", st.booleans()), ("a_resident", st.booleans()), ("y_resident", st.booleans()),
         ("a_whole_k", st.booleans()), ("y_slots", st.integers(1, 4)), ("w_slots", st.integers(1, 3)),
-        ("a_slots", st.integers(1, 3)),
+        ("a_slots", st.integers(1, 3)), ("split", st.sampled_from(["none", "m", "n", "k"])),
     ):  # fmt: skip
         if draw(st.booleans()):
             fields[name] = draw(values)

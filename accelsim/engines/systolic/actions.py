@@ -47,8 +47,8 @@ def _counts(
 
 
 class Product(NamedTuple):
-    """What the MatMuls of a step have in common: format, (n, m) of sparse weights, operands and the name of the
-    result, the buffer that B is read from.
+    """What the MatMuls of a step on one array have in common: format, (n, m) of sparse weights, operands and the name
+    of the result, the buffer that B is read from, the array.
     """
 
     dtype: str
@@ -57,6 +57,7 @@ class Product(NamedTuple):
     b: Tensor
     y: str
     b_from: str
+    array: str
 
 
 def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> list[Action]:
@@ -78,7 +79,7 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
     moved = hops(unit.dataflow, c)
     network = nbytes(operand, moved.operands) + nbytes(sums, moved.sums)
     again = 0 if first else tm * tn
-    acc, array = roles.engine(roles.sums), roles.products
+    acc, array = roles.engine(roles.sums), product.array
     entries = [
         Action(array, f"mac.{product.dtype}", "", groups * c.macs),
         Action(array, "mac.skipped", "", groups * (tm * tn * (tile.k1 - tile.k0) - c.macs)),

@@ -50,8 +50,8 @@ class Systolic(EngineType):
         return lower_product(lowering)
 
     def macs_per_clock(self, spec: MatrixUnit, mac_format: str) -> Fraction:
-        """One of each PE, at the rate of the format."""
-        return spec.rows * spec.cols / Fraction(spec.formats[mac_format].cycles_per_row)
+        """One of each PE of all arrays, at the rate of the format."""
+        return spec.count * spec.rows * spec.cols / Fraction(spec.formats[mac_format].cycles_per_row)
 
     def skips(self, spec: MatrixUnit, mac_format: str, n: int, m: int) -> bool:
         """Its own pattern, whole in each column."""

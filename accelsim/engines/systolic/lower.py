@@ -17,8 +17,11 @@ from accelsim.program.tiles import (
     Exec,
     a_elements,
     a_key,
+    array_of,
     b_elements,
     b_key,
+    depends,
+    lanes,
     loop,
     most_channels,
     open_sums,
@@ -36,11 +39,20 @@ PARTED = ("weights", "tiles", "sums")
 """Tiles for which a buffer may have fixed slots; what comes and goes beside them has slots of its own."""
 
 
-class Held(NamedTuple):
-    """An operand tile that is on the chip: which one, and where."""
+@dataclass
+class Held:
+    """Tiles of an operand that are on the chip, key -> region: those of this strip of arrays, and of the one before."""
 
-    key: tuple[int, ...]
-    region: int
+    now: dict[tuple[int, ...], int] = field(default_factory=dict)
+    before: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def turn(self) -> None:
+        """A new strip begins."""
+        self.now, self.before = {}, self.now
+
+    def find(self, key: tuple[int, ...]) -> int | None:
+        """Where a tile lies, None when it must be loaded."""
+        return self.now.get(key, self.before.get(key))
 
 
 class _Slots(NamedTuple):
@@ -63,23 +75,29 @@ class MatrixStep:
     dtype: str
     taken: list[tuple[str, list[int]]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        queues = len(self.layout.roles.products)
+        self.arrays = queues if self.mapping.split != "none" else 1
+
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles do not fit."""
         self._prepare()
         self._check_size()
-        a_held: Held | None = None
-        b_held: Held | None = None
-        sums: dict[tuple[int, int, int], int] = {}
-        for step in loop(self.gemm, self.mapping):
-            tile = step.tile
-            b_held = self._held(b_held, b_key(tile), tile, self._b)
-            a_held = self._held(a_held, a_key(tile, self.mapping), tile, self._a)
-            slot = (tile.g0, tile.m0, tile.n0)
+        a_held, b_held = Held(), Held()
+        sums: dict[tuple[int, int, int], list[int]] = {}
+        for step in loop(self.gemm, self.mapping, self.arrays):
+            tile, array = step.tile, array_of(step.tile, self.mapping, self.arrays)
+            if not array:
+                a_held.turn()
+                b_held.turn()
+            b = self._held(b_held, b_key(tile), tile, self._b)
+            a = self._held(a_held, a_key(tile, self.mapping), tile, self._a)
+            slots = sums.setdefault((tile.g0, tile.m0, tile.n0), [])
             if step.first:
-                sums[slot] = self.rings["sums"].take()
-            self._product(step, a_held.region, b_held.region, sums[slot])
-            if step.last:
-                self._finish(tile, sums.pop(slot))
+                slots.append(self.rings["sums"].take())
+            self._product(step, array, a, b, slots[array if self.mapping.split == "k" else 0])
+            if tile.k1 == self.gemm.K:
+                self._finish(tile, sums.pop((tile.g0, tile.m0, tile.n0)))
         self._complete()
 
     def _check_size(self) -> None:
@@ -89,13 +107,19 @@ class MatrixStep:
         epilogue = self.layout.roles.matrix.epilogue
         writes = 1 + (epilogue and stored)
         streams = Streams(
-            not self._on_chip(self.a_region), not self._on_chip(self.b_region), streamed * epilogue, writes
+            not self._on_chip(self.a_region),
+            not self._on_chip(self.b_region),
+            streamed * epilogue,
+            writes,
+            self.arrays,
         )
         check_matrix(self.node.name, self.gemm, self.mapping, streams, self.layout.builder.written)
 
-    def _held(self, held: Held | None, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> Held:
-        """The tile that is there already, or the one that is loaded now."""
-        return held if self.mapping.reuse and held and held.key == key else Held(key, load(tile))
+    def _held(self, held: Held, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> int:
+        """The region of a tile that is there already, or of the one that is loaded now."""
+        region = held.find(key) if self.mapping.reuse else None
+        held.now[key] = load(tile) if region is None else region
+        return held.now[key]
 
     def _tensor(self, name: str) -> Tensor:
         return self.layout.graph.tensors[name]
@@ -113,10 +137,9 @@ class MatrixStep:
         self.chosen = {name: self._operand(name, False, prefer_chip=True) for name in self.node.inputs[2:]}
         sides = layout.epilogue_reads(self.node).sides
         self.sides = {name: self._operand(name, False, prefer_chip=True) for name in sides}
-        self.engine = roles.products
         self.costs = TileCosts(
             roles, self.dtype, self.node, self.gemm, layout.graph.tensors, self._on_chip(self.b_region),
-            layout.tile_costs,
+            layout.tile_costs, self.arrays,
         )  # fmt: skip
         self._load_parameters()
         tm, tn, tk, tg = (min(x, y) for x, y in zip(
@@ -133,11 +156,13 @@ class MatrixStep:
         roles, mapping = self.layout.roles, self.mapping
         sum_format = unit.formats[self.dtype].accumulate
         wanted: dict[str, _Slots] = {}
+        working = lanes(self.gemm, mapping, self.arrays)
+        each_a, each_b = (working if own else 1 for own in depends(mapping))
         if not self._on_chip(self.b_region):
             size_B = self._tensor(self.gemm.b).size_B(weights)
-            wanted["weights"] = _Slots(roles.weights, size_B, mapping.w_slots)
+            wanted["weights"] = _Slots(roles.weights, size_B, each_b * mapping.w_slots)
         if not self._on_chip(self.a_region):
-            wanted["tiles"] = _Slots(roles.activations, self._largest_a(), mapping.a_slots)
+            wanted["tiles"] = _Slots(roles.activations, self._largest_a(), each_a * mapping.a_slots)
         wanted["sums"] = _Slots(roles.sums, nbytes(sum_format, sums), mapping.y_slots)
         streamed = [name for name, region in self.sides.items() if not self._on_chip(region)]
         for name in streamed:
@@ -146,7 +171,7 @@ class MatrixStep:
             wanted["results"] = _Slots(roles.activations, self.out.size_B(sums), 2)
         self.layout.arrange((slots.buffer, slots.size_B * slots.tiles) for slots in wanted.values())
         self.rings = {name: self._slots(name, slots) for name, slots in wanted.items()}
-        needed, there = open_sums(self.gemm, mapping), len(self.rings["sums"].slots)
+        needed, there = open_sums(self.gemm, mapping, self.arrays), len(self.rings["sums"].slots)
         if needed > there:
             why = f"loop order {mapping.order} keeps {needed} sums open, there are {there} accumulator slots"
             raise Infeasible(self.node.name, roles.sums, needed, there, self.shape, why)
@@ -246,18 +271,21 @@ class MatrixStep:
         self.layout.load(self.op, source, slot, tensor, size, effect, needs=needs)
         return slot
 
-    def _product(self, step: Exec, a: int, b: int, acc: int) -> None:
+    def _product(self, step: Exec, array: int, a: int, b: int, acc: int) -> None:
         roles, tile = self.layout.roles, step.tile
         role_a, role_b = ("w", "a") if roles.matrix.dataflow == "is" else ("a", "w")
-        work, actions = self.costs.product(tile, step.first)
+        work, actions = self.costs.product(tile, step.first, array)
         self.layout.builder.emit(
-            "MatMul", self.engine, self.op, self.node.name, work,
+            "MatMul", roles.products[array], self.op, self.node.name, work,
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
             [(b, role_b), (a, role_a)], [(acc, PIECE[step.first, step.last])], actions,
         )  # fmt: skip
 
-    def _finish(self, tile: Tile, acc: int) -> None:
-        """The sums of a tile are complete: through the vector unit into a buffer, or straight out."""
+    def _finish(self, tile: Tile, sums: list[int]) -> None:
+        """The sums of a tile are complete: through the vector unit into a buffer, or straight out.
+
+        ``sums``: their slots, several where arrays shared the reduction.
+        """
         layout, roles = self.layout, self.layout.roles
         role, last = self._piece(tile)
         place = layout.places[self.out.name]
@@ -266,16 +294,17 @@ class MatrixStep:
         effect = Effect("epilogue", tile, operands, self.out.name, last)
         if not roles.matrix.epilogue:
             assert place.home is not None
+            (acc,) = sums
             layout.store(self.op, acc, place.home, self.out.name, out_B, effect, role)
             return
         sides = {name: self._side(name, region, tile) for name, region in self.sides.items()}
         effect = effect._replace(operands=tuple(sides.items()))
         if place.chip is not None:
-            self._vector(tile, acc, place.chip, role, out_B, effect)
+            self._vector(tile, sums, place.chip, role, out_B, effect)
             return
         assert place.home is not None
         slot = self.rings["results"].take()
-        self._vector(tile, acc, slot, "whole", out_B, effect)
+        self._vector(tile, sums, slot, "whole", out_B, effect)
         store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
         layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
 
@@ -301,11 +330,13 @@ class MatrixStep:
         size = side.size_B(min(count, side.elements))
         return self._load_tile(f"side {name}", region, name, size, effect)
 
-    def _vector(self, tile: Tile, acc: int, target: int, role: str, out_B: int, effect: Effect) -> None:
+    def _vector(
+        self, tile: Tile, sums: list[int], target: int, role: str, out_B: int, effect: Effect
+    ) -> None:
         roles = self.layout.roles
         count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
-        work, actions = self.costs.epilogue(count, out_B, [name for name, _ in effect.operands])
-        reads = [(acc, "acc"), *((region, "src") for _, region in effect.operands)]
+        work, actions = self.costs.epilogue(count, out_B, [name for name, _ in effect.operands], len(sums))
+        reads = [*((acc, "acc") for acc in sums), *((region, "src") for _, region in effect.operands)]
         if self.parameter_region >= 0:
             reads.append((self.parameter_region, "src"))
         self.layout.builder.emit(

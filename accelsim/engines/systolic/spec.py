@@ -12,7 +12,7 @@ from pydantic import Field
 from accelsim.errors import brief, nearest
 from accelsim.formats import dot
 from accelsim.spec.base import Model
-from accelsim.spec.counts import Clocks, FractionalPace, Side, once
+from accelsim.spec.counts import Clocks, FractionalPace, Parts, Side, once
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
@@ -55,11 +55,12 @@ class MacFormat(Model):
 class MatrixUnit(EngineSpec):
     """A systolic array."""
 
-    rate: ClassVar[str] = "2 x rows x cols x clock x cores / cycles_per_row"
+    rate: ClassVar[str] = "2 x count x rows x cols x clock x cores / cycles_per_row"
 
     type: Literal["systolic"] = Field(description="type of the engine")
     rows: Side = Field(description="PEs in a column: the reduction in ws and is")
     cols: Side = Field(description="PEs in a row")
+    count: Parts = Field(1, description="arrays side by side that share the buffers of the core")
     dataflow: Dataflow = Field("ws", description="what stays in the PEs: weights, outputs or inputs")
     schedule: Schedule = Field("overlapped", description="how a fold follows the one before")
     shadow_load: ShadowLoad = Field(
@@ -89,9 +90,13 @@ class MatrixUnit(EngineSpec):
     )
 
     def peaks(self, chip: Chip) -> dict[str, float]:
-        """2 x rows x cols x clock x cores / cycles per row, op/s."""
-        all_op = 2 * self.rows * self.cols * (self.clock or chip.clock) * chip.cores
+        """2 x count x rows x cols x clock x cores / cycles per row, op/s."""
+        all_op = 2 * self.count * self.rows * self.cols * (self.clock or chip.clock) * chip.cores
         return {name: float(all_op / Fraction(mac.cycles_per_row)) for name, mac in self.formats.items()}
+
+    def queues(self, name: str) -> list[str]:
+        """One per array: 'matrix:0', 'matrix:1', ...; of a single one the name itself."""
+        return [name] if self.count == 1 else [f"{name}:{index}" for index in range(self.count)]
 
     def idle_fields(self) -> Iterable[str]:
         """``shadow_load``, unless stationary operands are loaded behind a running fold."""

@@ -18,12 +18,13 @@ ADVICE = "a larger array, larger buffers, a smaller batch or model"
 
 class Streams(NamedTuple):
     """What of a matrix step moves tile by tile: operands, ``sides`` (how many side operands), and ``writes``: commands
-    that take a result tile out of the accumulators."""
+    that take a result tile out of the accumulators; ``arrays`` side by side."""
 
     a: bool
     b: bool
     sides: int
     writes: int
+    arrays: int = 1
 
 
 def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
@@ -34,7 +35,7 @@ def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
 
 @lru_cache(maxsize=4096)
 def _matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
-    tiles = _single(mapping)
+    tiles = _single(mapping, streams.arrays)
     m, n, k, groups = (
         -(-extent // tile)
         for extent, tile in (
@@ -57,8 +58,9 @@ def check_matrix(name: str, gemm: Gemm, mapping: Mapping, streams: Streams, befo
     check_commands(what, matrix_commands(gemm, mapping, streams), before, ADVICE)
 
 
-def _single(mapping: Mapping) -> Candidates:
-    columns = (np.array([extent]) for extent in (mapping.tg, mapping.tm, mapping.tn, mapping.tk))
+def _single(mapping: Mapping, arrays: int) -> Candidates:
+    tg, tm, tn, tk = (np.array([extent]) for extent in (mapping.tg, mapping.tm, mapping.tn, mapping.tk))
     return Candidates(
-        mapping.order, mapping.a_resident, mapping.a_whole_k, mapping.y_resident, mapping.a_slots, *columns
-    )
+        mapping.order, mapping.a_resident, mapping.a_whole_k, mapping.y_resident, mapping.a_slots, tg, tm, tn, tk,
+        split=mapping.split, arrays=arrays,
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.engines.systolic.actions import Product, product_actions
 from accelsim.engines.systolic.pace import cycles_per_row
 from accelsim.program.commands import Action, Cycles, Folds, Tile
-from accelsim.program.roles import Roles
+from accelsim.program.roles import BIAS, Roles
 from accelsim.program.tiles import b_elements, folds, kept, sparsity
 from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Node, Tensor
@@ -23,7 +23,8 @@ Actions = tuple[Action, ...]
 
 @dataclass
 class TileCosts:
-    """Costs of one step; ``b_on_chip``: the stationary operand is read from the buffer of the activations.
+    """Costs of one step; ``b_on_chip``: the stationary operand is read from the buffer of the activations; ``arrays``
+    stream side by side.
 
     ``alike``: what all steps on the same core share, by ``_likeness`` and tile.
     """
@@ -35,9 +36,12 @@ class TileCosts:
     tensors: dict[str, Tensor]
     b_on_chip: bool
     alike: dict[Hashable, Any]
+    arrays: int = 1
     _weights: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    _products: dict[tuple[int, int, int, int, bool], tuple[Folds, Actions]] = field(default_factory=dict)
-    _epilogues: dict[tuple[int, int, tuple[str, ...]], tuple[Cycles, Actions]] = field(default_factory=dict)
+    _products: dict[tuple[int, int, int, int, bool, int], tuple[Folds, Actions]] = field(default_factory=dict)
+    _epilogues: dict[tuple[int, int, tuple[str, ...], int], tuple[Cycles, Actions]] = field(
+        default_factory=dict
+    )
 
     def weights_B(self, tile: Tile) -> int:
         """Bytes of a tile of the stationary operand on its way from memory."""
@@ -46,9 +50,9 @@ class TileCosts:
             self._weights[key] = self.tensors[self.gemm.b].size_B(int(b_elements(self.roles.matrix, *key)))
         return self._weights[key]
 
-    def product(self, tile: Tile, first: bool) -> tuple[Folds, Actions]:
+    def product(self, tile: Tile, first: bool, array: int = 0) -> tuple[Folds, Actions]:
         """Array work and entries of a MatMul; ``first``: it writes the sums, later ones add to them."""
-        key = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0, first)
+        key = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0, first, array)
         if key not in self._products:
             self._products[key] = self._named(tile, key)
         return self._products[key]
@@ -58,9 +62,9 @@ class TileCosts:
         """Everything but the names that the product of a tile depends on."""
         a, b = self.tensors[self.gemm.a], self.tensors[self.gemm.b]
         formats = (a.memory_format, a.element_B, b.memory_format, b.element_B)
-        return (self.dtype, sparsity(self.node), self.b_on_chip, *formats)
+        return (self.dtype, sparsity(self.node), self.b_on_chip, self.arrays, *formats)
 
-    def _named(self, tile: Tile, key: tuple[int, int, int, int, bool]) -> tuple[Folds, Actions]:
+    def _named(self, tile: Tile, key: tuple[int, int, int, int, bool, int]) -> tuple[Folds, Actions]:
         """The product of a tile as in steps that are alike, with the tensors of this one."""
         nameless = (self._likeness, key)
         if nameless not in self.alike:
@@ -69,30 +73,37 @@ class TileCosts:
         names = {"": "", "a": self.gemm.a, "b": self.gemm.b, "y": self.node.writes[0]}
         return work, tuple([Action(unit, action, names[of], count) for unit, action, of, count in entries])
 
-    def _product(self, tile: Tile, key: tuple[int, int, int, int, bool]) -> tuple[Folds, Actions]:
+    def _product(self, tile: Tile, key: tuple[int, int, int, int, bool, int]) -> tuple[Folds, Actions]:
         """Work and entries with operands 'a' and 'b' and the result 'y'."""
         roles, gemm, tensors = self.roles, self.gemm, self.tensors
         a, b = replace(tensors[gemm.a], name="a"), replace(tensors[gemm.b], name="b")
         streamed = (b if roles.matrix.dataflow == "is" else a).memory_format
-        groups, tm, tn, tk, first = key
+        groups, tm, tn, tk, first, array = key
         sparse = sparsity(self.node)
-        rate = cycles_per_row(roles, self.dtype, streamed)
+        rate = cycles_per_row(roles, self.dtype, streamed, self.arrays)
         work = folds(roles.matrix, groups, tm, tn, kept(sparse, tk), rate)
         b_from = roles.activations if self.b_on_chip else roles.weights
-        product = Product(self.dtype, sparse, a, b, "y", b_from)
+        product = Product(self.dtype, sparse, a, b, "y", b_from, roles.products[array])
         return work, tuple(product_actions(roles, product, tile, first))
 
-    def epilogue(self, sums: int, out_B: int, sides: Sequence[str]) -> tuple[Cycles, Actions]:
-        """Clocks and entries of a Vector command on so many sums that gives ``out_B`` bytes and reads ``sides``."""
-        key = (sums, out_B, tuple(sides))
+    def epilogue(
+        self, sums: int, out_B: int, sides: Sequence[str], partial: int = 1
+    ) -> tuple[Cycles, Actions]:
+        """Clocks and entries of a Vector command on so many sums that gives ``out_B`` bytes and reads ``sides``.
+
+        ``partial``: parts that each sum comes in, which are added first.
+        """
+        key = (sums, out_B, tuple(sides), partial)
         if key not in self._epilogues:
             self._epilogues[key] = self._epilogue(*key)
         return self._epilogues[key]
 
-    def _epilogue(self, sums: int, out_B: int, sides: tuple[str, ...]) -> tuple[Cycles, Actions]:
+    def _epilogue(
+        self, sums: int, out_B: int, sides: tuple[str, ...], partial: int
+    ) -> tuple[Cycles, Actions]:
         roles, out = self.roles, self.node.writes[0]
-        sums_B = nbytes(roles.matrix.formats[self.dtype].accumulate, sums)
-        functions = [(part.op, sums) for part in self.node.epilogue]
+        sums_B = nbytes(roles.matrix.formats[self.dtype].accumulate, partial * sums)
+        functions = [(BIAS, sums)] * (partial - 1) + [(part.op, sums) for part in self.node.epilogue]
         unit = roles.functions_behind(self.node)
         clocks = vector_clocks(roles.chip, unit.spec, functions, sums_B, out_B, roles.sums, roles.activations)
         buffer = roles.engine(roles.activations)

@@ -8,6 +8,7 @@ computes with what was taken. So a wrong schedule is a wrong number (or a Hazard
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -202,7 +203,8 @@ class Exact:
 
     def _epilogue(self, command: Command) -> None:
         step, gemm, tile = self._gemm(command)
-        acc = next(self._taken[command.id, use.region] for use in command.reads if use.role == "acc")
+        partial = [self._taken[command.id, use.region] for use in command.reads if use.role == "acc"]
+        acc = reduce(np.add, partial)  # of arrays that share a reduction, in their order
         sides = {
             name: self._side_tile(command, index)
             if self._is_whole(command, index)

@@ -23,6 +23,7 @@ from accelsim.engines.systolic.mapping.tilings import (
     count,
     fetches,
     first_a,
+    lanes,
     last,
     over_tiles,
     whole_a,
@@ -30,7 +31,7 @@ from accelsim.engines.systolic.mapping.tilings import (
 from accelsim.engines.systolic.pace import Pace, clocks
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import DENSE, b_elements, b_extent, kept, packs
+from accelsim.program.tiles import DENSE, b_elements, b_extent, depends, kept, packs
 from accelsim.spec.models import VectorUnit
 from accelsim.types import Floats, Ints
 from accelsim.workload.ops.base import Gemm
@@ -61,6 +62,12 @@ class Shape:
     sparse: tuple[int, int] = DENSE  # weights kept, of how many
     results_pass: str = ""  # the vector unit that does ``functions``, "" on a chip without one
     sum_slots: int = 2  # where results leave from the accumulators themselves
+    together: Pace = 1  # cycles per row where all arrays side by side stream
+    adding: int = 0  # clocks per element and lane of adding what two arrays have of a sum
+
+    def pace(self, arrays: int) -> Pace:
+        """Cycles per row of each of so many arrays that stream at once."""
+        return self.cycles_per_row if arrays == 1 else self.together
 
 
 @dataclass(frozen=True)
@@ -194,37 +201,45 @@ class Estimator:
         tiles = self._result_tiles(shape.gemm, c)
         return _Step(array, loads, out, start, vector_all, vector_last, leave, through + leave, last_B, tiles)
 
-    def _timing(self, rows: Ints, shape: Shape) -> FoldTiming[Ints]:
-        unit, pace = self._unit, shape.cycles_per_row
+    def _timing(self, rows: Ints, pace: Pace) -> FoldTiming[Ints]:
+        unit = self._unit
         return fold_timing(
             np.asarray(unit.rows), np.asarray(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
             clocks(rows, pace), unit.load_rows_per_clock, unit.min_interval * max(1, int(pace)),
         )  # fmt: skip
 
     def _array(self, shape: Shape, c: Candidates) -> _Array:
-        gemm, unit = shape.gemm, self._unit
+        """Of the array that does the last tile; the first of several may have one more, and all of them large."""
+        end = self._array_times(shape, c, last_array)
+        if c.arrays == 1:
+            return end
+        first = self._array_times(shape, c, first_array)
+        return end._replace(
+            total=np.maximum(end.total, first.total), streaming=np.maximum(end.streaming, first.streaming)
+        )
+
+    def _array_times(self, shape: Shape, c: Candidates, work_of: WorkOf) -> _Array:
+        gemm, unit, pace = shape.gemm, self._unit, shape.pace(c.arrays)
         dims = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}[unit.dataflow]
         depth = (
             kept(shape.sparse, gemm.K),
             kept(shape.sparse, c.tk),
         )  # tiles along K are whole groups of weights
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": depth}
-        down, across, streamed = (size[axis] for axis in dims)
-        passes = over_tiles(*down, lambda t: -(-t // unit.rows)) * over_tiles(
-            *across, lambda t: -(-t // unit.cols)
-        )
+        work = {axis: work_of(*size[axis], c.arrays if axis == c.split else 1) for axis in size}
+        down, across, streamed = (work[axis] for axis in dims)
+        passes = down.over(lambda t: -(-t // unit.rows)) * across.over(lambda t: -(-t // unit.cols))
         tn, tk = last(gemm.N, c.tn), last(*depth)
         folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes
-        steps = over_tiles(*streamed, lambda t: self._timing(t, shape).step)
-        pace = shape.cycles_per_row
-        rows = clocks(last(*streamed), pace)
-        end = self._timing(last(*streamed), shape)
+        steps = streamed.over(lambda t: self._timing(t, pace).step)
+        rows = clocks(streamed.last, pace)
+        end = self._timing(streamed.last, pace)
         alone = rows + end.drain + unit.accumulator_latency
         packed = packs(unit, last(gemm.groups, c.tg), tn, tk)
-        more = packed * -(-last(*down) // unit.rows) * -(-last(*across) // unit.cols) - 1
+        more = packed * -(-down.last // unit.rows) * -(-across.last // unit.cols) - 1
         times = (
             folds * steps - end.step + alone,
-            folds * over_tiles(*streamed, lambda t: clocks(t, pace)) - rows + alone,
+            folds * streamed.over(lambda t: clocks(t, pace)) - rows + alone,
             more * end.step + alone,
             alone,
             rows,
@@ -262,7 +277,7 @@ class Estimator:
         smallest = last(gemm.groups, c.tg) * last(gemm.M, c.tm) * last_k if gemm.conv is None else 0 * c.tm
         requests = passes * count(gemm.groups, c.tg) * count(gemm.M, c.tm) * visits
         sizes = [_floats(size) for size in (all_B, first_B, smallest * shape.a_B, requests)]
-        return _Load("a", homes.a, sizes[0], sizes[1], sizes[2], sizes[3], c.a_slots)
+        return _Load("a", homes.a, sizes[0], sizes[1], sizes[2], sizes[3], self._in_flight(shape, c)[0])
 
     def _streamed_b(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm, unit, passes = shape.gemm, self._unit, fetches(shape.gemm, c, shape.reuse)[1]
@@ -277,7 +292,14 @@ class Estimator:
         sizes = [
             _floats(size) for size in (passes * words * shape.b_B, first_B, smallest * shape.b_B, requests)
         ]
-        return _Load("b", homes.b, sizes[0], sizes[1], sizes[2], sizes[3], shape.w_slots)
+        return _Load("b", homes.b, sizes[0], sizes[1], sizes[2], sizes[3], self._in_flight(shape, c)[1])
+
+    def _in_flight(self, shape: Shape, c: Candidates) -> tuple[int, int]:
+        """Slots for tiles of A and of B: those of each array where arrays have their own, and no fixed slots."""
+        roles, (own_a, own_b) = self._roles, depends(c)
+        each_a = c.arrays if own_a and roles.fixed_slots(roles.activations) is None else 1
+        each_b = c.arrays if own_b and roles.fixed_slots(roles.weights) is None else 1
+        return each_a * c.a_slots, each_b * shape.w_slots
 
     def _start(self, array: _Array, loads: list[_Load]) -> Floats:
         """Clocks until the first row can stream: its operands are there, the stationary one is shifted in."""
@@ -391,13 +413,13 @@ class Estimator:
         ahead of it has left its slot to the next, with nothing else to load meanwhile.
         """
         gemm, unit, ports = shape.gemm, self._unit, self._ports
-        end = self._timing(last(gemm.M, c.tm), shape)
+        end = self._timing(last(gemm.M, c.tm), shape.pace(c.arrays))
         last_g, last_n = last(gemm.groups, c.tg), last(gemm.N, c.tn)
         depth = kept(shape.sparse, c.tk)
         more = packs(unit, last_g, last_n, depth) * -(-depth // unit.rows) * -(-last_n // unit.cols) - 1
         held = self._to_array + more * (end.reload + end.load) + end.load + ports.token
         small_B = _floats(b_elements(unit, c.tg, c.tn, last(gemm.K, c.tk)) * shape.b_B)
-        uneven = (last(gemm.K, c.tk) < c.tk) & (load.slots == 2) & (c.order != "mkn")
+        uneven = (last(gemm.K, c.tk) < c.tk) & (load.slots == 2) & (c.arrays == 1) & (c.order != "mkn")
         rows = np.where(uneven, load.requests / count(gemm.K, c.tk) - 1, 0.0)
         then = self._to_array + step.array.shift * (load.requests > 1) + step.array.tile + step.tail
         through = ports.chip + ports.through(load.memory, load.all_B, load.requests)
@@ -416,22 +438,28 @@ class Estimator:
         none = np.zeros(len(c))
         if self._vector_unit is None or not self._unit.epilogue:
             return none, none
-        clocks = self._vector_clocks(shape)
-        gemm = shape.gemm
+        gemm, partial = shape.gemm, lanes(shape.gemm, c) if c.split == "k" else 1
+        clocks = self._vector_clocks(shape, partial)
         axes = [_tiles_of(gemm.groups, c.tg), _tiles_of(gemm.M, c.tm), _tiles_of(gemm.N, c.tn)]
         whole = sum(
             (n1 * n2 * n3 * clocks(t1 * t2 * t3) for (n1, t1), (n2, t2), (n3, t3) in product(*axes)), none
         )
         return whole * self._vector_clock, (none + clocks(self._last_tile(gemm, c))) * self._vector_clock
 
-    def _vector_clocks(self, shape: Shape) -> Callable[[Any], Any]:
-        """Clocks of the vector unit for a tile of so many sums, as ``timing.vector_clocks`` has them."""
+    def _vector_clocks(self, shape: Shape, partial: Ints | int) -> Callable[[Any], Any]:
+        """Clocks of the vector unit for a tile of so many sums, as ``vector_clocks`` has them.
+
+        ``partial``: parts that each sum comes in.
+        """
         roles, vector = self._roles, self._vector_unit
         assert vector is not None
-        pace = (max if vector.chained else sum)(shape.functions or (0,))
+        if vector.chained:
+            pace = np.maximum(max(shape.functions, default=0), shape.adding * np.minimum(partial - 1, 1))
+        else:
+            pace = sum(shape.functions) + shape.adding * (partial - 1)
         ratio = self._ports.chip / self._vector_clock
         widths = (
-            (shape.sum_B, roles.buffer(roles.sums).read_width),
+            (partial * shape.sum_B, roles.buffer(roles.sums).read_width),
             (
                 shape.y_B * shape.results_share,
                 roles.buffer(roles.activations).write_width,
@@ -443,6 +471,34 @@ class Estimator:
             return vector.latency + np.maximum.reduce([1 + 0 * sums, -(-sums // vector.lanes) * pace, *moved])
 
         return clocks
+
+
+class Work(NamedTuple):
+    """What an array has along one axis: ``full`` tiles of an extent, and a last one."""
+
+    full: Ints
+    tile: Ints
+    last: Ints
+
+    def over(self, f: Callable[[Any], Any]) -> Ints:
+        """Sum of ``f`` over the tiles."""
+        total: Ints = self.full * f(self.tile) + f(self.last)
+        return total
+
+
+WorkOf = Callable[[int, Ints, int], Work]
+"""From an extent, the extent of its tiles, and the arrays that take them in turn."""
+
+
+def last_array(extent: int, tile: Ints, arrays: int) -> Work:
+    """The array that has the last tile."""
+    return Work((count(extent, tile) - 1) // arrays, tile, last(extent, tile))
+
+
+def first_array(extent: int, tile: Ints, arrays: int) -> Work:
+    """The array that has the first tile."""
+    tiles, end = count(extent, tile), last(extent, tile)
+    return Work(-(-tiles // arrays) - 1, tile, np.where((tiles - 1) % arrays == 0, end, tile))
 
 
 def _floats(values: Any) -> Floats:

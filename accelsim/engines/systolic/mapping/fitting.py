@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.engines.systolic.mapping.estimate import Shape
-from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, open_sums
+from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, lanes, open_sums
 from accelsim.errors import Infeasible
-from accelsim.program.tiles import b_elements
+from accelsim.program.tiles import b_elements, depends
 from accelsim.program.writing.layout import Layout
 from accelsim.types import Bools, Ints
 from accelsim.workload.ops.base import Gemm
@@ -89,7 +89,7 @@ class Fitting:
         y_slots, needed = self._sum_slots(c, one_B, shares, room)
         if not self._slots(roles.sums):
             shares.append(Share(roles.sums, "partial sums", y_slots * one_B))
-        in_order = open_sums(self._gemm, c) <= y_slots
+        in_order = (open_sums(self._gemm, c) <= y_slots) & self._side_by_side(c)
         missing: Ints = np.zeros_like(sums)
         for buffer, needed_B in _totals(shares).items():
             missing += np.maximum(0, needed_B - self._available(buffer, room))
@@ -102,6 +102,23 @@ class Fitting:
 
     def _slots(self, buffer: str) -> int | None:
         return self._roles.fixed_slots(buffer)
+
+    def _each(self, c: Candidates) -> tuple[Ints, Ints]:
+        """How many arrays have tiles of their own of A, of B."""
+        working, own = lanes(self._gemm, c), depends(c)
+        return working if own[0] else 0 * working + 1, working if own[1] else 0 * working + 1
+
+    def _side_by_side(self, c: Candidates) -> Bools:
+        """Whether fixed slots are enough for a tile of each array."""
+        enough: Bools = np.ones(len(c), np.bool_)
+        a, b = self._each(c)
+        for buffer, needed, streamed in (
+            (self._roles.activations, a, not c.a_resident),
+            (self._roles.weights, b, self._b_streamed),
+        ):
+            if streamed and self._slots(buffer):
+                enough &= needed <= self._layout.slot_shape(buffer)[1]
+        return enough
 
     def _available(self, buffer: str, room: Room) -> int:
         return room.tiles_B if buffer == self._roles.activations else self._layout.spaces[buffer].free_B()
@@ -116,12 +133,12 @@ class Fitting:
 
     def _operands(self, c: Candidates, shape: Shape) -> list[Share]:
         """Streamed tiles of both operands, but for those that have fixed slots."""
-        roles, found = self._roles, []
+        roles, found, (each_a, each_b) = self._roles, [], self._each(c)
         if not c.a_resident and not self._slots(roles.activations):
-            found.append(Share(roles.activations, "activations", c.a_slots * self._a_B(c, shape)))
+            found.append(Share(roles.activations, "activations", each_a * c.a_slots * self._a_B(c, shape)))
         if self._b_streamed and not self._slots(roles.weights):
             slots = int(self._pinned.get("w_slots", 2))
-            found.append(Share(roles.weights, "weights", slots * self._b_B(c, shape)))
+            found.append(Share(roles.weights, "weights", each_b * slots * self._b_B(c, shape)))
         return found
 
     def _results(self, c: Candidates, shape: Shape, sums: Ints, sides_B: float) -> list[Share]:
@@ -155,7 +172,7 @@ class Fitting:
         activations: Ints = totals.get(self._roles.activations, 0 * one_B)
         if (fixed := self._slots(buffer)) is not None:
             return np.full_like(needed, fixed), activations
-        wanted = np.maximum(needed, 2)
+        wanted = np.maximum(needed, 2 * lanes(self._gemm, c))
         if "y_slots" in self._pinned:
             slots = wanted = np.full_like(needed, self._pinned["y_slots"])
         else:

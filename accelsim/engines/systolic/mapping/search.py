@@ -15,10 +15,10 @@ from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.engines.systolic.mapping.estimate import Estimator, Homes, Shape
 from accelsim.engines.systolic.mapping.fitting import Fitted, Fitting, Need, Room, whole_operands
 from accelsim.engines.systolic.mapping.tilings import Candidates
-from accelsim.engines.systolic.pace import cycles_per_row
+from accelsim.engines.systolic.pace import Pace, cycles_per_row
 from accelsim.errors import Infeasible
-from accelsim.program.mapping import ORDERS, Mapping
-from accelsim.program.roles import function_unit
+from accelsim.program.mapping import ORDERS, SPLITS, Mapping, Split
+from accelsim.program.roles import BIAS, function_unit
 from accelsim.program.tiles import packs, sparsity
 from accelsim.types import Ints
 from accelsim.workload.graph import FORMAT_BYTES
@@ -167,12 +167,13 @@ class _Search:
     def _describe(self, dtype: str, a_resident: bool) -> Shape:
         gemm, node, layout = self._nameless, self._node, self._layout
         unit, vector = self._roles.matrix, self._vector
+        one, all_ = (self._pace(dtype, arrays) for arrays in (1, unit.count))
         a, b, out = self._tensors[self._gemm.a], self._tensors[self._gemm.b], self._out
         sides = [name for name in self._sides[a_resident] if not self._tensors[name].is_constant]
         return Shape(
             gemm=gemm, a_B=a.element_B, b_B=b.element_B, y_B=out.element_B,
             sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
-            cycles_per_row=cycles_per_row(self._roles, dtype, (b if unit.dataflow == "is" else a).memory_format),
+            cycles_per_row=one, together=all_, adding=vector.spec.functions.get(BIAS, 1) if vector else 0,
             results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
             functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
             results_pass=vector.name if vector else "",
@@ -184,6 +185,11 @@ class _Search:
             sparse=sparsity(node),
             sum_slots=self._roles.fixed_slots(self._roles.sums) or 1 << 30,
         )  # fmt: skip
+
+    def _pace(self, dtype: str, arrays: int) -> Pace:
+        """Cycles per row of each of so many arrays that stream at once."""
+        streamed = self._gemm.b if self._roles.matrix.dataflow == "is" else self._gemm.a
+        return cycles_per_row(self._roles, dtype, self._tensors[streamed].memory_format, arrays)
 
     def _weight_slots(self) -> int:
         """Weight tiles in flight."""
@@ -281,8 +287,19 @@ class _Search:
             if option.a_resident
             else [False, True]
         )
-        for order, a_whole_k, slots in product(orders, slabs, self._a_slots(option)):
-            yield Candidates(order, option.a_resident, bool(a_whole_k), option.y_resident, slots, *grids)
+        for order, a_whole_k, slots, split in product(orders, slabs, self._a_slots(option), self._splits()):
+            yield Candidates(
+                order, option.a_resident, bool(a_whole_k), option.y_resident, slots, *grids, split=split,
+                arrays=1 if split == "none" else self._roles.matrix.count,
+            )  # fmt: skip
+
+    def _splits(self) -> list[Split]:
+        """Axes that arrays side by side may share. What they have of a sum is added in the vector unit."""
+        unit = self._roles.matrix
+        open_ = [split for split in SPLITS if split != "k" or unit.epilogue]
+        if "split" in self._pinned:
+            return [split for split in open_ if split == self._pinned["split"]]
+        return open_ if unit.count > 1 else ["none"]
 
     def _a_slots(self, option: _Option) -> list[int]:
         """Streamed activation tiles in flight: two overlap loading and computing, one leaves room for larger tiles."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.program.mapping import Mapping, Order
+from accelsim.program.mapping import Mapping, Order, Split
 from accelsim.program.tiles import channel_visits, most_channels, slabs
 from accelsim.types import Ints
 from accelsim.workload.ops.base import Gemm
@@ -17,7 +17,8 @@ from accelsim.workload.ops.base import Gemm
 
 @dataclass(frozen=True)
 class Candidates:
-    """Columns of equal length; ``order`` is one loop order for all of them, so are the residency flags.
+    """Columns of equal length; ``order`` is one loop order for all of them, so are the residency flags and the axis
+    that is split over ``arrays`` side by side (1 where none is).
 
     ``y_slots``: accumulator slots, None before it is known how many fit.
     """
@@ -32,6 +33,8 @@ class Candidates:
     tn: Ints
     tk: Ints
     y_slots: Ints | None = None
+    split: Split = "none"
+    arrays: int = 1
 
     def __len__(self) -> int:
         return len(self.tm)
@@ -49,13 +52,20 @@ class Candidates:
         return Mapping(
             self.order, int(self.tm[index]), int(self.tn[index]), int(self.tk[index]), int(self.tg[index]),
             a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident, a_slots=self.a_slots,
-            y_slots=y_slots,
+            y_slots=y_slots, split=self.split,
         )  # fmt: skip
 
 
 def count(extent: int, tile: Ints) -> Ints:
     """Tiles along one dimension."""
     return -(-extent // tile)
+
+
+def lanes(gemm: Gemm, c: Candidates) -> Ints:
+    """Arrays that have work: no more than there are tiles along the axis that is split."""
+    extents = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (gemm.K, c.tk)}
+    extent, tile = extents.get(c.split, (1, np.ones_like(c.tm)))
+    return np.minimum(c.arrays, count(extent, tile))
 
 
 def over_tiles(extent: int, tile: Ints, f: Callable[[Any], Any]) -> Ints:
@@ -66,17 +76,20 @@ def over_tiles(extent: int, tile: Ints, f: Callable[[Any], Any]) -> Ints:
 
 
 def open_sums(gemm: Gemm, c: Candidates) -> Ints:
-    """Accumulator slots that are open at once."""
-    inner = {"nkm": count(gemm.M, c.tm), "mkn": count(gemm.N, c.tn)}.get(c.order)
-    one = np.ones_like(c.tm)
-    return one if inner is None else np.where(c.tk >= gemm.K, one, inner)
+    """Accumulator slots that are open at once; one for each array that works."""
+    inner, working = {"m": count(gemm.M, c.tm), "n": count(gemm.N, c.tn)}.get(c.order[-1]), lanes(gemm, c)
+    if inner is None:
+        return working
+    return np.where(c.tk >= gemm.K, working, inner * (1 if c.split == c.order[-1] else working))
 
 
 def fetches(gemm: Gemm, c: Candidates, reuse: bool = True) -> tuple[Ints, Ints]:
     """How often all of A and all of B pass through their ports, when a tile is kept only while the next is the same
-    (without ``reuse`` not even then).
+    (without ``reuse`` not even then). What arrays take side by side are then one tile.
     """
     counts = {"m": count(gemm.M, c.tm), "n": count(gemm.N, c.tn), "k": count(gemm.K, c.tk)}
+    if reuse and c.split != "none":
+        counts[c.split] = -(-counts[c.split] // c.arrays)
     if not reuse:
         return counts["n"] * (counts["k"] if c.a_whole_k else 1), counts["m"]
     return _passes(c.order, counts, "n", "m" if c.a_whole_k else "mk"), _passes(c.order, counts, "m", "nk")
