@@ -175,7 +175,7 @@ class Estimator:
     def bounds(self, shape: Shape, c: Candidates, homes: Homes) -> Bounds:
         """All paths of all candidates."""
         step = self._step(shape, c, homes)
-        paths, busy = self._work_paths(step, c)
+        paths, busy = self._work_paths(step, c, shape.gemm)
         for memory in dict.fromkeys((*(load.memory for load in step.loads), *step.out)):
             found, occupied = self._port_paths(step, memory, homes.path_name(memory))
             paths |= found
@@ -313,7 +313,7 @@ class Estimator:
         start: Floats = np.maximum.reduce([shifted, *there.values()])
         return start
 
-    def _work_paths(self, step: _Step, c: Candidates) -> tuple[dict[str, Floats], list[Floats]]:
+    def _work_paths(self, step: _Step, c: Candidates, gemm: Gemm) -> tuple[dict[str, Floats], list[Floats]]:
         """The array with all its folds, the vector unit with all its results; and how long each is busy."""
         array, whole = step.array, step.array.total
         for load in step.loads:
@@ -325,24 +325,30 @@ class Estimator:
                 whole = np.maximum(
                     whole, array.streaming + gaps + rest
                 )  # nothing streams while the next tile arrives
-        whole = np.maximum(whole, self._one_sum_slot(step, c))
+        whole = np.maximum(whole, self._one_sum_slot(step, c, gemm))
         paths = {"compute": step.start + whole + step.tail}
         if self._unit.epilogue:
             paths["vector unit"] = step.start + array.tile + self._to_vector + step.vector_all + step.leave
         return paths, [whole - array.alone, step.vector_all]
 
-    def _one_sum_slot(self, step: _Step, c: Candidates) -> Floats:
-        """Clocks from the first streamed row to the last sum with one accumulator slot: no tile streams before the
-        vector unit has taken the sums of the tile before. 0 with more.
+    def _one_sum_slot(self, step: _Step, c: Candidates, gemm: Gemm) -> Floats:
+        """Clocks from the first streamed row to the last sum with one accumulator slot for each array that works: none
+        streams another tile before the vector unit has taken the sums of its tile before. 0 with more.
 
-        Counted only where sums share their buffer, since there a second slot competes with the other tiles.
+        Of one array counted only where sums share their buffer, since there a second slot competes with other tiles.
         """
         array, unshared = step.array, len(self._roles.buffer(self._roles.sums).holds) == 1
-        if c.y_slots is None or unshared or not self._unit.epilogue:
+        if c.y_slots is None or (unshared and c.arrays == 1) or not self._unit.epilogue:
             return 0 * array.total
         between = array.alone - array.rows + self._to_vector + self._to_array
-        serial = array.streaming + (step.results - 1) * between + step.vector_all - step.vector_last
-        return np.where(c.y_slots == 1, serial, 0.0)
+        working = lanes(gemm, c)
+        if c.split in ("none", "k"):
+            waits = (step.results - 1) * between + step.vector_all - step.vector_last
+        else:
+            waits = (step.results / working - 1) * (between + step.vector_last)
+            tiles = count(*{"m": (gemm.M, c.tm), "n": (gemm.N, c.tn)}[c.split])
+            waits = np.where(tiles % working == 0, waits, 0.0)  # else the slots change hands
+        return np.where(c.y_slots == working, array.streaming + waits, 0.0)
 
     def _port_paths(self, step: _Step, memory: str, name: str) -> tuple[dict[str, Floats], Floats]:
         """All bytes of a memory through its port, what comes in and what goes out; and how long the port is busy."""
