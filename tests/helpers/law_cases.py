@@ -19,6 +19,7 @@ from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
+from accelsim.program.mapping import SPLITS
 from accelsim.spec.models import Chip, MacFormat
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
@@ -262,8 +263,11 @@ def with_float(chip: Chip) -> Chip:
 
 
 @st.composite
-def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None) -> Chip:
-    """A small chip; ``tight``: buffers so small that activations and results must be streamed."""
+def chips(
+    draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None, arrays: tuple[int, ...] = (1,)
+) -> Chip:
+    """A small chip; ``tight``: buffers so small that activations and results must be streamed; ``arrays``: how many
+    may share the buffers."""
     chip = with_float(base_chip(draw(st.sampled_from(bases))))
     rows, cols = draw(st.integers(1, 9)), draw(st.integers(1, 9))
     assert chip.matrix is not None
@@ -272,7 +276,7 @@ def chips(draw: Draw, bases: tuple[str, ...] = BASES, tight: bool | None = None)
         dataflow = draw(st.sampled_from(["ws", "os"]))
     chip = changed(
         chip, "engines.matrix", rows=rows, cols=cols, dataflow=dataflow,
-        count=draw(st.sampled_from([1, 1, 1, 2, 3, 4])),
+        count=draw(st.sampled_from(arrays)) if len(arrays) > 1 else arrays[0],
         schedule=draw(st.sampled_from(["overlapped", "overlapped", "sequential"])),
         shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)),
         padded_tiles=draw(st.booleans()),
@@ -354,15 +358,15 @@ def _memories(draw: Draw, chip: Chip) -> Chip:
 
 
 @st.composite
-def pins(draw: Draw) -> dict[str, Any]:
-    """Part of a mapping, drawn without looking at the product: any subset of its fields."""
+def pins(draw: Draw, arrays: bool = False) -> dict[str, Any]:
+    """Part of a mapping, drawn without looking at the product: any subset of its fields (with ``arrays`` the split)."""
     fields: dict[str, Any] = {}
     sizes = st.one_of(st.integers(1, 40), st.just(10**6))
     for name, values in (
         ("order", st.sampled_from(["nmk", "mnk", "nkm", "mkn"])), ("tm", sizes), ("tn", sizes), ("tk", sizes),
         ("reuse", st.booleans()), ("a_resident", st.booleans()), ("y_resident", st.booleans()),
         ("a_whole_k", st.booleans()), ("y_slots", st.integers(1, 4)), ("w_slots", st.integers(1, 3)),
-        ("a_slots", st.integers(1, 3)), ("split", st.sampled_from(["none", "m", "n", "k"])),
+        ("a_slots", st.integers(1, 3)), *([("split", st.sampled_from(SPLITS))] if arrays else []),
     ):  # fmt: skip
         if draw(st.booleans()):
             fields[name] = draw(values)

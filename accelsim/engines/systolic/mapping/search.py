@@ -217,13 +217,12 @@ class _Search:
                     found.append(self._score(fitted.kept))
         if not found:
             raise self._infeasible()
-        limit = min(entry.score for entry in found) * CLOSE
-        near = [entry for entry in found if entry.score <= limit]
-        limit = min(entry.clocks for entry in near) * LATE
-        best = min(
-            (entry for entry in near if entry.clocks <= limit),
-            key=lambda entry: (entry.offchip_B, entry.tiles),
-        )
+        best = _best(found)
+        alone = [entry for entry in found if entry.mapping.split == "none"]
+        if (
+            alone and best.mapping.split != "none"
+        ):  # several arrays only where they are done before one would be
+            best = min(best, _best(alone), key=lambda entry: entry.clocks)
         return Choice(best.mapping, best.clocks, best.binds, scored)
 
     def _infeasible(self) -> Infeasible:
@@ -294,12 +293,18 @@ class _Search:
             )  # fmt: skip
 
     def _splits(self) -> list[Split]:
-        """Axes that arrays side by side may share. What they have of a sum is added in the vector unit."""
-        unit = self._roles.matrix
+        """Axes that arrays side by side may share. What they have of a sum is added in the vector unit.
+
+        None where a buffer has a single port, through which one array works at a time.
+        """
+        unit, roles = self._roles.matrix, self._roles
+        side_by_side = (
+            min(roles.buffer(name).ports for name in (roles.activations, roles.weights, roles.sums)) > 1
+        )
         open_ = [split for split in SPLITS if split != "k" or unit.epilogue]
         if "split" in self._pinned:
             return [split for split in open_ if split == self._pinned["split"]]
-        return open_ if unit.count > 1 else ["none"]
+        return open_ if unit.count > 1 and side_by_side else ["none"]
 
     def _a_slots(self, option: _Option) -> list[int]:
         """Streamed activation tiles in flight: two overlap loading and computing, one leaves room for larger tiles."""
@@ -356,6 +361,16 @@ class _Search:
             float(total[best]),
             bounds.binds(best),
         )
+
+
+def _best(found: list[_Scored]) -> _Scored:
+    """Of the equally fast the one that moves least, then the one with the fewest tiles."""
+    limit = min(entry.score for entry in found) * CLOSE
+    near = [entry for entry in found if entry.score <= limit]
+    limit = min(entry.clocks for entry in near) * LATE
+    return min(
+        (entry for entry in near if entry.clocks <= limit), key=lambda entry: (entry.offchip_B, entry.tiles)
+    )
 
 
 def _grids(roles: Any, gemm: Gemm, row: int, pinned: Fields[str, Any]) -> tuple[Ints, Ints, Ints, Ints]:
