@@ -15,6 +15,8 @@ from accelsim.errors import brief
 
 MOST_SIDE, MOST_LANES, MOST_CLOCKS, MOST_PARTS, MOST_CORES = 65_536, 2**20, 1_000_000, 65_536, 1024
 """Rows and columns of an array, lanes of a vector unit, clocks of anything, parts of a memory, cores of a chip."""
+MOST_ARRAYS = 256
+"""Arrays of a core."""
 
 Side = Annotated[int, Field(ge=1, le=MOST_SIDE)]
 """Rows or columns of an array, 1 to 65,536."""
@@ -57,6 +59,8 @@ Parts = Annotated[int, Field(ge=1, le=MOST_PARTS)]
 """How many of something a part of the chip has, 1 to 65,536."""
 Cores = Annotated[int, Field(ge=1, le=MOST_CORES)]
 """Cores of a chip, 1 to 1,024: each has queues and commands of its own."""
+Arrays = Annotated[int, Field(ge=1, le=MOST_ARRAYS)]
+"""Arrays of a core side by side, 1 to 256: each has a queue of its own."""
 Hop = Annotated[int, Field(ge=0, le=1000)]
 """Clocks of a step on the way through a network, 0 to 1,000."""
 Queues = Annotated[int, Field(ge=1, le=64)]

@@ -12,7 +12,7 @@ from pydantic import Field
 from accelsim.errors import brief, nearest
 from accelsim.formats import dot
 from accelsim.spec.base import Model
-from accelsim.spec.counts import Clocks, FractionalPace, Parts, Side, once
+from accelsim.spec.counts import Arrays, Clocks, FractionalPace, Side, once
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
@@ -60,7 +60,7 @@ class MatrixUnit(EngineSpec):
     type: Literal["systolic"] = Field(description="type of the engine")
     rows: Side = Field(description="PEs in a column: the reduction in ws and is")
     cols: Side = Field(description="PEs in a row")
-    count: Parts = Field(1, description="arrays side by side that share the buffers of the core")
+    count: Arrays = Field(1, description="arrays side by side that share the buffers of the core")
     dataflow: Dataflow = Field("ws", description="what stays in the PEs: weights, outputs or inputs")
     schedule: Schedule = Field("overlapped", description="how a fold follows the one before")
     shadow_load: ShadowLoad = Field(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, fetches
-from accelsim.program.mapping import ORDERS, Mapping
+from accelsim.program.mapping import ORDERS, SPLITS, Mapping
 from accelsim.program.tiles import (
     a_elements,
     a_key,
+    array_of,
     b_key,
     channel_visits,
     folds,
@@ -144,3 +146,47 @@ def test_folds_of_a_tile(dataflow: str, m: int, n: int, k: int, groups: int, rat
     together = max(1, min(4 // k, 3 // n)) if dataflow == "ws" else 1
     assert packs(unit, groups, n, k) == -(-groups // together)
     assert work.n == -(-groups // together) * -(-down // 4) * -(-across // 3)
+
+
+SPLIT = st.builds(replace, MAPPINGS, split=st.sampled_from(SPLITS))
+
+
+@given(GEMMS, SPLIT, st.integers(1, 4))
+def test_arrays_cover_every_mac_once(gemm: Gemm, mapping: Mapping, arrays: int) -> None:
+    """In another order than one array, and each opens and closes its own sums; no more are open than there are slots."""
+    arrays = arrays if mapping.split != "none" else 1
+    tiles = [step.tile for step in loop(gemm, mapping, arrays)]
+    assert sorted(tiles) == sorted(step.tile for step in loop(gemm, mapping))
+    opened: set[tuple[int, ...]] = set()
+    for tile, first, last in loop(gemm, mapping, arrays):
+        own = array_of(tile, mapping, arrays) if mapping.split == "k" else 0
+        key = (tile.g0, tile.m0, tile.n0, own)
+        assert first == (key not in opened)
+        opened.add(key)
+        assert len(opened) <= open_sums(gemm, mapping, arrays)
+        if last:
+            opened.remove(key)
+    assert not opened
+
+
+@given(GEMMS, SPLIT, st.integers(1, 4))
+def test_what_arrays_share_is_fetched_once(gemm: Gemm, mapping: Mapping, arrays: int) -> None:
+    """Words that pass through the ports when the tiles of a strip of arrays stay for the next strip."""
+    arrays = arrays if mapping.split != "none" else 1
+    sizes = (mapping.tg, min(mapping.tm, gemm.M), min(mapping.tn, gemm.N), min(mapping.tk, gemm.K))
+    candidates = Candidates(
+        mapping.order, True, mapping.a_whole_k, True, 2, *(np.array([size], np.int64) for size in sizes),
+        split=mapping.split, arrays=arrays,
+    )  # fmt: skip
+    moved, now, before = [0, 0], set[tuple[int, ...]](), set[tuple[int, ...]]()
+    for tile, _, _ in loop(gemm, mapping, arrays):
+        if not array_of(tile, mapping, arrays):
+            now, before = set(), now
+        groups, m, n, k = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0
+        words = (groups * m * (gemm.K if mapping.a_whole_k else k), groups * k * n)
+        for operand, key in enumerate(((0, *a_key(tile, mapping)), (1, *b_key(tile)))):
+            if key not in now | before:
+                moved[operand] += words[operand]
+            now.add(key)
+    a, b = fetches(gemm, candidates)
+    assert moved == [int(a[0]) * gemm.groups * gemm.M * gemm.K, int(b[0]) * gemm.groups * gemm.N * gemm.K]
