@@ -150,8 +150,15 @@ class Roles:
         return f"{self.core}{name}"
 
     @cached_property
-    def products(self) -> list[str]:
-        """Full names of the queues of the engine that multiplies; only asked for where there is one."""
+    def products(self) -> str:
+        """Full name of the engine that multiplies; only asked for where there is one."""
+        unit = multiplier(self.chip)
+        assert unit is not None
+        return self.engine(unit.name)
+
+    @cached_property
+    def arrays(self) -> list[str]:
+        """Full names of the queues of that engine."""
         unit = multiplier(self.chip)
         assert unit is not None
         return [self.engine(queue) for queue in unit.spec.queues(unit.name)]

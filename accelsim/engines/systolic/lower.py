@@ -76,7 +76,7 @@ class MatrixStep:
     taken: list[tuple[str, list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        queues = len(self.layout.roles.products)
+        queues = len(self.layout.roles.arrays)
         self.arrays = queues if self.mapping.split != "none" else 1
 
     def lower(self) -> None:
@@ -276,7 +276,7 @@ class MatrixStep:
         role_a, role_b = ("w", "a") if roles.matrix.dataflow == "is" else ("a", "w")
         work, actions = self.costs.product(tile, step.first, array)
         self.layout.builder.emit(
-            "MatMul", roles.products[array], self.op, self.node.name, work,
+            "MatMul", roles.arrays[array], self.op, self.node.name, work,
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
             [(b, role_b), (a, role_a)], [(acc, PIECE[step.first, step.last])], actions,
         )  # fmt: skip

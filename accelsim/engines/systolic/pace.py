@@ -8,6 +8,8 @@ from typing import Any
 from accelsim.program.roles import Roles
 from accelsim.program.writing.entries import nbytes
 
+ADDING = "Bias"
+"""The function at whose pace a vector unit adds what several arrays have of a sum."""
 Pace = int | Fraction
 """Clocks per row; a fraction where several rows enter in one clock."""
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.engines.systolic.actions import Product, product_actions
-from accelsim.engines.systolic.pace import cycles_per_row
+from accelsim.engines.systolic.pace import ADDING, cycles_per_row
 from accelsim.program.commands import Action, Cycles, Folds, Tile
-from accelsim.program.roles import BIAS, Roles
+from accelsim.program.roles import Roles
 from accelsim.program.tiles import b_elements, folds, kept, sparsity
 from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Node, Tensor
@@ -83,7 +83,7 @@ class TileCosts:
         rate = cycles_per_row(roles, self.dtype, streamed, self.arrays)
         work = folds(roles.matrix, groups, tm, tn, kept(sparse, tk), rate)
         b_from = roles.activations if self.b_on_chip else roles.weights
-        product = Product(self.dtype, sparse, a, b, "y", b_from, roles.products[array])
+        product = Product(self.dtype, sparse, a, b, "y", b_from, roles.arrays[array])
         return work, tuple(product_actions(roles, product, tile, first))
 
     def epilogue(
@@ -103,7 +103,7 @@ class TileCosts:
     ) -> tuple[Cycles, Actions]:
         roles, out = self.roles, self.node.writes[0]
         sums_B = nbytes(roles.matrix.formats[self.dtype].accumulate, partial * sums)
-        functions = [(BIAS, sums)] * (partial - 1) + [(part.op, sums) for part in self.node.epilogue]
+        functions = [(ADDING, sums)] * (partial - 1) + [(part.op, sums) for part in self.node.epilogue]
         unit = roles.functions_behind(self.node)
         clocks = vector_clocks(roles.chip, unit.spec, functions, sums_B, out_B, roles.sums, roles.activations)
         buffer = roles.engine(roles.activations)

@@ -15,10 +15,10 @@ from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.engines.systolic.mapping.estimate import Estimator, Homes, Shape
 from accelsim.engines.systolic.mapping.fitting import Fitted, Fitting, Need, Room, whole_operands
 from accelsim.engines.systolic.mapping.tilings import Candidates
-from accelsim.engines.systolic.pace import Pace, cycles_per_row
+from accelsim.engines.systolic.pace import ADDING, Pace, cycles_per_row
 from accelsim.errors import Infeasible
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping, Split
-from accelsim.program.roles import BIAS, function_unit
+from accelsim.program.roles import function_unit
 from accelsim.program.tiles import packs, sparsity
 from accelsim.types import Ints
 from accelsim.workload.graph import FORMAT_BYTES
@@ -173,7 +173,7 @@ class _Search:
         return Shape(
             gemm=gemm, a_B=a.element_B, b_B=b.element_B, y_B=out.element_B,
             sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
-            cycles_per_row=one, together=all_, adding=vector.spec.functions.get(BIAS, 1) if vector else 0,
+            cycles_per_row=one, together=all_, adding=vector.spec.functions.get(ADDING, 1) if vector else 0,
             results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
             functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
             results_pass=vector.name if vector else "",
