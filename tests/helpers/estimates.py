@@ -26,7 +26,7 @@ def choice_of(case: Case) -> Choice:
     roles = Roles(program.chip)
     layout = Layout(program.graph, roles, Builder(roles.engines(), SEQUENTIAL))
     unit = units(program.chip)[step.engine]
-    return choose(Lowering(layout, 0, step.node, unit, program.dtype, pinned, {}), step.gemm)
+    return choose(Lowering(layout, 0, step.node, unit, program.dtype, pinned, {}, []), step.gemm)
 
 
 def clocks(case: Case) -> float:
