@@ -9,8 +9,8 @@ from accelsim.spec.trust import mac_status, network_status, register_status
 
 LOAD, STEPS = "pass_load", "pass_steps"
 REASONS = (
-    Reason(STEPS, "compute", "computing in the PE array", "steps of passes", "#0072b2", computing=True),
-    Reason(LOAD, "loading PEs", "loading filters and first windows into the PEs", "loading PEs", "#56b4e9", "////",
+    Reason(STEPS, "compute", "computing in the PE array", "steps of passes", "#2a6f97", computing=True),
+    Reason(LOAD, "loading PEs", "loading filters and first windows into the PEs", "loading PEs", "#89c2d9", "////",
            True),
 )  # fmt: skip
 PIECES = (
