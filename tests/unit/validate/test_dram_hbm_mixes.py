@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +11,13 @@ from accelsim.dram import bank
 from accelsim.dram.traces import Trace, made
 from accelsim.validate.dram_ranks import mix
 from accelsim.validate.dram_replay import RAMULATOR2, device_of
-from accelsim.validate.golden import golden
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "dram"
 
 CLOCKS, ACTIVATIONS = 0.01, 0.001
 """Bounds of the errors of a row."""
 
-with golden("dram/dram_hbm_mixes.csv").open(newline="", encoding="utf-8") as file:
+with (GOLDEN / "dram_hbm_mixes.csv").open(newline="", encoding="utf-8") as file:
     ROWS = list(csv.DictReader(file))
 
 
