@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import REMAPPED, Category, Improvement, Lowering, Offer, Price, Reason
 from accelsim.engines.clocked import Clocked, clocks_of
-from accelsim.engines.simd.accepting import refusal
 from accelsim.engines.simd.lower import lower_vector
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
@@ -29,7 +29,7 @@ class Simd(Clocked):
 
     def accepts(self, offer: Offer) -> str | None:
         """Functions that its spec lists, on numbers that it knows."""
-        return refusal(offer)
+        return not_a_function(offer, self.title)
 
     def lower(self, lowering: Lowering) -> None:
         """One command, or as many as the buffer asks for."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
 from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.simt import words
@@ -18,9 +19,6 @@ from accelsim.program.roles import Unit
 from accelsim.spec.models import Chip
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_product
-
-STRANGE = ("int64", "uint32", "uint64", "string")
-"""Formats that its kernels do not write: they have real numbers, codes, 32-bit sums and flags."""
 
 
 class Multiprocessors(Clocked):
@@ -35,22 +33,16 @@ class Multiprocessors(Clocked):
 
     def accepts(self, offer: Offer) -> str:
         """Products in its formats, functions that its spec lists, on numbers that it knows."""
-        graph, node = offer.graph, offer.node
+        graph = offer.graph
         if offer.op.kind == "matrix":
-            view = gemm_view(graph, node)
+            view = gemm_view(graph, offer.node)
             if view is None:
                 return "has no form as a matrix product"
             if graph.tensors[view.a].is_constant:
                 return "its left operand is a constant, and kernels stream activations from there"
             a, b = graph.tensors[view.a].dtype, graph.tensors[view.b].dtype
             return "" if offer.multiplies else f"the multiprocessors do not multiply {a} by {b}"
-        functions = offer.unit.spec.functions
-        if node.op not in functions and not (node.op == "Bias" and "Add" in functions):
-            return "not a function of the multiprocessors"
-        strange = [
-            name for output in node.outputs if output and (name := graph.tensors[output].dtype) in STRANGE
-        ]
-        return f"the multiprocessors have no {strange[0]} numbers" if strange else ""
+        return not_a_function(offer, self.title, "have")
 
     def lower(self, lowering: Lowering) -> Mapped | None:
         """A kernel with the best tile for a product, one that streams for everything else."""

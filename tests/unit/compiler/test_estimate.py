@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim.engines.systolic.mapping.estimate import Bounds, Estimator, Homes, Shape
+from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.ports import Ports
+from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.program.roles import Roles
 from accelsim.spec.models import Chip

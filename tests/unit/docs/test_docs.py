@@ -21,8 +21,8 @@ from accelsim.account.latency import layers, summary
 from accelsim.cli import main
 from accelsim.cli.validate import _checks
 from accelsim.compiler.passes import PASSES
-from accelsim.engines.systolic.mapping.estimate import EXPOSED
 from accelsim.engines.systolic.mapping.search import CLOSE
+from accelsim.engines.systolic.mapping.shape import EXPOSED
 from accelsim.engines.systolic.timing import SCHEDULES, fold_timing
 from accelsim.errors import Infeasible
 from accelsim.machine.run import Slice

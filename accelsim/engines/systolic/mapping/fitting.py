@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.engines.systolic.mapping.estimate import Shape
+from accelsim.engines.systolic.mapping.shape import Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, lanes, open_sums
 from accelsim.errors import Infeasible
 from accelsim.program.tiles import b_elements, depends

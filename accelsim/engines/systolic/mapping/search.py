@@ -12,8 +12,9 @@ import numpy as np
 
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.lower import MatrixStep
-from accelsim.engines.systolic.mapping.estimate import Estimator, Homes, Shape
+from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitted, Fitting, Need, Room, whole_operands
+from accelsim.engines.systolic.mapping.shape import Homes, Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.engines.systolic.pace import ADDING, Pace, cycles_per_row
 from accelsim.errors import Infeasible
