@@ -14,7 +14,7 @@ from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import prune
 from accelsim.compiler.passes import compile, preferred_format
-from accelsim.compiler.state import Options
+from accelsim.compiler.state import Options, copies
 from accelsim.engines.systolic.timing import known
 from accelsim.errors import AccelsimError, Problem, UsageError, brief, nearest
 from accelsim.files.npz import NUMBERS as NUMERIC
@@ -162,8 +162,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
             check_model(request.memory_model, chip)
     feeds: dict[str, Array] | None = None
     with gather.also():
-        cores = chip.cores if chip is not None else None
-        feeds, calibration = _feeds(request, graph, cores)
+        feeds, calibration = _feeds(request, graph, _batches(request, chip))
         options = _options(request, calibration, gather)
         if not options.edges:
             options = replace(options, edges="outside" if graph is not None and graph.products else "host")
@@ -171,6 +170,11 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     assert chip is not None and graph is not None
     asked = record_of(request, chip, graph)
     return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed, asked, request)
+
+
+def _batches(request: Request, chip: Chip | None) -> int | None:
+    """How many batches run side by side; None where the chip could not be read."""
+    return copies(chip, Options(share=request.share)) if chip is not None else None
 
 
 def _seeded(request: Request, gather: Gather) -> Request:

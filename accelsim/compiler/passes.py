@@ -80,7 +80,7 @@ def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
     _check_names(state)
     check_choices(options)
     if options.values != "off":
-        check_values(graph, chip.cores)
+        check_values(graph, state.copies)
     for entry in PASSES:
         entry.run(state)
     return state

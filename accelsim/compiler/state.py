@@ -13,6 +13,9 @@ from accelsim.spec.models import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 
+SHARES = ("batch", "layer")
+"""What the cores of a chip share: each has a batch of its own, or all of them work on each layer."""
+
 EDGES = ("host", "outside")
 """Who converts the inputs and results of a network that computes with codes."""
 
@@ -28,9 +31,9 @@ class Options:
     ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fuse``: whether nodes may be fused.
     ``calibration``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
     format; None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the
-    calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores of the chip run the
-    graph side by side, each on its own part of the batch (None: all of them). ``pinned``: node name -> mapping
-    fields that the search must keep.
+    calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores of the chip work
+    (None: all of them). ``share``: what they share: 'batch', each runs the graph on its own part of it, or 'layer', all
+    of them work on each layer. ``pinned``: node name -> mapping fields that the search must keep.
 
     ``layers``: node name -> operand format of that layer. ``emulate``: a format that the unit lacks is computed in
     the narrowest of its formats that holds it. ``calibrate``: how a range becomes a scale (a key of
@@ -51,6 +54,7 @@ class Options:
     seed: int = 0
     values: str = "exact"
     cores: int | None = None
+    share: str = "batch"
     pinned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     layers: Mapping[str, str] = field(default_factory=dict)
     emulate: bool = False
@@ -72,6 +76,7 @@ def check_choices(options: Options) -> None:
         ("calibration method", options.calibrate, METHODS),
         ("scheme", options.scheme, SCHEMES),
         ("edges", options.edges, EDGES),
+        ("share", options.share, SHARES),
     ):
         try:
             known(what, given, valid)
@@ -94,6 +99,16 @@ class State:
     choices: dict[Hashable, list[Any]] = field(
         default_factory=dict
     )  # searches that were made, see ``search.choose``
+
+    @property
+    def copies(self) -> int:
+        """How often the graph is there: once for each core, or once for all."""
+        return copies(self.chip, self.options)
+
+
+def copies(chip: Chip, options: Options) -> int:
+    """See ``State.copies``."""
+    return 1 if options.share == "layer" else chip.cores
 
 
 class Pass(NamedTuple):

@@ -42,7 +42,11 @@ class Offer(NamedTuple):
 class Lowering:
     """A step while its commands are written, for one core: ``index`` of the step, its ``node``, the ``unit`` that does
     it, ``dtype`` of the whole network, mapping fields that the user ``pinned``, a ``memo`` of searches that all steps
-    share, and ``notes`` that say what a user should know."""
+    share, and ``notes`` that say what a user should know.
+
+    ``cores``: the layouts of all cores that may share the step, ``layout`` the first of them; one that is not shared is
+    done by that one. Empty where each core has a batch of its own. ``sharing``: cores that use the memories while the
+    step is done, each of them at its share of the rate."""
 
     layout: Layout
     index: int
@@ -52,6 +56,8 @@ class Lowering:
     pinned: Mapping[str, Any]
     memo: dict[Hashable, list[Any]]
     notes: list[str]
+    cores: tuple[Layout, ...] = ()
+    sharing: int = 1
 
 
 class Mapped(NamedTuple):

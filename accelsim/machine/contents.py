@@ -48,7 +48,8 @@ class Contents:
         """The command starts to overwrite its destinations: what was there, and all that overlaps, is gone."""
         for use in command.writes:
             if use.role in ("whole", "begin"):
-                for region in (use.region, *self._program.regions[use.region].overlaps):
+                done = self._version[use.region] == use.version  # by another engine, whose piece was the last
+                for region in (*(() if done else (use.region,)), *self._program.regions[use.region].overlaps):
                     if region != use.region:
                         self._effects.forget(region)
                     if self._valid_to[region] > t_fs:

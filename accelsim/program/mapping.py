@@ -9,6 +9,8 @@ Order = Literal["nmk", "mnk", "nkm", "mkn"]
 ORDERS: tuple[Order, ...] = ("nmk", "mnk", "nkm", "mkn")
 Split = Literal["none", "m", "n", "k"]
 SPLITS: tuple[Split, ...] = ("none", "m", "n", "k")
+Share = Literal["none", "g", "m", "n", "k"]
+SHARES: tuple[Share, ...] = ("none", "g", "m", "n", "k")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,9 @@ class Mapping:
     ``split``: the axis whose tiles several arrays side by side take in turn, inside all loops: 'm' rows, 'n' columns,
     'k' the reduction (each array has sums of its own, which are added on their way out); 'none': one array does all.
     ``a_slots`` and ``w_slots`` then count per array where the arrays have tiles of their own.
+    ``share``: the axis that several cores share, each with one contiguous part that it cuts into tiles as above: 'g'
+    groups, 'm' rows, 'n' columns, 'k' the reduction (what they have of a sum is added by the first); 'none': one core
+    does all.
     """
 
     order: Order
@@ -44,3 +49,4 @@ class Mapping:
     w_slots: int = 2
     y_slots: int = 2
     split: Split = "none"
+    share: Share = "none"

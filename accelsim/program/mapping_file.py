@@ -14,11 +14,11 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
 from accelsim.files.reading import read_text
 from accelsim.program.commands import Program
-from accelsim.program.mapping import ORDERS, SPLITS, Mapping
+from accelsim.program.mapping import ORDERS, SHARES, SPLITS, Mapping
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.nodes import compose
 
-WORDS: dict[str, tuple[str, ...]] = {"order": ORDERS, "split": SPLITS}
+WORDS: dict[str, tuple[str, ...]] = {"order": ORDERS, "split": SPLITS, "share": SHARES}
 """Field -> the words that it may be."""
 
 TYPES: dict[str, type[str] | type[bool] | type[int]] = {
@@ -58,8 +58,10 @@ def mapping_text(program: Program) -> str:
 
 
 def _written(mapping: Mapping, chip: Chip) -> dict[str, Any]:
-    """The fields of a mapping, without what a chip with one array has no choice of."""
+    """The fields of a mapping, without what a chip with one array or one core has no choice of."""
     found = asdict(mapping)
+    if chip.cores == 1:
+        del found["share"]
     if chip.matrix is None or chip.matrix.count == 1:
         del found["split"]
     return found

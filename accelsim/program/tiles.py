@@ -27,26 +27,37 @@ class Exec(NamedTuple):
     last: bool
 
 
-def loop(gemm: Gemm, mapping: Mapping, arrays: int = 1) -> Iterator[Exec]:
-    """All tiles in loop order, groups outside; inside, those that ``arrays`` take side by side (see ``array_of``).
+def whole(gemm: Gemm) -> Tile:
+    """All of a product."""
+    return Tile(0, gemm.groups, 0, gemm.M, 0, gemm.N, 0, gemm.K)
+
+
+def loop(part: Tile, mapping: Mapping, arrays: int = 1) -> Iterator[Exec]:
+    """All tiles of a part of a product in loop order, groups outside; inside, those that ``arrays`` take side by side
+    (see ``array_of``).
 
     An array opens and closes its own sums: of a reduction that is split there are several of one tile.
     """
-    extents = {"m": (gemm.M, mapping.tm), "n": (gemm.N, mapping.tn), "k": (gemm.K, mapping.tk)}
+    extents = {
+        "m": (part.m0, part.m1, mapping.tm), "n": (part.n0, part.n1, mapping.tn), "k": (part.k0, part.k1, mapping.tk)
+    }  # fmt: skip
     strips = {axis: _strips(_cut(*extents[axis]), arrays if axis == mapping.split else 1) for axis in extents}
     outer, middle, inner = mapping.order
-    own = arrays if mapping.split == "k" else 1
-    first_to, last_from = own * mapping.tk, (-(-gemm.K // mapping.tk) - own) * mapping.tk
-    for g0, g1 in _cut(gemm.groups, mapping.tg):
+    own, depth = arrays if mapping.split == "k" else 1, part.k1 - part.k0
+    first_to = part.k0 + own * mapping.tk
+    last_from = part.k0 + (-(-depth // mapping.tk) - own) * mapping.tk
+    for g0, g1 in _cut(part.g0, part.g1, mapping.tg):
         for x, y, z in product(strips[outer], strips[middle], strips[inner]):
             at = {outer: x, middle: y, inner: z}
             for m, n, k in product(at["m"], at["n"], at["k"]):
                 yield Exec(Tile(g0, g1, *m, *n, *k), k[0] < first_to, k[0] >= last_from)
 
 
-def array_of(tile: Tile, mapping: Mapping, arrays: int) -> int:
-    """Which of the arrays side by side takes a tile; 0 where a strip of them begins."""
-    starts = {"m": (tile.m0, mapping.tm), "n": (tile.n0, mapping.tn), "k": (tile.k0, mapping.tk)}
+def array_of(tile: Tile, mapping: Mapping, arrays: int, part: Tile) -> int:
+    """Which of the arrays side by side takes a tile of a part; 0 where a strip of them begins."""
+    starts = {
+        "m": (tile.m0 - part.m0, mapping.tm), "n": (tile.n0 - part.n0, mapping.tn), "k": (tile.k0 - part.k0, mapping.tk)
+    }  # fmt: skip
     start, step = starts.get(mapping.split, (0, 1))
     return start // step % arrays
 
@@ -77,8 +88,8 @@ def _strips(ranges: list[Range], length: int) -> list[list[Range]]:
     return [ranges[start : start + length] for start in range(0, len(ranges), length)]
 
 
-def _cut(extent: int, step: int) -> list[Range]:
-    return [(start, min(start + step, extent)) for start in range(0, extent, step)]
+def _cut(first: int, end: int, step: int) -> list[Range]:
+    return [(start, min(start + step, end)) for start in range(first, end, step)]
 
 
 def open_sums(gemm: Gemm, mapping: Mapping, arrays: int = 1) -> int:

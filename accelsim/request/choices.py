@@ -40,6 +40,13 @@ def schemes() -> Iterable[str]:
     return SCHEMES
 
 
+def shares() -> Iterable[str]:
+    """What cores share."""
+    from accelsim.compiler.state import SHARES
+
+    return SHARES
+
+
 def edges() -> Iterable[str]:
     """Who converts at the ends of a network."""
     from accelsim.compiler.state import EDGES

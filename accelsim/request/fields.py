@@ -46,6 +46,9 @@ class Request:
         "First dimension of every input.", RUNS, "count",
         python="First dimension of every input. A chip of several cores runs as many batches side by side; inputs and "
         "outputs hold all of them, one after the other along the first axis."))
+    share: str = field(default="batch", metadata=option(
+        "What the cores of a chip share: each has a batch of its own, or all of them work on each layer.", RUNS,
+        metavar="batch|layer", choices=Choices("share", choices.shares), compiled="share", page="machine.md"))
     weights: str = field(default="model", metadata=option(
         "Values of the weights.", RUNS, metavar="random:SEED|model",
         python="Values of the weights: 'model', or 'random:SEED'."))

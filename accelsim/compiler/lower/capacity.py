@@ -3,7 +3,8 @@
 Checked twice. Before anything is lowered, what stays for the whole run (weights and states) is compared with each
 memory, so that a model that can never fit is refused at once; its activations are then counted from the graph, as if
 all of them left the chip. The program says what really is there: every region of a memory, from the step that first
-writes it to the one that last reads it. Weights of several cores are there once, everything else once for each core.
+writes it to the one that last reads it. Weights of several cores are there once, everything else once
+for each core that has a batch of its own.
 """
 
 from __future__ import annotations
@@ -35,17 +36,18 @@ def capacities(chip: Chip) -> dict[str, int]:
     return found
 
 
-def check_permanent(graph: Graph, chip: Chip, layout: Layout) -> None:
-    """OverCapacity when weights and states alone do not fit; for before the program is written."""
+def check_permanent(graph: Graph, chip: Chip, layout: Layout, copies: int) -> None:
+    """OverCapacity when weights and states alone do not fit; for before the program is written. ``copies``: how often
+    the graph is there, with one set of weights."""
     if limits().ignore_capacity:
         return
     weights: Counter[str] = Counter()
     for (memory, _), size_B in _constants(graph, chip).items():
         weights[memory] += size_B
-    states = _states(graph, chip, layout)
+    states = _states(graph, layout, copies)
     live_B, layer = _most_live(graph)
     none = (0, "")
-    outs = {layout.roles.activations_home: (chip.cores * live_B, layer)}
+    outs = {layout.roles.activations_home: (copies * live_B, layer)}
     needs = [
         MemoryNeed(name, weights[name], states[name], *outs.get(name, none), room)
         for name, room in capacities(chip).items()
@@ -175,14 +177,14 @@ def _constants(graph: Graph, chip: Chip) -> dict[tuple[str, str], int]:
     return found
 
 
-def _states(graph: Graph, chip: Chip, layout: Layout) -> Counter[str]:
-    """Memory -> bytes of the states of all cores, before the run or behind it, whichever is more."""
+def _states(graph: Graph, layout: Layout, copies: int) -> Counter[str]:
+    """Memory -> bytes of the states of all copies, before the run or behind it, whichever is more."""
     before: Counter[str] = Counter()
     behind: Counter[str] = Counter()
     for past, late in graph.states.items():
-        before[layout.state_home(late)] += chip.cores * layout.room_B(graph.tensors[past])
+        before[layout.state_home(late)] += copies * layout.room_B(graph.tensors[past])
     for late in dict.fromkeys((*graph.states.values(), *graph.kept)):
-        behind[layout.state_home(late)] += chip.cores * layout.room_B(graph.tensors[late])
+        behind[layout.state_home(late)] += copies * layout.room_B(graph.tensors[late])
     return before | behind
 
 

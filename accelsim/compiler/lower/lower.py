@@ -30,17 +30,19 @@ def lower(state: State) -> Program:
     allow, ModelError without a host.
 
     The cores run the same steps side by side; their commands alternate step by step, so that the host, which they
-    share, serves them in turn.
+    share, serves them in turn. Where they share each layer, the first core does what the engine types do not share.
     """
     check_host(state.graph, state.chip)
     count = state.chip.cores
     steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
-    check_commands(f"{state.graph.name} on {count} cores", count * steps_each)
+    check_commands(f"{state.graph.name} on {count} cores", state.copies * steps_each)
     cores = [Roles(state.chip, f"core{i}." if count > 1 else "") for i in range(count)]
     kinds = {engine: kind for roles in cores for engine, kind in roles.engines().items()}
     builder = Builder(kinds, SEQUENTIAL)
-    layouts = [Layout(state.graph, roles, builder, core) for core, roles in enumerate(cores)]
-    check_permanent(state.graph, state.chip, layouts[0])
+    copy = range(count) if state.copies == count else (0,) * count
+    all_ = [Layout(state.graph, roles, builder, core) for core, roles in zip(copy, cores, strict=True)]
+    layouts, sharing = all_[: state.copies], tuple(all_) if state.copies < count else ()
+    check_permanent(state.graph, state.chip, layouts[0], state.copies)
     uses = [_Uses(state.graph) for _ in layouts]
     steps, kept = list[Step](), frozenset(state.graph.kept)
     repeating = _repeating(state, layouts, uses, steps)
@@ -55,18 +57,24 @@ def lower(state: State) -> Program:
                 layout.places[node.writes[0]] = layout.place(node.reads[0])
                 layout.made(node, layout.makers.get(node.reads[0]))
             else:
-                _lower_node(state, layout, len(steps) - 1, step)
+                _lower_node(state, layout, len(steps) - 1, step, sharing)
                 layout.made(node, len(steps) - 1)
             _keep(layout, len(steps) - 1, node, kept)
             for place in left.finished(node):
                 _free(layout, place)
+    if sharing:
+        products = [step.mapping.share for step in steps if step.mapping is not None]
+        shared = len(products) - products.count("none")
+        state.notes.append(f"{shared} of {len(products)} products are shared by cores of the chip")
     return replace(_program(state, layouts, steps), repeat=repeating.repeat if repeating else None)
 
 
 def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
     """What finds blocks of the model that repeat; None where there are none, or values are asked for."""
     asked = state.options
-    blocks = alike_blocks(state.graph, asked.pinned) if asked.repeat and asked.values == "off" else None
+    alone = state.copies == state.chip.cores
+    may = asked.repeat and asked.values == "off" and alone
+    blocks = alike_blocks(state.graph, asked.pinned) if may else None
     return Repeating(state.graph, blocks, layouts, uses, steps) if blocks is not None else None
 
 
@@ -83,12 +91,12 @@ def _step(graph: Graph, node: Node) -> Step:
     return Step(node.name, node.label(), node.engine, shape, node, work.macs, work.ops, note=node.note)
 
 
-def _lower_node(state: State, layout: Layout, index: int, step: Step) -> None:
-    """The engine that the node was placed on writes its commands."""
+def _lower_node(state: State, layout: Layout, index: int, step: Step, cores: tuple[Layout, ...] = ()) -> None:
+    """The engine that the node was placed on writes its commands; ``cores`` may share it."""
     node, chip = step.node, state.chip
     unit = units(chip).get(step.engine) or Unit(step.engine, OFF_CHIP.get(step.engine, step.engine), None)
     pinned = dict(state.options.pinned.get(node.name, {}))
-    lowering = Lowering(layout, index, node, unit, state.dtype, pinned, state.choices, state.notes)
+    lowering = Lowering(layout, index, node, unit, state.dtype, pinned, state.choices, state.notes, cores)
     mapped = ENGINES[unit.type].lower(lowering)
     if mapped is not None:
         step.gemm, step.mapping, step.binds, step.scored = mapped

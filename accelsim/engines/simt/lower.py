@@ -18,7 +18,7 @@ from accelsim.engines.simt.writing import Shares, around, device_home, launch, l
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.program.commands import Cycles, Effect, Tile
 from accelsim.program.mapping import Mapping
-from accelsim.program.tiles import Exec, a_elements, loop, sparsity
+from accelsim.program.tiles import Exec, a_elements, loop, sparsity, whole
 from accelsim.program.writing.allocator import Ring
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Place
@@ -113,7 +113,7 @@ class ProductStep:
         """Emit all commands. Raises TooLarge before the first where they are too many."""
         self._check_size()
         self._prepare()
-        for step in loop(self.gemm, self.mapping):
+        for step in loop(whole(self.gemm), self.mapping):
             tile = step.tile
             b = self._operand("b", (tile.g0, tile.n0, tile.k0), tile)
             a = self._operand("a", (tile.g0, tile.m0, tile.k0), tile)

@@ -19,11 +19,13 @@ from accelsim.engines.systolic.mapping.search import lower_product
 from accelsim.engines.systolic.path import ArrayPath
 from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
+from accelsim.engines.systolic.sharing import lower_shared
 from accelsim.engines.systolic.times import ArrayTime
 from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.models import Chip, MatrixUnit
 from accelsim.time import FS_PER_S, Clock, clock_of
+from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops.base import Conv
 
 PARTIAL_SUM_B = 4
@@ -46,8 +48,10 @@ class Systolic(EngineType):
         return refusal(offer)
 
     def lower(self, lowering: Lowering) -> Mapped:
-        """In the tiles of the mapping that the search finds."""
-        return lower_product(lowering)
+        """In the tiles of the mapping that the search finds, on as many cores as that is faster with."""
+        gemm = gemm_view(lowering.layout.graph, lowering.node)
+        assert gemm is not None
+        return lower_shared(lowering, gemm) if lowering.cores else lower_product(lowering, gemm)
 
     def macs_per_clock(self, spec: MatrixUnit, mac_format: str) -> Fraction:
         """One of each PE of all arrays, at the rate of the format."""

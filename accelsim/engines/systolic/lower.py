@@ -26,6 +26,7 @@ from accelsim.program.tiles import (
     most_channels,
     open_sums,
     slabs,
+    whole,
 )
 from accelsim.program.writing.allocator import Ring
 from accelsim.program.writing.builder import PIECE
@@ -63,9 +64,25 @@ class _Slots(NamedTuple):
     tiles: int
 
 
+class Part(NamedTuple):
+    """What a core does of a product: its ``tiles``, and these as a product of their own (``seen``), no smaller than any
+    other core's."""
+
+    tiles: Tile
+    seen: Gemm
+
+
+@dataclass
+class Result:
+    """What all cores that share a node write: its region in their memory, and how many of the sums have left so far."""
+
+    home: int | None = None
+    written: int = 0
+
+
 @dataclass
 class MatrixStep:
-    """One matrix node while its commands are written."""
+    """One matrix node while its commands are written; ``part``: what of it, all without."""
 
     layout: Layout
     op: int
@@ -73,11 +90,14 @@ class MatrixStep:
     gemm: Gemm
     mapping: Mapping
     dtype: str
+    part: Part | None = None
+    result: Result = field(default_factory=Result)
     taken: list[tuple[str, list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         queues = len(self.layout.roles.arrays)
         self.arrays = queues if self.mapping.split != "none" else 1
+        self.tiles, self.seen = self.part or Part(whole(self.gemm), self.gemm)
 
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles do not fit."""
@@ -85,8 +105,8 @@ class MatrixStep:
         self._check_size()
         a_held, b_held = Held(), Held()
         sums: dict[tuple[int, int, int], list[int]] = {}
-        for step in loop(self.gemm, self.mapping, self.arrays):
-            tile, array = step.tile, array_of(step.tile, self.mapping, self.arrays)
+        for step in loop(self.tiles, self.mapping, self.arrays):
+            tile, array = step.tile, array_of(step.tile, self.mapping, self.arrays, self.tiles)
             if not array:
                 a_held.turn()
                 b_held.turn()
@@ -96,7 +116,7 @@ class MatrixStep:
             if step.first:
                 slots.append(self.rings["sums"].take())
             self._product(step, array, a, b, slots[array if self.mapping.split == "k" else 0])
-            if tile.k1 == self.gemm.K:
+            if tile.k1 == self.tiles.k1:
                 self._finish(tile, sums.pop((tile.g0, tile.m0, tile.n0)))
         self._complete()
 
@@ -113,7 +133,7 @@ class MatrixStep:
             writes,
             self.arrays,
         )
-        check_matrix(self.node.name, self.gemm, self.mapping, streams, self.layout.builder.written)
+        check_matrix(self.node.name, self.seen, self.mapping, streams, self.layout.builder.written)
 
     def _held(self, held: Held, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> int:
         """The region of a tile that is there already, or of the one that is loaded now."""
@@ -144,7 +164,7 @@ class MatrixStep:
         self._load_parameters()
         tm, tn, tk, tg = (min(x, y) for x, y in zip(
             (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
-            (self.gemm.M, self.gemm.N, self.gemm.K, self.gemm.groups), strict=True))  # fmt: skip
+            (self.seen.M, self.seen.N, self.seen.K, self.seen.groups), strict=True))  # fmt: skip
         self.shape = f"{tg}x{tm}x{tn}x{tk}"
         self._take_slots(roles.matrix, tg * tm * tn, b_elements(roles.matrix, tg, tn, tk))
 
@@ -156,7 +176,7 @@ class MatrixStep:
         roles, mapping = self.layout.roles, self.mapping
         sum_format = unit.formats[self.dtype].accumulate
         wanted: dict[str, _Slots] = {}
-        working = lanes(self.gemm, mapping, self.arrays)
+        working = lanes(self.seen, mapping, self.arrays)
         each_a, each_b = (working if own else 1 for own in depends(mapping))
         if not self._on_chip(self.b_region):
             size_B = self._tensor(self.gemm.b).size_B(weights)
@@ -171,7 +191,7 @@ class MatrixStep:
             wanted["results"] = _Slots(roles.activations, self.out.size_B(sums), 2)
         self.layout.arrange((slots.buffer, slots.size_B * slots.tiles) for slots in wanted.values())
         self.rings = {name: self._slots(name, slots) for name, slots in wanted.items()}
-        needed, there = open_sums(self.gemm, mapping, self.arrays), len(self.rings["sums"].slots)
+        needed, there = open_sums(self.seen, mapping, self.arrays), len(self.rings["sums"].slots)
         if needed > there:
             why = f"loop order {mapping.order} keeps {needed} sums open, there are {there} accumulator slots"
             raise Infeasible(self.node.name, roles.sums, needed, there, self.shape, why)
@@ -221,7 +241,7 @@ class MatrixStep:
 
     def _largest_a(self) -> int:
         """Bytes of the largest streamed activation tile (a convolution's rows differ at the border)."""
-        gemm, m = self.gemm, self.mapping
+        gemm, m = self.seen, self.mapping
         tg, tk = min(m.tg, gemm.groups), gemm.K if m.a_whole_k else min(m.tk, gemm.K)
         a = self._tensor(gemm.a)
         if gemm.conv is None:
@@ -237,9 +257,10 @@ class MatrixStep:
         """Room for the whole result: before the slots, in the order in which the search counted it."""
         layout, roles, out = self.layout, self.layout.roles, self.out
         place = layout.places.setdefault(out.name, Place())
-        self.written = 0
         if not self.mapping.y_resident:
-            place.home = layout.off_chip(roles.activations_home, out.name, out.nbytes)
+            if self.result.home is None:
+                self.result.home = layout.off_chip(roles.activations_home, out.name, out.nbytes)
+            place.home = self.result.home
             return
         place.chip = layout.on_chip(roles.activations, out.name, out.nbytes)
         if place.chip is None:
@@ -316,9 +337,10 @@ class MatrixStep:
 
     def _piece(self, tile: Tile) -> tuple[str, bool]:
         """Whether this tile begins or ends the result, and is the last one."""
-        first = self.written == 0
-        self.written += (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
-        last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
+        result = self.result
+        first = result.written == 0
+        result.written += (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        last = result.written == self.gemm.groups * self.gemm.M * self.gemm.N
         return PIECE[first, last], last
 
     def _side(self, name: str, region: int, tile: Tile) -> int:

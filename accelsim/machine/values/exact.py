@@ -36,7 +36,8 @@ class Exact:
         self._held: dict[int, Array] = {}
         self._taken: dict[tuple[int, int], Array] = {}
         self._views: dict[tuple[int, int, str, int], tuple[Array, Array]] = {}
-        self._results: dict[int, Array] = {}
+        self._results: dict[int, tuple[Array, int]] = {}
+        """Region of a result in pieces -> what is there, and how many of its elements."""
         self._noted: dict[tuple[int, int], dict[str, Array]] = {}
         self._tensors: dict[tuple[str, int], Array] = {}
         self._gating = gates_zeros(program.chip)
@@ -226,13 +227,15 @@ class Exact:
         _, gemm, tile = self._gemm(command)
         out = self._program.graph.tensors[name]
         rows = out.elements // (gemm.groups * gemm.N)  # not M behind a pooling, which takes whole images
-        if use.role in ("whole", "begin"):
-            self._results[use.region] = np.empty((gemm.groups, rows, gemm.N), piece.dtype)
-        whole, first = self._results[use.region], tile.m0 * rows // gemm.M
+        before = self._results.pop(use.region, None)
+        whole, there = before or (np.empty((gemm.groups, rows, gemm.N), piece.dtype), 0)
+        first = tile.m0 * rows // gemm.M
         whole[tile.g0 : tile.g1, first : first + piece.shape[1], tile.n0 : tile.n1] = piece
-        if use.role in ("whole", "end"):
-            self._held[use.region] = y_from_matrix(gemm, self._results.pop(use.region), out.shape)
-            self._remember(command, name, self._held[use.region])
+        if there + piece.size < whole.size:  # any core may write the last piece
+            self._results[use.region] = whole, there + piece.size
+            return
+        self._held[use.region] = y_from_matrix(gemm, whole, out.shape)
+        self._remember(command, name, self._held[use.region])
 
     def _store(self, command: Command) -> None:
         self._deposit(command, self._operand(command))

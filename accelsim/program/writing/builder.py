@@ -28,17 +28,21 @@ from accelsim.program.writing.allocator import Space
 OPERANDS = frozenset({"w", "a"})
 PIECE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
 """(first, last) -> role of a write."""
+VACANT = frozenset({"acc", "empty"})
+"""Why a command waits for the room that it writes into."""
 OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
 
 
 @dataclass(slots=True)
 class History:
-    """What a region has been through: its version, who wrote it last, who has read that since."""
+    """What a region has been through: its version, who wrote it last, who has read that since. ``beside``: the last
+    writers on other engines that wrote pieces of the version."""
 
     version: int = 0
     writer: int | None = None
     readers: dict[tuple[str, str], tuple[int, Phase]] = field(default_factory=dict)
     """(engine, what is in order there) -> the last reader and when it has read."""
+    beside: tuple[int, ...] = ()
 
 
 class Builder:
@@ -52,6 +56,8 @@ class Builder:
         self.commands: list[Command] | Commands = []
         self.regions: list[Region] = []
         self.histories: list[History] = []
+        self._open: dict[int, tuple[int, dict[str, int]]] = {}
+        """Region that is being written in pieces -> the first of them, and the last of each engine."""
 
     def region(
         self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1
@@ -104,14 +110,16 @@ class Builder:
         waits: dict[Wait, None] = {}
         uses = tuple([Use(region, history[region].version, role) for region, role in reads])
         for region, _, role in uses:
-            writer = history[region].writer
-            if writer is not None and not self._ordered(engine, self.commands[writer].engine):
-                waits[Wait(writer, "done", role if role in OPERANDS else "full")] = None
+            for writer in self._writers(history[region]):
+                if not self._ordered(engine, self.commands[writer].engine):
+                    waits[Wait(writer, "done", role if role in OPERANDS else "full")] = None
         done = []
         for region, role in writes:
             if role in OPENING:
                 self._wait_for_users(engine, kind, region, waits)
                 history[region] = History(history[region].version + 1)
+            if role != "whole":
+                self._note_piece(ident, engine, region, role, waits)
             done.append(Use(region, history[region].version, role))
             if role in CLOSING:
                 history[region].writer = ident
@@ -125,6 +133,25 @@ class Builder:
         )  # fmt: skip
         return ident
 
+    def _note_piece(self, ident: int, engine: str, region: int, role: str, waits: dict[Wait, None]) -> None:
+        """Pieces of a version may come from several engines: none before the former users are done, as the first."""
+        if role == "begin":
+            self._open[region] = ident, {engine: ident}
+            return
+        first, pieces = self._open[region]
+        if engine not in pieces:
+            waits |= {wait: None for wait in self.commands[first].waits if wait.why in VACANT}
+        pieces[engine] = ident
+        if role == "end":
+            del self._open[region]
+            beside = tuple([last for other, last in pieces.items() if other != engine])
+            self.histories[region].beside = beside
+
+    @staticmethod
+    def _writers(history: History) -> tuple[int, ...]:
+        """Who has written the version, the last of each engine."""
+        return () if history.writer is None else (history.writer, *history.beside)
+
     def _wait_for_users(self, engine: str, kind: CommandKind, region: int, waits: dict[Wait, None]) -> None:
         why = "acc" if kind == "MatMul" else "empty"
         for past in (region, *self.regions[region].overlaps):
@@ -132,9 +159,9 @@ class Builder:
             for (reader_engine, _), (reader, phase) in history.readers.items():
                 if not self._ordered(engine, reader_engine):
                     waits[Wait(reader, phase, why)] = None
-            writer = None if history.readers else history.writer
-            if writer is not None and not self._ordered(engine, self.commands[writer].engine):
-                waits[Wait(writer, "done", why)] = None
+            for writer in () if history.readers else self._writers(history):
+                if not self._ordered(engine, self.commands[writer].engine):
+                    waits[Wait(writer, "done", why)] = None
 
     def _ordered(self, engine: str, other: str) -> bool:
         """Whether the two run one after the other anyway."""

@@ -89,14 +89,15 @@ class _Step(NamedTuple):
 
 
 class Estimator:
-    """Closed forms for one chip; ``vector``: spec of the unit that results pass, None where there is none."""
+    """Closed forms for one core; ``vector``: spec of the unit that results pass, None where there is none; ``sharing``:
+    cores that use the memories at the same time."""
 
-    def __init__(self, roles: Roles, vector: VectorUnit | None) -> None:
+    def __init__(self, roles: Roles, vector: VectorUnit | None, sharing: int = 1) -> None:
         self._roles, self._unit = roles, roles.matrix
         self._clock = float(self._unit.clock or roles.chip.clock)
         self._vector_unit = vector
         self._vector_clock = self._clock / float((vector.clock if vector else None) or roles.chip.clock)
-        self._ports = Ports(roles, self._clock)
+        self._ports = Ports(roles, self._clock, sharing)
         self._to_array = self._ports.token - 1.0
         self._to_vector = self._ports.token - self._vector_clock
         self._stationary = {"ws": "b", "is": "a", "os": ""}[self._unit.dataflow]

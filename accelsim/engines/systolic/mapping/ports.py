@@ -17,10 +17,11 @@ from accelsim.types import Floats
 
 
 class Ports:
-    """Ports of all memories of a chip. ``chip``: a clock of the chip; ``token``: clocks from release to acquisition."""
+    """Ports of all memories of a chip. ``chip``: a clock of the chip; ``token``: clocks from release to acquisition;
+    ``sharing``: cores that use them at the same time, each at its share of the rate."""
 
-    def __init__(self, roles: Roles, array_Hz: float) -> None:
-        self._roles, self._array_Hz = roles, array_Hz
+    def __init__(self, roles: Roles, array_Hz: float, sharing: int = 1) -> None:
+        self._roles, self._array_Hz, self._sharing = roles, array_Hz, sharing
         self.chip = array_Hz / float(roles.chip.clock)
         self.token = roles.chip.token_delay * self.chip
 
@@ -31,7 +32,7 @@ class Ports:
 
     def clocks(self, memory: str, size_B: Any) -> Any:
         """Data clocks of so many bytes, parts of a beat counted as such: a lower bound for any cut into transfers."""
-        return size_B / self._roles.memory(memory).rate_Bps * self._array_Hz
+        return size_B / self._roles.memory(memory).rate_Bps * self._sharing * self._array_Hz
 
     def transfer(self, memory: str, size_B: Any) -> Any:
         """Data clocks of one transfer, in whole beats."""

@@ -81,17 +81,16 @@ class _Option:
     room: Room
 
 
-def lower_product(step: Lowering) -> Mapped:
-    """The commands of a product by its best mapping. Raises Infeasible when nothing fits, whatever makes room."""
-    gemm = gemm_view(step.layout.graph, step.node)
-    assert gemm is not None
-    choice = _choose(step, gemm)
+def lower_product(step: Lowering, gemm: Gemm, choice: Choice | None = None) -> Mapped:
+    """The commands of a product by its best mapping, which may be known. Raises Infeasible when nothing fits, whatever
+    makes room."""
+    choice = choice or choose_with_room(step, gemm)
     dtype = step.node.format or step.dtype
     MatrixStep(step.layout, step.index, step.node, gemm, choice.mapping, dtype).lower()
     return Mapped(gemm, choice.mapping, choice.binds, choice.scored)
 
 
-def _choose(step: Lowering, gemm: Gemm) -> Choice:
+def choose_with_room(step: Lowering, gemm: Gemm) -> Choice:
     """The best mapping. Where nothing fits, tensors that wait on the chip for later steps make room, then the operands.
 
     Raises Infeasible when not even that helps.
@@ -125,9 +124,11 @@ class _Search:
         layout, node, pinned = step.layout, step.node, step.pinned
         self._layout, self._node, self._gemm, self._pinned = layout, node, gemm, pinned
         self._nameless = replace(gemm, a="", b="")
+        self._whole = gemm_view(layout.graph, node) or gemm
         self._roles, self._tensors = layout.roles, layout.graph.tensors
         self._vector = function_unit(layout.roles.chip, [part.op for part in node.epilogue])
-        self._estimator = Estimator(layout.roles, self._vector.spec if self._vector else None)
+        self._estimator = Estimator(layout.roles, self._vector.spec if self._vector else None, step.sharing)
+        self._sharing = step.sharing
         self._out = self._tensors[node.writes[0]]
         self._b_streamed = self._tensors[gemm.b].is_constant or not self._resident_b()
         self._sides = {resident: self._streamed_sides(resident) for resident in (False, True)}
@@ -144,7 +145,7 @@ class _Search:
         free = self._fitting.others()
         flags = tuple((option.a_resident, option.y_resident) for option in self._choices)
         pooled, pinned = self._image_rows(False), tuple(sorted(self._pinned.items()))
-        return shapes, sides, free, flags, pooled, self._homes(), pinned
+        return shapes, sides, free, flags, pooled, self._homes(), pinned, self._sharing
 
     def rooms(self) -> list[int]:
         """Room for tiles in each residency choice, bytes."""
@@ -166,7 +167,7 @@ class _Search:
         }
 
     def _describe(self, dtype: str, a_resident: bool) -> Shape:
-        gemm, node, layout = self._nameless, self._node, self._layout
+        gemm, node, layout, whole = self._nameless, self._node, self._layout, self._whole
         unit, vector = self._roles.matrix, self._vector
         one, all_ = (self._pace(dtype, arrays) for arrays in (1, unit.count))
         a, b, out = self._tensors[self._gemm.a], self._tensors[self._gemm.b], self._out
@@ -175,7 +176,7 @@ class _Search:
             gemm=gemm, a_B=a.element_B, b_B=b.element_B, y_B=out.element_B,
             sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
             cycles_per_row=one, together=all_, adding=vector.spec.functions.get(ADDING, 1) if vector else 0,
-            results_share=out.elements / (gemm.groups * gemm.M * gemm.N),
+            results_share=out.elements / (whole.groups * whole.M * whole.N),
             functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
             results_pass=vector.name if vector else "",
             sides=len(sides), side_B=sum(self._tensors[name].element_B for name in sides),

@@ -1,0 +1,284 @@
+"""Several cores share one product: each does a part of its groups, rows, columns or reduction from buffers of its own.
+
+Operands come from the memory that all cores see, and there the result goes, tile by tile. What cores have of a sum
+whose reduction they share goes there too, in the format in which it is added; the first core adds all of it on its way
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from accelsim.engines.base import Lowering, Mapped
+from accelsim.engines.systolic.lower import MatrixStep, Part, Result
+from accelsim.engines.systolic.mapping.ports import Ports
+from accelsim.engines.systolic.mapping.search import Choice, choose, choose_with_room, lower_product
+from accelsim.errors import Infeasible
+from accelsim.program.commands import Effect, Tile
+from accelsim.program.mapping import SHARES, Share
+from accelsim.program.tiles import sparsity, whole
+from accelsim.program.writing.entries import nbytes
+from accelsim.program.writing.layout import Place
+from accelsim.workload.graph import Node
+from accelsim.workload.ops.base import Conv, Gemm, find
+
+Key = tuple[int, int, int]
+"""First group, row and column of a tile of the result."""
+
+CHOSEN_BY_VALUES = 3
+"""Inputs of a product from which on values choose its weights: with its last tile it is computed whole, by one core."""
+
+CLOSED = ("nmk", "mnk")
+"""Loop orders in which a tile's sums are complete before the next tile begins."""
+
+
+class Shared(NamedTuple):
+    """One way to share a product: the axis, a part for each core that has work, the mapping of all parts, and the
+    estimate in clocks."""
+
+    axis: Share
+    parts: list[Part]
+    choice: Choice
+    clocks: float
+
+
+def lower_shared(step: Lowering, gemm: Gemm) -> Mapped:
+    """The commands of a product on the cores of ``step.cores``, by the axis that is done first.
+
+    Raises Infeasible when nothing fits.
+    """
+    best = _best(step, gemm)
+    if best.axis == "none":
+        return lower_product(step, gemm, best.choice)
+    _gather(step)
+    mapping = replace(best.choice.mapping, share=best.axis)
+    dtype, result, gathered = step.node.format or step.dtype, Result(), Gathered()
+    given = [
+        (layout, step.index, step.node, gemm, mapping, dtype, part, result)
+        for layout, part in zip(step.cores, best.parts, strict=False)
+    ]
+    if best.axis == "k":  # what is added is written before it is read
+        for arguments in given[1:]:
+            _Contributor(*arguments, gathered=gathered).lower()
+        _Collector(*given[0], gathered=gathered).lower()
+    else:
+        for arguments in given:
+            MatrixStep(*arguments).lower()
+    _leave(step, result)
+    return Mapped(gemm, mapping, best.choice.binds, best.choice.scored)
+
+
+def _gather(step: Lowering) -> None:
+    """What the first core has in its buffers goes to the memory, where all cores find it."""
+    first, *others = step.cores
+    while first.spill(step.index, ()):
+        pass
+    for layout, name in product(others, step.node.reads):
+        layout.places[name] = Place(first.place(name).home)
+
+
+def _leave(step: Lowering, result: Result) -> None:
+    """Nothing stays in the buffers of the other cores; the result is where all of them see it."""
+    first, *others = step.cores
+    (name,) = step.node.writes
+    first.places[name].home = result.home
+    for layout, operand in product(others, step.node.reads):
+        place = layout.places[operand]
+        if place.chip is not None:
+            layout.release(layout.roles.activations, [place.chip])
+            place.chip = None
+
+
+def _best(step: Lowering, gemm: Gemm) -> Shared:
+    """The way with the earliest estimate; of equals the first of ``SHARES``, so that no core works for nothing."""
+    asked = step.pinned.get("share")
+    step = replace(step, pinned={name: value for name, value in step.pinned.items() if name != "share"})
+    alone = choose_with_room(step, gemm) if asked in (None, "none") else None
+    ways = [Shared("none", [Part(whole(gemm), gemm)], alone, alone.clocks)] if alone else []
+    kept_B = _kept_B(step, alone)
+    for name in step.node.reads:  # where another core will find it
+        step.cores[1].places[name] = Place(step.layout.place(name).home)
+    for axis, cores in product(SHARES[1:] if asked is None else [asked], _numbers(len(step.cores))):
+        parts = list(_parts(step, gemm, axis, cores)) if axis in AXES else []
+        if len(parts) > 1:
+            ways += _shared(step, gemm, axis, parts, kept_B)
+    if not ways:
+        why = f"{len(step.cores)} cores cannot share it by {asked!r}"
+        raise Infeasible(step.node.name, step.layout.roles.sums, 0, 0, f"share {asked}", why)
+    return min(ways, key=lambda way: way.clocks)
+
+
+def _numbers(cores: int) -> Iterator[int]:
+    """How many cores may share a product: all of them, half of these, ..., two."""
+    while cores > 1:
+        yield cores
+        cores //= 2
+
+
+def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[Part], kept_B: int) -> Iterator[Shared]:
+    """The best mapping of the largest part, if one fits; of all loop orders that the axis allows. ``kept_B``: see
+    ``_kept_B``."""
+    pinned, seen = {**step.pinned, "y_resident": False}, parts[0].seen
+    step = replace(step, layout=step.cores[1], sharing=len(parts), pinned=pinned)
+    for more in _pins(step, len(parts)) if axis == "k" else [{}]:
+        if any(step.pinned.get(name, value) != value for name, value in more.items()):
+            continue
+        try:
+            choice = choose(replace(step, pinned={**step.pinned, **more}), seen)
+        except Infeasible:
+            continue
+        more_B = _summed_B(step, gemm, len(parts)) if axis == "k" else 0
+        yield Shared(axis, parts, choice, choice.clocks + _through_memory(step, kept_B + more_B))
+
+
+def _pins(step: Lowering, cores: int) -> Iterator[dict[str, Any]]:
+    """What a mapping needs whose reduction cores share: room for the sums of all of them when a tile is complete."""
+    roles, unit = step.layout.roles, step.layout.roles.matrix
+    fixed, slots = roles.fixed_slots(roles.sums), max(2, unit.count) + cores - 1
+    if unit.epilogue and (fixed is None or fixed >= unit.count + cores - 1):
+        for order in CLOSED:
+            yield {"order": order, "a_whole_k": False} | ({"y_slots": slots} if fixed is None else {})
+
+
+def _kept_B(step: Lowering, alone: Choice | None) -> int:
+    """Bytes that one core alone keeps in its buffers and that go through the memory where several share the product:
+    operands that must be stored first, the result that the next step loads."""
+    tensors = step.layout.graph.tensors
+    stored = [name for name in step.node.reads if step.layout.place(name).home is None]
+    loaded = step.node.writes if alone is not None and alone.mapping.y_resident else ()
+    return sum(tensors[name].nbytes for name in (*stored, *loaded))
+
+
+def _summed_B(step: Lowering, gemm: Gemm, cores: int) -> int:
+    """Bytes of the sums of all cores but one, to the memory and back."""
+    dtype = step.layout.roles.matrix.formats[step.node.format or step.dtype].accumulate
+    return 2 * (cores - 1) * nbytes(dtype, gemm.groups * gemm.M * gemm.N)
+
+
+def _through_memory(step: Lowering, size_B: int) -> float:
+    """Clocks of the array for so many bytes more, as if nothing hid them."""
+    roles = step.layout.roles
+    ports = Ports(roles, float(roles.matrix.clock or roles.chip.clock))
+    return float(ports.clocks(roles.activations_home, size_B))
+
+
+@dataclass
+class Gathered:
+    """Regions in the memory with what each of the other cores has of a tile's sums."""
+
+    regions: dict[Key, list[int]] = field(default_factory=dict)
+
+
+def _key(tile: Tile) -> Key:
+    return tile.g0, tile.m0, tile.n0
+
+
+@dataclass
+class _Summing(MatrixStep):
+    """A core's part of a reduction."""
+
+    gathered: Gathered = field(default_factory=Gathered)
+
+    def _sums_B(self, tile: Tile) -> int:
+        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
+        return nbytes(self.layout.roles.matrix.formats[self.dtype].accumulate, count)
+
+
+class _Contributor(_Summing):
+    """All cores but the first: their sums go to the memory as they are."""
+
+    def _place_result(self) -> None:
+        """The first core writes it."""
+        self.layout.places.setdefault(self.out.name, Place())
+
+    def _finish(self, tile: Tile, sums: list[int]) -> None:
+        layout, name, size_B = self.layout, f"sums of {self.out.name}", self._sums_B(tile)
+        for acc in sums:
+            region = layout.off_chip(layout.roles.activations_home, name, size_B)
+            copy = Effect("copy", operands=((name, acc),), tensor=name)
+            layout.store(self.op, acc, region, name, size_B, copy)
+            self.gathered.regions.setdefault(_key(tile), []).append(region)
+
+
+class _Collector(_Summing):
+    """The first core: adds what the others have to its own sums, and writes the result."""
+
+    def _finish(self, tile: Tile, sums: list[int]) -> None:
+        layout, name, size_B, found = self.layout, f"sums of {self.out.name}", self._sums_B(tile), list(sums)
+        for region in self.gathered.regions.pop(_key(tile)):
+            slot = self.rings["sums"].take()
+            layout.load(
+                self.op, region, slot, name, size_B, Effect("copy", operands=((name, region),), tensor=name)
+            )
+            found.append(slot)
+        super()._finish(tile, found)
+
+
+Cut = Callable[[Lowering, Gemm, int], Iterator[Part]]
+
+
+def _parts(step: Lowering, gemm: Gemm, axis: Share, cores: int) -> Iterator[Part]:
+    """A part for each of so many cores, the largest first; fewer where there is not as much to share."""
+    if len(step.node.inputs) < CHOSEN_BY_VALUES:
+        yield from AXES[axis](step, gemm, cores)
+
+
+def _ranges(extent: int, cores: int, granule: int = 1) -> list[tuple[int, int]]:
+    """Contiguous ranges of whole granules, the first no smaller than any other."""
+    step = -(-extent // (cores * granule)) * granule
+    return [(start, min(start + step, extent)) for start in range(0, extent, step)]
+
+
+def _groups(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
+    ranges = _ranges(gemm.groups, cores)
+    for g0, g1 in ranges:
+        yield Part(whole(gemm)._replace(g0=g0, g1=g1), replace(gemm, groups=ranges[0][1]))
+
+
+def _columns(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
+    ranges = _ranges(gemm.N, cores)
+    for n0, n1 in ranges:
+        yield Part(whole(gemm)._replace(n0=n0, n1=n1), replace(gemm, N=ranges[0][1]))
+
+
+def _reduction(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
+    """Whole channels of a convolution, whole patterns of sparse weights."""
+    kernel = prod(gemm.conv.kernel) if gemm.conv else 1
+    ranges = _ranges(gemm.K, cores, kernel * sparsity(step.node)[1])
+    deepest = ranges[0][1]
+    conv = replace(gemm.conv, channels=deepest // kernel) if gemm.conv else None
+    for k0, k1 in ranges:
+        yield Part(whole(gemm)._replace(k0=k0, k1=k1), replace(gemm, K=deepest, conv=conv))
+
+
+def _rows(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
+    """Rows of a product; whole images of a convolution, or rows of its only one that no pooling needs whole."""
+    conv, per_image = gemm.conv, 1
+    if conv is not None:
+        per_image = prod(conv.out) if conv.batch > 1 or _pools(step.node) else conv.out[1]
+    ranges = _ranges(gemm.M, cores, per_image)
+    seen = replace(gemm, M=ranges[0][1], conv=_band(conv, ranges[0][1]) if conv else None)
+    for m0, m1 in ranges:
+        yield Part(whole(gemm)._replace(m0=m0, m1=m1), seen)
+
+
+def _band(conv: Conv, rows: int) -> Conv:
+    """The convolution of so many positions, anywhere in the image: a border that would be padded is not."""
+    if rows >= prod(conv.out):
+        return replace(conv, batch=rows // prod(conv.out))
+    high = rows // conv.out[1]
+    height = (high - 1) * conv.stride[0] + (conv.kernel[0] - 1) * conv.dilation[0] + 1
+    pad = (0, conv.pad[1], 0, conv.pad[3])
+    return replace(conv, height=min(height, conv.height), pad=pad, out=(high, conv.out[1]))
+
+
+def _pools(node: Node) -> bool:
+    return any((op := find(part.op)) is not None and op.kind == "pool" for part in node.epilogue)
+
+
+AXES: dict[str, Cut] = {"g": _groups, "m": _rows, "n": _columns, "k": _reduction}
+"""Axis -> how cores share it."""
