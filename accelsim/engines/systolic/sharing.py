@@ -7,7 +7,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -99,13 +99,13 @@ def _best(step: Lowering, gemm: Gemm) -> Shared:
     step = replace(step, pinned={name: value for name, value in step.pinned.items() if name != "share"})
     alone = choose_with_room(step, gemm) if asked in (None, "none") else None
     ways = [Shared("none", [Part(whole(gemm), gemm)], alone, alone.clocks)] if alone else []
-    kept_B = _kept_B(step, alone)
+    kept = _kept(step, alone)
     for name in step.node.reads:  # where another core will find it
         step.cores[1].places[name] = Place(step.layout.place(name).home)
     for axis, cores in product(SHARES[1:] if asked is None else [asked], _numbers(len(step.cores))):
         parts = list(_parts(step, gemm, axis, cores)) if axis in AXES else []
         if len(parts) > 1:
-            ways += _shared(step, gemm, axis, parts, kept_B)
+            ways += _shared(step, gemm, axis, parts, kept)
     if not ways:
         why = f"{len(step.cores)} cores cannot share it by {asked!r}"
         raise Infeasible(step.node.name, step.layout.roles.sums, 0, 0, f"share {asked}", why)
@@ -119,9 +119,9 @@ def _numbers(cores: int) -> Iterator[int]:
         cores //= 2
 
 
-def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[Part], kept_B: int) -> Iterator[Shared]:
-    """The best mapping of the largest part, if one fits; of all loop orders that the axis allows. ``kept_B``: see
-    ``_kept_B``."""
+def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[Part], kept: list[int]) -> Iterator[Shared]:
+    """The best mapping of the largest part, if one fits; of all loop orders that the axis allows. ``kept``: see
+    ``_kept``."""
     pinned, seen = {**step.pinned, "y_resident": False}, parts[0].seen
     step = replace(step, layout=step.cores[1], sharing=len(parts), pinned=pinned)
     for more in _pins(step, len(parts)) if axis == "k" else [{}]:
@@ -131,39 +131,39 @@ def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[Part], kept_B: 
             choice = choose(replace(step, pinned={**step.pinned, **more}), seen)
         except Infeasible:
             continue
-        more_B = _summed_B(step, gemm, len(parts)) if axis == "k" else 0
-        yield Shared(axis, parts, choice, choice.clocks + _through_memory(step, kept_B + more_B))
+        summed = _summed(step, gemm, len(parts)) if axis == "k" else []
+        yield Shared(axis, parts, choice, choice.clocks + _through_memory(step, [*kept, *summed]))
 
 
 def _pins(step: Lowering, cores: int) -> Iterator[dict[str, Any]]:
     """What a mapping needs whose reduction cores share: room for the sums of all of them when a tile is complete."""
     roles, unit = step.layout.roles, step.layout.roles.matrix
-    fixed, slots = roles.fixed_slots(roles.sums), max(2, unit.count) + cores - 1
-    if unit.epilogue and (fixed is None or fixed >= unit.count + cores - 1):
+    fixed, needed = roles.fixed_slots(roles.sums), unit.count * cores
+    if unit.epilogue and (fixed is None or fixed >= needed):
         for order in CLOSED:
-            yield {"order": order, "a_whole_k": False} | ({"y_slots": slots} if fixed is None else {})
+            yield {"order": order, "a_whole_k": False} | ({"y_slots": needed + 1} if fixed is None else {})
 
 
-def _kept_B(step: Lowering, alone: Choice | None) -> int:
-    """Bytes that one core alone keeps in its buffers and that go through the memory where several share the product:
-    operands that must be stored first, the result that the next step loads."""
+def _kept(step: Lowering, alone: Choice | None) -> list[int]:
+    """Bytes of each tensor that one core alone keeps in its buffers and that goes through the memory where several
+    share the product: operands that must be stored first, the result that the next step loads."""
     tensors = step.layout.graph.tensors
     stored = [name for name in step.node.reads if step.layout.place(name).home is None]
     loaded = step.node.writes if alone is not None and alone.mapping.y_resident else ()
-    return sum(tensors[name].nbytes for name in (*stored, *loaded))
+    return [tensors[name].nbytes for name in (*stored, *loaded)]
 
 
-def _summed_B(step: Lowering, gemm: Gemm, cores: int) -> int:
+def _summed(step: Lowering, gemm: Gemm, cores: int) -> list[int]:
     """Bytes of the sums of all cores but one, to the memory and back."""
     dtype = step.layout.roles.matrix.formats[step.node.format or step.dtype].accumulate
-    return 2 * (cores - 1) * nbytes(dtype, gemm.groups * gemm.M * gemm.N)
+    return [nbytes(dtype, gemm.groups * gemm.M * gemm.N)] * 2 * (cores - 1)
 
 
-def _through_memory(step: Lowering, size_B: int) -> float:
-    """Clocks of the array for so many bytes more, as if nothing hid them."""
+def _through_memory(step: Lowering, sizes_B: Sequence[int]) -> float:
+    """Clocks of the array for so many transfers more, as if nothing hid them."""
     roles = step.layout.roles
-    ports = Ports(roles, float(roles.matrix.clock or roles.chip.clock))
-    return float(ports.clocks(roles.activations_home, size_B))
+    ports, home = Ports(roles, float(roles.matrix.clock or roles.chip.clock)), roles.activations_home
+    return sum(ports.latency(home) + float(ports.transfer(home, size_B)) for size_B in sizes_B)
 
 
 @dataclass

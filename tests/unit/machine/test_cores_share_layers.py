@@ -77,6 +77,14 @@ def test_a_product_is_shared_by_rows_columns_or_reduction(axis: str, memory_mode
     assert work["core0.matrix"] == pytest.approx(work["core1.matrix"], rel=0.01)
 
 
+def test_cores_of_several_arrays_share_the_reduction_twice() -> None:
+    graph = product(4, 512, 10)
+    on = chip(3, "edu-mixed", ["matrix.count=2"])
+    result = shared(graph, on, "k", dtype="fp16")
+    holds(result, graph)
+    assert axes(result) == ["k"]
+
+
 @pytest.mark.parametrize("model", ["pattern", "bank"])
 def test_dram_models_see_the_tiles_of_all_cores(model: str) -> None:
     graph = product(32, 48, 40)
