@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from accelsim.spec import trust
 from accelsim.spec.dram import Dram
 from accelsim.spec.models import EnergyTable
 from accelsim.spec.node_scaling import LOGIC, scale_table
+from accelsim.spec.scaling import nanometres
 from accelsim.spec.status import DOUBTFUL, UNSTATED, Status
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.parts import load_energy, load_link, load_memory, load_part
@@ -83,12 +83,6 @@ def _by_size(found: Iterable[Figure]) -> list[Figure]:
     sizes = {row.what: parse(row.what.split(",")[0], "B") for row in sram}
     rest = [row for row in rows if row.component != "SRAM"]
     return rest + sorted(sram, key=lambda row: (sizes[row.what], row.what))
-
-
-def nanometres(node: str) -> float | None:
-    """45.0 of '45 nm'; None where no node is stated."""
-    match = re.match(r"([\d.]+) ?nm", node)
-    return float(match[1]) if match else None
 
 
 def of_tables() -> Iterator[Figure]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from accelsim.account.energy_figures import Figure, nanometres
+from accelsim.account.energy_figures import Figure
 from accelsim.report.style import (
     BLUE,
     FAINT,
@@ -20,6 +20,7 @@ from accelsim.report.style import (
     subtitle,
 )
 from accelsim.report.text import si
+from accelsim.spec.scaling import nanometres
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

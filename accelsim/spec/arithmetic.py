@@ -1,7 +1,7 @@
 """Energy of arithmetic in any number format, from the few operations that a source states for a node.
 
-The rows of ``hwspecs/energy`` that no source has are made here, and made again by a test. The model counts the
-cells of textbook circuits and fits what a cell costs through the stated rows of the same node, so a stated row
+The rows of an energy table that no source has are made here when it is read (``derived_energy``). The model counts
+the cells of textbook circuits and fits what a cell costs through the stated rows of the same node, so a stated row
 comes out as stated. With s = mantissa bits + 1 (significand), e = exponent bits, w = energy of adding a bit:
 
 * integer addition: linear in the bits between the stated widths, proportional below the smallest;
@@ -24,7 +24,7 @@ from accelsim.errors import Problem, UsageError
 from accelsim.formats import table
 from accelsim.formats.table import Format
 from accelsim.spec.names import nearest_format, operand_formats
-from accelsim.spec.scaling import interpolate_log, multiply_energy
+from accelsim.spec.scaling import multiply_energy
 
 POPCOUNT_BITS = 32
 """Bits of a word of binary products that are counted together before the count is added to the int32 sum."""
@@ -35,7 +35,7 @@ class Stated:
     """What sources state for one node, energies in J (or any one unit) by format.
 
     ``multiply`` has at least int8, int32, fp16 and fp32; ``add`` too. Both may have more: such a row is used
-    as it stands. ``note`` of the table says which are read, recalled or derived by a ratio.
+    as it stands. Files of ``hwspecs/arithmetic`` hold them, each with its source.
     """
 
     multiply: Mapping[str, float]
@@ -45,22 +45,6 @@ class Stated:
     def per_bit(self) -> float:
         """Energy of a full adder: an int8 addition has eight."""
         return self.add["int8"] / 8
-
-
-HOROWITZ_45NM = Stated(
-    multiply={"int8": 0.2, "int32": 3.1, "bf16": 1.1 * 0.21 / 0.34, "fp16": 1.1, "fp32": 3.7},
-    add={"int8": 0.03, "int16": 0.05, "int32": 0.1, "bf16": 0.4 * 0.11 / 0.16, "fp16": 0.4, "fp32": 0.9},
-)
-"""Horowitz, ISSCC 2014, pJ at 45 nm and 0.9 V; bf16 = fp16 x the ratio of the two in ``JOUPPI_7NM``."""
-
-JOUPPI_7NM = Stated(
-    multiply={"int8": 0.07, "int32": 1.48, "bf16": 0.21, "fp16": 0.34, "fp32": 1.31},
-    add={
-        "int8": 0.007, "int16": interpolate_log(16, (8, 0.007), (32, 0.03)), "int32": 0.03,
-        "bf16": 0.11, "fp16": 0.16, "fp32": 0.38,
-    },
-)  # fmt: skip
-"""Jouppi et al., ISCA 2021, Table 2, pJ at 7 nm, recalled; int16 lies geometrically between int8 and int32."""
 
 
 def add_energy(name: str, stated: Stated) -> float:
@@ -80,11 +64,10 @@ def add_energy(name: str, stated: Stated) -> float:
 
 def _integer_addition(bits: int, stated: Stated) -> float:
     """Straight lines through the origin and the stated widths, the last one prolonged."""
-    widths = sorted(
-        (table.get(name).bits, J) for name, J in stated.add.items() if table.get(name).kind == "int"
-    )
-    lines = list(pairwise([(0, 0.0), *widths]))
-    (small, low), (large, high) = next((line for line in lines if bits <= line[1][0]), lines[-1])
+    widths = sorted((fmt.bits, fmt.name) for fmt in map(table.get, stated.add) if fmt.kind == "int")
+    lines = list(pairwise([(0, ""), *widths]))
+    (small, below), (large, above) = next((line for line in lines if bits <= line[1][0]), lines[-1])
+    low, high = stated.add[below] if below else 0.0, stated.add[above]
     return low + (high - low) * (bits - small) / (large - small)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -30,6 +30,13 @@ class Model(BaseModel):
 
     former: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Key of older files -> the field that it became, and how that is written."""
+
+    @classmethod
+    def followed(
+        cls, block: dict[str, Any], stated: Callable[[tuple[str | int, ...]], bool]
+    ) -> dict[str, Any]:
+        """A block of a spec file with what follows from it; ``stated``: whether a file says what is at a path."""
+        return block
 
     source: str | None = Field(None, description="where the figures of this block come from")
     as_of: Day | None = Field(

@@ -7,7 +7,7 @@ content in its place, so the models below never see a reference.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -21,6 +21,7 @@ from accelsim.engines.systolic.spec import MatrixUnit as MatrixUnit
 from accelsim.engines.systolic.spec import Sparse as Sparse
 from accelsim.spec.base import Model as Model
 from accelsim.spec.counts import Clocks, Cores, Finite, Parts, Share, Words, once
+from accelsim.spec.derived_energy import Arithmetic, followed
 from accelsim.spec.dram import Dram
 from accelsim.spec.engine import EngineSpec as EngineSpec
 from accelsim.spec.engine import specs
@@ -38,6 +39,7 @@ from accelsim.spec.quantity import (
     Width,
 )
 from accelsim.spec.status import Status
+from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
     Engine = EngineSpec
@@ -209,6 +211,13 @@ class SramPoint(Model):
     write: JoulesPerByte = Field(description="per byte written")
 
 
+def _rows_may_follow(schema: dict[str, Any]) -> None:
+    """In the schema for editors: ``arithmetic`` instead of the columns."""
+    stated = schema.pop("required")
+    derived = [name for name in stated if name not in ("mac", "vector")]
+    schema["anyOf"] = [{"required": stated}, {"required": [*derived, "arithmetic"]}]
+
+
 with warnings.catch_warnings():
     # A field named 'register' hides ABCMeta.register, which no spec needs.
     warnings.filterwarnings("ignore", message='Field name "register"')
@@ -226,7 +235,13 @@ with warnings.catch_warnings():
     class EnergyTable(Model):
         """Energy of each action that happens on a chip of one process node."""
 
+        model_config = ConfigDict(json_schema_extra=_rows_may_follow)
         node: Words = Field(description="process, e.g. '45 nm'")
+        arithmetic: Arithmetic | None = Field(
+            None,
+            description="what a source states: each row of `mac` and `vector` that is left out follows from it, with "
+            "its status, when the file is read",
+        )
         mac: dict[str, Joules] = Field(description="operand format -> multiply and add")
         vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
         register: JoulesPerByte = Field(description="a register inside a PE, read or written")
@@ -238,6 +253,20 @@ with warnings.catch_warnings():
         status: EnergyStatus | None = Field(
             None, description="how far each value can be trusted; absent: every one is a guess"
         )
+
+        @classmethod
+        def followed(cls, block: dict[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:
+            """With rows in the place of ``arithmetic``."""
+            return followed(block, stated) if isinstance(block.get("arithmetic"), dict) else block
+
+        @model_validator(mode="after")
+        def _rows_are_there(self) -> EnergyTable:
+            """Nobody looks at ``arithmetic`` again."""
+            if self.arithmetic is not None:
+                raise ValueError(
+                    "arithmetic beside rows that are there; expected single rows, or another energy table"
+                )
+            return self
 
 
 class Power(Model):

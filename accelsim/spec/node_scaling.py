@@ -7,18 +7,17 @@ shrinks by 2.1 to 4.3, an SRAM of 8 KiB by 1.3 and one of 1 MiB by 7.1, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import pairwise
 from math import sqrt
 from typing import NamedTuple
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.spec.arithmetic import HOROWITZ_45NM, JOUPPI_7NM, Stated, add_energy, mac_energy
+from accelsim.spec.arithmetic import Stated, add_energy, mac_energy
 from accelsim.spec.models import EnergyStatus, EnergyTable, SramPoint
-from accelsim.spec.scaling import interpolate_log, scale_energy
-from accelsim.spec.status import STATUSES, UNSTATED, Status
-
-VDD_V = 0.9
-"""Supply voltage on both sides of a scaling unless told otherwise: that of Horowitz's table."""
+from accelsim.spec.scaling import AREA, VDD_V, interpolate_log, scale_energy
+from accelsim.spec.status import UNSTATED, Status, weakest
+from accelsim.spec.yaml.parts import load_arithmetic
 
 CACTI_nJ: dict[int, dict[int, tuple[float, float]]] = {
     2**10: {45: (0.000787104, 0.00144059), 32: (0.000374613, 0.000681581), 22: (0.000235129, 0.000440698)},
@@ -40,12 +39,6 @@ JOUPPI_SRAM_pJ: dict[int, dict[int, tuple[float, float]]] = {
     2**20: {45: (100, 100), 7: (14, 14)},
 }
 """The same, pJ, of Jouppi et al., ISCA 2021, Table 2, recalled; writes are taken to cost as much as reads."""
-
-AREA: dict[int, float] = {
-    130: 6.4, 90: 2.8, 65: 1.5, 45: 1.0, 32: 0.46, 20: 0.21, 16: 0.19, 14: 0.17, 10: 0.1, 7: 0.059,
-}  # fmt: skip
-"""Node -> area of logic relative to 45 nm, Stillmaker and Baas, Integration 58 (2017), as coded in
-accelergy-library-plug-in."""
 
 WIRE_fJ_PER_BIT_MM = ((10.0, 115.0), (40.0, 240.0))
 """(node in nm, energy) of an on-chip wire: Keckler et al., IEEE Micro 2011, as quoted by others."""
@@ -73,8 +66,13 @@ def _columns(what: tuple[str | int, str], from_nm: float, to_nm: float, from_V: 
     """Between the 45 nm and the 7 nm column of Jouppi et al.; the voltage is that of each node."""
     column, name = what
     energy: Callable[[str, Stated], float] = mac_energy if column == "mac" else add_energy
-    ends = (7.0, energy(name, JOUPPI_7NM)), (45.0, energy(name, HOROWITZ_45NM))
+    ends = (7.0, energy(name, _stated("jouppi-7nm"))), (45.0, energy(name, _stated("horowitz-45nm")))
     return interpolate_log(to_nm, *ends) / interpolate_log(from_nm, *ends)
+
+
+@cache
+def _stated(name: str) -> Stated:
+    return load_arithmetic(name).stated
 
 
 def _sram(points: Mapping[int, Mapping[int, tuple[float, float]]]) -> Callable[..., float]:
@@ -208,11 +206,6 @@ def _rule(what: str, name: str, rules: Mapping[str, Rule], *nodes: float) -> Rul
 def _sram_rule(name: str, *nodes: float) -> Rule:
     covering = [key for key, rule in SRAM.items() if all(rule.low_nm <= nm <= rule.high_nm for nm in nodes)]
     return _rule("SRAM", name or next(iter(covering), "as-logic"), SRAM, *nodes)
-
-
-def weakest(*statuses: Status) -> Status:
-    """The least trustworthy of them; 'derived' where all are better, since something was computed."""
-    return max(("derived", *statuses), key=STATUSES.index)
 
 
 def _status(given: EnergyStatus, logic: Status, sram: Status) -> EnergyStatus:

@@ -1,4 +1,4 @@
-"""Energy from one process node to another, and the derived rows of the energy tables in ``hwspecs/energy``.
+"""Energy from one process node to another, and of integer multiplications of any width.
 
 Node scaling: Stillmaker and Baas, "Scaling equations for the accurate prediction of CMOS device performance
 from 180 nm to 7 nm", Integration 58 (2017): energy of a switching event E(V) = a V^2 + b V + c, one
@@ -7,7 +7,11 @@ polynomial per node.
 
 from __future__ import annotations
 
+import re
 from math import exp, log
+
+VDD_V = 0.9
+"""Supply voltage on both sides of a scaling unless told otherwise: that of Horowitz's table."""
 
 POLYNOMIALS: dict[int, tuple[float, float, float]] = {
     130: (7.171, -6.709, 2.904),
@@ -23,6 +27,18 @@ POLYNOMIALS: dict[int, tuple[float, float, float]] = {
 }
 """Node in nm -> (a, b, c), V in volts; relative units, only ratios mean something."""
 
+AREA: dict[int, float] = {
+    130: 6.4, 90: 2.8, 65: 1.5, 45: 1.0, 32: 0.46, 20: 0.21, 16: 0.19, 14: 0.17, 10: 0.1, 7: 0.059,
+}  # fmt: skip
+"""Node -> area of logic relative to 45 nm, Stillmaker and Baas, Integration 58 (2017), as coded in
+accelergy-library-plug-in."""
+
+
+def nanometres(node: str) -> float | None:
+    """45.0 of '45 nm'; None where no node is stated."""
+    match = re.match(r"([\d.]+) ?nm", node)
+    return float(match[1]) if match else None
+
 
 def relative_energy(node_nm: float, vdd_V: float) -> float:
     """Switching energy at a node (7 to 130 nm) and supply voltage, in the units of ``POLYNOMIALS``.
@@ -33,7 +49,7 @@ def relative_energy(node_nm: float, vdd_V: float) -> float:
     """
     nodes = sorted(POLYNOMIALS)
     if not nodes[0] <= node_nm <= nodes[-1]:
-        raise ValueError(f"no scaling for {node_nm} nm; expected {nodes[0]} to {nodes[-1]} nm")
+        raise ValueError(f"no scaling for {node_nm:g} nm; expected {nodes[0]} to {nodes[-1]} nm")
     below = max(node for node in nodes if node <= node_nm)
     above = min(node for node in nodes if node >= node_nm)
     return interpolate_log(node_nm, (below, _energy(below, vdd_V)), (above, _energy(above, vdd_V)))

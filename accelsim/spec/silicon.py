@@ -16,8 +16,7 @@ from math import prod
 from typing import NamedTuple
 
 from accelsim.spec.models import Chip
-from accelsim.spec.node_scaling import AREA
-from accelsim.spec.scaling import interpolate_log
+from accelsim.spec.scaling import AREA, interpolate_log
 
 DIE_m2, IDLE_W, NODE_nm = 331e-6, 28.0, 28.0
 """Die, idle power and node of TPU v1 (read)."""

@@ -41,6 +41,11 @@ UNSTATED: Status = "guess"
 """What a value counts as whose file says nothing."""
 
 
+def weakest(*statuses: Status) -> Status:
+    """The least trustworthy of them; 'derived' where all are better, since something was computed."""
+    return max(("derived", *statuses), key=STATUSES.index)
+
+
 class Stray(NamedTuple):
     """A key of ``status:`` that names no row of the table: its path, what is wrong, what there is, the nearest."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from accelsim.spec.derived_energy import Arithmetic
 from accelsim.spec.dram import Dram
 from accelsim.spec.link import Link
 from accelsim.spec.models import Chip, EnergyTable, Memory, Model, Processor
@@ -18,6 +19,7 @@ KINDS: dict[str, type[Model]] = {
     "dram": Dram,
     "links": Link,
     "energy": EnergyTable,
+    "arithmetic": Arithmetic,
     "processors": Processor,
     "networks": Noc,
 }
@@ -28,6 +30,7 @@ ONE = {
     "dram": "a DRAM",
     "links": "a link",
     "energy": "an energy table",
+    "arithmetic": "a table of arithmetic",
     "processors": "a processor",
     "networks": "a network",
 }

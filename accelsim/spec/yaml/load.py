@@ -24,7 +24,7 @@ from accelsim.spec.yaml import overrides as set_by_user
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS as KINDS
 from accelsim.spec.yaml.kinds import kind_by_keys, kind_by_place
-from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about, dotted, parse, read
+from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about, parse, read
 from accelsim.spec.yaml.shape import annotation_of, families_of
 from accelsim.spec.yaml.validate import validate
 from accelsim.spec.yaml.where import resolve
@@ -108,7 +108,7 @@ def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[
             continue
         text = about(finding.path, finding.what)
         problems.append(Problem(text, str(tree.at(finding.path)), finding.expected, finding.near))
-    return chip, _sorted([*tree.problems, *problems, *_sources(tree)]), claims
+    return chip, _sorted([*tree.problems, *problems, *tree.unsourced()]), claims
 
 
 def _yields(tree: Tree, finding: Finding, touched: list[PathTo]) -> bool:
@@ -137,20 +137,6 @@ def _delete(tree: Tree, path: PathTo) -> None:
         value = value[part]
     del value[path[-1]]
     tree.forget(path)
-
-
-def _sources(tree: Tree) -> list[Problem]:
-    """Every file says where its figures come from and when they were read."""
-    problems = []
-    for head in tree.heads:
-        block = reduce(lambda inner, part: inner[part], head, tree.value)
-        for key in ("source", "as_of"):
-            if isinstance(block, dict) and block.get(key) in (None, ""):
-                name = dotted((*head, key))
-                problems.append(
-                    Problem(f"{name}: missing", str(tree.at(head)), "where the figures come from, and when")
-                )
-    return problems
 
 
 def _sorted(problems: list[Problem]) -> list[Problem]:
@@ -202,7 +188,7 @@ def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tupl
         if not each.path or each.path[-1] not in meant
     ]
     return made, _sorted(
-        [*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *_sources(tree)]
+        [*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *tree.unsourced()]
     )
 
 

@@ -12,14 +12,17 @@ from pathlib import Path as File
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
 from accelsim.errors import LONGEST_NAME, Problem, brief, nearest
+from accelsim.spec.base import Model
 from accelsim.spec.families import Families
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_nodes
 from accelsim.spec.yaml.nodes import DEEPEST, compose
 from accelsim.spec.yaml.shape import annotation_of, chosen, families_of, file_of, model_of
 from accelsim.spec.yaml.spread import Pairs, spread
+from accelsim.spec.yaml.tree import BROKEN as BROKEN
 from accelsim.spec.yaml.tree import Mark as Mark
 from accelsim.spec.yaml.tree import PathTo as PathTo
 from accelsim.spec.yaml.tree import Tree as Tree
@@ -166,7 +169,17 @@ class _Builder:
             self.tree.keys[(*path, key)] = self._mark(key_node)
             if families is not None and key_node.value != key:
                 self._brought(path, key, key_node, value_node)
-        return block
+        return self._followed(block, path, model_of(annotation))
+
+    def _followed(self, block: dict[str, Any], path: PathTo, model: type[BaseModel] | None) -> dict[str, Any]:
+        """The block with what follows from it, which has no place of its own."""
+        if model is None or not issubclass(model, Model):
+            return block
+        made = model.followed(block, lambda inner: (*path, *inner) in self.tree.keys)
+        for gone in block.keys() - made.keys():
+            self.tree.problems += self.tree.unsourced((*path, gone), block[gone])
+            self.tree.forget((*path, gone))
+        return made
 
     def _brought(self, path: PathTo, key: str, key_node: yaml.Node, value_node: yaml.Node) -> None:
         """Note of a key that a family brings which one, and where that stands."""
@@ -258,8 +271,6 @@ def _texts(pairs: Pairs) -> dict[str, str]:
     return {key: str(node.value) for key, (_, node) in pairs.items() if isinstance(node, yaml.ScalarNode)}
 
 
-BROKEN = "\0broken"
-"""Stands where a file or block could not be read: its problem is already noted."""
 TEXT, NULL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:null"
 LARGEST_B = 1 << 20
 """Bytes that a spec file may have."""

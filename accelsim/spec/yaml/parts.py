@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from accelsim.errors import Problem, SpecError, UsageError, brief, nearest
 from accelsim.files.reading import is_file
+from accelsim.spec.derived_energy import Arithmetic
 from accelsim.spec.dram import Dram
 from accelsim.spec.laws.chip import energies_are_there
 from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
@@ -23,6 +24,11 @@ M = TypeVar("M", bound=Model)
 def load_energy(name_or_path: str | Path) -> EnergyTable:
     """The energy table of a name ('horowitz-45nm') or YAML file. SpecError with all problems at once."""
     return load_part(name_or_path, "energy", EnergyTable)
+
+
+def load_arithmetic(name_or_path: str | Path) -> Arithmetic:
+    """What a source states of arithmetic, by name ('horowitz-45nm') or YAML file. SpecError, all problems at once."""
+    return load_part(name_or_path, "arithmetic", Arithmetic)
 
 
 def load_memory(name_or_path: str | Path) -> Memory:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NamedTuple
 
 from accelsim.errors import Problem
 
 PathTo = tuple[str | int, ...]
+BROKEN = "\0broken"
+"""Stands where a file or block could not be read: its problem is already noted."""
 
 
 class Mark(NamedTuple):
@@ -59,6 +62,24 @@ class Tree:
         self.keys = {each: mark for each, mark in self.keys.items() if each[:inside] != path}
         self.values = {each: mark for each, mark in self.values.items() if each[:inside] != path}
         self.heads = [each for each in self.heads if each[:inside] != path]
+
+    def unsourced(self, path: PathTo = (), value: Any = None) -> list[Problem]:
+        """Every file in the block at ``path`` says where its figures come from and when they were read.
+
+        ``value``: the block, where it does not stand in the tree yet.
+        """
+        problems = []
+        for head in (each for each in self.heads if each[: len(path)] == path):
+            block = reduce(
+                lambda inner, part: inner[part], head[len(path) :], self.value if value is None else value
+            )
+            for key in ("source", "as_of"):
+                if isinstance(block, dict) and block.get(key) in (None, ""):
+                    what = about((*head, key), "missing")
+                    problems.append(
+                        Problem(what, str(self.at(head)), "where the figures come from, and when")
+                    )
+        return problems
 
     def problem(self, path: PathTo, what: str, expected: str = "", near: str = "", key: bool = False) -> None:
         """Note a problem at ``path``."""

@@ -11,6 +11,7 @@ from accelsim.account import energy_figures
 from accelsim.account.energy_figures import Figure, figures, spread
 from accelsim.account.published import FILE, load_published, published
 from accelsim.errors import SpecError, UsageError
+from accelsim.spec.scaling import nanometres
 from accelsim.spec.status import STATUSES
 from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.parts import load_energy
@@ -71,7 +72,7 @@ def test_sources_disagree_as_is_known(what: str, low_pJ: float, high_pJ: float) 
 def test_nodes_that_differ_are_not_compared() -> None:
     """int32 multiplications at 7 nm (1.48 pJ) are not set against those at 45 nm."""
     for row in spread(ALL):
-        nodes = [energy_figures.nanometres(each.node) for each in (row.low, row.high)]
+        nodes = [nanometres(each.node) for each in (row.low, row.high)]
         assert None in nodes or max(nodes) / min(nodes) < energy_figures.ALIKE
 
 

@@ -21,6 +21,7 @@ from accelsim.account.latency import layers, summary
 from accelsim.machine.run import Run
 from accelsim.report.layer_plots import access_note
 from accelsim.report.words import sentences
+from accelsim.spec.yaml.parts import load_energy
 
 SPECS = Path(accelsim.__file__).parents[1] / "hwspecs"
 CASES = (
@@ -68,12 +69,24 @@ def part(reference: Any) -> dict[str, Any]:
     return {**part(entry["use"]), **entry} if "use" in entry else dict(entry)
 
 
+def with_rows(reference: Any) -> dict[str, Any]:
+    """An energy table; rows and statuses that follow from arithmetic as ``tests/unit/spec`` proves them."""
+    entry = part(reference)
+    if "arithmetic" not in entry:
+        return entry
+    made = load_energy(reference)
+    assert made.status is not None
+    rows = {name: {row: f"{J} J" for row, J in getattr(made, name).items()} for name in ("mac", "vector")}
+    status = entry["status"] | {"mac": made.status.mac, "vector": made.status.vector}
+    return entry | rows | {"status": status}
+
+
 class Prices:
     """Joules for each action of a chip and its category and status, from its YAML file alone."""
 
     def __init__(self, chip: str) -> None:
         self.spec = part(f"chips/{chip}")
-        self.table = part(self.spec["energy"])
+        self.table = with_rows(self.spec["energy"])
         self.memories = {
             name: (entry, part(entry["memory"])) for name, entry in self.spec.get("memories", {}).items()
         }

@@ -13,9 +13,9 @@ from accelsim.spec.node_scaling import (
     CACTI_nJ,
     hop_factor,
     scale_table,
-    weakest,
     wire_J_per_bit_mm,
 )
+from accelsim.spec.status import weakest
 from accelsim.spec.yaml.parts import load_energy
 
 BASE = load_energy("horowitz-45nm")
