@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from accelsim.machine.dram_stats import DramStats
 from accelsim.machine.run import Run
+from accelsim.program.actions import ACT, COMMANDS, IO, RD, READ, REF, REFPB, WR, WRITE
 from accelsim.time import FS
 
 STANDBY = ("open", "closed")
@@ -36,16 +37,14 @@ def command_prices(run: Run) -> dict[tuple[str, str], float]:
     for name, stats in run.dram.items():
         table = stats.device.energy
         if table is None:
-            prices |= {
-                (name, action): 0.0 for action in ("act", "rd", "wr", "ref", "refpb", "io.read", "io.write")
-            }
+            prices |= {(name, action): 0.0 for action in (*COMMANDS, *IO)}
             continue
         own = 0.0 if stats.shared else 1.0
         prices |= {
-            (name, "act"): table.act_J, (name, "rd"): table.read_J, (name, "wr"): table.write_J,
-            (name, "ref"): own * table.refresh_J, (name, "refpb"): own * table.refresh_bank_J,
-            (name, "io.read"): table.io_read_J, (name, "io.write"): table.io_write_J,
-            (name, "read"): 0.0, (name, "write"): 0.0,
+            (name, ACT): table.act_J, (name, RD): table.read_J, (name, WR): table.write_J,
+            (name, REF): own * table.refresh_J, (name, REFPB): own * table.refresh_bank_J,
+            (name, IO[0]): table.io_read_J, (name, IO[1]): table.io_write_J,
+            (name, READ): 0.0, (name, WRITE): 0.0,
         }  # fmt: skip
     return prices
 

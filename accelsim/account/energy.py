@@ -18,7 +18,7 @@ from accelsim.account.spans import OUTSIDE, is_off_chip, unit_of
 from accelsim.engines.base import Category, Price
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run, Slice
-from accelsim.program.commands import MAC_ACTION, SKIPPED
+from accelsim.program.actions import HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, units
 from accelsim.spec.models import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
@@ -51,8 +51,8 @@ def price_list(chip: Chip) -> dict[tuple[str, str], float]:
     """
     prices = {key: price.energy_J for key, price in engine_prices(chip).items()}
     for name, buffer in chip.buffers.items():
-        for way in ("read", "write"):
-            prices[name, way] = sram_J_per_B(chip.energy.sram, float(buffer.part_B), way == "write")
+        for way in WAYS:
+            prices[name, way] = sram_J_per_B(chip.energy.sram, float(buffer.part_B), way == WRITE)
     return prices | _host_prices(chip) | _memory_prices(chip)
 
 
@@ -69,20 +69,20 @@ def _host_prices(chip: Chip) -> dict[tuple[str, str], float]:
     if chip.host is None:
         return {}
     return {
-        ("host", "op"): float(chip.host.energy_per_op),
+        ("host", HOST_OP): float(chip.host.energy_per_op),
         ("host", "busy"): 0.0,  # charged as static power
-        (HOST_OWN_MEMORY, "read"): float(chip.host.memory.read_energy),
-        (HOST_OWN_MEMORY, "write"): float(chip.host.memory.write_energy),
+        (HOST_OWN_MEMORY, READ): float(chip.host.memory.read_energy),
+        (HOST_OWN_MEMORY, WRITE): float(chip.host.memory.write_energy),
     }
 
 
 def _memory_prices(chip: Chip) -> dict[tuple[str, str], float]:
     prices: dict[tuple[str, str], float] = {}
     for name, attached in chip.memories.items():
-        prices[name, "read"] = float(attached.memory.read_energy)
-        prices[name, "write"] = float(attached.memory.write_energy)
+        prices[name, READ] = float(attached.memory.read_energy)
+        prices[name, WRITE] = float(attached.memory.write_energy)
         if attached.link:
-            prices[f"{name}.link", "transfer"] = float(attached.link.energy)
+            prices[f"{name}.link", TRANSFER] = float(attached.link.energy)
     return prices
 
 
@@ -100,7 +100,7 @@ def prices_of(run: Run) -> dict[tuple[str, str], float]:
     which it sends to other devices, called '<device>.link'.
     """
     peers = run.program.peers.items()
-    sent = {(f"{peer}.link", "transfer"): fsum(float(link.energy) for link in links) for peer, links in peers}
+    sent = {(f"{peer}.link", TRANSFER): fsum(float(link.energy) for link in links) for peer, links in peers}
     return price_list(run.chip) | dram.command_prices(run) | sent
 
 
@@ -124,7 +124,7 @@ def _done(run: Run, row: Row) -> float:
 
     1 where the values are not known, so that the energy is an upper bound then.
     """
-    if row.op not in run.nonzero_macs or not row.action.startswith(MAC_ACTION):
+    if row.op not in run.nonzero_macs or row.action.kind != MAC:
         return 1.0
     every = run.program.steps[row.op].macs * run.program.cores
     left = sum(other.count for other in run.ledger if other.op == row.op and other.action == SKIPPED)
@@ -232,7 +232,7 @@ def categorised(chip: Chip) -> Callable[[EnergyRow], str]:
         unit = unit_of(row.component)
         if (unit, row.action) in engines:
             return engines[unit, row.action].category
-        if row.action == "transfer":
+        if row.action == TRANSFER:
             return "link"
         if unit in chip.memories or is_off_chip(chip, unit, row.action):
             return "off-chip memory"

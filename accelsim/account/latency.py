@@ -25,6 +25,7 @@ from accelsim.account.spans import (
 from accelsim.account.titles import is_of_images, stage, title
 from accelsim.machine.run import Run
 from accelsim.pause import no_collection
+from accelsim.program.actions import READ
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Gemm
@@ -197,7 +198,7 @@ def traffic_by_step(run: Run) -> dict[int, dict[str, tuple[int, int]]]:
         if is_off_chip(run.chip, row.component, row.action):
             memories = table.setdefault(row.op, {})
             read, write = memories.get(row.component, (0, 0))
-            is_read = row.action == "read"
+            is_read = row.action == READ
             memories[row.component] = (read + row.count * is_read, write + row.count * (not is_read))
     return table
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from accelsim.account.energy import STATIC, EnergyRow, energy_table, engine_prices, price_list
 from accelsim.account.spans import unit_of
 from accelsim.machine.run import Run
+from accelsim.program.actions import WAYS
 from accelsim.program.roles import HOST_OWN_MEMORY, units
 from accelsim.spec.models import Chip, Memory
 from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
@@ -19,10 +20,6 @@ from accelsim.spec.trust import sram_status
 
 WARN_ABOVE = 0.1
 """Share of the dynamic energy on doubtful figures from which a report says so."""
-
-
-BY_BYTE = ("read", "write")
-"""Actions of a memory that is charged by the byte, not by command."""
 
 
 class Part(NamedTuple):
@@ -44,7 +41,7 @@ def status_of(chip: Chip, component: str, action: str) -> Status:
         return priced.status if priced else UNSTATED
     if unit in chip.buffers:
         return sram_status(chip.energy)
-    if unit in chip.memories and action not in BY_BYTE:
+    if unit in chip.memories and action not in WAYS:
         return _command_status(chip.memories[unit].memory)
     return _outside(chip).get(unit) or UNSTATED
 

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Run, Slice
-from accelsim.program.commands import MAC_ACTION, NOT_DONE, Transfer
+from accelsim.program.actions import WAYS, is_done
+from accelsim.program.commands import Transfer
 from accelsim.program.roles import HOST_OWN_MEMORY, multiplier
 from accelsim.program.roles import unit_of as unit_of
 from accelsim.spec.models import Chip
@@ -18,7 +19,7 @@ OUTSIDE = -1
 
 def is_off_chip(chip: Chip, component: str, action: str) -> bool:
     """Whether a ledger row is traffic of an off-chip memory (attached, or the host processor's own)."""
-    return (component in chip.memories or component == HOST_OWN_MEMORY) and action in ("read", "write")
+    return (component in chip.memories or component == HOST_OWN_MEMORY) and action in WAYS
 
 
 def own_fs(run: Run) -> list[int]:
@@ -86,11 +87,9 @@ def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
     """Step -> operand format -> algorithmic MACs that engines which multiply did for it."""
     table: dict[int, dict[str, int]] = {}
     for row in run.ledger:
-        is_mac = row.action.startswith(MAC_ACTION) and row.action not in NOT_DONE
-        if is_mac:
+        if is_done(row.action):
             formats = table.setdefault(row.op, {})
-            name = row.action.removeprefix(MAC_ACTION)
-            formats[name] = formats.get(name, 0) + row.count
+            formats[row.action.of] = formats.get(row.action.of, 0) + row.count
     return table
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
+from accelsim.program.actions import MAC, NOT_DONE, OP, WAYS
 from accelsim.spec.models import Attachment, EnergyTable, Memory
 from accelsim.spec.yaml.parts import load_energy, load_memory
 
-NOT_DONE = ("mac.padding", "mac.skipped")
-BY_BYTE = ("read", "write")
 ENERGIES = ("read_energy", "write_energy", "static_power", "energy_status", "source", "as_of", "note")
 """Fields that one memory takes over from another: what its joules are made of, and where they come from."""
 
@@ -46,13 +45,12 @@ def with_energy(
 
 def _missing(run: Run, table: EnergyTable) -> Iterator[Problem]:
     """Formats in the ledger that the table has no energy for."""
-    columns = {"mac": ("multiply-accumulates", table.mac), "op": ("vector operations", table.vector)}
-    for action in sorted({row.action for row in run.ledger} - set(NOT_DONE)):
-        kind, _, name = action.partition(".")
-        if name and kind in columns and name not in columns[kind][1]:
-            what, rows = columns[kind]
-            text = f"the table has no energy of {what} in {name}, which are in the ledger"
-            yield Problem(text, table.node, ", ".join(rows), nearest(name, rows))
+    columns = {MAC: ("multiply-accumulates", table.mac), OP: ("vector operations", table.vector)}
+    for action in sorted({row.action for row in run.ledger} - NOT_DONE):
+        what, rows = columns.get(action.kind, ("", {}))
+        if what and action.of and action.of not in rows:
+            text = f"the table has no energy of {what} in {action.of}, which are in the ledger"
+            yield Problem(text, table.node, ", ".join(rows), nearest(action.of, rows))
 
 
 def _memory_problems(run: Run, memories: Mapping[str, Any]) -> Iterator[Problem]:
@@ -62,7 +60,7 @@ def _memory_problems(run: Run, memories: Mapping[str, Any]) -> Iterator[Problem]
             yield Problem(
                 f"the chip has no memory {name!r}", run.chip.name, ", ".join(have), nearest(name, have)
             )
-        others = sorted({row.action for row in run.ledger if row.component == name} - set(BY_BYTE))
+        others = sorted({row.action for row in run.ledger if row.component == name} - set(WAYS))
         if others:
             what = f"the energy of {name} is counted by command ({', '.join(others)}), not by byte"
             yield Problem(what, run.chip.name, "a run of its own with the other memory")

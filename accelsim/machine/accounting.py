@@ -10,9 +10,10 @@ from accelsim.engines.base import Times
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Busy, Row, Slice
-from accelsim.program.commands import Action, Command, Program
+from accelsim.program.actions import Action, ActionName
+from accelsim.program.commands import Command, Program
 
-Entry = tuple[str, str, int, str]
+Entry = tuple[str, ActionName, int, str]
 """What is counted: component, action, step, tensor."""
 
 

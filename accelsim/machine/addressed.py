@@ -17,6 +17,7 @@ from accelsim.machine.bursts import bursts
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.machine.run import Row
 from accelsim.network.link import lane
+from accelsim.program.actions import ACT, IO, RD, REF, REFPB, WR, ActionName
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program
 from accelsim.time import FS_PER_S
@@ -41,25 +42,25 @@ class _Batch(NamedTuple):
 NOBODY = -1
 """Index of the step that stands for no step."""
 
-CHARGED = ("act", "rd", "wr")
+CHARGED = (ACT, RD, WR)
 """Commands that the transfer pays for which caused them; refresh (``OWN``) would happen without it."""
 
-OWN = ("ref", "refpb")
+OWN = (REF, REFPB)
 
-IO = {"rd": "io.read", "wr": "io.write"}
+PINS = dict(zip((RD, WR), IO, strict=True))
 """Command -> ledger action of the burst on the pins."""
 
 
-def refreshes(device: Device, clocks: int) -> tuple[str, int]:
+def refreshes(device: Device, clocks: int) -> tuple[ActionName, int]:
     """Refresh command of a device, and how many of them all its ranks get in so many clocks, busy or not."""
     geometry, timing, kind = device.geometry, device.timing, device.controller.refresh
     ranks = geometry.ranks * geometry.channels
     if kind == "none" or "tREFI" not in timing:
-        return "ref", 0
+        return REF, 0
     if kind == "per_bank":
         every = timing.get("tREFIpb") or max(1, timing["tREFI"] // geometry.banks_per_rank)
-        return "refpb", clocks // every * ranks
-    return "ref", clocks // timing["tREFI"] * ranks
+        return REFPB, clocks // every * ranks
+    return REF, clocks // timing["tREFI"] * ranks
 
 
 class Addressed:
@@ -79,7 +80,7 @@ class Addressed:
         self._link, self._shared, self._record = attached.link, attached.memory.shared, record
         self._link_free = {False: 0, True: 0}
         self._counts = Counter(dict.fromkeys(COUNTS, 0))
-        self._rows: Counter[tuple[str, int, str]] = Counter()
+        self._rows: Counter[tuple[ActionName, int, str]] = Counter()
         self._open = self._bus = self._latest = self._requested = 0
         self._left_open = Fraction(0)
         self._batches: list[_Batch] = []
@@ -125,7 +126,7 @@ class Addressed:
         )
         for name in CHARGED:
             self._rows[name, op, tensor] += batch.counts[name]
-        for name, action in IO.items():
+        for name, action in PINS.items():
             self._rows[action, op, tensor] += batch.counts[name]
         for name in OWN:
             self._rows[name, NOBODY, ""] += batch.counts[name]

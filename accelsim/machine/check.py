@@ -16,14 +16,11 @@ from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import lifetimes
 from accelsim.machine.run import LawError, Run, Slice
+from accelsim.program.actions import COMMANDS, MAC, PADDING, RD, WAYS, WR, is_done
 from accelsim.program.commands import Transfer
 from accelsim.program.roles import multiplier
 from accelsim.time import FS_PER_S, transfer_fs
 
-PADDING = "mac.padding"
-SKIPPED = "mac.skipped"
-COMMANDS = ("act", "rd", "wr", "ref", "refpb")
-"""DRAM commands that the ledger has; a precharge belongs to its activation."""
 SHOWN = 5
 """Broken laws that the error spells out."""
 
@@ -69,7 +66,7 @@ def macs_are_those_of_the_graph(run: Run) -> Iterator[str]:
     for row in run.ledger:
         if row.count < 0:
             yield f"negative count: {row}"
-        if row.action.startswith("mac.") and row.action != PADDING:
+        if row.action.kind == MAC and row.action != PADDING:
             counted[row.op] += row.count
     for index, step in enumerate(run.program.steps):
         expected = step.gemm.macs * run.program.cores if step.gemm is not None else 0
@@ -85,8 +82,8 @@ def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
     kind, queues = ENGINES[unit.type], len(unit.spec.queues(unit.name))
     clocks: dict[str, Fraction] = defaultdict(Fraction)
     for row in run.ledger:
-        if row.action.startswith("mac.") and row.action not in (PADDING, SKIPPED):
-            rate = kind.macs_per_clock(unit.spec, row.action.removeprefix("mac.")) / queues
+        if is_done(row.action):
+            rate = kind.macs_per_clock(unit.spec, row.action.of) / queues
             clocks[row.component] += row.count / rate
     period_fs = Fraction(FS_PER_S) / Fraction(unit.spec.clock or run.chip.clock)
     for array, needed in clocks.items():
@@ -132,7 +129,7 @@ def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:
         if isinstance(command.work, Transfer):
             moved[command.work.memory, "write" if command.work.write else "read"] += command.work.nbytes
     memories = run.chip.memories
-    rows = [row for row in run.ledger if row.component in memories and row.action in ("read", "write")]
+    rows = [row for row in run.ledger if row.component in memories and row.action in WAYS]
     counted: dict[tuple[str, str], int] = defaultdict(int)
     for row in rows:
         counted[row.component, row.action] += row.count
@@ -179,7 +176,7 @@ def bursts_are_served_once(run: Run) -> Iterator[str]:
         counted[row.component, row.action] += row.count
     for name, stats in run.dram.items():
         counts, access_B = stats.served.counts, stats.device.geometry.access_B
-        for action, write in (("rd", False), ("wr", True)):
+        for action, write in ((RD, False), (WR, True)):
             if counts[action] * access_B < moved[name, write]:
                 yield f"{name}: {counts[action]} {action} of {access_B} B for {moved[name, write]} B"
         if counts["hits"] + counts["misses"] + counts["conflicts"] != stats.bursts:

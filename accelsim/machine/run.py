@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from accelsim.engines.registry import ENGINES
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.machine.dram_stats import Accesses, DramStats
+from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program
 from accelsim.spec.models import Chip
 from accelsim.types import Array
@@ -85,7 +86,7 @@ class Row(NamedTuple):
     """
 
     component: str
-    action: str
+    action: ActionName
     op: int
     tensor: str
     count: int  # type: ignore[assignment]  # a column of the ledger; nobody counts tuple members

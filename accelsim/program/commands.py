@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from accelsim.errors import MemoryNeed
+from accelsim.program.actions import Action as Action
 from accelsim.program.mapping import Mapping
 from accelsim.spec.models import Chip, Link
 from accelsim.workload.graph import Graph, Node
@@ -26,22 +27,6 @@ OUTSIDE = "outside"
 Phase = Literal["w", "a", "done"]
 """When a command has finished with a region: 'w' and 'a' when a MatMul has read its stationary and its streamed
 operand for the last time, 'done' when the command completes (for a transfer: its last data beat)."""
-
-
-MAC_ACTION = "mac."
-"""How the actions that are multiplications begin; behind it the format."""
-PADDING, SKIPPED = "mac.padding", "mac.skipped"
-NOT_DONE = frozenset({PADDING, SKIPPED})
-"""Multiplications that nothing carried out: a PE had none to do, or its operand was pruned away."""
-
-
-class Action(NamedTuple):
-    """One ledger entry: ``count`` times ``action`` of ``component``, caused by ``tensor``."""
-
-    component: str
-    action: str
-    tensor: str
-    count: int  # type: ignore[assignment]  # a column of the ledger; nobody counts tuple members
 
 
 class Wait(NamedTuple):

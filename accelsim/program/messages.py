@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.program.actions import TRANSFER, transferred
 from accelsim.program.commands import (
     Action,
     Command,
@@ -160,10 +161,8 @@ class _End:
 
     def moved(self, memory: str, size_B: int, write: bool, tensor: str) -> tuple[Action, ...]:
         """Ledger entries of a piece at the memory, and of the link before it."""
-        found = [Action(memory, "write" if write else "read", tensor, size_B)]
-        if self.was.chip.memories[memory].link is not None:
-            found.append(Action(f"{memory}.link", "transfer", tensor, size_B))
-        return tuple(found) if size_B else ()
+        linked = self.was.chip.memories[memory].link is not None
+        return tuple(transferred(memory, linked, tensor, size_B, write)) if size_B else ()
 
 
 class _Sending(_End):
@@ -207,7 +206,7 @@ class _Sending(_End):
                 load + 1, "Send", OUT, op, f"send {tensor.name} to {self.wire.target}",
                 Message(self.wire.target, self.tag(core, index), size), effect, (Wait(load, "done", "full"),),
                 (Use(slot, 1 + index // 2, "src"),), (),
-                (Action(f"{self.wire.target}.link", "transfer", tensor.name, size),) if size else (), core,
+                (Action(f"{self.wire.target}.link", TRANSFER, tensor.name, size),) if size else (), core,
             ))  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, overload
 
-from accelsim.program.commands import Action, Command, Effect, Program, Region, Use
+from accelsim.program.actions import Action
+from accelsim.program.commands import Command, Effect, Program, Region, Use
 
 
 class Span(NamedTuple):

@@ -10,7 +10,7 @@ from accelsim.account.energy import CATEGORY_NAMES, STATIC, price_list
 from accelsim.account.latency import Layer, layers, lines, main_format
 from accelsim.account.spans import memory_of
 from accelsim.machine.run import Run
-from accelsim.program.commands import MAC_ACTION
+from accelsim.program.actions import mac
 from accelsim.program.roles import multiplier
 from accelsim.report.legends import below
 from accelsim.report.style import (
@@ -279,7 +279,7 @@ def access_note(run: Run) -> str:
     memory, mac_format = memory_of(run.chip, "weights"), main_format(run)
     prices = price_list(run.chip)
     unit = multiplier(run.chip)
-    mac_J = prices.get((unit.name, f"{MAC_ACTION}{mac_format}"), 0.0) if unit else 0.0
+    mac_J = prices.get((unit.name, mac(mac_format)), 0.0) if unit else 0.0
     if not memory or not mac_J:
         return ""
     access_J = prices[memory, "read"] * FORMAT_BYTES.get(mac_format, 1.0)

@@ -18,8 +18,10 @@ from accelsim.account.latency import layers
 from accelsim.account.what_if import with_energy
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.engines.systolic.actions import HOP, REGISTER
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.program.actions import READ, ActionName, mac
 from accelsim.report.text import percent
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
@@ -97,10 +99,10 @@ def costs(chip: Chip) -> dict[str, float]:
     """
     prices, mac_J = price_list(chip), chip.energy.mac[FORMAT]
     buffer, memory = next(iter(chip.buffers)), next(iter(chip.memories))
-    register = ("matrix", "pe_register.read")
-    paid = {
-        "register": [register], "network": [register, ("matrix", "pe_network.hop")],
-        "buffer": [(buffer, "read")], "DRAM": [(memory, "read")],
+    register = ("matrix", ActionName(REGISTER, READ))
+    paid: dict[str, list[tuple[str, str]]] = {
+        "register": [register], "network": [register, ("matrix", HOP)],
+        "buffer": [(buffer, READ)], "DRAM": [(memory, READ)],
     }  # fmt: skip
     words = {level: WORD_B * sum(prices[key] for key in keys) / mac_J for level, keys in paid.items()}
     return {"MAC": 1.0, **words}
@@ -147,11 +149,12 @@ def words_by_level(run: Run) -> dict[str, float]:
     return words
 
 
-def _level(chip: Chip, component: str, action: str) -> str:
+def _level(chip: Chip, component: str, action: ActionName) -> str:
     """Where a row of the ledger belongs, '' for what Table IV has no cost of."""
     if component == "matrix":
-        known = {f"mac.{FORMAT}": "MAC", "pe_register": "register", "pe_network": "network"}
-        return known.get(action, known.get(action.split(".")[0], ""))
+        if action == mac(FORMAT):
+            return "MAC"
+        return {REGISTER: "register", HOP.kind: "network"}.get(action.kind, "")
     return "buffer" if component in chip.buffers else "DRAM" if component in chip.memories else ""
 
 

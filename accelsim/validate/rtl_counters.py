@@ -9,6 +9,7 @@ import numpy as np
 
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.machine.run import Run, Slice
+from accelsim.program.actions import mac
 from accelsim.time import Clock
 
 FNV_BASIS, FNV_PRIME = 1469598103934665603, 1099511628211
@@ -47,7 +48,7 @@ def _work(run: Run) -> dict[str, Any]:
         "execs": len(run.folds), "folds": sum(record.folds for record in run.folds),
         "loads_a": labels.count("load A"), "loads_w": labels.count("load B"), "stores": labels.count("store Y"),
         "bytes_a": moved["A"], "bytes_w": moved["B"], "bytes_out": moved["Y"],
-        "macs": sum(row.count for row in run.ledger if row.action == "mac.int8"),
+        "macs": sum(row.count for row in run.ledger if row.action == mac("int8")),
     }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from accelsim.program.actions import READ, WRITE
 from accelsim.program.commands import (
     Action,
     Command,
@@ -43,7 +44,7 @@ def load(
     """A Load of region 0, a preset in the memory."""
     return Command(
         index, "Load", "dma_in", 0, f"load {index}", Transfer("dram", nbytes, False), Effect("none"), waits,
-        (Use(0, 0, "src"),), (Use(target, version, "whole"),), (Action("dram", "read", "x", nbytes),),
+        (Use(0, 0, "src"),), (Use(target, version, "whole"),), (Action("dram", READ, "x", nbytes),),
     )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def store(
 ) -> Command:
     return Command(
         index, "Store", "dma_out", 0, f"store {index}", Transfer("dram", nbytes, True), Effect("none"), waits,
-        (Use(source, version, "src"),), (Use(target, 1, "whole"),), (Action("dram", "write", "x", nbytes),),
+        (Use(source, version, "src"),), (Use(target, 1, "whole"),), (Action("dram", WRITE, "x", nbytes),),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from accelsim.machine.run import Busy, Row, Run, Segment, Slice
+from accelsim.program.actions import ActionName
 from accelsim.program.commands import (
     Action,
     Command,
@@ -123,7 +124,7 @@ class Builder:
         self.free[engine] = end
         number = len(self.commands)
         label = f"{kind} {tensor} #{number}"
-        actions = (Action("-", "-", tensor, 1),)
+        actions = (Action("-", ActionName("-"), tensor, 1),)
         self.commands.append(
             Command(number, kind, engine, op, label, work, Effect("copy", tensor=tensor), actions=actions)
         )
@@ -149,7 +150,7 @@ class Builder:
 
     def count(self, component: str, action: str, op: int, tensor: str, count: int) -> None:
         """One ledger entry."""
-        self.ledger[component, action, op, tensor] += count
+        self.ledger[component, ActionName(*action.split(".", 1)), op, tensor] += count
 
 
 def make_run(layers: int = 5, tiles: int = 6, rows: int = 200, batch: int = 200, **changes: Any) -> Run:

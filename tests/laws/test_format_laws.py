@@ -17,7 +17,8 @@ from accelsim.errors import Infeasible
 from accelsim.formats import table
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
-from accelsim.program.commands import NOT_DONE, SKIPPED, Folds
+from accelsim.program.actions import NOT_DONE, SKIPPED, is_done
+from accelsim.program.commands import Folds
 from accelsim.spec.models import Chip, Sparse
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
@@ -56,9 +57,7 @@ def count(run: Run, *actions: str) -> int:
 
 def macs(run: Run) -> int:
     """MACs of every format in the ledger, carried out."""
-    return sum(
-        row.count for row in run.ledger if row.action.startswith("mac.") and row.action not in NOT_DONE
-    )
+    return sum(row.count for row in run.ledger if is_done(row.action))
 
 
 def moved(run: Run, tensor: str) -> int:
@@ -101,7 +100,7 @@ def test_macs_and_skipped_macs_are_those_of_the_graph(network: Any) -> None:
     run = case.run()
     for index, step in enumerate(run.program.steps):
         rows = [row for row in run.ledger if row.op == index and row.action.startswith("mac.")]
-        done = {row.action.removeprefix("mac.") for row in rows if row.action not in NOT_DONE}
+        done = {row.action.of for row in rows if row.action not in NOT_DONE}
         assert sum(row.count for row in rows if row.action != "mac.padding") == step.macs
         assert done == ({step.node.format} if step.macs else set())
 
@@ -337,7 +336,7 @@ def test_gating_changes_nothing_but_the_energy_of_macs(network: Any) -> None:
     for op, nonzero in exact.nonzero_macs.items():
         done = sum(
             row.count for row in exact.ledger
-            if row.op == op and row.action.startswith("mac.") and row.action not in NOT_DONE
+            if row.op == op and is_done(row.action)
         )  # fmt: skip
         assert 0 <= nonzero <= done
 

@@ -18,7 +18,8 @@ from accelsim.engines.bsp.tile_memory import TileMemory
 from accelsim.engines.bsp.vectors import Job, Operand, functions, lanes, needed
 from accelsim.engines.bsp.words import SEND
 from accelsim.errors import Infeasible
-from accelsim.program.commands import MAC_ACTION, PADDING, Action, CommandKind, Effect, Stages
+from accelsim.program.actions import PADDING, READ, WRITE, Action, mac, op
+from accelsim.program.commands import CommandKind, Effect, Stages
 from accelsim.program.writing.layout import Place
 from accelsim.types import Ints
 from accelsim.workload.graph import Node, Tensor
@@ -174,7 +175,7 @@ class StepWriter:
         product = planned.product
         blocks = int(over(product.N, row.n)) * int(over(product.K, row.k))
         padded = product.groups * product.M * blocks * row.n * row.k - product.macs
-        name = f"{MAC_ACTION}{planned.number_format}"
+        name = mac(planned.number_format)
         return [Action(self.engine, name, "", product.macs), Action(self.engine, PADDING, "", padded)]
 
     def _results(self) -> list[int]:
@@ -190,7 +191,7 @@ class StepWriter:
         """Arithmetic of the functions of the node."""
         out = self.graph.outs(self.node)[0].memory_format
         known = out if out in self.layout.roles.chip.energy.vector else "fp32"
-        return [Action(self.engine, f"op.{known}", "", node_work(self.graph, self.node).ops)]
+        return [Action(self.engine, op(known), "", node_work(self.graph, self.node).ops)]
 
     def _emit(
         self, kind: CommandKind, figures: Figures, reads: Sequence[tuple[str, int]], operands: dict[str, int],
@@ -204,10 +205,10 @@ class StepWriter:
         entries = [
             *actions,
             Action(self.engine, SEND, "", figures.sent),
-            *(Action(memory, "read", name, size_B) for name, size_B in reads),
-            Action(memory, "read", "", figures.sent),
-            Action(memory, "write", "", figures.received),
-            Action(memory, "write", out, figures.written),
+            *(Action(memory, READ, name, size_B) for name, size_B in reads),
+            Action(memory, READ, "", figures.sent),
+            Action(memory, WRITE, "", figures.received),
+            Action(memory, WRITE, out, figures.written),
         ]
         layout.builder.emit(
             kind, self.engine, self.lowering.index, node.name,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from accelsim.engines.base import Category, Price, Reason
 from accelsim.engines.bsp.spec import BspUnit
-from accelsim.program.commands import MAC_ACTION, PADDING
+from accelsim.engines.prices import mac_prices, op_prices
+from accelsim.program.actions import PADDING, ActionName
 from accelsim.spec.models import Chip
 from accelsim.spec.status import UNSTATED
-from accelsim.spec.trust import mac_status, vector_status
 
-SEND = "exchange.send"
+SEND = ActionName("exchange", "send")
 """Ledger action: bytes that tiles send into the exchange."""
 REASONS = (
     Reason("tiles", "tiles", "computing in the slowest tile", "tiles", "#225ea8", computing=True),
@@ -36,16 +36,7 @@ PIECES = (
 def prices(chip: Chip, unit: BspUnit) -> dict[str, Price]:
     """Multiplications and operations by format, and bytes of the exchange. Zeros that fill a block up cost nothing."""
     table = chip.energy
-    found = {
-        f"{MAC_ACTION}{name}": Price(
-            float(energy), "MAC", f"{name} multiply-accumulates", mac_status(table, name)
-        )
-        for name, energy in table.mac.items()
-    }
-    found |= {
-        f"op.{name}": Price(float(energy), "vector unit", "functions", vector_status(table, name))
-        for name, energy in table.vector.items()
-    }
+    found = mac_prices(table) | op_prices(table, "vector unit", "functions")
     found[PADDING] = Price(0.0, "MAC", "zeros that fill blocks", UNSTATED)
     status = unit.energy_status or UNSTATED
     return found | {SEND: Price(float(unit.exchange_energy), "exchange", "the exchange", status)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from accelsim.errors import ModelError, Problem
-from accelsim.program.commands import OUTSIDE, Action, Duration, Effect
+from accelsim.program.actions import HOST_OP, READ, WRITE, Action
+from accelsim.program.commands import OUTSIDE, Duration, Effect
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.spec.models import Processor
@@ -29,9 +30,9 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
         targets.append((region, "whole"))
     work = node_work(graph, node)
     actions = [
-        Action(HOST, "op", "", 2 * work.macs + work.ops),
-        Action(HOST_OWN_MEMORY, "read", "", read_B),
-        Action(HOST_OWN_MEMORY, "write", "", write_B),
+        Action(HOST, HOST_OP, "", 2 * work.macs + work.ops),
+        Action(HOST_OWN_MEMORY, READ, "", read_B),
+        Action(HOST_OWN_MEMORY, WRITE, "", write_B),
     ]
     effect = Effect("node", operands=tuple(sources), last=True)
     if node.attrs.get(OUTSIDE):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from accelsim.engines.cpu.lower import host_fs
-from accelsim.program.commands import Action, Duration, Effect
+from accelsim.program.actions import WAYS, Action
+from accelsim.program.commands import Duration, Effect
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Node
@@ -27,7 +28,7 @@ def lower_append(layout: Layout, op: int, node: Node) -> None:
         source = layout.store_whole(op, name, memory)
         effect = Effect("append", operands=((name, source),), tensor=out, last=True)
         fs = host_fs(layout.roles.chip.host, graph, node, 2 * new.nbytes)
-        actions = [Action(HOST_OWN_MEMORY, way, out, new.nbytes) for way in ("read", "write")]
+        actions = [Action(HOST_OWN_MEMORY, way, out, new.nbytes) for way in WAYS]
         builder.emit(
             "Host", HOST, op, node.name, Duration(fs), effect, [(source, "src")], [(home, "whole")], actions
         )

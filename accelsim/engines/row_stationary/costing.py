@@ -11,8 +11,9 @@ from accelsim.engines.row_stationary.laws import ceil
 from accelsim.engines.row_stationary.passes import Passes
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.timing import image_clocks, load_clocks, skew_clocks, steps
-from accelsim.engines.row_stationary.words import REGISTERS
-from accelsim.program.commands import MAC_ACTION, Action, Cycles
+from accelsim.engines.row_stationary.words import HOP, REGISTERS, register
+from accelsim.program.actions import READ, WAYS, WRITE, Action, ActionName, mac
+from accelsim.program.commands import Cycles
 from accelsim.program.roles import Roles
 from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Tensor
@@ -89,20 +90,20 @@ class Costing:
         a, b, out = self.a, self.b, self.out
         size_B = {"ifmap": a.size_B, "filter": b.size_B, "psum": self.sums_B}
         array, roles = self.roles.products, self.roles
-        entries = [Action(array, f"{MAC_ACTION}{self.dtype}", "", found["macs"])]
+        entries = [Action(array, mac(self.dtype), "", found["macs"])]
         for kinds in REGISTERS:
-            for way in ("read", "write"):
+            for way in WAYS:
                 count = size_B[kinds](found[f"{kinds}_pad_{way}s"])
-                entries.append(Action(array, f"{kinds}_register.{way}", "", count))
+                entries.append(Action(array, register(kinds, way), "", count))
         psums = found["noc_psum_in"] + found["noc_psum_out"]
         for kinds, words in (("ifmap", found["noc_ifmap"]), ("filter", found["noc_filter"]), ("psum", psums)):
-            entries.append(Action(array, f"bus.{kinds}", "", size_B[kinds](words)))
+            entries.append(Action(array, ActionName("bus", kinds), "", size_B[kinds](words)))
         glb, sums_B = roles.engine(roles.activations), self.sums_B
         entries += [
-            Action(array, "pe_network.hop", "", sums_B(found["psum_hops"])),
-            Action(glb, "read", a.name, a.size_B(found["glb_ifmap_reads"])),
-            Action(roles.engine(roles.weights), "read", b.name, b.size_B(found["glb_filter_reads"])),
-            Action(glb, "read", out, sums_B(found["glb_psum_reads"])),
-            Action(glb, "write", out, sums_B(found["glb_psum_writes"])),
+            Action(array, HOP, "", sums_B(found["psum_hops"])),
+            Action(glb, READ, a.name, a.size_B(found["glb_ifmap_reads"])),
+            Action(roles.engine(roles.weights), READ, b.name, b.size_B(found["glb_filter_reads"])),
+            Action(glb, READ, out, sums_B(found["glb_psum_reads"])),
+            Action(glb, WRITE, out, sums_B(found["glb_psum_writes"])),
         ]
         return tuple(entry for entry in entries if entry.count)

@@ -18,7 +18,8 @@ from accelsim.engines.row_stationary.costing import Costing, one_pass
 from accelsim.engines.row_stationary.room import Room, take_room
 from accelsim.engines.row_stationary.shape import Conv, Mapping
 from accelsim.engines.row_stationary.viewing import convolution, geometry
-from accelsim.program.commands import Action, Cycles, Effect, Tile, Transfer
+from accelsim.program.actions import READ, Action, op
+from accelsim.program.commands import Cycles, Effect, Tile, Transfer
 from accelsim.program.roles import function_unit
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.entries import transfer_actions
@@ -211,10 +212,10 @@ class Passes:
         memory, size_B = roles.activations_home, self.out.size_B(count)
         entries = transfer_actions(roles, memory, self.out.name, size_B, True)
         entries.append(
-            Action(roles.engine(roles.activations), "read", self.out.name, self.costing.sums_B(count))
+            Action(roles.engine(roles.activations), READ, self.out.name, self.costing.sums_B(count))
         )
         if self._functions():
-            entries.append(Action(self._functions(), "op.fp32", "", count * len(self.node.epilogue)))
+            entries.append(Action(self._functions(), op("fp32"), "", count * len(self.node.epilogue)))
         layout.builder.emit(
             "Store", roles.store_engine(memory), self.op, f"store {self.out.name}", Transfer(memory, size_B, True),
             Effect("epilogue", tile, tuple(sides.items()), self.out.name, last),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from accelsim.engines.base import Category, Price, Reason
-from accelsim.program.commands import MAC_ACTION
+from accelsim.engines.prices import mac_prices
+from accelsim.program.actions import WAYS, ActionName
 from accelsim.spec.models import Chip
-from accelsim.spec.trust import mac_status, network_status, register_status
+from accelsim.spec.trust import network_status, register_status
 
 LOAD, STEPS = "pass_load", "pass_steps"
+HOP = ActionName("pe_network", "hop")
 REASONS = (
     Reason(STEPS, "compute", "computing in the PE array", "steps of passes", "#2a6f97", computing=True),
     Reason(LOAD, "loading PEs", "loading filters and first windows into the PEs", "loading PEs", "#89c2d9", "////",
@@ -23,9 +25,14 @@ CATEGORIES = (
 REGISTERS = {"ifmap": "ifmap registers", "filter": "filter registers", "psum": "psum registers"}
 """Registers of a PE: prefix of their actions -> what they are called."""
 NETWORKS = {
-    "bus.ifmap": "the bus of ifmaps", "bus.filter": "the bus of filters", "bus.psum": "the buses of psums",
-    "pe_network.hop": "psums from PE to PE",
+    ActionName("bus", "ifmap"): "the bus of ifmaps", ActionName("bus", "filter"): "the bus of filters",
+    ActionName("bus", "psum"): "the buses of psums", HOP: "psums from PE to PE",
 }  # fmt: skip
+
+
+def register(kind: str, way: str) -> ActionName:
+    """Bytes out of or into one of ``REGISTERS``."""
+    return ActionName(f"{kind}_register", way)
 
 
 def prices(chip: Chip) -> dict[str, Price]:
@@ -35,15 +42,10 @@ def prices(chip: Chip) -> dict[str, Price]:
     PEs take it.
     """
     table = chip.energy
-    found = {
-        f"{MAC_ACTION}{name}": Price(
-            float(energy), "MAC", f"{name} multiply-accumulates", mac_status(table, name)
-        )
-        for name, energy in table.mac.items()
-    }
+    found = mac_prices(table)
     for kind, what in REGISTERS.items():
         price = Price(float(table.register), "PE registers", what, register_status(table))
-        found |= {f"{kind}_register.{way}": price for way in ("read", "write")}
+        found |= {register(kind, way): price for way in WAYS}
     for action, what in NETWORKS.items():
         found[action] = Price(float(table.network or 0.0), "PE network", what, network_status(table))
     return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from accelsim.engines.simd.clocks import vector_clocks
-from accelsim.program.commands import Action, Cycles, Effect
+from accelsim.program.actions import READ, WRITE, Action, op
+from accelsim.program.commands import Cycles, Effect
 from accelsim.program.roles import Unit
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Layout, Place
@@ -94,9 +95,11 @@ def node_actions(layout: Layout, node: Node, names: list[str], unit: Unit, chunk
     """Ledger entries of one of so many chunks of a vector node."""
     graph, roles = layout.graph, layout.roles
     buffer = roles.engine(roles.activations)
-    entries = [Action(buffer, "read", name, round(graph.tensors[name].nbytes / chunks)) for name in names]
-    entries += [Action(buffer, "write", out.name, round(out.nbytes / chunks)) for out in graph.outs(node)]
-    entries.append(Action(roles.engine(unit.name), "op.fp32", "", round(node_work(graph, node).ops / chunks)))
+    entries = [Action(buffer, READ, name, round(graph.tensors[name].nbytes / chunks)) for name in names]
+    entries += [Action(buffer, WRITE, out.name, round(out.nbytes / chunks)) for out in graph.outs(node)]
+    entries.append(
+        Action(roles.engine(unit.name), op("fp32"), "", round(node_work(graph, node).ops / chunks))
+    )
     return [entry for entry in entries if entry.count]
 
 

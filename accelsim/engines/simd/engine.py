@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import REMAPPED, Category, Improvement, Lowering, Offer, Price, Reason
 from accelsim.engines.clocked import Clocked, clocks_of
+from accelsim.engines.prices import op_prices
 from accelsim.engines.simd.lower import lower_vector
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
 from accelsim.spec.models import Chip
-from accelsim.spec.trust import vector_status
 
 
 class Simd(Clocked):
@@ -37,11 +37,7 @@ class Simd(Clocked):
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Operations by format, of the energy table of the chip."""
-        table = chip.energy
-        return {
-            f"op.{name}": Price(float(energy), "vector unit", "the vector unit", vector_status(table, name))
-            for name, energy in table.vector.items()
-        }
+        return op_prices(chip.energy, "vector unit", "the vector unit")
 
     def called(self, unit: Unit) -> str:
         """By its name: a chip may have several."""

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from accelsim.engines.simt.kernels import Kernel, block_l2_B, part_of_k, step_of, sums_B
 from accelsim.engines.simt.panels import Product
 from accelsim.engines.simt.spec import Simt, TileShape
-from accelsim.program.commands import PADDING, SKIPPED, Action, Tile
+from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac, op
+from accelsim.program.commands import Tile
 from accelsim.program.tiles import kept
 
 WARP = 32
@@ -45,15 +46,15 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     steps = Fraction(computed, step_of(spec, shape, product.format))
     sums = ceil(blocks * steps * sums_B(spec, shape, product.format))
     entries = [
-        Action(units.engine, f"mac.{product.format}", "", macs),
+        Action(units.engine, mac(product.format), "", macs),
         Action(units.engine, SKIPPED, "", dense - macs),
         Action(units.engine, PADDING, "", blocks * shape.m * shape.n * computed - macs),
-        Action(units.engine, "shared.write", "", a + b),
-        Action(units.engine, "shared.read", "", shared),
-        Action(units.engine, "register.write", "", shared + sums),
-        Action(units.engine, "register.read", "", shared + sums),
-        Action(units.cache, "read", product.a.name, a),
-        Action(units.cache, "read", product.b.name, b),
+        Action(units.engine, ActionName("shared", WRITE), "", a + b),
+        Action(units.engine, ActionName("shared", READ), "", shared),
+        Action(units.engine, ActionName("register", WRITE), "", shared + sums),
+        Action(units.engine, ActionName("register", READ), "", shared + sums),
+        Action(units.cache, READ, product.a.name, a),
+        Action(units.cache, READ, product.b.name, b),
     ]
     return [entry for entry in entries if entry.count]
 
@@ -69,7 +70,7 @@ def function_actions(
     units: Units, reads: dict[str, int], writes: dict[str, int], operations: int
 ) -> list[Action]:
     """Entries of what is no product: bytes of tensors from and to L2, arithmetic on the lanes."""
-    entries = [Action(units.cache, "read", name, count) for name, count in reads.items()]
-    entries += [Action(units.cache, "write", name, count) for name, count in writes.items()]
-    entries.append(Action(units.engine, "op.fp32", "", operations))
+    entries = [Action(units.cache, READ, name, count) for name, count in reads.items()]
+    entries += [Action(units.cache, WRITE, name, count) for name, count in writes.items()]
+    entries.append(Action(units.engine, op("fp32"), "", operations))
     return [entry for entry in entries if entry.count]

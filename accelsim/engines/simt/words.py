@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from accelsim.engines.base import Category, Price, Reason
-from accelsim.program.commands import MAC_ACTION, NOT_DONE, PADDING, SKIPPED, Command
+from accelsim.engines.prices import mac_prices, op_prices, undone_prices
+from accelsim.program.actions import WAYS, WRITE, ActionName, multiplications
+from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
 from accelsim.spec.models import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
-from accelsim.spec.trust import mac_status, register_status, sram_status, vector_status
+from accelsim.spec.trust import register_status, sram_status
 
 REASONS = (
     Reason("products", "products", "multiplying in the multiprocessors", "products", "#117733", computing=True),
@@ -35,33 +37,21 @@ PIECES = (
 def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
     """Multiplications by format, operations of lanes, bytes of registers and of shared memory."""
     table = chip.energy
-    macs = {name: float(energy) for name, energy in table.mac.items()}
-    macs |= dict.fromkeys((action.removeprefix(MAC_ACTION) for action in sorted(NOT_DONE)), 0.0)
-    found = {
-        f"{MAC_ACTION}{name}": Price(
-            energy, PRODUCTS, f"{name} multiply-accumulates", mac_status(table, name)
-        )
-        for name, energy in macs.items()
-    }
-    found |= {
-        f"op.{name}": Price(float(energy), LANES, "the lanes", vector_status(table, name))
-        for name, energy in table.vector.items()
-    }
-    for way in ("read", "write"):
+    found = (
+        mac_prices(table, PRODUCTS) | undone_prices(table, PRODUCTS) | op_prices(table, LANES, "the lanes")
+    )
+    for way in WAYS:
         register = Price(float(table.register), REGISTERS, REGISTERS, register_status(table))
-        energy = sram_J_per_B(table.sram, float(unit.spec.shared), way == "write")
+        energy = sram_J_per_B(table.sram, float(unit.spec.shared), way == WRITE)
         found |= {
-            f"register.{way}": register,
-            f"shared.{way}": Price(energy, SHARED, SHARED, sram_status(table)),
+            ActionName("register", way): register,
+            ActionName("shared", way): Price(energy, SHARED, SHARED, sram_status(table)),
         }
     return found
 
 
 def product_shares(fs: int, command: Command) -> dict[str, int]:
     """Products that the node asks for, and those of tiles that hold nothing, by their numbers."""
-    work = unused = 0
-    for _, action, _, count in command.actions:
-        if action.startswith(MAC_ACTION) and action != SKIPPED:
-            work, unused = (work, unused + count) if action == PADDING else (work + count, unused)
+    work, unused = multiplications(command.actions)
     padding_fs = fs * unused // max(1, work + unused)
     return {"products": fs - padding_fs, "tile_padding": padding_fs}

@@ -6,12 +6,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from accelsim.engines.systolic.counts import Counts, counts, hops
-from accelsim.program.commands import Action, Tile
+from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
+from accelsim.program.commands import Tile
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import kept, packs
 from accelsim.program.writing.entries import nbytes
 from accelsim.spec.models import MatrixUnit
 from accelsim.workload.graph import Tensor
+
+REGISTER, HOP = "pe_register", ActionName("pe_network", "hop")
+"""Bytes of the registers of PEs, and from a PE to the next."""
 
 
 def tile_counts(unit: MatrixUnit, tm: int, tn: int, tk: int) -> Counts[int]:
@@ -81,23 +85,23 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
     again = 0 if first else tm * tn
     acc, array = roles.engine(roles.sums), product.array
     entries = [
-        Action(array, f"mac.{product.dtype}", "", groups * c.macs),
-        Action(array, "mac.skipped", "", groups * (tm * tn * (tile.k1 - tile.k0) - c.macs)),
-        Action(array, "mac.padding", "", packed * (c.macs + c.mac_padding) - groups * c.macs),
-        Action(array, "pe_register.read", "", packed * registers_read),
-        Action(array, "pe_register.write", "", packed * registers_written),
-        Action(array, "pe_network.hop", "", packed * network),
+        Action(array, mac(product.dtype), "", groups * c.macs),
+        Action(array, SKIPPED, "", groups * (tm * tn * (tile.k1 - tile.k0) - c.macs)),
+        Action(array, PADDING, "", packed * (c.macs + c.mac_padding) - groups * c.macs),
+        Action(array, ActionName(REGISTER, READ), "", packed * registers_read),
+        Action(array, ActionName(REGISTER, WRITE), "", packed * registers_written),
+        Action(array, HOP, "", packed * network),
         Action(
             roles.engine(roles.activations),
-            "read",
+            READ,
             product.a.name,
             groups * product.a.size_B(a_words * m // n),
         ),
         # b's bytes per element are those of the dense count, so its words are taken before what is skipped
         Action(
-            roles.engine(product.b_from), "read", product.b.name, groups * product.b.size_B(b_words * m // n)
+            roles.engine(product.b_from), READ, product.b.name, groups * product.b.size_B(b_words * m // n)
         ),
-        Action(acc, "read", product.y, groups * nbytes(sums, c.accumulator_reads + again)),
-        Action(acc, "write", product.y, groups * nbytes(sums, c.accumulator_writes)),
+        Action(acc, READ, product.y, groups * nbytes(sums, c.accumulator_reads + again)),
+        Action(acc, WRITE, product.y, groups * nbytes(sums, c.accumulator_writes)),
     ]
     return [entry for entry in entries if entry.count]

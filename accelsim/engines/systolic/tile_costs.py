@@ -11,7 +11,8 @@ from typing import Any
 from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.engines.systolic.actions import Product, product_actions
 from accelsim.engines.systolic.pace import ADDING, cycles_per_row
-from accelsim.program.commands import Action, Cycles, Folds, Tile
+from accelsim.program.actions import READ, WRITE, Action, op
+from accelsim.program.commands import Cycles, Folds, Tile
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import b_elements, folds, kept, sparsity
 from accelsim.program.writing.entries import nbytes
@@ -108,10 +109,10 @@ class TileCosts:
         clocks = vector_clocks(roles.chip, unit.spec, functions, sums_B, out_B, roles.sums, roles.activations)
         buffer = roles.engine(roles.activations)
         entries = [
-            Action(roles.engine(roles.sums), "read", out, sums_B),
-            Action(buffer, "write", out, out_B),
-            *(Action(buffer, "read", name, self._side_B(name, sums)) for name in sides),
-            Action(roles.engine(unit.name), "op.fp32", "", sums * len(functions)),
+            Action(roles.engine(roles.sums), READ, out, sums_B),
+            Action(buffer, WRITE, out, out_B),
+            *(Action(buffer, READ, name, self._side_B(name, sums)) for name in sides),
+            Action(roles.engine(unit.name), op("fp32"), "", sums * len(functions)),
         ]
         return Cycles(clocks), tuple(entry for entry in entries if entry.count)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from accelsim.program.commands import Action
+from accelsim.program.actions import Action, transferred
 from accelsim.program.roles import Roles
 from accelsim.workload.graph import FORMAT_BYTES
 
@@ -15,8 +15,5 @@ def nbytes(dtype: str, count: int) -> int:
 
 
 def transfer_actions(roles: Roles, memory: str, tensor: str, count_B: int, write: bool) -> list[Action]:
-    """Entries of the off-chip side of a transfer: the memory, and the link before it."""
-    entries = [Action(memory, "write" if write else "read", tensor, count_B)]
-    if roles.memory(memory).link is not None:
-        entries.append(Action(f"{memory}.link", "transfer", tensor, count_B))
-    return entries
+    """Entries of the off-chip side of a transfer."""
+    return transferred(memory, roles.memory(memory).link is not None, tensor, count_B, write)

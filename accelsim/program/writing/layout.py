@@ -10,7 +10,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from accelsim.errors import Infeasible, Problem, SpecError
-from accelsim.program.commands import Action, Effect, Transfer
+from accelsim.program.actions import READ, WRITE, Action
+from accelsim.program.commands import Effect, Transfer
 from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.allocator import Ring, Space
 from accelsim.program.writing.builder import Builder
@@ -195,7 +196,7 @@ class Layout:
         if key not in self._entries:
             entries = transfer_actions(self.roles, memory, tensor, size_B, write)
             if buffer != STAGING:
-                entries.append(Action(buffer, "read" if write else "write", tensor, size_B))
+                entries.append(Action(buffer, READ if write else WRITE, tensor, size_B))
             self._entries[key] = tuple(entries)
         return self._entries[key]
 

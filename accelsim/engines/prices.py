@@ -1,0 +1,32 @@
+"""Prices that several engine types have alike: multiplications and operations by format, from the energy table."""
+
+from __future__ import annotations
+
+from accelsim.engines.base import Price
+from accelsim.program.actions import NOT_DONE, mac, op
+from accelsim.spec.models import EnergyTable
+from accelsim.spec.trust import mac_status, vector_status
+
+
+def mac_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
+    """Action -> price of a multiply-accumulate in each format of the table."""
+    return {
+        mac(name): Price(float(energy), category, f"{name} multiply-accumulates", mac_status(table, name))
+        for name, energy in table.mac.items()
+    }
+
+
+def undone_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
+    """The same of those that nothing carries out, which cost nothing."""
+    return {
+        action: Price(0.0, category, f"{action.of} multiply-accumulates", mac_status(table, action.of))
+        for action in sorted(NOT_DONE)
+    }
+
+
+def op_prices(table: EnergyTable, category: str, what: str) -> dict[str, Price]:
+    """Action -> price of an operation in each format of the table."""
+    return {
+        op(name): Price(float(energy), category, what, vector_status(table, name))
+        for name, energy in table.vector.items()
+    }
