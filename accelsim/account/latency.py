@@ -304,6 +304,7 @@ def summary(run: Run) -> dict[str, Any]:
         "energy_status": provenance.by_status(run, rows),
         "energy_basis": energy_basis(run.chip, dram.followed(run)),
         "energy_outside_steps_J": energy.by_op(rows).get(OUTSIDE, 0.0),
+        "uncalibrated": provenance.uncalibrated(run),
         "commands": len(run.program.commands),
         "commands_replayed": run.replay.commands if run.replay is not None else 0,
         "notes": notes(run),

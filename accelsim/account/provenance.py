@@ -1,4 +1,5 @@
-"""How far the joules of a run can be trusted: the status of every price, and what share of the energy hangs on it.
+"""How far a run can be trusted: the status of every price, what share of the energy hangs on it, and which constants
+nobody has fitted.
 
 Static power is left out: it is a measured or a missing figure of the whole chip, not the energy of an action.
 """
@@ -10,10 +11,11 @@ from math import fsum
 from typing import NamedTuple
 
 from accelsim.account.energy import STATIC, EnergyRow, energy_table, engine_prices, price_list
-from accelsim.account.spans import unit_of
+from accelsim.account.spans import macs_by_format, unit_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import WAYS
 from accelsim.program.roles import HOST_OWN_MEMORY, units
+from accelsim.spec.constants import constants, is_calibrated
 from accelsim.spec.models import Chip, Memory
 from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
 from accelsim.spec.trust import sram_status
@@ -115,3 +117,19 @@ def doubtful(run: Run, rows: Iterable[EnergyRow] | None = None) -> tuple[float, 
     total = fsum(part.energy_J for part in found)
     weak = [part for part in found if part.status in DOUBTFUL]
     return (fsum(part.energy_J for part in weak) / total if total else 0.0), weak
+
+
+def uncalibrated(run: Run) -> list[str]:
+    """Names of the constants that the run rests on and that the calibration of its chip does not give.
+
+    Those of an engine that had work, and of the formats that it multiplied in.
+    """
+    chip, formats = run.chip, set().union(*macs_by_format(run).values())
+    worked = {unit_of(step.engine) for step in run.program.steps}
+    return [
+        name
+        for name, constant in constants(chip).items()
+        if constant.engine in worked
+        and constant.number_format in ("", *formats)
+        and not is_calibrated(chip, constant)
+    ]

@@ -42,6 +42,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
         _energy(run, summary),
         _power_said(run),
         _trust(run),
+        _calibration(run, summary["uncalibrated"]),
         _what_ifs(summary),
     ]
     return [part for part in parts if part]
@@ -133,6 +134,18 @@ def _trust(run: Run) -> str:
     named = ", ".join(f"{part.what} ({part.status}, {percent(part.energy_J / dynamic_J)})" for part in told)
     return (
         f"Of the dynamic energy {percent(share)} rests on figures that are not verified, above all {named}."
+    )
+
+
+def _calibration(run: Run, names: Sequence[str]) -> str:
+    """That the time hangs on constants which nobody has fitted to measurements; '' where it does not."""
+    if not names:
+        return ""
+    told, rest = names[:NAMED], len(names) - NAMED
+    listed = ", ".join(told) + (f" and {count_of(rest, 'other')}" if rest > 0 else "")
+    return (
+        f"{count_of(len(names), 'constant')} of {run.chip.name} {'is' if len(names) == 1 else 'are'} not calibrated: "
+        f"{listed}."
     )
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 from pydantic import Field
 
 from accelsim.spec.base import Model
+from accelsim.spec.constants import Constant, marked
 from accelsim.spec.quantity import Hertz
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class EngineSpec(Model):
     def queues(self, name: str) -> list[str]:
         """Its queues in a program, by their names: ``name`` is what the chip calls the engine."""
         return [name]
+
+    def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
+        """What measurements have to give: its fields with the mark ``Fitted``; ``name``: what the chip calls it."""
+        return marked(self, ("engines", name), name)
 
     def idle_fields(self) -> Iterable[str]:
         """Fields that mean nothing beside what the others are: a spec that is written out leaves them away."""

@@ -20,7 +20,9 @@ from accelsim.engines.systolic.spec import MacFormat as MacFormat
 from accelsim.engines.systolic.spec import MatrixUnit as MatrixUnit
 from accelsim.engines.systolic.spec import Sparse as Sparse
 from accelsim.spec.base import Model as Model
-from accelsim.spec.counts import Clocks, Cores, Finite, Parts, Share, Words, once
+from accelsim.spec.calibration import Calibration
+from accelsim.spec.constants import Fitted
+from accelsim.spec.counts import Clocks, Cores, Parts, Share, Words, once
 from accelsim.spec.derived_energy import Arithmetic, followed
 from accelsim.spec.dram import Dram
 from accelsim.spec.engine import EngineSpec as EngineSpec
@@ -104,7 +106,7 @@ class Memory(Model):
     capacity: Bytes = Field(_FROM_DRAM, description="all channels together")
     bandwidth: BytesPerSecond = Field(_FROM_DRAM, description="peak of one channel")
     channels: Cores = Field(1, description="channels; a transfer is striped over all of them")
-    efficiency: Share = Field(1.0, description="usable share of the peak")
+    efficiency: Annotated[Share, Fitted(0.3, 1.0)] = Field(1.0, description="usable share of the peak")
     beat: Width = Field(
         1, description="granule of one data clock and channel; transfers are rounded up to it"
     )
@@ -275,14 +277,6 @@ class Power(Model):
     idle: Watts = Field(description="clocked but without work")
     busy: Watts | None = Field(None, description="measured under load")
     tdp: Watts | None = Field(None, description="thermal design power")
-
-
-class Calibration(Model):
-    """Constants that were fitted, on what, and how far off they still are."""
-
-    fitted_on: str = Field(description="the measurements")
-    residual: str = Field(description="how far off the fit still is")
-    values: dict[str, Finite] = Field(description="the constants, by name")
 
 
 def _given(engines: Any) -> Any:

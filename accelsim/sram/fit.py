@@ -11,62 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.files import text as as_text
 from accelsim.files import write_file
+from accelsim.fit.linear import robust
 from accelsim.sram.terms import QUANTITIES, Point, design
+from accelsim.types import Floats
 
 COEFFICIENTS = Path(__file__).with_name("coefficients.yaml")
-ROUNDS = 60
-"""Rounds of reweighting; the coefficients move by less than their printed digits long before."""
-FLOOR = 0.02
-"""Relative error below which all points weigh the same."""
 DIGITS = 6
 
 Fit = dict[str, dict[str, float]]
 """Quantity -> term -> coefficient in SI."""
-Array = NDArray[np.float64]
-
-
-def nnls(matrix: Array, target: Array) -> Array:
-    """x >= 0 that makes |matrix x - target| least (Lawson and Hanson, 1974: active set).
-
-    ``matrix`` is n x k, ``target`` has n entries, the result k.
-    """
-    count = matrix.shape[1]
-    x, free = np.zeros(count), np.zeros(count, dtype=bool)
-    tolerance = 1e-10 * float(np.abs(matrix.T @ target).max())
-    for _ in range(10 * count):
-        gradient = np.where(free, -np.inf, matrix.T @ (target - matrix @ x))
-        if free.all() or gradient.max() <= tolerance:
-            break
-        free[int(np.argmax(gradient))] = True
-        x = _inside(matrix, target, x, free)
-    return x
-
-
-def _inside(matrix: Array, target: Array, x: Array, free: NDArray[np.bool_]) -> Array:
-    """Least squares over the free entries; those that would turn negative are fixed at 0 again."""
-    while True:
-        solution = np.zeros_like(x)
-        solution[free] = np.linalg.lstsq(matrix[:, free], target, rcond=None)[0]
-        if not free.any() or solution[free].min() > 0:
-            return solution
-        falling = free & (solution <= 0)
-        step = float(np.min(x[falling] / (x[falling] - solution[falling])))
-        x = x + step * (solution - x)
-        free &= x > 1e-12 * max(float(x.max()), 1e-300)
-
-
-def robust(matrix: Array, target: Array) -> Array:
-    """x >= 0 with small relative errors of ``matrix x`` against ``target`` > 0; see the module."""
-    relative, ones = matrix / target[:, None], np.ones(len(target))
-    x = nnls(relative, ones)
-    for _ in range(ROUNDS):
-        weight = 1 / np.sqrt(np.maximum(np.abs(relative @ x - 1), FLOOR))
-        x = nnls(relative * weight[:, None], weight)
-    return x
 
 
 def fit_cell(points: Sequence[Point], wide: Fit | None = None) -> Fit:
@@ -88,7 +44,7 @@ def fit_cell(points: Sequence[Point], wide: Fit | None = None) -> Fit:
     return found
 
 
-def _mix(name: str, wide: Fit) -> Array:
+def _mix(name: str, wide: Fit) -> Floats:
     """Terms x groups: the share of each term in its group, as ``wide`` has it; a term of 0 there alone is free."""
     quantity = QUANTITIES[name]
     groups = quantity.groups or tuple((term,) for term in quantity.terms)

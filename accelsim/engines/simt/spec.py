@@ -14,6 +14,7 @@ from accelsim.engines.simd.spec import functions_are_known
 from accelsim.engines.systolic.spec import Sparse, dot_rules_fit, formats_are_known
 from accelsim.formats.table import get
 from accelsim.spec.base import Model
+from accelsim.spec.constants import Constant, Fitted, marked
 from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side, once
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
@@ -72,11 +73,11 @@ class SimtFormat(Model):
         None,
         description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
     )
-    sustained: Share = Field(
+    sustained: Annotated[Share, Fitted(0.2, 1.0)] = Field(
         1.0,
         description="share of the peak at which the loop over K runs with the tile that reuses operands most",
     )
-    feed: Feed = Field(
+    feed: Annotated[Feed, Fitted(0.0, 64.0)] = Field(
         0.0,
         description="multiply-accumulates in whose time an element of an operand gets from shared memory to the unit, "
         "which smaller tiles need more often",
@@ -142,9 +143,15 @@ class Simt(EngineSpec):
     thread_registers: Bytes = Field(
         description="registers of a thread beside the sums: operands, addresses, counters"
     )
-    prologue: Clocks = Field(0, description="clocks of a block before its first product")
-    epilogue: Clocks = Field(0, description="clocks of a block from its last sum until its results have left")
-    launch: Seconds = Field(0.0, description="from the request of a kernel to the start of its first block")
+    prologue: Annotated[Clocks, Fitted(0, 20_000)] = Field(
+        0, description="clocks of a block before its first product"
+    )
+    epilogue: Annotated[Clocks, Fitted(0, 20_000)] = Field(
+        0, description="clocks of a block from its last sum until its results have left"
+    )
+    launch: Annotated[Seconds, Fitted(0.0, 100e-6, "s")] = Field(
+        0.0, description="from the request of a kernel to the start of its first block"
+    )
 
     @property
     def limits(self) -> Limits:
@@ -162,6 +169,13 @@ class Simt(EngineSpec):
     def residents(self, tile: TileShape, name: str) -> int:
         """Blocks with this tile of a format that a multiprocessor has room for, 0 for none."""
         return residents(self.limits, self.needs(tile, name))
+
+    def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
+        """Its own, and the usable share of the memory that its kernels stream from."""
+        yield from super().constants(chip, name)
+        for memory, attached in chip.memories.items():
+            if "activations" in attached.holds:
+                yield from marked(attached.memory, ("memories", memory, "memory"), name)
 
     def peaks(self, chip: Chip) -> dict[str, float]:
         """2 x multiprocessors x multiply-accumulates per clock x clock x cores, op/s."""

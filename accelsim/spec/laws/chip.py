@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 
 from accelsim.errors import brief, nearest
+from accelsim.spec.constants import constants
 from accelsim.spec.engine import Law as LawOfType
 from accelsim.spec.engine import laws
 from accelsim.spec.laws.buffers import BUFFER_LAWS
@@ -166,6 +167,33 @@ def _of_type(spec: type[EngineSpec], law: LawOfType) -> Law:
     return each
 
 
+def calibrated_constants_are_declared(chip: Chip) -> Iterator[Finding]:
+    """Values of the calibration are those of constants, within the range in which these are looked for."""
+    known = constants(chip) if chip.calibration is not None else {}
+    for name, text in chip.calibration.values.items() if chip.calibration is not None else ():
+        path: PathTo = ("calibration", "values", name)
+        constant = known.get(name)
+        if constant is None:
+            there = f"one of {', '.join(known)}" if known else "none: no engine of the chip declares one"
+            yield Finding(path, "the chip has no constant of this name", there, nearest(name, known))
+            continue
+        low, high = constant.spell(constant.mark.low), constant.spell(constant.mark.high)
+        try:
+            fits = constant.mark.low <= constant.read(text) <= constant.mark.high
+        except ValueError:
+            fits = False
+        if not fits:
+            yield Finding(path, f"{brief(text)} is no value of this constant", f"{low} to {high}")
+
+
+def residuals_are_ordered(chip: Chip) -> Iterator[Finding]:
+    """The median of errors is no more than their 90th percentile."""
+    left = chip.calibration.residual if chip.calibration is not None else None
+    if left is not None and left.median > left.p90:
+        what = f"the median {left.median:g} is above the 90th percentile {left.p90:g}"
+        yield Finding(("calibration", "residual", "median"), what)
+
+
 LAWS: tuple[Law, ...] = (
     stated_peak,
     one_memory_per_role,
@@ -179,6 +207,8 @@ LAWS: tuple[Law, ...] = (
     statuses_name_rows,
     sram_points_rise,
     powers_are_ordered,
+    calibrated_constants_are_declared,
+    residuals_are_ordered,
     something_computes,
     *itertools.starmap(_of_type, laws()),
 )

@@ -20,8 +20,8 @@ from accelsim.spec.laws.finding import Finding
 from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
 from accelsim.spec.silicon import SIZED, resized
 from accelsim.spec.status import mark_set_by_hand, stray_rows
+from accelsim.spec.yaml import calibrated, where
 from accelsim.spec.yaml import overrides as set_by_user
-from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS as KINDS
 from accelsim.spec.yaml.kinds import kind_by_keys, kind_by_place
 from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about, parse, read
@@ -97,6 +97,7 @@ def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
 
 def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[PathTo]]:
     """The chip, its problems, and the claims of its file that overriding ``touched`` has made untrue."""
+    calibrated.put(tree, Chip)
     chip, problems, complete = validate(tree, Chip)
     claims: list[PathTo] = []
     meant = {problem.nearest for problem in problems}

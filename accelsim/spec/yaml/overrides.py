@@ -30,7 +30,7 @@ def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
     if not equals or not name.strip():
         tree.problems.append(Problem("not an override", where, "path.to.field=value"))
         return None
-    path, annotation, problem = _find(tree.value, model, name.strip())
+    path, annotation, problem = find(tree.value, model, name.strip())
     if problem is not None:
         tree.problems.append(Problem(problem[0], where, "", problem[1]))
         return None
@@ -56,7 +56,7 @@ def _set(value: Any, path: PathTo, new: Any) -> None:
         value[path[-1]] = new
 
 
-def _find(value: Any, annotation: Any, name: str) -> tuple[PathTo, Any, tuple[str, str] | None]:
+def find(value: Any, annotation: Any, name: str) -> tuple[PathTo, Any, tuple[str, str] | None]:
     """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None."""
     path: PathTo = ()
     short = _short(value, annotation)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from accelsim import units
+from accelsim.spec.constants import Fitted
 from accelsim.spec.families import NONE
 from accelsim.spec.models import Model
 from accelsim.spec.names import FUNCTIONS
@@ -134,7 +135,17 @@ def _row(name: str, info: FieldInfo, model: type[Model]) -> str:
         if info.default is None
         else f"`{_written(info.default)}`"
     )
-    return f"| `{name}` | {_type(annotation_of(model, name))} | {default} | {info.description or ''} |"
+    return f"| `{name}` | {_type(annotation_of(model, name))} | {default} | {_meaning(info)} |"
+
+
+def _meaning(info: FieldInfo) -> str:
+    """What a field says of itself, and whether it is a constant that measurements have to give."""
+    mark = next((each for each in info.metadata if isinstance(each, Fitted)), None)
+    said = info.description or ""
+    if mark is None:
+        return said
+    low, high = (units.show(end, mark.unit) if mark.unit else f"{end:,g}" for end in mark[:2])
+    return f"{said}; a [constant](constants.md), looked for from {low} to {high}"
 
 
 def _written(default: Any) -> str:

@@ -233,6 +233,14 @@ LAWS = [
     ),
     ("buffers.unified_buffer.parts=7", "buffers.unified_buffer.parts: 7 parts do not share 24 MiB"),
     ("energy.mac.potato=1 pJ", "energy.mac.potato: 'potato' is no number format"),
+    (
+        "calibration={fitted_on: x, rows: 1, residual: {rows: 1, median: 0, p90: 0}, values: {matrix.rows: 3}}",
+        "calibration.values.matrix.rows: the chip has no constant of this name",
+    ),
+    (
+        "calibration={fitted_on: x, rows: 1, residual: {rows: 1, median: 2, p90: 1}, values: {matrix.rows: 3}}",
+        "calibration.residual.median: the median 2 is above the 90th percentile 1",
+    ),
 ]
 
 

@@ -1,0 +1,155 @@
+"""Knobs of a model turned until it is near to measurements, in the mean square of the logarithm of model / measured.
+
+Errors of logarithms are alike for a time of a microsecond and one of a second, and for twice and half. Each knob moves
+within its range. Levenberg and Marquardt's steps (finite differences, cut off at the ranges) go down where the model is
+smooth; a compass search then tries each knob alone in steps that get shorter, since models with ``max`` and whole waves
+have edges. Several starts are tried: the knobs as they are, and seeded random ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.errors import Problem, UsageError
+from accelsim.types import Floats
+
+Values = Mapping[str, float]
+"""Constant -> its value."""
+Model = Callable[[Values], Floats]
+"""What a model says of every row of measurements, > 0, with these constants."""
+
+TRIED, KEPT = 12, 2
+"""Random starts that are looked at, and how many of the best are followed, beside the knobs as they are."""
+DIFFERENCE, ROUNDS, STIFFEST = 1e-3, 40, 1e6
+"""Share of a range over which a slope is taken; most steps of a descent; damping beyond which it ends."""
+LONGEST, SHORTEST = 0.08, 4e-4
+"""First and last step of the compass search, shares of a range."""
+DIGITS = 3
+"""Significant digits of a fitted value."""
+
+
+class Knob(NamedTuple):
+    """What is turned: constants that share one value, the range of it, where it starts, and whether it is whole."""
+
+    names: tuple[str, ...]
+    low: float
+    high: float
+    start: float
+    whole: bool = False
+
+    def value(self, share: float) -> float:
+        """The value at a share of the range, with ``DIGITS``."""
+        value = float(f"{self.low + share * (self.high - self.low):.{DIGITS}g}")
+        return min(max(float(round(value)) if self.whole else value, self.low), self.high)
+
+    def share(self, value: float) -> float:
+        """Where in the range a value lies, 0 to 1."""
+        return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+
+
+def fit(model: Model, measured: Floats, knobs: Sequence[Knob], seed: int = 0) -> dict[str, float]:
+    """Constant -> the value that leaves the least error; all within their ranges.
+
+    ``measured``: one row per entry of what ``model`` returns, > 0. Raises UsageError, all at once: no rows, fewer of
+    them than knobs, a row that is not positive, a knob whose range is empty.
+    """
+    problems = list(_problems(measured, knobs))
+    if problems:
+        raise UsageError(problems)
+    target = np.log(measured)
+
+    def errors(x: Floats) -> Floats:
+        return np.log(model(_values(knobs, x, exact=True))) - target
+
+    ends = [_compass(errors, _descent(errors, start)) for start in _starts(errors, knobs, seed)]
+    best = min(ends, key=lambda x: _loss(errors(x)))
+    return _values(knobs, best)
+
+
+def _problems(measured: Floats, knobs: Sequence[Knob]) -> list[Problem]:
+    found = []
+    if not len(measured):
+        found.append(Problem("no measurements", "", "rows to fit on"))
+    elif len(measured) < len(knobs):
+        found.append(Problem(f"{len(measured)} rows for {len(knobs)} knobs", "", "at least as many rows"))
+    wrong = np.flatnonzero(~(np.isfinite(measured) & (measured > 0)))
+    if len(wrong):
+        found.append(Problem(f"row {wrong[0]} is {measured[wrong[0]]:g}", "", "measurements above 0"))
+    for knob in knobs:
+        if not knob.low < knob.high:
+            found.append(
+                Problem(f"{knob.names[0]}: no range from {knob.low:g} to {knob.high:g}", "", "low < high")
+            )
+    return found
+
+
+def _values(knobs: Sequence[Knob], x: Floats, exact: bool = False) -> dict[str, float]:
+    """Constant -> value; ``exact``: with all digits, as slopes need it."""
+    found = {}
+    for knob, share in zip(knobs, x, strict=True):
+        value = knob.low + float(share) * (knob.high - knob.low) if exact else knob.value(float(share))
+        found.update(dict.fromkeys(knob.names, value))
+    return found
+
+
+def _loss(errors: Floats) -> float:
+    return float(errors @ errors / len(errors))
+
+
+def _starts(errors: Callable[[Floats], Floats], knobs: Sequence[Knob], seed: int) -> list[Floats]:
+    """The knobs as they are, and the best of some random settings."""
+    drawn = list(np.random.default_rng(seed).random((TRIED, len(knobs))))
+    drawn.sort(key=lambda x: _loss(errors(x)))
+    return [np.array([knob.share(knob.start) for knob in knobs]), *drawn[:KEPT]]
+
+
+def _descent(errors: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """Levenberg and Marquardt's method in the unit box."""
+    now, damping = errors(x), 1e-2
+    for _ in range(ROUNDS):
+        slopes = _slopes(errors, x, now)
+        curve, down = slopes.T @ slopes, -slopes.T @ now
+        while damping < STIFFEST:
+            stiff = curve + damping * np.diag(np.maximum(np.diag(curve), 1e-9))
+            new = np.clip(x + np.linalg.solve(stiff, down), 0.0, 1.0)
+            after = errors(new)
+            if _loss(after) < _loss(now):
+                break
+            damping *= 4
+        else:
+            return x
+        gain = 1 - _loss(after) / _loss(now)
+        x, now, damping = new, after, damping / 5
+        if gain < 1e-6 or not _loss(now):
+            return x
+    return x
+
+
+def _slopes(errors: Callable[[Floats], Floats], x: Floats, now: Floats) -> Floats:
+    """Rows x knobs: how errors change with each knob, taken inwards at the ends of a range."""
+    columns = []
+    for index, share in enumerate(x):
+        step = -DIFFERENCE if share + DIFFERENCE > 1 else DIFFERENCE
+        moved = x.copy()
+        moved[index] += step
+        columns.append((errors(moved) - now) / step)
+    return np.stack(columns, axis=1)
+
+
+def _compass(errors: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """The best that steps along one knob at a time find, each half as long when none helps."""
+    step, best = LONGEST, _loss(errors(x))
+    while step > SHORTEST:
+        helped = False
+        for index in range(len(x)):
+            for way in (step, -step):
+                moved = x.copy()
+                moved[index] = min(max(moved[index] + way, 0.0), 1.0)
+                found = _loss(errors(moved))
+                if found < best:
+                    x, best, helped = moved, found, True
+        step = step if helped else step / 2
+    return x

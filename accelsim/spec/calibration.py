@@ -1,0 +1,34 @@
+"""The block ``calibration:`` of a chip: constants that were fitted, on what, and how far off they leave the model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from accelsim.spec.base import Model
+
+Rows = Annotated[int, Field(ge=1, le=10**9)]
+Error = Annotated[float, Field(ge=0, le=100)]
+"""A relative error, 0 to 100."""
+
+
+class Residual(Model):
+    """How far off the calibrated model still is, on measurements that it was not fitted on."""
+
+    rows: Rows = Field(description="measurements that it was compared with")
+    median: Error = Field(description="median of the size of model / measured - 1")
+    p90: Error = Field(description="90th percentile of it")
+
+
+class Calibration(Model):
+    """Constants that were fitted, on what, and how far off they still are."""
+
+    fitted_on: str = Field(description="the measurements: of what, on which device, by whom")
+    rows: Rows = Field(description="how many of them the constants were fitted on")
+    residual: Residual = Field(description="how far off the fit still is")
+    values: dict[str, str] = Field(
+        min_length=1,
+        description="constant, by the name that `--set` takes (`sm.launch`) -> its value. One that is here need not be "
+        "given anywhere else; where it is given otherwise, it is not calibrated",
+    )

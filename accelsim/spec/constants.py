@@ -1,0 +1,113 @@
+"""Constants of a chip: fields that no document states, which measurements have to give.
+
+An engine type declares them: fields of its spec that carry the mark ``Fitted`` (``EngineSpec.constants``). The block
+``calibration:`` of a chip gives them values, each by the name that ``--set`` takes (``sm.launch``); a constant that it
+does not name, or that was set otherwise, is *not calibrated*, and whoever reads it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel
+
+from accelsim import units
+from accelsim.spec.yaml.tree import PathTo
+
+if TYPE_CHECKING:
+    from accelsim.spec.models import Chip
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Fitted(NamedTuple):
+    """Mark of a field that is a constant: the range in which a fit may look for it, in SI, and its unit."""
+
+    low: float
+    high: float
+    unit: str = ""
+
+
+class Constant(NamedTuple):
+    """A constant of one chip. ``path``: where it stands in the spec; ``engine``: whose it is; ``value``: what it is,
+    ``default``: what it is where nothing says otherwise; ``whole``: whether it is a whole number."""
+
+    path: PathTo
+    engine: str
+    means: str
+    mark: Fitted
+    value: float
+    default: float
+    whole: bool
+
+    @property
+    def name(self) -> str:
+        """As ``--set`` and ``calibration:`` call it: 'sm.formats.fp16.sustained'."""
+        return ".".join(str(part) for part in self.path[1:])
+
+    @property
+    def number_format(self) -> str:
+        """The number format that it is of, '' for what all have in common."""
+        return str(self.path[self.path.index("formats") + 1]) if "formats" in self.path else ""
+
+    def read(self, text: str) -> float:
+        """The value that a text of a spec file says. ValueError for none of its dimension."""
+        return units.parse(text, self.mark.unit) if self.mark.unit else float(text)
+
+    def spell(self, value: float) -> str:
+        """A value as a spec file has it."""
+        number = round(value) if self.whole else value
+        return units.spell(number, self.mark.unit) if self.mark.unit else f"{number:g}"
+
+
+def marked(model: BaseModel, path: PathTo, engine: str) -> Iterator[Constant]:
+    """The constants of a block at ``path``, and of the blocks and tables of blocks inside."""
+    for name, info in type(model).model_fields.items():
+        inner, value = (*path, name), getattr(model, name)
+        mark = next((each for each in info.metadata if isinstance(each, Fitted)), None)
+        if mark is not None:
+            whole = isinstance(info.default, int)
+            yield Constant(
+                inner, engine, info.description or "", mark, float(value), float(info.default), whole
+            )
+        elif isinstance(value, BaseModel):
+            yield from marked(value, inner, engine)
+        elif isinstance(value, dict):
+            for key, each in value.items():
+                if isinstance(each, BaseModel):
+                    yield from marked(each, (*inner, key), engine)
+
+
+def constants(chip: Chip) -> dict[str, Constant]:
+    """Every constant of a chip by its name, in the order of its engines."""
+    found = (each for name, unit in chip.engines.items() for each in unit.constants(chip, name))
+    return {each.name: each for each in found}
+
+
+def is_calibrated(chip: Chip, constant: Constant) -> bool:
+    """Whether the calibration of the chip gives a constant the value that it has."""
+    text = chip.calibration.values.get(constant.name) if chip.calibration is not None else None
+    return text is not None and constant.read(text) == constant.value
+
+
+def with_values(chip: Chip, values: Mapping[str, float]) -> Chip:
+    """The chip with other values of constants, by name, in SI; whole ones are rounded. KeyError for an unknown name."""
+    known = constants(chip)
+    for name, value in values.items():
+        constant = known[name]
+        chip = _changed(chip, constant.path, round(value) if constant.whole else value)
+    return chip
+
+
+def _changed(model: M, path: PathTo, value: float) -> M:
+    """A copy of a block in which the field at ``path`` has this value."""
+    return model.model_copy(update={str(path[0]): _inside(getattr(model, str(path[0])), path[1:], value)})
+
+
+def _inside(block: Any, path: PathTo, value: float) -> Any:
+    if not path:
+        return value
+    if isinstance(block, BaseModel):
+        return _changed(block, path, value)
+    return {**block, path[0]: _inside(block[path[0]], path[1:], value)}
