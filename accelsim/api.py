@@ -121,7 +121,7 @@ def changed(job: Job, overrides: Sequence[str], **options: Any) -> Job:
     else:
         chip = load_chip(given, [*energy_override(job.request.energy), *job.request.set, *overrides])
     check_model(job.memory_model, chip)
-    without = replace(job.options, values="off", calibration=None, **options)
+    without = replace(job.options, values="off", ranges_from=None, **options)
     return replace(job, chip=chip, options=without, feeds=None, values="off")
 
 
@@ -162,8 +162,8 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
             check_model(request.memory_model, chip)
     feeds: dict[str, Array] | None = None
     with gather.also():
-        feeds, calibration = _feeds(request, graph, _batches(request, chip))
-        options = _options(request, calibration, gather)
+        feeds, ranges_from = _feeds(request, graph, _batches(request, chip))
+        options = _options(request, ranges_from, gather)
         if not options.edges:
             options = replace(options, edges="outside" if graph is not None and graph.products else "host")
     gather.done()
@@ -226,31 +226,31 @@ def _check_names(request: Request) -> None:
     gather.done()
 
 
-def _options(request: Request, calibration: Arrays | None, gather: Gather) -> Options:
+def _options(request: Request, ranges_from: Arrays | None, gather: Gather) -> Options:
     pinned: Mapping[str, Mapping[str, Any]] = {}
     with gather.also():
         given = request.mapping
         pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
     return Options(
-        calibration=calibration, seed=request.seed + 1, pinned=pinned, **compiled(vars(request))
+        ranges_from=ranges_from, seed=request.seed + 1, pinned=pinned, **compiled(vars(request))
     )  # fmt: skip
 
 
 def _feeds(
     request: Request, graph: Graph | None, cores: int | None
 ) -> tuple[dict[str, Array] | None, Arrays | None]:
-    """Inputs (drawn when none are given) and calibration data; ``cores`` None: the chip could not be read."""
+    """Inputs (drawn when none are given) and data for ranges; ``cores`` None: the chip could not be read."""
     given = None if request.inputs is None else _arrays(request.inputs, graph)
-    calibration = given if request.calibration is None else _arrays(request.calibration, graph)
+    ranges_from = given if request.ranges_from is None else _arrays(request.ranges_from, graph)
     if graph is None or request.values == "off":
         return None, None
     if given is None:
         check_values(graph, cores or 1)
-        return _drawn(graph, request.seed, cores or 1), calibration
+        return _drawn(graph, request.seed, cores or 1), ranges_from
     problems = list(_feed_problems(graph, given, "inputs", cores))
     if problems:
         raise UsageError(problems)
-    return {name: given[name] for name in graph.inputs}, calibration
+    return {name: given[name] for name in graph.inputs}, ranges_from
 
 
 def _arrays(source: str | Path | Arrays, graph: Graph | None) -> dict[str, Array]:

@@ -37,10 +37,10 @@ CHIP = "edu-4x4"
 """A chip whose vector unit has most functions, so that no layer is left in floats for the chip's sake."""
 
 SAMPLES = 256
-"""Samples of the data that calibrate; more seldom change a range."""
+"""Samples of the data that ranges are chosen from; more seldom change one."""
 
 COMPARED = 16
-"""Batches of the calibration data on which the error of each layer is measured."""
+"""Batches of these data on which the error of each layer is measured."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def quantize(
     model: str | Path | Graph,
     *,
     dtype: str = "int8",
-    calibrate: str = "absmax",
+    ranges: str = "absmax",
     data: str | Path | Mapping[str, Array] | None = None,
     format: str = "qdq",
     scheme: str = "symmetric",
@@ -104,7 +104,7 @@ def quantize(
 ) -> Quantised:
     """Quantise a float model after training, and write it as ONNX.
 
-    ``dtype``: format of the codes, or a pair weights x activations such as 'int4xint8'. ``calibrate``: how the range
+    ``dtype``: format of the codes, or a pair weights x activations such as 'int4xint8'. ``ranges``: how the range
     of an activation is chosen (a key of ``formats.ranges.methods.METHODS``), with ``percentile`` for the methods of
     that name. ``data``: a dataset's name, an npz file, or arrays by input name, one or more batches behind each other;
     without it one random batch drawn with ``seed``, which says little about a trained network. ``format``: 'qdq' or
@@ -113,12 +113,12 @@ def quantize(
     ``accelsim.run``. Raises UsageError (all at once) for choices and data that do not fit, ModelError for a model that
     cannot be read, is quantised already, or has no such form.
     """
-    check_choices(dtype, calibrate, format, scheme, percentile)
+    check_choices(dtype, ranges, format, scheme, percentile)
     graph = _loaded(model, batch, weights, dict(shape or {}))
     given = load_dataset(data) if isinstance(data, str | Path) else data
     options = Options(
-        dtype=canonical(dtype), calibrate=calibrate, percentile=percentile, scheme=scheme, per_channel=not per_tensor,
-        bias_correction=bias_correction, calibration=_feeds(graph, given), seed=seed,
+        dtype=canonical(dtype), ranges=ranges, percentile=percentile, scheme=scheme, per_channel=not per_tensor,
+        bias_correction=bias_correction, ranges_from=_feeds(graph, given), seed=seed,
     )  # fmt: skip
     _refuse_codes(graph)
     check_values(graph)
@@ -176,7 +176,7 @@ def _size(model: str | Path | Graph) -> int:
 
 
 def _feeds(graph: Graph, data: Dataset | Mapping[str, Array] | None) -> dict[str, Array] | None:
-    """Calibration data by input name, at most ``SAMPLES`` samples in whole batches."""
+    """Data for ranges by input name, at most ``SAMPLES`` samples in whole batches."""
     if data is None:
         return None
     if isinstance(data, Dataset):
@@ -191,7 +191,7 @@ def _arrays(graph: Graph, data: Dataset) -> dict[str, Array]:
         return dict(data.inputs)
     if len(graph.inputs) != 1:
         what = f"{data.name} has one array of samples, the model has {len(graph.inputs)} inputs"
-        raise UsageError(Problem(what, "calibration", f"an npz file with {', '.join(graph.inputs)}"))
+        raise UsageError(Problem(what, "ranges_from", f"an npz file with {', '.join(graph.inputs)}"))
     return {graph.inputs[0]: data.x_train}
 
 

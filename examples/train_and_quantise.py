@@ -17,7 +17,7 @@ print(
 
 with tempfile.TemporaryDirectory() as folder:
     path = save_model(learnt, Path(folder) / "digits.onnx")
-    codes = accelsim.quantize(path, dtype="int8", calibrate="entropy", data="digits", format="qoperator")
+    codes = accelsim.quantize(path, dtype="int8", ranges="entropy", data="digits", format="qoperator")
     codes.save(Path(folder) / "digits-int8.onnx")
     print(f"int8: {codes.bytes_before:,} B become {codes.bytes_after:,} B")
     table = accelsim.accuracy(path, ["edu-mixed"], "digits", dtypes=["fp16", "int8", "int4"], batch=36)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from accelsim.request.fields import OPTIONS
+from accelsim.request.fields import FORMER, OPTIONS
 from accelsim.request.option import COMPUTED, FORMATS, MAPPED, RUNS
+from accelsim.request.recording import flag
 
 OTHERS: dict[str, tuple[str, ...]] = {
     RUNS: (
@@ -30,8 +31,20 @@ MANY = 12
 """From so many options on, the help of a command is grouped."""
 
 
+RENAMED = {flag(old): flag(new) for old, new in FORMER.items()}
+"""Former option of a field of a request -> its option."""
+
+
 class Grouped(click.Command):
-    """A command whose help shows its options in the groups of ``GROUPS``, where they are many."""
+    """A command whose help shows its options in the groups of ``GROUPS``, where they are many.
+
+    Scripts may still use former names of options, which no help shows.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments, options by the names that they have now."""
+        known = {opt for param in self.get_params(ctx) for opt in param.opts}
+        return super().parse_args(ctx, [_renamed(arg, known) for arg in args])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, group by group; what is in none comes last."""
@@ -49,3 +62,9 @@ class Grouped(click.Command):
         if rest:
             with formatter.section("Other options"):
                 formatter.write_dl([record for _, record in rest])
+
+
+def _renamed(arg: str, known: set[str]) -> str:
+    """A word of the command line, a former option of a field as the one that the command knows."""
+    name, equals, value = arg.partition("=")
+    return f"{RENAMED[name]}{equals}{value}" if RENAMED.get(name) in known else arg

@@ -41,17 +41,17 @@ NARROW = (
 
 @click.command(cls=Grouped, epilog=example(
     "accelsim quantize my-model.onnx --data samples.npz --out my-model-int8.onnx",
-    "accelsim quantize digits-cnn --data digits --dtype int4xint8 --calibrate mse --out q.onnx",
+    "accelsim quantize digits-cnn --data digits --dtype int4xint8 --ranges mse --out q.onnx",
     "accelsim quantize my-model.onnx --data samples.npz --scheme affine --format qoperator --out q.onnx",
 ))  # fmt: skip
 @click.argument("model")
 @click.option("--out", type=OUT, required=True, help="The ONNX file to write.")
 @click.option("--dtype", default="int8", show_default=True,
               help="Format of the codes: int8, int4, int16, fp8; or weights x activations: int4xint8.")  # fmt: skip
-@click.option("--calibrate", default="absmax", show_default=True, metavar="absmax|percentile|mse|entropy",
+@click.option("--ranges", default="absmax", show_default=True, metavar="absmax|percentile|mse|entropy",
               help="How the range of an activation is chosen.")  # fmt: skip
 @click.option("--percentile", type=float, help="Share of the values in that range, percent.")
-@click.option("--data", help="Data to calibrate on: an npz file with one array per input, or 'digits'.")
+@click.option("--data", help="Data to choose ranges from: an npz file with one array per input, or 'digits'.")
 @click.option("--format", default="qdq", show_default=True, metavar="qdq|qoperator",
               help="QuantizeLinear around float ops, or ops of integers.")  # fmt: skip
 @click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
@@ -72,7 +72,7 @@ def quantize(
     table: Path | None,
     as_json: bool,
     dtype: str,
-    calibrate: str,
+    ranges: str,
     percentile: float | None,
     data: str | None,
     format: str,
@@ -86,7 +86,7 @@ def quantize(
 ) -> None:
     """Quantise MODEL (an ONNX file or a name from 'accelsim models') after training, and write it as ONNX.
 
-    Prints each layer's formats, scales and error against the float model on the calibration data.
+    Prints each layer's formats, scales and error against the float model on these data.
     """
     from accelsim import quantise_api
     from accelsim.api import Gather
@@ -100,10 +100,10 @@ def quantize(
     with gather.also():
         sizes = pairs("--shape", shape, extents, "1,3,224,224")
     with gather.also():
-        quantise_api.check_choices(dtype, calibrate, format, scheme, percentile)
+        quantise_api.check_choices(dtype, ranges, format, scheme, percentile)
     gather.done()
     result = quantise_api.quantize(
-        model, dtype=dtype, calibrate=calibrate, data=data, format=format, scheme=scheme, per_tensor=per_tensor,
+        model, dtype=dtype, ranges=ranges, data=data, format=format, scheme=scheme, per_tensor=per_tensor,
         bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, shape=sizes, seed=seed,
     )  # fmt: skip
     result.save(out)
@@ -112,7 +112,7 @@ def quantize(
     if as_json:
         show_json(facts)
         return
-    _print(result, calibrate, data, out)
+    _print(result, ranges, data, out)
 
 
 def _facts(result: Quantised, out: Path) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _print(result: Quantised, method: str, data: str | None, out: Path) -> None:
     click.echo()
     before, after = result.bytes_before, result.bytes_after
     facts = [
-        ("calibration", f"{method}, on {data or 'one random batch'}"),
+        ("ranges_from", f"{method}, on {data or 'one random batch'}"),
         *((f"SQNR of {name}", f"{value:.1f} dB") for name, value in result.outputs_dB.items()),
         ("file", f"{before:,} B -> {after:,} B ({before / after:.2f} times smaller)" if after <= before
          else f"{before:,} B -> {after:,} B"),

@@ -54,7 +54,7 @@ WORST = 5
     "accelsim run my-model.onnx --on neuroncore-v2 --dtype bf16 --shape tokens=1,128 --check",
     "accelsim run 'gemm?M=64,N=512,K=512' --on my-chip.yaml --set 'clock=1 GHz' --json",
     "accelsim run 'llama2-7b?prompt=512,new=128' --on neuroncore-v2 --values off",
-    "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --calibrate mse --sparsity 2:4",
+    "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --ranges mse --sparsity 2:4",
 ))  # fmt: skip
 @click.argument("model")
 @run_options

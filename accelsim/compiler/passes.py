@@ -38,7 +38,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("sparsify", "structured sparsity: the smallest weights of each group are pruned", sparsify),
     Pass(
         "quantise",
-        "each tensor gets its number format; narrow ones are calibrated and become codes",
+        "each tensor gets its number format; narrow ones get ranges and become codes",
         quantise,
     ),
 )
@@ -46,8 +46,8 @@ PASSES: tuple[Pass, ...] = (
 
 
 MUCH_WORK = 10**11
-"""Multiply-accumulates from which on calibrating takes so long (a minute or more) that the program is written without
-values first: what does not fit, or is beyond a limit, is then told at once."""
+"""Multiply-accumulates from which on finding ranges takes so long (a minute or more) that the program is written
+without values first: what does not fit, or is beyond a limit, is then told at once."""
 
 
 def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program:

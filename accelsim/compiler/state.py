@@ -29,14 +29,14 @@ class Options:
     one).
 
     ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fuse``: whether nodes may be fused.
-    ``calibration``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
+    ``ranges_from``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
     format; None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the
-    calibration, so scales are placeholders, and changes nothing else. ``cores``: how many cores of the chip work
+    data, so scales are placeholders, and changes nothing else. ``cores``: how many cores of the chip work
     (None: all of them). ``share``: what they share: 'batch', each runs the graph on its own part of it, or 'layer', all
     of them work on each layer. ``pinned``: node name -> mapping fields that the search must keep.
 
     ``layers``: node name -> operand format of that layer. ``emulate``: a format that the unit lacks is computed in
-    the narrowest of its formats that holds it. ``calibrate``: how a range becomes a scale (a key of
+    the narrowest of its formats that holds it. ``ranges``: how a range becomes a scale (a key of
     ``formats.ranges.methods.METHODS``), with ``percentile`` for the method of that name. ``scheme``: 'symmetric', or
     'affine' for activations with a zero point. ``per_channel``: a scale per output channel of the weights.
     ``bias_correction``: biases take back the mean error of the rounded weights. ``scales``: tensor or weight name
@@ -50,7 +50,7 @@ class Options:
     dataflow: str = ""
     schedule: str = ""
     fuse: bool = True
-    calibration: Mapping[str, Array] | None = None
+    ranges_from: Mapping[str, Array] | None = None
     seed: int = 0
     values: str = "exact"
     cores: int | None = None
@@ -58,7 +58,7 @@ class Options:
     pinned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     layers: Mapping[str, str] = field(default_factory=dict)
     emulate: bool = False
-    calibrate: str = "absmax"
+    ranges: str = "absmax"
     percentile: float | None = None
     scheme: str = "symmetric"
     per_channel: bool = True
@@ -73,7 +73,7 @@ def check_choices(options: Options) -> None:
     """UsageError, all at once, for choices that do not exist."""
     problems: list[Problem] = []
     for what, given, valid in (
-        ("calibration method", options.calibrate, METHODS),
+        ("range method", options.ranges, METHODS),
         ("scheme", options.scheme, SCHEMES),
         ("edges", options.edges, EDGES),
         ("share", options.share, SHARES),

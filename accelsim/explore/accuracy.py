@@ -43,8 +43,8 @@ from accelsim.workload.zoo import ZOO
 DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "int4", "int1")
 """Formats of the table unless others are asked for."""
 
-CALIBRATED = 256
-"""Training samples that calibrate the scales."""
+RANGE_SAMPLES = 256
+"""Training samples that set the scales."""
 
 STEPS = 1000
 """Steps of a training, before and with the rounding."""
@@ -112,7 +112,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked of every row: how to get the trained model in a batch size, the data, how to calibrate."""
+    """What is asked of every row: how to get the trained model in a batch size, the data, how ranges are chosen."""
 
     model: Callable[[int], Graph]
     data: Dataset
@@ -139,7 +139,7 @@ def accuracy(
     """Accuracy, latency and energy of ``model`` in each of ``dtypes`` on each chip of ``on``.
 
     A model of the zoo has no learnt weights: it is trained first, ``steps`` steps in FP32 with ``seed``. ``qat``:
-    formats that are also trained for, from those weights on, for as many steps. Narrow formats are calibrated on
+    formats that are also trained for, from those weights on, for as many steps. Narrow formats get their ranges from
     training samples as ``options`` says; a format that a chip lacks is emulated where a wider one of its own holds
     it. ``batch``: samples of one run of inference. Raises UsageError, ModelError and SpecError, all problems at once.
     """
@@ -202,7 +202,7 @@ def _rows(study: Study, chips: Sequence[Chip], dtype: str, method: str) -> Itera
         graph, scales = _retrained(study, dtype)
         layers |= dict.fromkeys(_edges(graph), EDGES) if _edges_stay_wide(dtype) else {}
     options = replace(study.options, dtype=dtype, emulate=True, scales=scales, seed=study.seed, layers=layers,
-                      calibration=calibration(study.data, graph))  # fmt: skip
+                      ranges_from=range_feeds(study.data, graph))  # fmt: skip
     seen: dict[Hashable, float] = {}
     for chip in chips:
         why = _refused(chip, dtype)
@@ -263,10 +263,10 @@ def shaped(graph: Graph, samples: Array) -> Array:
     return samples.reshape(len(samples), *shape)
 
 
-def calibration(data: Dataset, graph: Graph) -> dict[str, Array]:
+def range_feeds(data: Dataset, graph: Graph) -> dict[str, Array]:
     """Training samples that set scales, in whole batches."""
     size = graph.tensors[graph.inputs[0]].shape[0]
-    count = max(1, min(CALIBRATED, len(data.x_train)) // size) * size
+    count = max(1, min(RANGE_SAMPLES, len(data.x_train)) // size) * size
     return {graph.inputs[0]: shaped(graph, data.x_train[:count])}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
-from accelsim.explore.accuracy import STEPS, calibration, right_share, trained, with_matrix
+from accelsim.explore.accuracy import STEPS, range_feeds, right_share, trained, with_matrix
 from accelsim.explore.sensitivity import Choice, choose
 from accelsim.explore.training_inputs import labelled
 from accelsim.spec.models import Chip
@@ -46,7 +46,7 @@ def keep_layers(
     graph = trained(model, samples, steps, seed)(batch)
     macs = layer_macs(graph)
     chosen = replace(options or Options(), dtype=dtype, emulate=True, seed=seed,
-                     calibration=calibration(samples, graph))  # fmt: skip
+                     ranges_from=range_feeds(samples, graph))  # fmt: skip
 
     def score(narrow: Mapping[str, bool]) -> float:
         layers = {name: keep for name, is_narrow in narrow.items() if not is_narrow}

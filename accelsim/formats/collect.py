@@ -1,4 +1,4 @@
-"""What calibration gathers about a tensor over many batches: its range and a histogram of its magnitudes."""
+"""What is gathered about a tensor over many batches: its range and a histogram of its magnitudes."""
 
 from __future__ import annotations
 
@@ -152,4 +152,4 @@ def _not_finite(values: Array, where: str) -> Problem:
     infinities = int(np.count_nonzero(np.isinf(values)))
     kinds = [f"{n} {kind}" for n, kind in ((nans, "NaN"), (infinities, "infinite")) if n]
     what = f"{' and '.join(kinds)} among {size} values"
-    return Problem(what, where, "finite float32 values for calibration")
+    return Problem(what, where, "finite float32 values")

@@ -13,7 +13,7 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file
 from accelsim.report.write import SUMMARY, is_report
 from accelsim.request import OPTIONS
-from accelsim.request.fields import DEFAULTS, MAPPINGS
+from accelsim.request.fields import DEFAULTS, FORMER, MAPPINGS
 from accelsim.request.option import Kind
 
 LARGEST = 1e60
@@ -142,7 +142,15 @@ def _read(folder: Path) -> dict[str, Any] | list[Problem]:
         json.dumps(entry, ensure_ascii=False).encode()  # halves of characters cannot be printed
     except (OSError, ValueError, RecursionError):
         return [unreadable]
-    return _problems(entry, folder / SUMMARY) or entry
+    return _problems(entry, folder / SUMMARY) or _of_today(entry)
+
+
+def _of_today(entry: dict[str, Any]) -> dict[str, Any]:
+    """A summary with the fields of its request by the names that they have now."""
+    record = entry.get("run", {})
+    asked = {FORMER.get(name, name): value for name, value in record.get("asked", {}).items()}
+    lost = [FORMER.get(name, name) for name in record.get("in_memory", [])]
+    return {**entry, "run": {**record, "asked": asked, "in_memory": lost}} if record else entry
 
 
 def _refuse(constant: str) -> None:

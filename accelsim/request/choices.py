@@ -27,7 +27,7 @@ def dataflows() -> Iterable[str]:
 
 
 def methods() -> Iterable[str]:
-    """Methods of calibration."""
+    """Methods that choose ranges of codes."""
     from accelsim.formats.ranges.methods import METHODS
 
     return METHODS

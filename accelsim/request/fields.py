@@ -55,10 +55,10 @@ class Request:
     inputs: str | Path | Arrays | None = field(default=None, metadata=option(
         "Inputs: an npz file with one array per input; else they are drawn.", RUNS, "file", file=True,
         python="Inputs: an npz file, or arrays by input name; else they are drawn."))
-    calibration: str | Path | Arrays | None = field(default=None, metadata=option(
+    ranges_from: str | Path | Arrays | None = field(default=None, metadata=option(
         "Data that set the scales of an integer format: an npz file.", FORMATS, "file", file=True,
         python="Data that set the scales of an integer format: an npz file, or arrays by input name; else the inputs "
-        "that were given, else one drawn batch of another seed."))
+        "that were given, else one drawn batch of another seed.", former="calibration"))
     seed: int = field(default=0, metadata=option("Seed of drawn inputs.", RUNS, "whole"))
     shape: Mapping[str, tuple[int, ...]] | None = field(default=None, metadata=option(
         "Shape of an input. Repeatable.", RUNS, "extents", "NAME=1,3,224,224",
@@ -89,10 +89,10 @@ class Request:
         "Compute a format that the chip lacks in a wider one that it has.", FORMATS, "flag",
         shared="numbers", compiled="emulate",
         python="Compute a format that the chip lacks in the narrowest of its formats that holds it."))
-    calibrate: str = field(default="absmax", metadata=option(
+    ranges: str = field(default="absmax", metadata=option(
         "How ranges of codes are chosen: absmax, percentile, mse, entropy, percentile-ort, entropy-ort.",
-        FORMATS, metavar="METHOD", shared="numbers", compiled="calibrate",
-        choices=Choices("calibration method", choices.methods), page="calibration.md"))
+        FORMATS, metavar="METHOD", shared="numbers", compiled="ranges",
+        choices=Choices("range method", choices.methods), page="ranges.md", former="calibrate"))
     percentile: float | None = field(default=None, metadata=option(
         "Share that 'percentile' keeps.", FORMATS, "percent", shared="numbers", compiled="percentile",
         python="Share of the values that the method 'percentile' keeps, percent."))
@@ -157,6 +157,8 @@ OPTIONS = declared(Request)
 """The rows of the declaration, by name."""
 DEFAULTS: dict[str, Any] = {entry.name: entry.default for entry in fields(Request)}
 """Default of each field; ``dataclasses.MISSING`` where there is none."""
+FORMER = {row.former: name for name, row in OPTIONS.items() if row.former}
+"""Former name of a field -> what it is called now."""
 MAPPINGS = tuple(entry.name for entry in fields(Request) if str(entry.type).startswith("Mapping["))
 """Fields that are mappings and nothing else; an empty one where none is given."""
 

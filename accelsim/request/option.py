@@ -44,10 +44,11 @@ class Option:
     ``page``: the page of the documentation with more. ``kind`` and ``metavar``: how the command line gives it;
     ``why_not``: why it does not. ``group``: the title of the help; ``last``: it stands behind the others there.
 
-    ``choices``: the names that it may be. ``unit``: of the number, which is a text with that unit on the command line.
-    ``file``: it may name a file, which is recorded with its hash. ``shared``: a part of the options that other commands
-    have too. ``compiled``: the field of ``compiler.state.Options`` that takes it as it is; 'not X': X takes its
-    negation. ``limits``: the argument of ``workload.limits.limited`` that it is; such a field changes no figure.
+    ``choices``: the names that it may be. ``unit``: of the number, which is a text with that unit on the command
+    line. ``file``: it may name a file, which is recorded with its hash. ``shared``: a part of the options that other
+    commands have too. ``compiled``: the field of ``compiler.state.Options`` that takes it as it is; 'not X': X takes
+    its negation. ``former``: its name in command lines and records of old, which are still read. ``limits``: the
+    argument of ``workload.limits.limited`` that it is; such a field changes no figure.
     """
 
     help: str
@@ -64,6 +65,7 @@ class Option:
     compiled: str = ""
     limits: str = ""
     why_not: str = ""
+    former: str = ""
 
     @property
     def text(self) -> str:

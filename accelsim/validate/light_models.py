@@ -26,7 +26,7 @@ from accelsim.validate.base import Check, check
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.light import LIGHT
 
-INPUT_SEED, CALIBRATION_SEED, WEIGHTS = 0, 1, "random:0"
+INPUT_SEED, RANGES_SEED, WEIGHTS = 0, 1, "random:0"
 
 
 class Target(NamedTuple):
@@ -65,7 +65,7 @@ class Outcome:
 def measure(model: str, target: Target) -> Outcome:
     """Compile and simulate one network, tile by tile and layer by layer, and compare every tensor of both runs."""
     graph = load_model(model, weights=WEIGHTS)
-    options = Options(dtype=target.dtype, seed=CALIBRATION_SEED)
+    options = Options(dtype=target.dtype, seed=RANGES_SEED)
     program = compile(graph, load_chip(target.chip), options)
     feeds = synthetic(graph, INPUT_SEED)
     runs = {policy: simulate(program, feeds, policy, keep=True) for policy in ("exact", "fast")}

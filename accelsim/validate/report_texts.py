@@ -143,6 +143,6 @@ energy and traffic are the same.
   max |a - b| / max |b|, and the bound is 1e-4.
 - int8: every tensor must equal plain integer arithmetic on whole layers to the last bit (error 0); real-valued
   functions that run on the host, such as softmax, have the bound 1e-4. The SQNR compares the output with the float
-  model: it is the price of quantising random weights with one calibration batch, not an accuracy.
+  model: it is the price of quantising random weights with ranges from one batch, not an accuracy.
 
 """

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.types import Array
 from accelsim.explore.training import TrainingResult, evaluate, train
 from accelsim.report.style import BLUE, INK, VERMILLION, figure, save, styled, subtitle
-from accelsim.workload.sources.datasets import Dataset, load_dataset
+from accelsim.types import Array
 from accelsim.workload.graph import Graph
+from accelsim.workload.sources.datasets import Dataset, load_dataset
 from accelsim.workload.training import QuantConfig, Session, fake_quantised
 from accelsim.workload.training.fake import RANGES, wrapped_tensors
 
@@ -24,7 +24,7 @@ STEPS, TUNING = 300, 150
 
 
 def largest_scales(model: Graph, config: QuantConfig, x: Array) -> dict[str, Array]:
-    """Name of the scale -> largest magnitude / highest code, as calibration by the maximum sets it."""
+    """Name of the scale -> largest magnitude / highest code, as the range up to the maximum sets it."""
     session = Session(model)
     session.run({model.inputs[0]: x})
     scales = {}

@@ -3,7 +3,7 @@
     probe.py end-to-end MODEL CHIP DTYPE VALUES
     probe.py against-ort MODEL CHIP DTYPE
     probe.py ort MODEL
-    probe.py calibrate MODEL CHIP DTYPE METHOD
+    probe.py ranges MODEL CHIP DTYPE METHOD
     probe.py nodes KIND NODES CHIP DTYPE
 
 CPU seconds (``time.process_time``, all threads) and the peak of the resident memory, as one line of JSON. Modules are
@@ -90,7 +90,7 @@ def session(serialised: bytes) -> onnxruntime.InferenceSession:
 
 
 class OneBatch(CalibrationDataReader):  # type: ignore[misc]
-    """The calibration data of ONNX Runtime's quantiser: the one batch that is run."""
+    """The data for ranges of ONNX Runtime's quantiser: the one batch that is run."""
 
     def __init__(self, feeds: dict[str, Any]) -> None:
         self._left = [feeds]
@@ -151,12 +151,12 @@ def bare_products(program: Program) -> Callable[[], None]:
 IMAGES = 16
 
 
-def calibrated(model: str, chip_name: str, dtype: str, method: str) -> dict[str, float]:
-    """All passes over the graph with ``IMAGES`` drawn images as calibration data: ranges, scales, codes."""
+def ranged(model: str, chip_name: str, dtype: str, method: str) -> dict[str, float]:
+    """All passes over the graph with ``IMAGES`` drawn images as data: ranges, scales, codes."""
     graph, chip = with_weights(load_model(model)), load_chip(chip_name)
     batches = [synthetic(graph, seed) for seed in range(IMAGES)]
     data = {name: np.concatenate([batch[name] for batch in batches]) for name in graph.inputs}
-    options = Options(dtype=dtype, calibrate=method, calibration=data)
+    options = Options(dtype=dtype, ranges=method, ranges_from=data)
     total, made = cpu_s(lambda: transform(graph, chip, options))
     scaled = sum(tensor.quant is not None for tensor in made.tensors.values())
     return {"total": total, "images": IMAGES, "tensors": scaled}
@@ -180,7 +180,7 @@ if __name__ == "__main__":
     kinds: dict[str, Callable[..., dict[str, float]]] = {
         "end-to-end": end_to_end,
         "against-ort": against_ort,
-        "calibrate": calibrated,
+        "ranges": ranged,
         "nodes": long_graph,
         "ort": ort,
     }

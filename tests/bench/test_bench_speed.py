@@ -86,7 +86,7 @@ def test_resnet50_exact_against_onnxruntime(
 def test_resnet50_whole_against_onnxruntime(
     benchmark: Any, probe: Probe, figure: Any, chip: str, dtype: str
 ) -> None:
-    """From nothing to results, each in a fresh process, weights in memory: load, compile (int8: calibrate) and simulate
+    """From nothing to results, each in a fresh process, weights in memory: load, compile (int8: ranges) and simulate
     here, session and first run there. The ratio to a run of a session that is there already has no bar."""
 
     def measure() -> tuple[dict[str, float], dict[str, float]]:
@@ -107,11 +107,11 @@ def test_resnet50_whole_against_onnxruntime(
 
 
 @pytest.mark.parametrize("method", ["absmax", "entropy"])
-def test_calibrating_resnet50(benchmark: Any, probe: Probe, figure: Any, method: str) -> None:
+def test_ranges_of_resnet50(benchmark: Any, probe: Probe, figure: Any, method: str) -> None:
     """Ranges of every tensor over 16 images, scales, codes of all weights; random weights."""
-    found = once(benchmark, lambda: probe("calibrate", "resnet50", "tpu-v1", "int8", method))
-    what = f"ResNet-50 to int8, {method} over {found['images']:.0f} images: calibrate + quantise"
-    assert figure(what, found["total"], " s", 60.0, f"{found['tensors']:.0f} tensors calibrated").holds
+    found = once(benchmark, lambda: probe("ranges", "resnet50", "tpu-v1", "int8", method))
+    what = f"ResNet-50 to int8, {method} over {found['images']:.0f} images: ranges + quantise"
+    assert figure(what, found["total"], " s", 60.0, f"{found['tensors']:.0f} tensors").holds
 
 
 def test_layer_of_gpt3(benchmark: Any, probe: Probe, figure: Any) -> None:

@@ -42,7 +42,7 @@ STATED: dict[str, Callable[[Graph, Chip], Sequence[Any]]] = {
     "seed": lambda graph, chip: [0, 1, 7],
     "array_timing": lambda graph, chip: ["", *(SCHEDULES if chip.matrix else [])],
     "dataflow": lambda graph, chip: ["", "", *(DATAFLOWS if chip.matrix else [])],
-    "calibrate": lambda graph, chip: list(METHODS),
+    "ranges": lambda graph, chip: list(METHODS),
     "percentile": lambda graph, chip: [None],
     "scheme": lambda graph, chip: list(SCHEMES),
     "sparsity": lambda graph, chip: ["", "", "", "2:4"],
@@ -57,7 +57,7 @@ STATED: dict[str, Callable[[Graph, Chip], Sequence[Any]]] = {
 NOT_DRAWN = {
     "model": "the graph", "on": "the chip", "set": "drawn from SPEC", "batch": "the graph has its shapes",
     "shape": "the graph has its shapes", "param": "of listed models", "weights": "the graph has its weights",
-    "inputs": "drawn with the seed", "calibration": "the default is drawn data", "mapping": "laws of pins draw it",
+    "inputs": "drawn with the seed", "ranges_from": "the default is drawn data", "mapping": "laws of pins draw it",
     "pinned": "laws of pins draw it", "scales": "learnt in training", "energy": "no part of time",
     "limit_commands": "ends a run", "limit_bytes": "ends a run", "cores": "drawn from SPEC",
     "schedule": "array_timing of a request", "prompt": "of language models", "new": "of language models",
@@ -109,7 +109,7 @@ def drawn_request(pick: Pick, graph: Graph, chip: Chip) -> Request:
             given[entry.name] = pick(values)
     if given.get("emulate"):
         given["dtype"] = pick([given["dtype"], *FORMATS])
-    if given["calibrate"] == "percentile":
+    if given["ranges"] == "percentile":
         given["percentile"] = 99.0
     return Request(model=graph, on=chip, **{**given, "values": "exact"})
 

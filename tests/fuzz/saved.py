@@ -23,7 +23,7 @@ FIELDS = (
     ("set", ["clock=1 GHz"]), ("set", ["matrix.rows=0", "x"]), ("set", "clock=1 GHz"), ("set", {"a": 1}), ("dtype", "fp99"),
     ("dtype", 8), ("values", "exact"), ("values", ["off"]), ("seed", -1), ("seed", 1.5), ("seed", "1"), ("batch", 0), ("batch", "2"),
     ("shape", {"x": [1, 2]}), ("shape", {"x": -1}), ("shape", [1]), ("param", {"M": 2}), ("param", {"M": "2"}), ("param", ["M=2"]),
-    ("mapping", "map.yaml"), ("mapping", "/dev/zero"), ("inputs", "in.npz"), ("inputs", "junk"), ("calibration", 3), ("on", "chip.yaml"),
+    ("mapping", "map.yaml"), ("mapping", "/dev/zero"), ("inputs", "in.npz"), ("inputs", "junk"), ("ranges_from", 3), ("on", "chip.yaml"),
     ("on", ["edu-4x4", "tpu-v1"]), ("on", None), ("on", "/etc/passwd"), ("model", "m.onnx"), ("model", "pipe"), ("model", "."), ("model", None),
     ("model", "llama?prompt=2,new=2"), ("model", "gemm?M=" + "9" * 30), ("layer_dtype", {"y": "fp32"}), ("layer_dtype", [["y", "fp32"]]),
     ("emulate", "yes"), ("percentile", 101), ("percentile", float("nan")), ("sparsity", "2:4"), ("edges", "inside"), ("dataflow", "os"),

@@ -54,10 +54,10 @@ class Ran(NamedTuple):
 
 
 def ran(graph: Graph, on: str | Chip, feeds: dict[str, Array] | None = None, **options: Any) -> Ran:
-    """Compile for a chip, run exactly, check; calibrated on what is run unless ``calibration`` says otherwise."""
+    """Compile for a chip, run exactly, check; ranges are those of what is run unless ``ranges_from`` says otherwise."""
     target = chip(on) if isinstance(on, str) else on
     feeds = synthetic(graph, 1) if feeds is None else feeds
-    program = compile(graph.copy(), target, Options(**{"calibration": feeds, **options}))
+    program = compile(graph.copy(), target, Options(**{"ranges_from": feeds, **options}))
     run = simulate(program, feeds, "exact", keep=True)
     check(run, thorough=True)
     return Ran(program, run, check_run(run, graph))

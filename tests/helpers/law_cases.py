@@ -420,7 +420,7 @@ def products(graph: Graph) -> list[str]:
 
 ELSEWHERE = {
     "dtype": "formats()", "values": "each run has its own", "dataflow": "chips()", "schedule": "chips()", "pinned": "pins()",
-    "calibration": "the default is drawn data", "seed": "of that data", "percentile": "with its method",
+    "ranges_from": "the default is drawn data", "seed": "of that data", "percentile": "with its method",
     "cores": "drawn where a law is about them", "scales": "learnt in training",
 }  # fmt: skip
 """Options of a compilation that ``options`` does not draw -> who does, or why not."""
@@ -439,7 +439,7 @@ def options(draw: Draw, graph: Graph, chip: Chip) -> dict[str, Any]:
     found["layers"] = draw(
         st.sampled_from([{}, *({name: draw(st.sampled_from(formats(chip)))} for name in products(graph))])
     )
-    if found["calibrate"] == "percentile":
+    if found["ranges"] == "percentile":
         found["percentile"] = 99.0
     return found
 

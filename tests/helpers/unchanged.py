@@ -66,7 +66,7 @@ def cases() -> Iterator[Case]:
     yield Case("resnet50", "tpu-v1", {"values": "off", "batch": 8})
     yield Case("llama2-7b?layers=1,past=100,seq=1", "neuroncore-v2", {"values": "off"})
     yield Case("mlp0", "tpu-v1", {"values": "off", "batch": 200})
-    yield Case("cnn", "tpu-v1", {"scheme": "affine", "calibrate": "mse"})
+    yield Case("cnn", "tpu-v1", {"scheme": "affine", "ranges": "mse"})
     yield Case("cnn", "edu-tensor-core", {"sparsity": "2:4"})
 
 

@@ -141,7 +141,7 @@ def test_every_tensor_is_that_of_the_reference(
     if options["sparsity"]:
         graph = prune(graph, options["sparsity"])
     case = compiled(
-        graph, chip, calibration=synthetic(graph, 1), calibrate=method, bias_correction=corrected, emulate=emulated,
+        graph, chip, ranges_from=synthetic(graph, 1), ranges=method, bias_correction=corrected, emulate=emulated,
         **options,
     )  # fmt: skip
     exact = case.run("exact", keep=True)
@@ -358,7 +358,7 @@ def test_the_energy_of_gated_macs_is_that_of_the_products_without_zeros(
     a, b = a * (rng.random(a.shape) < of_a), b * (rng.random(b.shape) < of_b)
     graph = gemm(10, 12, 16)
     graph.tensors["b"].data = b.astype(np.float32)
-    case = compiled(graph, gated(small(4, 4)), dtype, calibration={"a": np.ones_like(a)}, sparsity=sparsity)
+    case = compiled(graph, gated(small(4, 4)), dtype, ranges_from={"a": np.ones_like(a)}, sparsity=sparsity)
     case.feeds["a"] = a.astype(np.float32)
     weights = case.program.graph.tensors["b"].value()
     nonzero = int(np.count_nonzero(a[:, :, None] * weights[None].astype(np.float64)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.numbers import ranges as calibrate
+from accelsim.compiler.numbers import ranges
 from accelsim.compiler.state import State
 from accelsim.formats import integer
 from accelsim.formats.bias_correction import output_shift
@@ -16,7 +16,7 @@ def mean_shift(state: State, node: Node, weights: Tensor, codes: Tensor) -> Arra
     """What to add to the bias per output channel: minus E[x] times the error of the rounded weights.
 
     0.0 unless ``Options.bias_correction`` is set, values are known and the layer has a bias. Nagel et al., arXiv
-    1906.04721, section 4.2, with the mean of the inputs measured on the calibration data.
+    1906.04721, section 4.2, with the mean of the inputs measured on the data for ranges.
     """
     has_bias = bool(node.epilogue) and node.epilogue[0].op == "Bias"
     means, conv = state.means.get(node.inputs[0]), node.op == "Conv"
@@ -28,10 +28,10 @@ def mean_shift(state: State, node: Node, weights: Tensor, codes: Tensor) -> Arra
 
 
 def input_means(state: State) -> dict[str, Array]:
-    """Mean per channel, over the calibration data, of what every matrix node streams."""
+    """Mean per channel, over the data for ranges, of what every matrix node streams."""
     tensors = state.graph.tensors
     nodes = [node for node in state.graph.nodes if is_product(node)]
     axes = {
         node.inputs[0]: 1 if node.op == "Conv" else len(tensors[node.inputs[0]].shape) - 1 for node in nodes
     }
-    return calibrate.channel_means(state.graph, state.options, axes)
+    return ranges.channel_means(state.graph, state.options, axes)

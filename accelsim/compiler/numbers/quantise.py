@@ -96,8 +96,8 @@ def _note(state: State, formats: Plan) -> str:
         )
         return f"quantise: tensors are {held} in every memory, fp32 inside a fused node{rounded}"
     per = "per output channel" if options.per_channel else "per tensor"
-    data = "one random batch" if options.calibration is None else "the calibration data"
-    method = {"absmax": "max |x|"}.get(options.calibrate, options.calibrate)
+    data = "one random batch" if options.ranges_from is None else "the data for ranges"
+    method = {"absmax": "max |x|"}.get(options.ranges, options.ranges)
     scales = "unknown, because values are off" if options.values == "off" else f"{method} of {data}"
     return f"quantise: {state.dtype}{through}, {options.scheme}, weights {per}; activation scales: {scales}"
 

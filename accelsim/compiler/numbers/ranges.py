@@ -1,4 +1,4 @@
-"""Calibration: the range that each tensor takes on some inputs, by executing the float graph."""
+"""The range that each tensor takes on some inputs, by executing the float graph."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def affine(span: Range, dtype: str) -> tuple[Array, int]:
 
 
 def ranges(graph: Graph, options: Options, bits: Mapping[str, int]) -> dict[str, Range]:
-    """Range of each named tensor over all ``batches``, by the method of ``options.calibrate``.
+    """Range of each named tensor over all ``batches``, by the method of ``options.ranges``.
 
     ``bits``: name -> bits of its codes, for the methods that weigh rounding against clipping. Raises UsageError for
     an unknown method and for NaN in what the network computes.
     """
-    method = get(options.calibrate)
+    method = get(options.ranges)
     if options.values == "off":
         return dict.fromkeys(bits, UNKNOWN)
     found: dict[str, Extent | Collector] = {
@@ -69,7 +69,7 @@ def ranges(graph: Graph, options: Options, bits: Mapping[str, int]) -> dict[str,
     for index, feeds in enumerate(batches(graph, options)):
         values = execute.run(graph, feeds, keep=True)
         for name, collector in found.items():
-            collector.add(_unmasked(values[name]), f"tensor {name!r}, batch {index} of the calibration data")
+            collector.add(_unmasked(values[name]), f"tensor {name!r}, batch {index} of the data for ranges")
     return {name: _range(options, collector, bits[name]) for name, collector in found.items()}
 
 
@@ -115,9 +115,9 @@ def _range(options: Options, seen: Extent | Collector, bits: int) -> Range:
     if isinstance(seen, Collector):
         bits = min(max(bits, 2), 16)
         if options.scheme == "affine":
-            low, high = affine_range(options.calibrate, seen, bits, options.percentile)
+            low, high = affine_range(options.ranges, seen, bits, options.percentile)
         else:
-            limit = peak_of(options.calibrate, seen, bits, False, options.percentile)
+            limit = peak_of(options.ranges, seen, bits, False, options.percentile)
             low, high = max(low, -limit), min(high, limit)
     return Range(min(low, 0.0), max(high, 0.0), seen.mean_abs)
 
@@ -138,18 +138,18 @@ def _unmasked(values: Array) -> Array:
 def batches(graph: Graph, options: Options) -> Iterator[dict[str, Array]]:
     """Feeds of the shapes that the graph has.
 
-    ``options.calibration`` may hold several batches behind each other along the first axis; they are cut.
+    ``options.ranges_from`` may hold several batches behind each other along the first axis; they are cut.
     Without it: one batch, standard normal, whole numbers within the table that they index, drawn with
-    ``options.seed``. Raises UsageError, all problems at once, when the calibration data do not fit the
+    ``options.seed``. Raises UsageError, all problems at once, when the data for ranges do not fit the
     inputs.
     """
-    if options.calibration is None:
+    if options.ranges_from is None:
         yield synthetic(graph, options.seed)
         return
-    count = _count(graph, options.calibration)
-    arrays = {name: np.asarray(options.calibration[name]) for name in graph.inputs}
+    count = _count(graph, options.ranges_from)
+    arrays = {name: np.asarray(options.ranges_from[name]) for name in graph.inputs}
     problems = [
-        Problem(f"input {name!r} holds {int(np.isnan(array).sum())} NaN", "calibration", "numbers")
+        Problem(f"input {name!r} holds {int(np.isnan(array).sum())} NaN", "ranges_from", "numbers")
         for name, array in arrays.items()
         if array.dtype.kind == "f" and np.isnan(array).any()
     ]
@@ -170,7 +170,7 @@ def _count(graph: Graph, data: Mapping[str, Array]) -> int:
     """Number of batches in ``data``; the same for all inputs."""
     expected = "one of " + ", ".join(graph.inputs)
     problems = [
-        Problem(f"no input {name!r}", "calibration", expected, nearest(name, graph.inputs))
+        Problem(f"no input {name!r}", "ranges_from", expected, nearest(name, graph.inputs))
         for name in data
         if name not in (*graph.inputs, *graph.unused)
     ]
@@ -178,15 +178,15 @@ def _count(graph: Graph, data: Mapping[str, Array]) -> int:
     for name in graph.inputs:
         shape = graph.tensors[name].shape
         if name not in data:
-            problems.append(Problem(f"input {name!r} is missing", "calibration"))
+            problems.append(Problem(f"input {name!r} is missing", "ranges_from"))
         elif (whole := _batches_in(np.shape(data[name]), shape)) == 0:
             what = f"input {name!r} has shape {list(np.shape(data[name]))}"
-            problems.append(Problem(what, "calibration", f"{list(shape)}, or whole batches of it"))
+            problems.append(Problem(what, "ranges_from", f"{list(shape)}, or whole batches of it"))
         else:
             counts[name] = whole
     if len(set(counts.values()) - {1}) > 1:
         problems.append(
-            Problem(f"numbers of batches differ: {counts}", "calibration", "the same for all inputs")
+            Problem(f"numbers of batches differ: {counts}", "ranges_from", "the same for all inputs")
         )
     if problems:
         raise UsageError(problems)

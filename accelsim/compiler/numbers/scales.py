@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.numbers import ranges as calibrate
+from accelsim.compiler.numbers import ranges as spans_of
 from accelsim.compiler.numbers.formats import (
     Operands,
     is_code,
@@ -55,7 +55,7 @@ class Plan:
     """Formats of the real tensors of a graph on its chip.
 
     ``operands``: of each matrix node, by name. ``codes``: tensors that hold codes. ``floats``: float format of the
-    others that are on the chip. ``ranges``: calibrated range of each tensor on the chip. ``limits``: largest |code -
+    others that are on the chip. ``ranges``: range of each tensor on the chip. ``limits``: largest |code -
     zero point| of tensors that are multiplied by one another, so that no sum leaves int32.
     """
 
@@ -63,7 +63,7 @@ class Plan:
     options: Options
     codes: dict[str, Codes] = field(default_factory=dict)
     floats: dict[str, str] = field(default_factory=dict)
-    ranges: dict[str, calibrate.Range] = field(default_factory=dict)
+    ranges: dict[str, spans_of.Range] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
 
     def codes_as(self, name: str, dtype: str) -> Codes:
@@ -86,7 +86,7 @@ class Plan:
         if limit and is_integer(dtype):
             span = span.stretched(max(1.0, reach(dtype, self.options) / limit))
         if is_affine(dtype, self.options):
-            return Codes(dtype, *calibrate.affine(span, dtype))
+            return Codes(dtype, *spans_of.affine(span, dtype))
         return Codes(dtype, symmetric_scale(span, dtype))
 
 
@@ -102,7 +102,7 @@ def reach(dtype: str, options: Options) -> int:
     return high - low if is_affine(dtype, options) else max(-low, high)
 
 
-def symmetric_scale(span: calibrate.Range, dtype: str) -> Array:
+def symmetric_scale(span: spans_of.Range, dtype: str) -> Array:
     """Scale without a zero point: largest magnitude / largest code; the mean magnitude for binary codes.
 
     The latter is Rastegari et al., arXiv 1603.05279, equation 6.
@@ -150,7 +150,7 @@ def plan(state: State, operands: dict[str, Operands]) -> Plan:
 
     Tensors joined by nodes that only keep values are one group with one format and scale. Its format is what the
     matrix nodes that read it take (the widest where they differ), else that of ``Options.dtype``, of 8 bits at
-    least. Ranges are over the whole group and all calibration data; scales in ``Options.scales`` come first. With
+    least. Ranges are over the whole group and all data for them; scales in ``Options.scales`` come first. With
     ``values`` 'off' nothing is executed and all scales are 1.
     """
     result = Plan(operands, state.options)
@@ -165,16 +165,16 @@ def plan(state: State, operands: dict[str, Operands]) -> Plan:
         if group.needs_range(dtype)
         for name in group.names
     }
-    spans = calibrate.ranges(state.graph, state.options, bits) if bits else {}
+    spans = spans_of.ranges(state.graph, state.options, bits) if bits else {}
     for group, dtype in chosen:
         _settle(result, group, dtype, spans)
     return result
 
 
-def _settle(result: Plan, group: _Group, dtype: str, spans: Mapping[str, calibrate.Range]) -> None:
+def _settle(result: Plan, group: _Group, dtype: str, spans: Mapping[str, spans_of.Range]) -> None:
     """Write the format, range and codes of one group into the plan."""
     if group.needs_range(dtype):
-        span = calibrate.union(spans[name] for name in group.names)
+        span = spans_of.union(spans[name] for name in group.names)
         result.ranges.update(dict.fromkeys(group.names, span))
         if group.limit:
             result.limits.update(dict.fromkeys(group.names, group.limit))

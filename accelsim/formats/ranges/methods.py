@@ -1,4 +1,4 @@
-"""Calibration: from what a tensor was seen to hold to the scale and zero point that it is quantised with.
+"""Ranges: from what a tensor was seen to hold to the scale and zero point that it is quantised with.
 
 ``Collector`` gathers, ``METHODS`` are the ways to choose the largest magnitude that is still represented (what
 is beyond it saturates), and ``parameters`` makes scale and zero point of it for any number format.
@@ -13,10 +13,10 @@ import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import table
-from accelsim.formats.calibrate_scale import dynamic_quantise, scale_zero_point
 from accelsim.formats.collect import Collector
 from accelsim.formats.ranges import ort
 from accelsim.formats.ranges.entropy import START, entropy_bins
+from accelsim.formats.scale_of_range import dynamic_quantise, scale_zero_point
 from accelsim.types import Array
 
 __all__ = [
@@ -120,7 +120,7 @@ _ROWS = (
 )  # fmt: skip
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
-"""Every calibration method by name."""
+"""Every range method by name."""
 
 
 def get(name: str) -> Method:
@@ -128,7 +128,7 @@ def get(name: str) -> Method:
     if name not in METHODS:
         expected = "one of " + ", ".join(METHODS)
         raise UsageError(
-            Problem(f"{name!r} is no calibration method", "calibration", expected, nearest(name, METHODS))
+            Problem(f"{name!r} is no range method", "ranges_from", expected, nearest(name, METHODS))
         )
     return METHODS[name]
 

@@ -1,4 +1,4 @@
-"""The calibration rules of ONNX Runtime 1.31 (onnxruntime.quantization.calibrate), to the bin."""
+"""How ONNX Runtime chooses ranges 1.31 (onnxruntime.quantization.calibrate), to the bin."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.formats import fixed_point, integer
-from accelsim.formats.calibrate_scale import dynamic_quantise
+from accelsim.formats.scale_of_range import dynamic_quantise
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register

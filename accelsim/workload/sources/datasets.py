@@ -1,4 +1,4 @@
-"""Data to train and calibrate on: images or rows with labels, checked before anything is computed."""
+"""Data to train on and to choose ranges from: images or rows with labels, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS = ("x_train", "y_train", "x_test", "y_test")
 class Dataset:
     """Samples and labels. ``x_*``: float32 [n, ...]; ``y_*``: int64 [n], classes 0 .. ``classes`` - 1.
 
-    A set for calibration has no labels: ``classes`` is 0, all samples are in ``x_train``, and ``inputs`` holds
+    A set for ranges alone has no labels: ``classes`` is 0, all samples are in ``x_train``, and ``inputs`` holds
     every array of the file by name (a model may have several inputs).
     """
 

@@ -107,7 +107,7 @@ def test_the_command_on_the_page_has_the_options_of_numbers_too(
     cli: Cli, blobs: Path, tmp_path: Path
 ) -> None:
     options = (
-        "--calibrate",
+        "--ranges",
         "mse",
         "--scheme",
         "affine",
@@ -121,7 +121,7 @@ def test_the_command_on_the_page_has_the_options_of_numbers_too(
     page = (tmp_path / "a" / "accuracy.md").read_text()
     line = next(text for text in page.splitlines() if text.startswith("Made by"))
     for option in (
-        "--calibrate mse",
+        "--ranges mse",
         "--scheme affine",
         "--per-tensor",
         "--sparsity 2:4",
@@ -173,7 +173,7 @@ def test_mistakes_are_refused_and_nothing_is_written(
 
 @pytest.mark.parametrize(
     "more",
-    [("--calibrate", "medain"), ("--scheme", "afine"), ("--sparsity", "5:4"), ("--layer-dtype", "fc1=imt8"),
+    [("--ranges", "medain"), ("--scheme", "afine"), ("--sparsity", "5:4"), ("--layer-dtype", "fc1=imt8"),
      ("--layer-dtype", "fc9=int8")],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused(refused: Refused, blobs: Path, more: tuple[str, ...]) -> None:

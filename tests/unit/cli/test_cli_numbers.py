@@ -35,9 +35,9 @@ def facts(cli: Cli, *more: object) -> dict[str, Any]:
         (("--dtype", "int8", "--layer-dtype", "conv1=fp16"), ["int8"]),
         (("--dtype", "int8", "--layer-dtype", "conv1=fp16", "--layer-dtype", "fc=int4"), ["int8"]),
         (("--dtype", "int8", "--scheme", "affine"), ["affine"]),
-        (("--dtype", "int8", "--calibrate", "mse"), ["mse"]),
-        (("--dtype", "int8", "--calibrate", "percentile", "--percentile", "99"), ["percentile"]),
-        (("--dtype", "int8", "--calibrate", "entropy"), ["entropy"]),
+        (("--dtype", "int8", "--ranges", "mse"), ["mse"]),
+        (("--dtype", "int8", "--ranges", "percentile", "--percentile", "99"), ["percentile"]),
+        (("--dtype", "int8", "--ranges", "entropy"), ["entropy"]),
         (("--dtype", "int4", "--per-tensor"), ["per tensor"]),
         (("--dtype", "int4xint8", "--bias-correction"), ["int4xint8"]),
         (("--dtype", "fp16", "--sparsity", "2:4"), ["2:4 sparse"]),
@@ -53,9 +53,9 @@ def test_the_check_holds_and_the_notes_say_it(cli: Cli, options: tuple[str, ...]
 
 
 def test_the_command_is_the_python_call(cli: Cli) -> None:
-    mine = facts(cli, *CNN, "--dtype", "int4", "--layer-dtype", "conv1=fp16", "--scheme", "affine", "--calibrate", "mse",
+    mine = facts(cli, *CNN, "--dtype", "int4", "--layer-dtype", "conv1=fp16", "--scheme", "affine", "--ranges", "mse",
                  "--per-tensor", "--sparsity", "2:4", "--seed", 3)  # fmt: skip
-    run = accelsim.run("cnn", "edu-mixed", dtype="int4", layer_dtype={"conv1": "fp16"}, scheme="affine", calibrate="mse",
+    run = accelsim.run("cnn", "edu-mixed", dtype="int4", layer_dtype={"conv1": "fp16"}, scheme="affine", ranges="mse",
                        per_tensor=True, sparsity="2:4", seed=3)  # fmt: skip
     assert mine == json.loads(json.dumps(summary(run) | {"what_ifs": None}))
 
@@ -88,20 +88,20 @@ def npz(path: Path, **arrays: Any) -> Path:
     return path
 
 
-def test_calibration_data_set_the_scales(cli: Cli, tmp_path: Path) -> None:
+def test_data_for_ranges_set_the_scales(cli: Cli, tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((6, 1, 28, 28)).astype(np.float32)
     wide, narrow = (npz(tmp_path / f"{i}.npz", x=scale * x) for i, scale in enumerate((1, 40)))
     found = []
     for data in (wide, narrow):
-        result = cli(*CNN, "--dtype", "int8", "--calibration", data, "--check")
+        result = cli(*CNN, "--dtype", "int8", "--ranges-from", data, "--check")
         assert result.exit_code == 0
-        assert "the calibration data" in " ".join(result.stdout.split())
+        assert "the data for ranges" in " ".join(result.stdout.split())
         line = next(line for line in result.stdout.splitlines() if line.startswith("SQNR of"))
         found.append(float(line.split()[-2]))
     assert found[0] > found[1] + 10
 
 
-def test_calibration_data_that_cannot_be_used_are_refused(refused: Refused, tmp_path: Path) -> None:
+def test_data_for_ranges_that_cannot_be_used_are_refused(refused: Refused, tmp_path: Path) -> None:
     holes = np.zeros((2, 1, 28, 28), np.float32)
     holes[1, 0, 3, 4] = np.nan
     out = tmp_path / "out"
@@ -112,17 +112,17 @@ def test_calibration_data_that_cannot_be_used_are_refused(refused: Refused, tmp_
         ({"y": np.zeros((1, 1, 28, 28), np.float32)}, ["'y'", "'x' is missing"]),
     ):
         data = npz(tmp_path / "data.npz", **arrays)
-        text = " ".join(refused(*CNN, "--dtype", "int8", "--calibration", data, "--out", out))
+        text = " ".join(refused(*CNN, "--dtype", "int8", "--ranges-from", data, "--out", out))
         assert all(word in text for word in words), text
-    text = " ".join(refused(*CNN, "--dtype", "int8", "--calibration", tmp_path / "none.npz", "--out", out))
+    text = " ".join(refused(*CNN, "--dtype", "int8", "--ranges-from", tmp_path / "none.npz", "--out", out))
     assert "none.npz" in text
     assert not out.exists()
 
 
 MISTAKES = [
     (("--scheme", "afine"), ["afine", "affine"]),
-    (("--calibrate", "medain"), ["medain", "absmax"]),
-    (("--calibrate", "entrpy"), ["did you mean 'entropy'"]),
+    (("--ranges", "medain"), ["medain", "absmax"]),
+    (("--ranges", "entrpy"), ["did you mean 'entropy'"]),
     (("--sparsity", "5:4"), ["'5:4'", "N:M"]),
     (("--sparsity", "half"), ["'half'", "2:4"]),
     (("--sparsity", "²:4"), ["²:4"]),
@@ -150,9 +150,7 @@ def test_mistakes_are_refused_and_nothing_is_written(
 
 
 def test_mistakes_come_together(refused: Refused) -> None:
-    lines = refused(
-        *CNN, "--scheme", "afine", "--calibrate", "medain", "--sparsity", "5:4", "--dtype", "imt8"
-    )
+    lines = refused(*CNN, "--scheme", "afine", "--ranges", "medain", "--sparsity", "5:4", "--dtype", "imt8")
     text = " ".join(lines)
     for word in ("afine", "medain", "5:4", "imt8"):
         assert word in text, word
@@ -175,7 +173,7 @@ def test_values_off_need_no_data_and_take_the_same_time(cli: Cli) -> None:
         "int4",
         "--scheme",
         "affine",
-        "--calibrate",
+        "--ranges",
         "entropy",
         "--bias-correction",
         "--sparsity",
@@ -184,3 +182,12 @@ def test_values_off_need_no_data_and_take_the_same_time(cli: Cli) -> None:
     exact, off = (facts(cli, *CNN, *options, "--values", values) for values in ("exact", "off"))
     for key in ("latency_s", "energy_J", "macs"):
         assert exact.get(key) == off.get(key)
+
+
+def test_former_options_still_work_and_no_help_shows_them(cli: Cli) -> None:
+    help_text = cli("run", "--help").stdout
+    assert "--ranges-from" in help_text and "calibrat" not in help_text
+    now, then = (facts(cli, *CNN, "--dtype", "int8", flag, "mse") for flag in ("--ranges", "--calibrate"))
+    assert then["run"] == now["run"] and "--ranges mse" in now["run"]["command"]
+    joined = facts(cli, *CNN, "--dtype", "int8", "--calibrate=mse")
+    assert joined["run"] == now["run"]

@@ -67,7 +67,7 @@ SAME = [
     (*RUN, "--save-mapping", "link.yaml"), (*RUN, "--save-mapping", "weights.bin"),
     (*RUN, "--mapping", "map.yaml", "--save-mapping", "map.yaml"),
     (*RUN, "--inputs", "in.npz", "--memory-model", "bank", "--save-trace", "in.npz"),
-    (*RUN, "--calibration", "in.npz", "--memory-model", "bank", "--save-trace", "in.npz"),
+    (*RUN, "--ranges-from", "in.npz", "--memory-model", "bank", "--save-trace", "in.npz"),
     ("quantize", "m.onnx", "--out", "m.onnx"), ("quantize", "m.onnx", "--out", "link.onnx"),
     ("quantize", "m.onnx", "--data", "in.npz", "--out", "in.npz"), ("train", "m.onnx", "--out", "m.onnx"),
     ("export-trace", "t.trace", "--format", "dramsim3", "--out", "t.trace"),

@@ -92,16 +92,16 @@ def test_more_bits_and_more_scales_are_nearer_to_floats() -> None:
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_every_method_calibrates(method: str) -> None:
-    assert sqnr(calibrate=method) > 12
+def test_every_method_chooses_ranges(method: str) -> None:
+    assert sqnr(ranges=method) > 12
 
 
-def test_calibration_changes_the_scales() -> None:
+def test_ranges_change_the_scales() -> None:
     def scales(**options: Any) -> list[float]:
         return [row.scale for row in quantize(MODEL, data={"x": images() ** 4}, **options).layers]
 
-    assert scales() != scales(calibrate="percentile", percentile=95.0) != scales(calibrate="mse")
-    shares = [scales(calibrate="percentile", percentile=share)[0] for share in (90.0, 99.0, 100.0)]
+    assert scales() != scales(ranges="percentile", percentile=95.0) != scales(ranges="mse")
+    shares = [scales(ranges="percentile", percentile=share)[0] for share in (90.0, 99.0, 100.0)]
     assert shares == sorted(shares) and shares[0] < shares[2]
 
 
@@ -160,7 +160,7 @@ def test_a_loaded_graph_has_its_batch_already() -> None:
 
 def test_every_wrong_choice_is_told_at_once(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "nowhere" / "q.onnx"
-    result = called(MODEL, "--data", data, "--out", out, "--dtype", "int9", "--calibrate", "entropie", "--format",
+    result = called(MODEL, "--data", data, "--out", out, "--dtype", "int9", "--ranges", "entropie", "--format",
                     "qd", "--scheme", "afine", "--percentile", 0)  # fmt: skip
     assert result.exit_code == 2
     for words in ("directory does not exist", "did you mean 'int8'", "did you mean 'entropy'", "did you mean 'qdq'",

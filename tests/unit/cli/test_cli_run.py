@@ -111,10 +111,10 @@ def test_every_option_reaches_the_simulation(cli: Cli, tmp_path: Path) -> None:
     assert plain.time_fs != direct.time_fs
 
 
-def test_calibration_data_change_the_scales_only(cli: Cli, tmp_path: Path) -> None:
+def test_data_for_ranges_change_the_scales_only(cli: Cli, tmp_path: Path) -> None:
     np.savez(tmp_path / "big.npz", x=np.full((1, 1, 28, 28), 50.0, np.float32))
     plain = json.loads(cli(*CNN, "--check", "--json").stdout)
-    other = json.loads(cli(*CNN, "--check", "--json", "--calibration", tmp_path / "big.npz").stdout)
+    other = json.loads(cli(*CNN, "--check", "--json", "--ranges-from", tmp_path / "big.npz").stdout)
     assert other["latency_s"] == plain["latency_s"]
     assert other["check"]["holds"]
     assert other["check"]["sqnr_dB"]["probabilities"] < plain["check"]["sqnr_dB"]["probabilities"] - 10

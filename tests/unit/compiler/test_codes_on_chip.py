@@ -1,4 +1,4 @@
-"""How numbers become codes on a chip: zero points, calibration, scales, signs, rules of sums, and their limits."""
+"""How numbers become codes on a chip: zero points, ranges, scales, signs, rules of sums, and their limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ AFFINE = ["int8", "int4", "int8xuint8", "int16", "int4xint8", "int8xint16"]
 @pytest.mark.parametrize("dtype", AFFINE)
 def test_zero_points_through_pads_clips_pools_and_convolutions(dtype: str, method: str) -> None:
     graph, feeds = skewed()
-    program, run, verdict = ran(graph, "edu-mixed", feeds, dtype=dtype, scheme="affine", calibrate=method)
+    program, run, verdict = ran(graph, "edu-mixed", feeds, dtype=dtype, scheme="affine", ranges=method)
     assert verdict.holds, verdict.wrong
     assert_usable(program)
     points = {t.quant.zero_point for t in program.graph.tensors.values() if t.quant is not None}
@@ -72,8 +72,8 @@ def test_a_zero_point_is_worth_most_of_a_bit_on_numbers_of_one_sign(dtype: str) 
 @pytest.mark.parametrize("scheme", ["symmetric", "affine"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", ["int8", "int1", "fp8_e4m3fn"])
-def test_every_calibration_method(dtype: str, method: str, scheme: str) -> None:
-    program, _, verdict = ran(net("cnn"), "edu-mixed", dtype=dtype, calibrate=method, scheme=scheme)
+def test_every_range_method(dtype: str, method: str, scheme: str) -> None:
+    program, _, verdict = ran(net("cnn"), "edu-mixed", dtype=dtype, ranges=method, scheme=scheme)
     assert verdict.holds
     assert_usable(program)
     if dtype in ("int8", "int16", "fp8_e4m3fn") and method != "entropy-ort":  # bad for ten numbers
@@ -83,7 +83,7 @@ def test_every_calibration_method(dtype: str, method: str, scheme: str) -> None:
 def test_a_percentile_clips_more_the_lower_it_is() -> None:
     def scale(percentile: float) -> float:
         program = compile(net("cnn").copy(), chip("edu-mixed"), Options(
-            dtype="int8", calibrate="percentile", percentile=percentile))  # fmt: skip
+            dtype="int8", ranges="percentile", percentile=percentile))  # fmt: skip
         quant = program.graph.tensors["x.int8"].quant
         assert quant is not None
         return float(quant.scale)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accelsim
-from accelsim.compiler.numbers import ranges as calibrate
+from accelsim.compiler.numbers import ranges as spans_of
 from accelsim.compiler.numbers.formats import Operands
 from accelsim.compiler.numbers.scales import weight_scale
 from accelsim.compiler.state import Options
@@ -33,7 +33,7 @@ INTEGERS = {"int8": ("int8", "int8"), "int8xint16": ("int8", "int16"), "int16": 
 
 
 def peaks(graph: Graph, options: Options) -> dict[str, float]:
-    spans = calibrate.ranges(graph, options, {"x": 8, "y": 8})
+    spans = spans_of.ranges(graph, options, {"x": 8, "y": 8})
     return {name: max(span.high, -span.low) for name, span in spans.items()}
 
 
@@ -43,7 +43,7 @@ def real(node: Any, values: list[Array | None]) -> list[Array]:
 
 def assert_equals_reference(graph: Graph) -> None:
     """Every tensor that exists in a memory, to the last bit and with its type."""
-    feeds = calibrate.synthetic(graph, 1)
+    feeds = spans_of.synthetic(graph, 1)
     reference = integer_reference(graph, feeds, real)
     for name, values in execute.run(graph, feeds, keep=True).items():
         assert values.dtype == reference[name].dtype
@@ -161,7 +161,7 @@ def test_scales_are_absolute_maxima() -> None:
     model = residual_block()
     x = 3 * np.ones((4, 4, 8, 8), np.float32)
     x[2, 1, 3, 3] = -7.0
-    graph = compiled(model, dtype="int8", calibration={"x": x}).graph
+    graph = compiled(model, dtype="int8", ranges_from={"x": x}).graph
     quant = graph.tensors["x.int8"].quant
     assert quant is not None
     assert quant.scale == np.float32(7.0) / np.float32(127)
@@ -185,15 +185,15 @@ def test_weights_and_bias_are_rounded_to_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calibration", "words"),
+    ("data", "words"),
     [
         ({"y": np.zeros(1)}, ["no input 'y'", "'x' is missing"]),
         ({"x": np.zeros((2, 4, 8, 7))}, ["[2, 4, 8, 7]"]),
     ],
 )
-def test_calibration_data_that_do_not_fit(calibration: dict[str, Array], words: list[str]) -> None:
+def test_data_for_ranges_that_do_not_fit(data: dict[str, Array], words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        compiled(residual_block(), dtype="int8", calibration=calibration)
+        compiled(residual_block(), dtype="int8", ranges_from=data)
     assert all(word in str(caught.value) for word in words)
 
 
@@ -203,14 +203,14 @@ def test_masks_do_not_set_the_scale() -> None:
         g.op("Add", [g.input("x", (4,)), g.constant("mask", np.array([0, -1e9, 0, -np.inf]))], "y")
     )
     x = np.array([1, 2, 3, 4], np.float32)
-    assert peaks(graph, Options(calibration={"x": x})) == {"x": 4.0, "y": 3.0}
+    assert peaks(graph, Options(ranges_from={"x": x})) == {"x": 4.0, "y": 3.0}
 
 
 def test_large_values_without_a_gap_do() -> None:
     g = Graphs()
     graph = g.finish(g.op("Relu", [g.input("x", (3,))], "y"))
     x = np.array([-30000, 9000, 12000], np.float32)
-    assert peaks(graph, Options(calibration={"x": x})) == {"x": 30000.0, "y": 12000.0}
+    assert peaks(graph, Options(ranges_from={"x": x})) == {"x": 30000.0, "y": 12000.0}
 
 
 def test_indices_are_drawn_within_their_table() -> None:
@@ -218,7 +218,7 @@ def test_indices_are_drawn_within_their_table() -> None:
     graph = g.finish(
         g.op("Gather", [g.weight("table", (3, 2)), g.input("ids", (200,), "int64")], "y", axis=0)
     )
-    ids = calibrate.synthetic(graph, 0)["ids"]
+    ids = spans_of.synthetic(graph, 0)["ids"]
     assert set(ids) == {0, 1, 2}
 
 

@@ -129,8 +129,8 @@ def test_a_pruned_model_and_a_pruned_program_are_the_same(name: str, dtype: str)
     graph = residual_block() if name == "block" else load_model(name, weights="random:0")
     feeds = synthetic(graph, 1)
     direct, before = (
-        built(graph, dtype, calibration=feeds),
-        built(prune(graph, "2:4"), dtype, calibration=feeds),
+        built(graph, dtype, ranges_from=feeds),
+        built(prune(graph, "2:4"), dtype, ranges_from=feeds),
     )
     one, two = (simulate(program, feeds, "exact", keep=True) for program in (direct, before))
     assert one.ledger == two.ledger

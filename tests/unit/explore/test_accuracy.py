@@ -20,9 +20,9 @@ from accelsim.explore.accuracy import (
     Accuracy,
     Row,
     accuracy,
-    calibration,
     labelled,
     model_B,
+    range_feeds,
     right_share,
     shaped,
     trained,
@@ -138,9 +138,9 @@ def test_the_share_is_that_of_samples_counted_by_hand() -> None:
     assert right_share(cut, graph) == right.mean()
 
 
-def test_calibration_data_are_whole_batches_of_training_samples() -> None:
+def test_data_for_ranges_are_whole_batches_of_training_samples() -> None:
     graph = learnt()
-    (found,) = calibration(blobs(), graph).values()
+    (found,) = range_feeds(blobs(), graph).values()
     assert len(found) % 4 == 0 and 4 <= len(found) <= 256
     np.testing.assert_array_equal(found, shaped(graph, blobs().x_train[: len(found)]))
 
@@ -148,7 +148,7 @@ def test_calibration_data_are_whole_batches_of_training_samples() -> None:
 def test_options_reach_the_compiler() -> None:
     plain, clipped = (
         table(["int4"], steps=20, options=options).rows[0]
-        for options in (None, Options(calibrate="percentile", percentile=20.0))
+        for options in (None, Options(ranges="percentile", percentile=20.0))
     )
     assert clipped.accuracy < plain.accuracy
     sparse = table(["fp16"], steps=5, options=Options(sparsity="2:4")).rows[0]
@@ -193,7 +193,7 @@ def test_data_without_labels_are_refused() -> None:
 
 
 WRONG = [
-    Options(calibrate="medain"), Options(sparsity="5:4"), Options(layers={"fc9": "int8"}), Options(layers={"fc1": "imt8"}),
+    Options(ranges="medain"), Options(sparsity="5:4"), Options(layers={"fc9": "int8"}), Options(layers={"fc1": "imt8"}),
     Options(scheme="afine"),
 ]  # fmt: skip
 

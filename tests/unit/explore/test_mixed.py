@@ -11,7 +11,7 @@ import pytest
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
-from accelsim.explore.accuracy import calibration, right_share, trained
+from accelsim.explore.accuracy import range_feeds, right_share, trained
 from accelsim.explore.mixed import keep_layers, layer_macs
 from accelsim.explore.sensitivity import Choice
 from accelsim.spec.yaml.load import load_chip
@@ -41,7 +41,7 @@ def search(dtype: str = "int1", keep: str = "fp16", budget: float = 0.1, on: str
 
 def share(layers: dict[str, str], dtype: str = "int1") -> float:
     """The same accuracy by way of a program."""
-    options = Options(dtype=dtype, layers=layers, calibration=calibration(blobs(), model()))
+    options = Options(dtype=dtype, layers=layers, ranges_from=range_feeds(blobs(), model()))
     return right_share(blobs(), compile(model().copy(), load_chip("edu-mixed"), options).graph)
 
 

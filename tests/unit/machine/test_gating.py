@@ -124,7 +124,7 @@ def test_policies_agree_and_the_rest_of_the_run_does_not_change(name: str, dtype
     graph = load_model(name, weights="random:0")
     feeds = synthetic(graph, 1)
     with_it, without = (
-        compile(graph.copy(), chip(gating), Options(dtype=dtype, calibration=feeds))
+        compile(graph.copy(), chip(gating), Options(dtype=dtype, ranges_from=feeds))
         for gating in (True, False)
     )
     exact, fast, off = (simulate(with_it, None if p == "off" else feeds, p) for p in ("exact", "fast", "off"))
@@ -154,7 +154,7 @@ def test_zero_points_count_as_zeros() -> None:
     graph = g.finish(g.matmul(g.input("x", (4, 8)), g.constant("w", np.ones((8, 4), np.float32)), "y"))
     x = np.random.default_rng(0).uniform(0, 3, (4, 8)).astype(np.float32)
     x[:, ::2] = 0
-    program = compile(graph, chip(), Options(dtype="int8", scheme="affine", calibration={"x": x}))
+    program = compile(graph, chip(), Options(dtype="int8", scheme="affine", ranges_from={"x": x}))
     for policy in ("exact", "fast"):
         (count,) = simulate(program, {"x": x}, policy).nonzero_macs.values()
         assert count == np.count_nonzero(np.rint(x / (x.max() / 255))) * 4

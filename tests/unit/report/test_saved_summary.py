@@ -46,6 +46,19 @@ def test_a_summary_as_it_was_written(summary: dict[str, Any], tmp_path: Path) ->
     assert found == summary | {"label": "a", "source": str(tmp_path / "a")}
 
 
+def test_former_names_of_fields_are_read(summary: dict[str, Any], tmp_path: Path) -> None:
+    asked = {"model": "cnn", "on": "edu-4x4", "calibrate": "mse", "calibration": "data.npz"}
+    old = summary | {"run": summary["run"] | {"asked": asked, "in_memory": ["calibration"]}}
+    (found,) = load_summaries([edited(tmp_path / "a", json.dumps(old))])
+    assert found["run"]["asked"] == {
+        "model": "cnn",
+        "on": "edu-4x4",
+        "ranges": "mse",
+        "ranges_from": "data.npz",
+    }
+    assert found["run"]["in_memory"] == ["ranges_from"]
+
+
 def test_every_wrong_field_is_told(summary: dict[str, Any], tmp_path: Path) -> None:
     asked = {"model": 3, "on": "edu-4x4", "set": "clock=1 GHz", "mapping": 7}
     wrong = {"latency_s": "x", "batch": 0, "run": {"asked": asked}, "traffic": {"dram": {"read_B": True}}}

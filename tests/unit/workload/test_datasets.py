@@ -55,7 +55,7 @@ def test_x_and_y_are_split(tmp_path: Path) -> None:
         assert [rows[row.tobytes()] for row in x] == y.tolist()
 
 
-def test_inputs_alone_are_for_calibration(tmp_path: Path) -> None:
+def test_inputs_alone_are_for_ranges(tmp_path: Path) -> None:
     data = load_dataset(save(tmp_path, tokens=X, mask=Y))
     assert not data.labelled and set(data.inputs) == {"tokens", "mask"}
     assert np.array_equal(data.x_train, X)

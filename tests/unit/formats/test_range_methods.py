@@ -25,14 +25,14 @@ from accelsim.formats.ranges.methods import (
 from accelsim.workload.graph import Array
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics"
-ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "calibration_thresholds.json").read_text())
+ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "range_thresholds.json").read_text())
 entries = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"])
 methods = pytest.mark.parametrize("method", METHODS)
 
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, Array]:
-    return dict(np.load(GOLDEN / "calibration_histograms.npz"))
+    return dict(np.load(GOLDEN / "range_histograms.npz"))
 
 
 def collector_of(*batches: Any, signed: bool = True) -> Collector:

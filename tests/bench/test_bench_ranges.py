@@ -1,4 +1,4 @@
-"""Calibration: gathering a histogram, and the thresholds of it."""
+"""Ranges: gathering a histogram, and the thresholds of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The histogram that calibration collects is NumPy's, whatever the batches."""
+"""The histogram that is collected is NumPy's, whatever the batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accelsim.formats.collect import GROWTH
 from accelsim.formats.ranges.methods import Collector
 from accelsim.workload.graph import Array
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "calibration_histograms.npz"
+GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "range_histograms.npz"
 NAMES = sorted(name.removeprefix("x_") for name in np.load(GOLDEN).files if name.startswith("x_"))
 
 FLOATS = st.floats(-(2.0**100), 2.0**100, width=32)

@@ -1,4 +1,4 @@
-"""The picture of docs/calibration.md: three distributions and the thresholds that four methods choose."""
+"""The picture of docs/ranges.md: three distributions and the thresholds that four methods choose."""
 
 from __future__ import annotations
 
@@ -70,4 +70,4 @@ def draw(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw(Path(__file__).parents[1] / "img" / "calibration.png")
+    draw(Path(__file__).parents[1] / "img" / "ranges.png")
