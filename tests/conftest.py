@@ -9,11 +9,12 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("same", COMMON, derandomize=True)
 settings.register_profile("search", COMMON)
+settings.register_profile("unshrunk", COMMON, derandomize=True, phases=(Phase.explicit, Phase.generate))
 pytest.register_assert_rewrite("tests.helpers")  # before any of them is imported
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
