@@ -8,60 +8,15 @@ from accelsim.errors import UsageError, nearest
 from accelsim.formats import table
 from accelsim.formats.table import Format
 from accelsim.spec.families import Families
+from accelsim.workload import ops
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "activations": (
-        *("Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "Gelu", "Silu", "HardSigmoid", "HardSwish"),
-        "Softplus",
-    ),
-    "other_activations": ("Elu", "Selu", "PRelu", "Softsign", "Mish", "Shrink"),
-    "arithmetic": (
-        "Add",
-        "Bias",
-        "Sub",
-        "Mul",
-        "Div",
-        "Neg",
-        "Abs",
-        "Min",
-        "Max",
-        "Sum",
-        "Mean",
-        "Mod",
-        "Sign",
-    ),
-    "powers": ("Exp", "Log", "Pow", "Sqrt", "Reciprocal", "Erf"),
-    "trigonometry": (
-        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
-    ),
-    "rounding": ("Round", "Floor", "Ceil"),
-    "comparisons": ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "IsNaN", "IsInf", "Where"),
-    "logic": ("And", "Or", "Not", "Xor"),
-    "bits": ("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"),
-    "pooling": ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool"),
-    "normalisations": (
-        *("BatchNormalization", "LayerNormalization", "RMSNormalization", "LRN"),
-        *("GroupNormalization", "InstanceNormalization"),
-    ),
-    "softmaxes": ("Softmax", "LogSoftmax"),
-    "reductions": (
-        *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"),
-        "ReduceSumSquare",
-    ),
-    "ranking": ("ArgMax", "ArgMin", "TopK"),
-    "scans": ("CumSum", "CumProd"),
-    "moves": ("Concat", "Split", "Slice", "Transpose", "Pad", "Expand", "Tile"),
-    "blocks": ("DepthToSpace", "SpaceToDepth"),
-    "indexing": (
-        *("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "OneHot", "Trilu"),
-    ),
-    "sampling": ("Resize", "GridSample"),
-    "conversions": ("Cast", "BitCast"),
-    "quantisation": ("Quantize", "Dequantize", "Requantize", "RequantizeShift"),
-    "training": ("MaxPoolGrad", "GatherGrad", "FakeQuantize", "FakeQuantizeGrad"),
+    family: tuple(op.name for op in ops.REGISTRY.values() if op.family == family) for family in ops.FAMILIES
 }
-"""Family -> its operators: every chip that lists the family can do them. A new operator is added here."""
-NO_FAMILY = ("Append", "DynamicQuantizeLinear", "TopKGating")
+"""Family -> its operators: every chip that lists the family can do them. The row of an operator says which it is in."""
+NO_FAMILY = tuple(
+    op.name for op in ops.REGISTRY.values() if not op.family and op.kind not in ("matrix", "alias")
+)
 """Operators that a chip has only where it names them."""
 VECTOR_FUNCTIONS = (*itertools.chain.from_iterable(FAMILIES.values()), *NO_FAMILY)
 """Canonical names of the operators that a vector unit may know."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.workload.graph import Array
+from accelsim.workload.ops import REGISTRY
 from tests.helpers.gradient_cases import Case
 
 _RNG = np.random.default_rng(11)
@@ -285,7 +286,7 @@ def _gradient_ops() -> list[Case]:
     ]
 
 
-CASES = [
+_OWN = [
     *_matrix(),
     *_unary(),
     *_binary(),
@@ -296,3 +297,10 @@ CASES = [
     *_indices(),
     *_gradient_ops(),
 ]
+_SEEN = {case.op for case in _OWN}
+CASES = _OWN + [
+    Case(op.name, [apart(4, 10)], dict(op.onnx))
+    for op in REGISTRY.values()
+    if callable(op.gradient) and op.onnx is not None and op.name not in _SEEN
+]
+"""A new op of one input that brings its rule is drawn; every other one needs a case of its own."""

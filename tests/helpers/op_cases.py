@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import onnx
 
+from accelsim.errors import ModelError
+from accelsim.workload import ops
 from accelsim.workload.graph import Array
 from tests.helpers.op_cases_index import INDEX_CASES, INDEX_WITHOUT_ONNX
 from tests.helpers.ort_oracle import Case
@@ -282,7 +286,19 @@ def _quantise() -> list[Case]:
     ]
 
 
-CASES = [
+def _drawn(op: ops.Op) -> Case:
+    """Of an elementwise op whose attributes are those of ONNX: their defaults, on numbers of both signs."""
+    opset = max(17, onnx.defs.get_schema(op.name).since_version)
+    x = f32(4, 10)
+    for inputs in ([x], [x, f32(10)]):
+        case = Case(op.name, inputs, dict(op.onnx or {}), opset=opset)
+        with suppress(ModelError):
+            op.infer(case.node, case.tensors)
+            return case
+    raise AssertionError(f"{op.name}: neither one input nor two; it needs a case of its own")
+
+
+_OWN = [
     *_matrix(),
     *_unary(),
     *_binary(),
@@ -294,6 +310,13 @@ CASES = [
     *_quantise(),
     *INDEX_CASES,
 ]
+_SEEN = {case.op for case in _OWN}
+CASES = _OWN + [
+    _drawn(op)
+    for op in ops.REGISTRY.values()
+    if op.kind == "elementwise" and op.onnx is not None and op.name not in _SEEN
+]
+"""A new elementwise op with the attributes of ONNX is drawn; every other one needs a case of its own."""
 WITHOUT_ONNX = {
     *INDEX_WITHOUT_ONNX,
     "Append", "TopKGating", "ExpertMatMul", "Silu", "Requantize", "RequantizeShift", "Bias", "FakeQuantize", "FakeQuantizeGrad", "MaxPoolGrad", "GatherGrad",

@@ -29,12 +29,6 @@ from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.nodes import ELSEWHERE, gemm_view
 from accelsim.workload.ops import base
 
-KEEPING = frozenset({
-    "MaxPool", "GlobalMaxPool", "Relu", "Clip", "Concat", "Append", "Split", "Slice", "Gather", "Transpose", "Pad",
-    "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Resize",
-})  # fmt: skip
-"""Ops that return some of their inputs, or a bound: they work on codes as they are, with one scale."""
-
 SUM_LIMIT = 2**30
 """Products and bias may each reach this, so that no sum leaves int32."""
 
@@ -123,7 +117,7 @@ def code_scale(peak: Array, dtype: str) -> Array:
 def keeps_scale(graph: Graph, part: Node, dtype: str = "int8") -> bool:
     """Whether the op can work on the codes themselves, input and output having one scale."""
     op = base.find(part.op)
-    if op is None or (op.kind != "alias" and part.op not in KEEPING):
+    if op is None or not (op.kind == "alias" or op.keeps):
         return False
     if dtype == "int1" and part.op in ("Relu", "Clip", "Pad"):  # there is no code for zero
         return False

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from accelsim.workload.gradient.context import Context, Value
 from accelsim.workload.graph import Node
+from accelsim.workload.ops import REGISTRY
 
 Gradients = list[Value | None]
 Rule = Callable[[Context, Node, Gradients], Gradients]
@@ -13,8 +14,8 @@ Rule = Callable[[Context, Node, Gradients], Gradients]
 it, at least one is a value); the result has one per input (None: no gradient), each of the shape of that input.
 """
 
-RULES: dict[str, Rule] = {}
-"""Op -> its rule."""
+RULES: dict[str, Rule] = {op.name: op.gradient for op in REGISTRY.values() if callable(op.gradient)}
+"""Op -> its rule: that of its row, or one of this package."""
 
 _DISCRETE = "its result is a truth value or an index"
 _WHOLE = "it works on integers"
@@ -39,6 +40,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("TopKGating", "ExpertMatMul"), "there is no rule for a choice of experts"),
     "Append": "it writes into a state, which keeps no earlier values",
     "BitCast": "it reads the bits of a number as another one",
+    **{op.name: op.gradient for op in REGISTRY.values() if isinstance(op.gradient, str)},
 }
 """Ops on whose way a gradient is refused, with the reason: silently giving zero would hide a mistake."""
 

@@ -136,26 +136,14 @@ constants decide have no row: an importer writes the rows that they consist of (
 
 from __future__ import annotations
 
-from accelsim.workload.ops import (
-    alias,
-    binary,
-    conv,
-    elementwise,
-    experts,
-    gradients,
-    index,
-    matmul,
-    move,
-    normalise,
-    pool,
-    quantise,
-    reduce,
-    resize,
-    sample,
-)
-from accelsim.workload.ops.base import REGISTRY, Gemm, Op, Work, find, get
+import pkgutil
+from importlib import import_module
 
-__all__ = [
-    "REGISTRY", "Gemm", "Op", "Work", "alias", "binary", "conv", "elementwise", "experts", "find", "get", "gradients",
-    "index", "matmul", "move", "normalise", "pool", "quantise", "reduce", "resize", "sample",
-]  # fmt: skip
+from accelsim.workload.ops.base import FAMILIES, REGISTRY, Gemm, Op, Work, find, get
+
+for _module in pkgutil.iter_modules(__path__):
+    import_module(
+        f"{__name__}.{_module.name}"
+    )  # each file registers its ops, so a new one needs no line here
+
+__all__ = ["FAMILIES", "REGISTRY", "Gemm", "Op", "Work", "find", "get"]

@@ -37,7 +37,7 @@ def _unchanged(node: Node, shape: Shape) -> Shape:
     return shape
 
 
-def _register(name: str, rule: ShapeRule) -> None:
+def _register(name: str, rule: ShapeRule, onnx: dict[str, int] | None = None) -> None:
     def infer(node: Node, ins: Ins) -> Infers:
         x = tensor(node, ins, 0)
         shape = rule(node, x.shape)
@@ -48,7 +48,7 @@ def _register(name: str, rule: ShapeRule) -> None:
         x = array(values, 0)
         return [x.reshape(rule(node, x.shape))]
 
-    register(Op(name, "alias", infer, kernel, no_work))
+    register(Op(name, "alias", infer, kernel, no_work, onnx=onnx))
 
 
 for _name, _rule in {
@@ -56,7 +56,7 @@ for _name, _rule in {
     "Flatten": _flatten,
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
-    "Identity": _unchanged,
     "Dropout": _unchanged,
 }.items():
     _register(_name, _rule)
+_register("Identity", _unchanged, onnx={})

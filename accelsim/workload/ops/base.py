@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from accelsim.errors import nearest
 from accelsim.types import Array
@@ -72,6 +73,13 @@ class Op:
     input. ``kind``: 'matrix' | 'elementwise' | 'pool' | 'normalise' | 'reduce' | 'move' | 'alias' |
     'quantise':
     'alias' ops only rename (Reshape, Flatten, Squeeze, Identity...), 'move' ops copy without arithmetic.
+
+    ``family``: one of ``FAMILIES``, under which chips list it; '' for what a chip has only where it names it, and for
+    what vector units do not do (matrix, alias). ``onnx``: the attributes with their defaults, where ONNX has an op of
+    this name and these are its own; None where the importer has a rule for it (``onnx.canonical``). ``keeps``: it
+    returns some of its inputs, or a bound, so that it works on codes as they are, with one scale.
+    ``gradient``: a rule ``(ctx, node, grads)`` as in ``gradient.rules``, or in words why there is none; None where the
+    package ``gradient`` has it.
     """
 
     name: str
@@ -80,15 +88,27 @@ class Op:
     kernel: Callable[[Node, list[Array | None]], list[Array]]
     work: Callable[[Node, list[Tensor | None], list[Tensor]], Work]
     gemm: Callable[[Node, list[Tensor | None], list[Tensor]], Gemm | None] | None = None
+    family: str = ""
+    onnx: Mapping[str, Any] | None = None
+    keeps: bool = False
+    gradient: Callable[[Any, Node, list[Any]], list[Any]] | str | None = None
 
 
+FAMILIES = (
+    "activations", "other_activations", "arithmetic", "powers", "trigonometry", "rounding", "comparisons", "logic",
+    "bits", "pooling", "normalisations", "softmaxes", "reductions", "ranking", "scans", "moves", "blocks", "indexing",
+    "sampling", "conversions", "quantisation", "training",
+)  # fmt: skip
+"""Families of operators, in the order in which they are listed."""
 REGISTRY: dict[str, Op] = {}
 
 
 def register(op: Op) -> Op:
-    """Add a row to the registry; a second one of the same name is an error."""
+    """Add a row to the registry; ValueError for a second one of the same name, and for a family that is none."""
     if op.name in REGISTRY:
         raise ValueError(f"op {op.name!r} is registered twice")
+    if op.family not in ("", *FAMILIES):
+        raise ValueError(f"op {op.name!r}: no family {op.family!r}; nearest {nearest(op.family, FAMILIES)!r}")
     REGISTRY[op.name] = op
     return op
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -51,32 +52,32 @@ def _modulo(a: Array, b: Array, fmod: int) -> Array:
     return rest
 
 
-# op: (operations per element, kernel)
-_ARITHMETIC: dict[str, tuple[int, Pair]] = {
-    "Add": (1, np.add),
-    "Sub": (1, np.subtract),
-    "Mul": (1, np.multiply),
-    "Div": (1, _divide),
-    "Pow": (1, _power),
-    "PRelu": (2, _prelu),
-    "BitwiseAnd": (1, np.bitwise_and),
-    "BitwiseOr": (1, np.bitwise_or),
-    "BitwiseXor": (1, np.bitwise_xor),
+# op: (operations per element, family, kernel)
+_ARITHMETIC: dict[str, tuple[int, str, Pair]] = {
+    "Add": (1, "arithmetic", np.add),
+    "Sub": (1, "arithmetic", np.subtract),
+    "Mul": (1, "arithmetic", np.multiply),
+    "Div": (1, "arithmetic", _divide),
+    "Pow": (1, "powers", _power),
+    "PRelu": (2, "other_activations", _prelu),
+    "BitwiseAnd": (1, "bits", np.bitwise_and),
+    "BitwiseOr": (1, "bits", np.bitwise_or),
+    "BitwiseXor": (1, "bits", np.bitwise_xor),
 }
-# op: kernel of two inputs and one attribute, named
-_WITH_ATTRIBUTE: dict[str, tuple[str, Callable[..., Array]]] = {
-    "Mod": ("fmod", _modulo),
-    "BitShift": ("direction", _shift),
+# op: kernel of two inputs and one attribute, its name and default, family
+_WITH_ATTRIBUTE: dict[str, tuple[str, Any, str, Callable[..., Array]]] = {
+    "Mod": ("fmod", 0, "arithmetic", _modulo),
+    "BitShift": ("direction", "", "bits", _shift),
 }
-_TO_BOOL: dict[str, Pair] = {
-    "Equal": np.equal,
-    "Less": np.less,
-    "Greater": np.greater,
-    "LessOrEqual": np.less_equal,
-    "GreaterOrEqual": np.greater_equal,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
+_TO_BOOL: dict[str, tuple[str, Pair]] = {
+    "Equal": ("comparisons", np.equal),
+    "Less": ("comparisons", np.less),
+    "LessOrEqual": ("comparisons", np.less_equal),
+    "Greater": ("comparisons", np.greater),
+    "GreaterOrEqual": ("comparisons", np.greater_equal),
+    "And": ("logic", np.logical_and),
+    "Or": ("logic", np.logical_or),
+    "Xor": ("logic", np.logical_xor),
 }
 _VARIADIC: dict[str, Pair] = {"Min": np.minimum, "Max": np.maximum, "Sum": np.add, "Mean": np.add}
 
@@ -101,7 +102,9 @@ def _to_bool(node: Node, ins: Ins) -> Infers:
     return [(_pair(node, ins)[0][0], "bool")]
 
 
-def _register_pair(name: str, count: int, compute: Pair, infer: Callable[[Node, Ins], Infers]) -> None:
+def _register_pair(
+    name: str, count: int, family: str, compute: Pair, infer: Callable[[Node, Ins], Infers]
+) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
         with np.errstate(all="ignore"):
             return [np.asarray(compute(array(values, 0), array(values, 1)))]
@@ -109,10 +112,12 @@ def _register_pair(name: str, count: int, compute: Pair, infer: Callable[[Node, 
     def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
         return Work(ops=count * outs[0].elements)
 
-    register(Op(name, "elementwise", infer, kernel, work))
+    register(Op(name, "elementwise", infer, kernel, work, family=family, onnx={}))
 
 
-def _register_with_attribute(name: str, attribute: str, compute: Callable[..., Array]) -> None:
+def _register_with_attribute(
+    name: str, attribute: str, default: Any, family: str, compute: Callable[..., Array]
+) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
         with np.errstate(all="ignore"):
             return [compute(array(values, 0), array(values, 1), node.attrs[attribute])]
@@ -120,7 +125,7 @@ def _register_with_attribute(name: str, attribute: str, compute: Callable[..., A
     def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
         return Work(ops=outs[0].elements)
 
-    register(Op(name, "elementwise", _pair, kernel, work))
+    register(Op(name, "elementwise", _pair, kernel, work, family=family, onnx={attribute: default}))
 
 
 def _register_variadic(name: str, compute: Pair) -> None:
@@ -135,15 +140,15 @@ def _register_variadic(name: str, compute: Pair) -> None:
     def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
         return Work(ops=(len(ins) - 1 + (name == "Mean")) * outs[0].elements)  # n - 1 steps, Mean divides
 
-    register(Op(name, "elementwise", _common, kernel, work))
+    register(Op(name, "elementwise", _common, kernel, work, family="arithmetic", onnx={}))
 
 
-for _name, (_count, _compute) in _ARITHMETIC.items():
-    _register_pair(_name, _count, _compute, _pair)
-for _name, (_attribute, _compute) in _WITH_ATTRIBUTE.items():
-    _register_with_attribute(_name, _attribute, _compute)
-for _name, _compute in _TO_BOOL.items():
-    _register_pair(_name, 1, _compute, _to_bool)
+for _name, (_count, _family, _compute) in _ARITHMETIC.items():
+    _register_pair(_name, _count, _family, _compute, _pair)
+for _name, (_attribute, _default, _family, _kernel) in _WITH_ATTRIBUTE.items():
+    _register_with_attribute(_name, _attribute, _default, _family, _kernel)
+for _name, (_family, _compute) in _TO_BOOL.items():
+    _register_pair(_name, 1, _family, _compute, _to_bool)
 for _name, _compute in _VARIADIC.items():
     _register_variadic(_name, _compute)
 
@@ -161,4 +166,4 @@ def _where_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=outs[0].elements)  # one select each
 
 
-register(Op("Where", "elementwise", _where_infer, _where, _where_work))
+register(Op("Where", "elementwise", _where_infer, _where, _where_work, family="comparisons", onnx={}))

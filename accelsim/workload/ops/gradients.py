@@ -51,7 +51,7 @@ def _max_pool_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=tensor(node, ins, 1).elements * (prod(node.attrs["kernel_shape"]) + 1))
 
 
-register(Op("MaxPoolGrad", "reduce", _max_pool_infer, _max_pool_grad, _max_pool_work))
+register(Op("MaxPoolGrad", "reduce", _max_pool_infer, _max_pool_grad, _max_pool_work, family="training"))
 
 
 def _gather_infer(node: Node, ins: Ins) -> Infers:
@@ -79,7 +79,7 @@ def _gather_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=tensor(node, ins, 0).elements)  # one addition each
 
 
-register(Op("GatherGrad", "reduce", _gather_infer, _gather_grad, _gather_work))
+register(Op("GatherGrad", "reduce", _gather_infer, _gather_grad, _gather_work, family="training"))
 
 
 def _fake_infer(node: Node, ins: Ins) -> Infers:
@@ -141,6 +141,6 @@ def _fake_work(count: int) -> Callable[[Node, Ins, list[Tensor]], Work]:
 
 
 # scale, round, add the zero point, clip, subtract it, scale
-register(Op("FakeQuantize", "quantise", _fake_infer, _fake, _fake_work(6)))
+register(Op("FakeQuantize", "quantise", _fake_infer, _fake, _fake_work(6), family="training"))
 # scale, round, two compares, select; the slope of the scale: subtract, scale, select, multiply, add
-register(Op("FakeQuantizeGrad", "reduce", _fake_grad_infer, _fake_grad, _fake_work(10)))
+register(Op("FakeQuantizeGrad", "reduce", _fake_grad_infer, _fake_grad, _fake_work(10), family="training"))

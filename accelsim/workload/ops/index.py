@@ -137,10 +137,19 @@ def _scatter_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=0 if node.attrs["reduction"] == "none" else tensor(node, ins, 2).elements)
 
 
-register(Op("GatherElements", "move", _along_infer, _gather_elements, no_work))
-register(Op("GatherND", "move", _gather_nd_infer, _gather_nd, no_work))
-register(Op("ScatterElements", "move", _scatter_elements_infer, _scatter_elements, _scatter_work))
-register(Op("ScatterND", "move", _scatter_nd_infer, _scatter_nd, _scatter_work))
+register(Op("GatherElements", "move", _along_infer, _gather_elements, no_work, family="indexing"))
+register(Op("GatherND", "move", _gather_nd_infer, _gather_nd, no_work, family="indexing"))
+register(
+    Op(
+        "ScatterElements",
+        "move",
+        _scatter_elements_infer,
+        _scatter_elements,
+        _scatter_work,
+        family="indexing",
+    )
+)
+register(Op("ScatterND", "move", _scatter_nd_infer, _scatter_nd, _scatter_work, family="indexing"))
 
 
 def _one_hot_infer(node: Node, ins: Ins) -> Infers:
@@ -162,7 +171,7 @@ def _one_hot_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=outs[0].elements)  # one comparison each
 
 
-register(Op("OneHot", "elementwise", _one_hot_infer, _one_hot, _one_hot_work))
+register(Op("OneHot", "elementwise", _one_hot_infer, _one_hot, _one_hot_work, family="indexing"))
 
 
 def _trilu_infer(node: Node, ins: Ins) -> Infers:
@@ -176,7 +185,7 @@ def _trilu(node: Node, values: Values) -> list[Array]:
     return [np.asarray(cut(array(values, 0), node.attrs["k"]))]
 
 
-register(Op("Trilu", "move", _trilu_infer, _trilu, no_work))
+register(Op("Trilu", "move", _trilu_infer, _trilu, no_work, family="indexing"))
 
 
 def _top_infer(node: Node, ins: Ins) -> Infers:
@@ -202,7 +211,7 @@ def _top_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=tensor(node, ins, 0).elements * max(1, (max(node.attrs["k"], 1)).bit_length()))
 
 
-register(Op("TopK", "reduce", _top_infer, _top, _top_work))
+register(Op("TopK", "reduce", _top_infer, _top, _top_work, family="ranking"))
 
 
 def _scan(step: Any) -> Callable[[Node, Values], list[Array]]:
@@ -222,5 +231,5 @@ def _scan_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=prod(outs[0].shape))  # one step each
 
 
-register(Op("CumSum", "reduce", same, _scan(np.add), _scan_work))
-register(Op("CumProd", "reduce", same, _scan(np.multiply), _scan_work))
+register(Op("CumSum", "reduce", same, _scan(np.add), _scan_work, family="scans"))
+register(Op("CumProd", "reduce", same, _scan(np.multiply), _scan_work, family="scans"))

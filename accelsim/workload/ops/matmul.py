@@ -134,4 +134,14 @@ def _gemm_view(node: Node, ins: Ins, outs: list[Tensor]) -> Gemm:
     return Gemm(1, m, n, k, tensor(node, ins, 0).name, tensor(node, ins, 1).name)
 
 
-register(Op("Gemm", "matrix", _gemm_infer, _gemm_kernel, _gemm_work, _gemm_view))
+register(
+    Op(
+        "Gemm",
+        "matrix",
+        _gemm_infer,
+        _gemm_kernel,
+        _gemm_work,
+        _gemm_view,
+        onnx={"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
+    )
+)

@@ -38,8 +38,8 @@ def _one(rule: Callable[[Node, Shape], Shape]) -> Rule:
     return infer
 
 
-def _register(name: str, infer: Rule, kernel: Kernel) -> None:
-    register(Op(name, "move", infer, kernel, no_work))
+def _register(name: str, infer: Rule, kernel: Kernel, family: str = "moves", keeps: bool = True) -> None:
+    register(Op(name, "move", infer, kernel, no_work, family=family, keeps=keeps))
 
 
 def _concat_infer(node: Node, ins: Ins) -> Infers:
@@ -77,7 +77,7 @@ def _append(node: Node, values: Values) -> list[Array]:
     return [np.concatenate([before, new, rest], axis)]
 
 
-_register("Append", _append_infer, _append)
+_register("Append", _append_infer, _append, family="")
 
 
 def _split_infer(node: Node, ins: Ins) -> Infers:
@@ -140,7 +140,7 @@ def _gather(node: Node, values: Values) -> list[Array]:
     return [np.asarray(np.take(x, within(node, array(values, 1), x.shape[axis]), axis=axis))]
 
 
-_register("Gather", _gather_infer, _gather)
+_register("Gather", _gather_infer, _gather, "indexing")
 
 
 def _transpose(node: Node, values: Values) -> list[Array]:
@@ -217,7 +217,7 @@ def _bit_cast(node: Node, values: Values) -> list[Array]:
     return [given.view(kind).astype(CONTAINERS[node.attrs["to"]])]
 
 
-_register("BitCast", _bit_cast_infer, _bit_cast)
+_register("BitCast", _bit_cast_infer, _bit_cast, "conversions", keeps=False)
 
 
 def _to_space_shape(node: Node, shape: Shape) -> Shape:
@@ -237,7 +237,7 @@ def _to_space(node: Node, values: Values) -> list[Array]:
     return [parts.reshape(_to_space_shape(node, x.shape))]
 
 
-_register("DepthToSpace", _one(_to_space_shape), _to_space)
+_register("DepthToSpace", _one(_to_space_shape), _to_space, "blocks")
 
 
 def _to_depth_shape(node: Node, shape: Shape) -> Shape:
@@ -255,4 +255,4 @@ def _to_depth(node: Node, values: Values) -> list[Array]:
     return [parts.reshape(_to_depth_shape(node, x.shape))]
 
 
-_register("SpaceToDepth", _one(_to_depth_shape), _to_depth)
+_register("SpaceToDepth", _one(_to_depth_shape), _to_depth, "blocks")

@@ -79,7 +79,7 @@ def _batch(node: Node, values: Values) -> list[Array]:
 
 
 # the four parameters fold into one factor and one shift: multiply, add
-register(Op("BatchNormalization", "normalise", _by_channel, _batch, _per_element(2)))
+register(Op("BatchNormalization", "normalise", _by_channel, _batch, _per_element(2), family="normalisations"))
 
 
 def _neighbours(size: int, channels: int) -> tuple[int, int]:
@@ -110,7 +110,17 @@ def _lrn_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=outs[0].elements * (others + 5))
 
 
-register(Op("LRN", "normalise", _between_channels, _lrn, _lrn_work))
+register(
+    Op(
+        "LRN",
+        "normalise",
+        _between_channels,
+        _lrn,
+        _lrn_work,
+        family="normalisations",
+        onnx={"size": 1, "alpha": 0.0001, "beta": 0.75, "bias": 1.0},
+    )
+)
 
 
 def _soft(x: Array, axis: int, log: bool) -> Array:
@@ -134,8 +144,8 @@ def _softmax(log: bool) -> Callable[[Node, Values], list[Array]]:
 
 
 # maximum, subtract, exp, sum, divide (log: subtract); the one logarithm per row is not counted
-register(Op("Softmax", "normalise", same, _softmax(False), _per_element(5)))
-register(Op("LogSoftmax", "normalise", same, _softmax(True), _per_element(5)))
+register(Op("Softmax", "normalise", same, _softmax(False), _per_element(5), family="softmaxes"))
+register(Op("LogSoftmax", "normalise", same, _softmax(True), _per_element(5), family="softmaxes"))
 
 
 def _standard(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
@@ -186,7 +196,27 @@ def _group(node: Node, values: Values) -> list[Array]:
 
 
 # sum, subtract, square, sum, divide, scale, add; without a mean: square, sum, divide, scale
-register(Op("LayerNormalization", "normalise", _rows, _layer, _per_element(7)))
-register(Op("InstanceNormalization", "normalise", _by_channel, _instance, _per_element(7)))
-register(Op("GroupNormalization", "normalise", _in_groups, _group, _per_element(7)))
-register(Op("RMSNormalization", "normalise", _rows, _rms, _per_element(4)))
+register(Op("LayerNormalization", "normalise", _rows, _layer, _per_element(7), family="normalisations"))
+register(
+    Op(
+        "InstanceNormalization",
+        "normalise",
+        _by_channel,
+        _instance,
+        _per_element(7),
+        family="normalisations",
+        onnx={"epsilon": 1e-05},
+    )
+)
+register(
+    Op(
+        "GroupNormalization",
+        "normalise",
+        _in_groups,
+        _group,
+        _per_element(7),
+        family="normalisations",
+        onnx={"num_groups": 1, "epsilon": 1e-05},
+    )
+)
+register(Op("RMSNormalization", "normalise", _rows, _rms, _per_element(4), family="normalisations"))

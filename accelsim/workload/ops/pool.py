@@ -87,9 +87,9 @@ def _lp_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=tensor(node, ins, 0).elements + results)
 
 
-register(Op("LpPool", "pool", _infer, _lp_pool, _lp_work))
-register(Op("MaxPool", "pool", _infer, _max_pool, _pool_work(0)))
-register(Op("AveragePool", "pool", _infer, _average_pool, _pool_work(1)))
+register(Op("LpPool", "pool", _infer, _lp_pool, _lp_work, family="pooling"))
+register(Op("MaxPool", "pool", _infer, _max_pool, _pool_work(0), family="pooling", keeps=True))
+register(Op("AveragePool", "pool", _infer, _average_pool, _pool_work(1), family="pooling"))
 
 
 def _global_infer(node: Node, ins: Ins) -> Infers:
@@ -111,5 +111,15 @@ def _global(reduce: Callable[..., Array]) -> Callable[[Node, Values], list[Array
     return kernel
 
 
-register(Op("GlobalAveragePool", "pool", _global_infer, _global(mean), _global_work))
-register(Op("GlobalMaxPool", "pool", _global_infer, _global(extreme(np.max, least=False)), _global_work))
+register(Op("GlobalAveragePool", "pool", _global_infer, _global(mean), _global_work, family="pooling"))
+register(
+    Op(
+        "GlobalMaxPool",
+        "pool",
+        _global_infer,
+        _global(extreme(np.max, least=False)),
+        _global_work,
+        family="pooling",
+        keeps=True,
+    )
+)

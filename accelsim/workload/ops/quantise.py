@@ -102,9 +102,9 @@ def _bias_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=outs[0].elements)  # one addition each
 
 
-register(Op("Quantize", "quantise", _to_dtype, _quantise, _quantise_work))
+register(Op("Quantize", "quantise", _to_dtype, _quantise, _quantise_work, family="quantisation"))
 register(Op("DynamicQuantizeLinear", "reduce", _dynamic_infer, _dynamic, _dynamic_work))
-register(Op("Requantize", "quantise", _to_dtype, _requantise, _quantise_work))
-register(Op("RequantizeShift", "quantise", _to_int8, _shift, _quantise_work))
-register(Op("Dequantize", "quantise", _to_float, _dequantise, _dequantise_work))
-register(Op("Bias", "elementwise", _bias_infer, _bias, _bias_work))
+register(Op("Requantize", "quantise", _to_dtype, _requantise, _quantise_work, family="quantisation"))
+register(Op("RequantizeShift", "quantise", _to_int8, _shift, _quantise_work, family="quantisation"))
+register(Op("Dequantize", "quantise", _to_float, _dequantise, _dequantise_work, family="quantisation"))
+register(Op("Bias", "elementwise", _bias_infer, _bias, _bias_work, family="arithmetic"))

@@ -75,7 +75,7 @@ def _register(name: str, count: int, reduce: Reduce) -> None:
     def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
         return Work(ops=count * tensor(node, ins, 0).elements)
 
-    register(Op(name, "reduce", _infer, kernel, work))
+    register(Op(name, "reduce", _infer, kernel, work, family="reductions"))
 
 
 for _name, (_count, _reduce) in _REDUCE.items():
@@ -107,5 +107,5 @@ def _arg(find: Reduce) -> Callable[[Node, Values], list[Array]]:
     return kernel
 
 
-register(Op("ArgMax", "reduce", _arg_infer, _arg(np.argmax), _arg_work))
-register(Op("ArgMin", "reduce", _arg_infer, _arg(np.argmin), _arg_work))
+register(Op("ArgMax", "reduce", _arg_infer, _arg(np.argmax), _arg_work, family="ranking"))
+register(Op("ArgMin", "reduce", _arg_infer, _arg(np.argmin), _arg_work, family="ranking"))

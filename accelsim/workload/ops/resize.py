@@ -158,4 +158,4 @@ def _work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=each * outs[0].elements)
 
 
-register(Op("Resize", "move", _infer, _kernel, _work))
+register(Op("Resize", "move", _infer, _kernel, _work, family="sampling", keeps=True))

@@ -88,4 +88,4 @@ def _work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=2 * taps * outs[0].elements)
 
 
-register(Op("GridSample", "move", _infer, _kernel, _work))
+register(Op("GridSample", "move", _infer, _kernel, _work, family="sampling"))

@@ -23,31 +23,9 @@ from accelsim.workload.onnx.canonical.rules import (
 from accelsim.workload.onnx.importing.constants import Filled
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.onnx.importing.types import FORMATS
+from accelsim.workload.ops import REGISTRY
 
-_PLAIN = (
-    "Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "HardSwish",
-    "Softplus", "Softsign", "Mish", "Sign", "Floor", "Ceil", "Round", "Sin", "Cos", "Not", "PRelu", "Add",
-    "Sub", "Mul", "Div", "Pow", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or",
-    "Xor", "Min", "Max", "Sum", "Mean", "Where", "Identity", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh",
-    "Acosh", "Atanh", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "IsNaN",
-)  # fmt: skip
-
-DEFAULTS: dict[str, dict[str, Any]] = {
-    **{op: {} for op in _PLAIN},
-    "LeakyRelu": {"alpha": 0.01},
-    "Elu": {"alpha": 1.0},
-    "Selu": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
-    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
-    "Gelu": {"approximate": "none"},
-    "Shrink": {"bias": 0.0, "lambd": 0.5},
-    "IsInf": {"detect_negative": 1, "detect_positive": 1},
-    "Mod": {"fmod": 0},
-    "BitShift": {"direction": ""},
-    "LRN": {"size": 1, "alpha": 1e-4, "beta": 0.75, "bias": 1.0},
-    "InstanceNormalization": {"epsilon": 1e-5},
-    "GroupNormalization": {"num_groups": 1, "epsilon": 1e-5},
-    "Gemm": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
-}
+DEFAULTS = {op.name: op.onnx for op in REGISTRY.values() if op.onnx is not None}
 """Ops whose canonical attributes are those of ONNX, with the defaults of the ONNX operator specification."""
 
 
