@@ -15,16 +15,19 @@ What stands in the line before a fence says what a block is:
 from __future__ import annotations
 
 import importlib.util
-import json
+import io
+import multiprocessing
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
+import traceback
+import warnings
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
 
@@ -43,20 +46,15 @@ PAGES = (
 )
 COLUMNS = "100"
 GAP = "..."
+ADVICE = "What would"
+"""How the paragraph about changes of the chip begins."""
 PICTURES = ("latency", "roofline", "timeline")
 """Plots of ResNet-50 on TPU v1 that the pages show."""
 SCRIPTS = tuple(sorted((ROOT / "docs" / "pictures").glob("*.py")))
 """Programs with a function ``draw(path)``, one for each other picture."""
-RUNNER = """
-import contextlib, io, json, sys
-outputs, scope = [], {"__name__": "__docs__"}
-for block in json.load(sys.stdin):
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        exec(compile(block, "<block>", "exec"), scope)
-    outputs.append(text.getvalue())
-print(json.dumps(outputs))
-"""
+PROCESSES = multiprocessing.get_context("forkserver")
+"""Each page has a process of its own for its Python, a copy of one that has everything imported."""
+PROCESSES.set_forkserver_preload([__name__, "accelsim.result", "matplotlib.figure"])
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,8 @@ class Page:
         """The text of the page with every output as it is now. Runs everything."""
         text = self.path.read_text(encoding="utf-8")
         lines, found = text.splitlines(), list(blocks(text))
-        self.shown = {block.marker.removeprefix("output: ").partition(" | ")[0] for block in found}
+        outputs = (block.marker.removeprefix("output: ").partition(" | ") for block in found)
+        self.shown = {command for command, _, lines in outputs if not lines or ADVICE in lines}
         new = [self._meet(block) for block in found]
         spoken = iter(_run_python([block.text for block in found if block.language == "python"], self.folder))
         latest = ""
@@ -216,14 +215,32 @@ def _run_python(sources: list[str], folder: Path) -> list[str]:
     """What each block prints; they share their names, and a process of their own."""
     if not sources:
         return []
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", RUNNER], cwd=folder, input=json.dumps(sources), text=True,
-        capture_output=True, check=False, env={**os.environ, "COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    if done.returncode:
-        raise AssertionError(f"a Python block fails:\n{done.stderr}")
-    outputs: list[str] = json.loads(done.stdout)
+    here, there = PROCESSES.Pipe()
+    process = PROCESSES.Process(target=_speak, args=(sources, folder, there))
+    process.start()
+    there.close()
+    outputs: list[str] | str = here.recv()
+    process.join()
+    if isinstance(outputs, str):
+        raise AssertionError(f"a Python block fails:\n{outputs}")
     return outputs
+
+
+def _speak(sources: list[str], folder: Path, there: Connection) -> None:
+    """Send what each block prints, or the traceback of the one that fails. Warnings are errors."""
+    os.environ["COLUMNS"] = COLUMNS
+    os.chdir(folder)
+    warnings.simplefilter("error")
+    outputs, scope = [], {"__name__": "__docs__"}
+    try:
+        for source in sources:
+            text = io.StringIO()
+            with redirect_stdout(text):
+                exec(compile(source, "<block>", "exec"), scope)
+            outputs.append(text.getvalue())
+        there.send(outputs)
+    except BaseException:
+        there.send(traceback.format_exc())
 
 
 def script(path: Path) -> ModuleType:

@@ -27,10 +27,9 @@ def bytes_of(runs: tuple[Runs, ...]) -> list[int]:
     return found
 
 
-@LAWS
-@given(cases())
-def test_the_bytes_of_the_runs_are_those_of_the_transfer_and_lie_in_its_tensor(case: Case) -> None:
-    found = AddressMap(case.program)
+def the_bytes_of_the_runs_are_those_of_the_transfer_and_lie_in_its_tensor(
+    case: Case, found: AddressMap
+) -> None:
     for command in transfers(case):
         runs, homes = found.runs(command), [found.span(region) for region in found.home(command)]
         assert sum(run.nbytes for run in runs) == command.work.nbytes  # type: ignore[union-attr]
@@ -39,11 +38,9 @@ def test_the_bytes_of_the_runs_are_those_of_the_transfer_and_lie_in_its_tensor(c
             assert any(base <= run.base and run.end <= base + size for base, size in homes), (command, run)
 
 
-@LAWS
-@given(cases())
-def test_what_a_step_writes_it_writes_once(case: Case) -> None:
+def what_a_step_writes_it_writes_once(case: Case, found: AddressMap) -> None:
     """The stores of a step into one tensor are all of its bytes, none of them twice."""
-    found, written = AddressMap(case.program), defaultdict(list)
+    written: dict[int, list[int]] = defaultdict(list)
     sizes = {region.id: region.size_B for region in case.program.regions}
     pieces: dict[int, int] = defaultdict(int)
     for command in transfers(case):
@@ -57,10 +54,7 @@ def test_what_a_step_writes_it_writes_once(case: Case) -> None:
             assert sorted(touched) == list(range(base, base + sizes[region]))
 
 
-@LAWS
-@given(cases())
-def test_stationary_tiles_that_are_loaded_once_cover_their_operand_once(case: Case) -> None:
-    found = AddressMap(case.program)
+def stationary_tiles_that_are_loaded_once_cover_their_operand_once(case: Case, found: AddressMap) -> None:
     tiles: dict[tuple[int, int], dict[tuple[int, ...], list[int]]] = defaultdict(dict)
     for command in transfers(case):
         if command.effect.what == "load_b":
@@ -78,10 +72,7 @@ def test_stationary_tiles_that_are_loaded_once_cover_their_operand_once(case: Ca
         assert len(touched) >= case.program.graph.tensors[gemm.b].nbytes
 
 
-@LAWS
-@given(cases())
-def test_no_two_tensors_share_a_byte(case: Case) -> None:
-    found = AddressMap(case.program)
+def no_two_tensors_share_a_byte(case: Case, found: AddressMap) -> None:
     for memory in case.chip.memories:
         homes = {found.span(r.id) for r in case.program.regions if r.memory == memory}
         ends = np.array(sorted(homes)).reshape(-1, 2)
@@ -89,10 +80,20 @@ def test_no_two_tensors_share_a_byte(case: Case) -> None:
         assert not len(ends) or found.extent_B[memory] == ends[-1].sum()
 
 
-@settings(LAWS, max_examples=30)
+@LAWS
 @given(cases())
-def test_addresses_are_a_function_of_the_program(case: Case) -> None:
-    one, two = AddressMap(case.program), AddressMap(case.program)
+def test_every_program_keeps_the_laws(case: Case) -> None:
+    """One program for all of them: to draw and compile it takes the most of the time."""
+    found = AddressMap(case.program)
+    the_bytes_of_the_runs_are_those_of_the_transfer_and_lie_in_its_tensor(case, found)
+    what_a_step_writes_it_writes_once(case, found)
+    stationary_tiles_that_are_loaded_once_cover_their_operand_once(case, found)
+    no_two_tensors_share_a_byte(case, found)
+    addresses_are_a_function_of_the_program(case, found)
+
+
+def addresses_are_a_function_of_the_program(case: Case, one: AddressMap) -> None:
+    two = AddressMap(case.program)
     moves = transfers(case)
     assert [one.runs(command) for command in moves] == [two.runs(command) for command in reversed(moves)][
         ::-1

@@ -18,6 +18,7 @@ from accelsim.compiler.numbers.sparsify import prune
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.check import THOROUGH, check
 from accelsim.machine.lifetimes import occupancy
+from accelsim.machine.run import Run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.ops import base
@@ -53,11 +54,20 @@ def assert_same(name: str, ours: Array, theirs: Array) -> None:
 
 @settings(QUICK, max_examples=120)
 @given(cases())
-def test_values_do_not_depend_on_the_tiling(case: Case) -> None:
+def test_every_run_keeps_the_laws(case: Case) -> None:
+    """Three runs of one program for all of them: to draw and compile it takes the most of the time."""
+    exact, fast, off = (case.run(values, keep=True) for values in ("exact", "fast", "off"))
+    values_do_not_depend_on_the_tiling(case, exact, fast)
+    for other in (fast, off):
+        same_timeline_and_ledger(exact, other)
+    parts_equal_the_total(off)
+    no_buffer_ever_holds_more_than_its_capacity(case, off)
+
+
+def values_do_not_depend_on_the_tiling(case: Case, exact: Run, fast: Run) -> None:
     """Tile by tile = whole ops = plain execution; int8 to the last bit, also against the plain integer reference."""
     graph = case.program.graph
     whole = execute.run(graph, case.feeds, keep=True)
-    exact, fast = case.run("exact", keep=True), case.run("fast", keep=True)
     for name, values in fast.tensors.items():
         np.testing.assert_array_equal(values, whole[name], err_msg=name)
     assert list(exact.outputs) == list(fast.outputs) == graph.outputs
@@ -77,23 +87,16 @@ def pruned(case: Case) -> Graph:
     return prune(case.graph, sparsity) if sparsity else case.graph
 
 
-@QUICK
-@given(cases())
-def test_the_value_policies_give_the_same_timeline_and_ledger(case: Case) -> None:
-    exact, fast, off = (case.run(values) for values in ("exact", "fast", "off"))
-    for other in (fast, off):
-        assert other.slices == exact.slices
-        assert other.ledger == exact.ledger
-        assert other.engines == exact.engines
-        assert other.folds == exact.folds
-        assert other.time_fs == exact.time_fs
+def same_timeline_and_ledger(one: Run, other: Run) -> None:
+    assert other.slices == one.slices
+    assert other.ledger == one.ledger
+    assert other.engines == one.engines
+    assert other.folds == one.folds
+    assert other.time_fs == one.time_fs
 
 
-@QUICK
-@given(cases())
-def test_parts_equal_the_total(case: Case) -> None:
+def parts_equal_the_total(run: Run) -> None:
     """Energy by component = by op = by tensor = by category, and time by engine."""
-    run = case.run()
     rows = energy_table(run)
     total = total_J(rows)
     assert total > 0 and all(row.energy_J >= 0 for row in rows)
@@ -104,11 +107,8 @@ def test_parts_equal_the_total(case: Case) -> None:
         assert min(entry.busy, entry.idle, *entry.stalled.values(), 0) == 0
 
 
-@QUICK
-@given(cases())
-def test_no_buffer_ever_holds_more_than_its_capacity(case: Case) -> None:
+def no_buffer_ever_holds_more_than_its_capacity(case: Case, run: Run) -> None:
     """At every instant of a run, whichever roles share a buffer, and whatever was pinned."""
-    run = case.run()
     for name, points in occupancy(run).items():
         most = max(held_B for _, held_B in points)
         assert 0 < most <= case.chip.buffers[name].capacity, name

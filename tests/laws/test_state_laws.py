@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.bursts import bursts
+from accelsim.machine.run import Run
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Transfer
 from accelsim.workload import execute
@@ -22,11 +22,22 @@ TOLERANCE = 1e-5
 
 @LAWS
 @given(cases(models=cached_graphs))
-def test_values_are_those_of_the_plain_graph(case: Case) -> None:
+def test_every_run_keeps_the_laws(case: Case) -> None:
+    """Three runs of one program for all of them: to draw and compile it takes the most of the time."""
+    exact, fast, off = (case.run(values, keep=True) for values in ("exact", "fast", "off"))
+    for other in (fast, off):
+        assert (other.slices, other.ledger, other.time_fs) == (exact.slices, exact.ledger, exact.time_fs)
+    values_are_those_of_the_plain_graph(case, exact, fast)
+    of_a_state_only_the_new_rows_are_written(case)
+    found = AddressMap(case.program)
+    the_bytes_of_an_append_are_those_of_the_new_rows(case, found)
+    every_byte_has_an_address_in_its_tensor(case, found)
+
+
+def values_are_those_of_the_plain_graph(case: Case, exact: Run, fast: Run) -> None:
     """Tile by tile = whole ops = plain execution; codes to the last bit, also against the plain integer reference."""
     graph = case.program.graph
     whole = execute.run(graph, case.feeds, keep=True)
-    exact, fast = case.run("exact", keep=True), case.run("fast", keep=True)
     for name, values in (exact.tensors | exact.outputs).items():
         scale = max(1.0, float(np.max(np.abs(whole[name].astype(np.float64)), initial=0)))
         np.testing.assert_allclose(values / scale, whole[name] / scale, rtol=0, atol=TOLERANCE, err_msg=name)
@@ -44,6 +55,7 @@ def test_a_choice_of_experts_changes_values_and_not_time(case: Case) -> None:
     """Exact = fast = plain execution of the compiled graph, and one timeline with and without values."""
     graph = case.program.graph
     whole = execute.run(graph, case.feeds, keep=True)
+    every_byte_has_an_address_in_its_tensor(case, AddressMap(case.program))
     exact, fast, off = case.run("exact", keep=True), case.run("fast", keep=True), case.run("off")
     assert exact.ledger == fast.ledger == off.ledger and exact.slices == fast.slices == off.slices
     for name, values in (fast.tensors | fast.outputs).items():
@@ -54,17 +66,7 @@ def test_a_choice_of_experts_changes_values_and_not_time(case: Case) -> None:
             np.testing.assert_array_equal(values, plain[name], err_msg=name)
 
 
-@LAWS
-@given(cases(models=cached_graphs))
-def test_the_value_policies_give_the_same_timeline_and_ledger(case: Case) -> None:
-    exact, fast, off = (case.run(values) for values in ("exact", "fast", "off"))
-    for other in (fast, off):
-        assert (other.slices, other.ledger, other.time_fs) == (exact.slices, exact.ledger, exact.time_fs)
-
-
-@LAWS
-@given(cases(models=cached_graphs))
-def test_of_a_state_only_the_new_rows_are_written(case: Case) -> None:
+def of_a_state_only_the_new_rows_are_written(case: Case) -> None:
     """In the memory where it lies; and no other memory ever holds it, unless the host works with it."""
     graph, program = case.program.graph, case.program
     new = {
@@ -81,11 +83,9 @@ def test_of_a_state_only_the_new_rows_are_written(case: Case) -> None:
     assert written == Counter(new)
 
 
-@LAWS
-@given(cases(models=cached_graphs))
-def test_the_bytes_of_an_append_are_those_of_the_new_rows(case: Case) -> None:
+def the_bytes_of_an_append_are_those_of_the_new_rows(case: Case, found: AddressMap) -> None:
     """Each address of the new rows once, and none of the earlier ones."""
-    found, graph = AddressMap(case.program), case.program.graph
+    graph = case.program.graph
     for command in case.program.commands:
         if command.effect.what != "append":
             continue
@@ -99,10 +99,7 @@ def test_the_bytes_of_an_append_are_those_of_the_new_rows(case: Case) -> None:
         assert size_B >= whole.nbytes
 
 
-@LAWS
-@given(st.one_of(cases(models=cached_graphs), cases(models=expert_graphs)))
-def test_every_byte_has_an_address_in_its_tensor(case: Case) -> None:
-    found = AddressMap(case.program)
+def every_byte_has_an_address_in_its_tensor(case: Case, found: AddressMap) -> None:
     for command in case.program.commands:
         if isinstance(command.work, Transfer):
             runs, homes = found.runs(command), [found.span(region) for region in found.home(command)]

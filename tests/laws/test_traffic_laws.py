@@ -101,11 +101,9 @@ def test_what_fits_moves_once(graph: Graph, chip: Chip, data: st.DataObject) -> 
     assert traffic(run, "write") == written
 
 
-@QUICK
-@given(cases())
-def test_traffic_is_at_least_the_distinct_bytes(case: Case) -> None:
+def traffic_is_at_least_the_distinct_bytes(case: Case, run: Run) -> None:
     """However it is tiled; of a convolution's input the rows between its windows may be left out."""
-    run, graph = case.run(), case.program.graph
+    graph = case.program.graph
     read, written, _ = expected_traffic(graph)
     found, stored = traffic(run, "read"), traffic(run, "write")
     sliding = {node.inputs[0] for node in graph.nodes if node.op == "Conv"}
@@ -115,11 +113,8 @@ def test_traffic_is_at_least_the_distinct_bytes(case: Case) -> None:
         assert stored[name] >= nbytes, name
 
 
-@QUICK
-@given(cases())
-def test_macs_are_those_of_the_products(case: Case) -> None:
+def macs_are_those_of_the_products(case: Case, run: Run) -> None:
     """MACs by step in the ledger = groups x M x N x K of the product, whatever the array; nothing else multiplies."""
-    run = case.run()
     counted: Counter[int] = Counter()
     padding = 0
     for row in run.ledger:
@@ -140,11 +135,8 @@ def test_macs_are_those_of_the_products(case: Case) -> None:
         assert streamed <= done <= streamed / pace
 
 
-@QUICK
-@given(cases())
-def test_no_run_beats_the_roofline(case: Case) -> None:
+def no_run_beats_the_roofline(case: Case, run: Run) -> None:
     """time >= MACs / peak and >= bytes / bandwidth of each memory (and direction, where they are separate)."""
-    run = case.run()
     seconds = Fraction(run.time_fs + 1 + len(run.slices), FS_PER_S)
     for row in run.ledger:
         if row.action.startswith("mac.") and row.action != "mac.padding":
@@ -155,6 +147,19 @@ def test_no_run_beats_the_roofline(case: Case) -> None:
         full = attached.link is not None and attached.link.duplex == "full"
         needed = max(inbound, outbound) if full else inbound + outbound
         assert seconds * Fraction(attached.rate_Bps) >= needed
+
+
+@QUICK
+@given(cases())
+def test_every_run_keeps_the_laws_of_work_and_traffic(case: Case) -> None:
+    """One run for all of them: to draw and compile it takes the most of the time."""
+    run = case.run()
+    for law in (
+        traffic_is_at_least_the_distinct_bytes,
+        macs_are_those_of_the_products,
+        no_run_beats_the_roofline,
+    ):
+        law(case, run)
 
 
 @QUICK

@@ -36,6 +36,10 @@ START_S = 20
 PATIENCE = 5
 """A test that takes so many times its time hangs."""
 SURVIVED = 0
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Of pytest; what it would rewrite is loaded before it starts, and holds no assertion of ours."""
+CONTROLS = 3
+"""Sets of tests that are run on the sound program first: where these fail, nothing that follows means anything."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,8 @@ def plant(file: str, made: Fault) -> None:
     loader.get_code = changed
 
 
-def start(mutant: Mutant) -> int:
-    """Fork a process that runs the tests of a mutant; its exit code is 0 if all pass."""
+def start(mutant: Mutant, planted: bool = True) -> int:
+    """Fork a process that runs the tests of a mutant, or those of the sound program; its exit code is 0 if all pass."""
     process = os.fork()
     if process:
         return process
@@ -96,8 +100,9 @@ def start(mutant: Mutant) -> int:
         os.dup2(null, stream)
     code = 1
     try:
-        plant(mutant.file, mutant.fault)
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--tb=no", *mutant.tests]))
+        if planted:
+            plant(mutant.file, mutant.fault)
+        code = int(pytest.main([*OPTIONS, *mutant.tests]))
     finally:
         os._exit(code)
 
@@ -115,6 +120,14 @@ def verdicts(mutants: Sequence[Mutant], jobs: int) -> Iterator[tuple[Mutant, boo
         if running:
             process, status = os.wait()
             yield running.pop(process), os.waitstatus_to_exitcode(status) != SURVIVED
+
+
+def control(mutants: Sequence[Mutant]) -> None:
+    """SystemExit where tests fail without a fault."""
+    for each in [one for one in mutants if one.tests][:CONTROLS]:
+        _, status = os.waitpid(start(each, planted=False), 0)
+        if os.waitstatus_to_exitcode(status) != SURVIVED:
+            raise SystemExit(f"tests of {each.file} fail without any fault: {' '.join(each.tests)}")
 
 
 def warm() -> None:
@@ -174,6 +187,7 @@ def main() -> None:
             for each in sample(package, asked.count, asked.seed, reached, asked.budget)
         ]
     warm()
+    control(drawn)
     found: Counter[str] = Counter()
     for each, killed in verdicts(drawn, asked.jobs):
         found[each.package] += killed
