@@ -6,6 +6,7 @@ Like ``laws``: a table of functions, each from a spec to what breaks it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from accelsim.dram.device import Geometry
 from accelsim.dram.mapping import problems
@@ -15,9 +16,11 @@ from accelsim.spec.base import Model
 from accelsim.spec.dram import Dram
 from accelsim.spec.dram_quantity import Span, spell_bits
 from accelsim.spec.laws.finding import Finding
-from accelsim.spec.models import Chip, Memory
 from accelsim.time import FS_PER_S
 from accelsim.units import show
+
+if TYPE_CHECKING:
+    from accelsim.spec.models import Chip, Memory
 
 RATE_TOLERANCE = 0.01
 """A rate may differ this much from transfers per clock / tCK (files round tCK: 0.63 ns for DDR4-3200)."""

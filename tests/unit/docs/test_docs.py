@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -178,45 +177,6 @@ def test_index_names_every_page() -> None:
     assert all(
         path.name in index for path in PAGES if path.parent == ROOT / "docs" and path.name != "README.md"
     )
-
-
-def test_imports_are_those_of_the_table() -> None:
-    allowed = {
-        row[0].strip("`"): codes(row[2])
-        for row in table(page("architecture.md"), "| package | what it holds")
-    }
-    everything = list(allowed)
-    for index, package in enumerate(everything):
-        assert allowed[package] <= set(everything[:index]), f"{package} imports from below"
-    allowed["validate"] = set(everything[: everything.index("validate")])
-    allowed["cli"] = {*everything, "accelsim"}
-    seen = set()
-    for path in sorted((ROOT / "accelsim").rglob("*.py")):
-        package = _package(".".join(path.relative_to(ROOT).with_suffix("").parts))
-        if package in ("__init__", "__main__"):
-            continue
-        seen.add(package)
-        extra = _imports(path) - allowed[package] - {package}
-        assert not extra, f"{path.relative_to(ROOT)} imports {sorted(extra)}"
-    assert seen == set(everything)
-
-
-def _imports(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-        if isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            names = [f"{module}.{name}" for name in names] if module == "accelsim" else [module]
-        found |= {_package(name) for name in names if name.split(".")[0] == "accelsim"}
-    return found
-
-
-def _package(module: str) -> str:
-    """The row of the table that a module is of: its folder, and ``spec`` for the specs of engine types."""
-    if re.match(r"accelsim\.engines\.\w+\.spec$", module):
-        return "spec"
-    return module.split(".")[1] if "." in module else module
 
 
 def test_passes_are_listed_in_order() -> None:
