@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from accelsim.engines.systolic.counts import COUNTS, counts, scalesim_report
 from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.registers import HARDWARE_SCHEDULES, simulate
-from accelsim.engines.systolic.timing import DATAFLOWS, SHADOW_LOADS, cycles
+from accelsim.engines.systolic.spec import SHADOW_LOADS
+from accelsim.engines.systolic.timing import DATAFLOWS, cycles
 from accelsim.validate.base import Check, check
 from accelsim.validate.golden import golden
 

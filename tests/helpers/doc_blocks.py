@@ -54,7 +54,7 @@ SCRIPTS = tuple(sorted((ROOT / "docs" / "pictures").glob("*.py")))
 """Programs with a function ``draw(path)``, one for each other picture."""
 PROCESSES = multiprocessing.get_context("forkserver")
 """Each page has a process of its own for its Python, a copy of one that has everything imported."""
-PROCESSES.set_forkserver_preload([__name__, "accelsim.result", "matplotlib.figure"])
+PROCESSES.set_forkserver_preload(["tests.helpers.doc_blocks", "accelsim.result", "matplotlib.figure"])
 
 
 @dataclass(frozen=True)

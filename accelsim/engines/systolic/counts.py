@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple
 
+from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.engines.systolic.timing import DATAFLOWS, Int, cycles, folds, known, spatial
 
 
@@ -93,7 +94,8 @@ def counts(
     }
     if DATAFLOWS[dataflow].stationary:
         overlapped = schedule == "overlapped"
-        wave = overlapped and shadow_load == "diagonal"
+        awaited = SHADOW_LOADS[known("shadow load", shadow_load, SHADOW_LOADS)](R)
+        wave = awaited < R if overlapped else False
         chain = F * C * _load_writes(R, load_rows_per_clock, wave=wave)
         rest = _with_stationary(R, C, Sr, Sc, T, Fr, F, chain, overlapped=overlapped)
     else:
@@ -145,12 +147,11 @@ def _without_stationary(R: Any, C: Any, Sr: Any, Sc: Any, T: Any, Fr: Any, F: An
     }
 
 
-def _load_writes(R: Any, p: int, *, wave: bool) -> Any:
+def _load_writes(R: Any, p: int, *, wave: Any) -> Any:
     """Register writes of one column's load: row k's value takes floor(k / p) + 1 hops, in a wave k + 1."""
-    if wave:
-        return R * (R + 1) // 2
     whole, rest = R // p, R % p
-    return R + p * (whole * (whole - 1) // 2) + rest * whole
+    chain = R + p * (whole * (whole - 1) // 2) + rest * whole
+    return chain + wave * (R * (R + 1) // 2 - chain)
 
 
 class Hops(NamedTuple):

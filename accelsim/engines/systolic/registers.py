@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from accelsim.engines.systolic.accumulating import AccumulatingArray
 from accelsim.engines.systolic.counts import COUNTS, Counts
 from accelsim.engines.systolic.fabric import Batch, Fabric, Setup
+from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.engines.systolic.stationary import StationaryArray
-from accelsim.engines.systolic.timing import DATAFLOWS, SHADOW_LOADS, known
+from accelsim.engines.systolic.timing import DATAFLOWS, known
 from accelsim.errors import UsageError
 from accelsim.types import Array, Ints
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 Dataflow = Literal["ws", "os", "is"]
 Schedule = Literal["scalesim", "sequential", "overlapped"]
-ShadowLoad = Literal["column", "diagonal"]
+SHADOW_LOADS: dict[str, Callable[[Any], Any]] = {"column": lambda R: R, "diagonal": lambda R: 0 * R}
+"""Shadow load -> how many of the R PEs of a column have taken over their words when the next ones may enter it.
+
+Where these are not all, words pass the PEs in registers of their own as soon as more than one row enters per clock.
+"""
+if TYPE_CHECKING:
+    ShadowLoad = str
+else:
+    ShadowLoad = Literal[tuple(SHADOW_LOADS)]
 
 
 class Sparse(Model):

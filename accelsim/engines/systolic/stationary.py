@@ -12,6 +12,7 @@ import numpy as np
 
 from accelsim.engines.systolic.fabric import FIRST, REAL, VALID, Batch, Fabric, Setup
 from accelsim.engines.systolic.loading import Chain, Loads, Path, Wave, hazard
+from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.types import Array, Bools, Ints
 
 
@@ -22,8 +23,8 @@ class StationaryArray(Fabric):
         super().__init__(batch, setup)
         n, R, C, lanes = batch.n, setup.rows, setup.cols, setup.load_rows_per_clock
         self.overlapped = setup.schedule == "overlapped"
-        self.diagonal = self.overlapped and setup.shadow_load == "diagonal"
-        path = Wave if self.diagonal and lanes > 1 else Chain
+        self.awaited = int(SHADOW_LOADS[setup.shadow_load](R))  # PEs of a column that swap before it may load
+        path = Wave if self.overlapped and self.awaited < R and lanes > 1 else Chain
         self.path: Path = path(n, R, C, lanes, batch.dtype)
         self.loads = Loads(n, C, self.path.steps)
         self.free = np.ones((n, C), np.bool_)  # the column may begin to load
@@ -81,13 +82,13 @@ class StationaryArray(Fabric):
         """Begin loads as early as the rule of the schedule lets each column, and move the words on."""
         if not self.overlapped:
             self.free = self.all_out()[:, None] & (self.loads.fold == self.fold[:, None])
-        elif self.diagonal:
+        elif not self.awaited:
             self.free |= swap[:, 0]
         step, active, begin = self.loads.advance(self.free, self.batch.F)
         self._enter(step, active, swap if self.overlapped else np.broadcast_to(begin[:, None], swap.shape))
         self.free &= ~begin
-        if self.overlapped and not self.diagonal:
-            self.free |= swap[:, -1]
+        if self.overlapped and self.awaited:
+            self.free |= swap[:, self.awaited - 1]
 
     def _enter(self, step: Ints, active: Bools, release: Bools) -> None:
         """The column ports sample this edge's words."""

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from accelsim.digits import whole
 from accelsim.engines.systolic.counts import COUNTS, counts
-from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES, SHADOW_LOADS, cycles, folds, spatial
+from accelsim.engines.systolic.spec import SHADOW_LOADS
+from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES, cycles, folds, spatial
 from accelsim.errors import ModelError, Problem, nearest
 from accelsim.files import table as csv_file
 from accelsim.files import write_file

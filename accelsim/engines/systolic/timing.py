@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.errors import Problem, UsageError, nearest
 
 Int = TypeVar("Int", int, NDArray[np.int64])
@@ -56,9 +57,6 @@ DATAFLOWS: dict[str, Dataflow] = {
     "is": Dataflow("is", lambda M, N, K: (K, M, N), stationary=True),
 }
 """Dataflows by name: weight, output and input stationary ('is' is 'ws' with A and B exchanged)."""
-
-SHADOW_LOADS: dict[str, Callable[[Any], Any]] = {"column": lambda R: R, "diagonal": lambda R: 0 * R}
-"""Shadow load -> edges from S(f-1) until column 0 may load: after its last PE has swapped, or at once."""
 
 
 def _sequential_ws(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
@@ -106,8 +104,7 @@ def fold_timing(
     """Timing of a fold that streams for ``T`` edges (rows x cycles per row) through ``rows`` x ``cols`` PEs.
 
     ``shadow_load`` only matters where the next weights are loaded behind a fold (overlapped ws and is).
-    'diagonal' with more than one row per clock needs words that pass the PEs in registers of their own, so
-    that the load follows the swap (see ``loading.Wave``); a chain of shadow registers would run into it.
+    Of ``SHADOW_LOADS`` it is also the edges from S(f-1) until column 0 may load, since PEs swap one after the other.
     ``load_rows_per_clock``: stationary rows that enter per edge. ``min_interval``: edges that a fold occupies
     the array at the least. 'scalesim' knows neither of the two. Raises UsageError for an unknown name.
     """

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.engines.systolic.timing import (
     DATAFLOWS,
     SCHEDULES,
-    SHADOW_LOADS,
     cycles,
     fold_timing,
     folds,
