@@ -79,7 +79,7 @@ def peak_mac_rate(chip: Chip, mac_format: str) -> float:
     unit = multiplier(chip)
     if unit is None:
         raise KeyError(f"{chip.name} has no matrix unit, so no peak for {mac_format}")
-    per_clock = ENGINES[unit.type].macs_per_clock(unit.spec, mac_format) * chip.cores
+    per_clock = unit.spec.rates()[mac_format] * chip.cores
     return float(per_clock * Fraction(unit.spec.clock or chip.clock))
 
 

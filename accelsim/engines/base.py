@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 from accelsim.engines.device import Device, EngineLog, Point, Walk
@@ -167,13 +166,6 @@ class EngineType(ABC):
     def lower(self, lowering: Lowering) -> Mapped | None:
         """Write the commands of a step. Raises Infeasible where something does not fit, TooLarge beyond the limits."""
         raise NotImplementedError(f"{self.type} does no nodes")
-
-    def macs_per_clock(self, spec: Any, mac_format: str) -> Fraction:
-        """Multiply-accumulates of one engine, all its queues together, per clock at its peak.
-
-        Raises KeyError for a format that it lacks.
-        """
-        raise KeyError(mac_format)
 
     def skips(self, spec: Any, mac_format: str, n: int, m: int) -> bool:
         """Whether it passes over the zeros of weights of which at most ``n`` of each ``m`` are none."""

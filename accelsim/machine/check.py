@@ -12,7 +12,6 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import lifetimes
 from accelsim.machine.run import LawError, Run, Slice
@@ -79,12 +78,11 @@ def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
     unit = multiplier(run.chip)
     if unit is None:
         return
-    kind, queues = ENGINES[unit.type], len(unit.spec.queues(unit.name))
+    rates, queues = unit.spec.rates(), len(unit.spec.queues(unit.name))
     clocks: dict[str, Fraction] = defaultdict(Fraction)
     for row in run.ledger:
         if is_done(row.action):
-            rate = kind.macs_per_clock(unit.spec, row.action.of) / queues
-            clocks[row.component] += row.count / rate
+            clocks[row.component] += row.count * queues / rates[row.action.of]
     period_fs = Fraction(FS_PER_S) / Fraction(unit.spec.clock or run.chip.clock)
     for array, needed in clocks.items():
         if needed * period_fs > run.time_fs + 1:

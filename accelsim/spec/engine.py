@@ -9,6 +9,7 @@ block must agree on, among themselves and with the chip around. As far as import
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -40,9 +41,15 @@ class EngineSpec(Model):
     type: str = Field(description="type of the engine")
     clock: Hertz | None = Field(None, description="clock of the engine; the chip's clock when absent")
 
-    def peaks(self, chip: Chip) -> dict[str, float]:
-        """Operand format -> op/s of all cores together, a multiply-add counts as two; {}: it multiplies nothing."""
+    def rates(self) -> dict[str, Fraction]:
+        """Operand format -> multiply-accumulates per clock at its peak, all its queues together; {}: it multiplies
+        nothing."""
         return {}
+
+    def peaks(self, chip: Chip) -> dict[str, float]:
+        """Operand format -> op/s of all cores together, a multiply-add counts as two."""
+        each = 2 * Fraction(self.clock or chip.clock) * chip.cores
+        return {name: float(each * rate) for name, rate in self.rates().items()}
 
     def queues(self, name: str) -> list[str]:
         """Its queues in a program, by their names: ``name`` is what the chip calls the engine."""

@@ -18,7 +18,6 @@ from accelsim.engines.simd.spec import VectorUnit as VectorUnit
 from accelsim.engines.systolic.spec import Dataflow as Dataflow
 from accelsim.engines.systolic.spec import MacFormat as MacFormat
 from accelsim.engines.systolic.spec import MatrixUnit as MatrixUnit
-from accelsim.engines.systolic.spec import Sparse as Sparse
 from accelsim.spec.base import Model as Model
 from accelsim.spec.calibration import Calibration
 from accelsim.spec.constants import Fitted

@@ -19,7 +19,8 @@ from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
 from accelsim.program.actions import NOT_DONE, SKIPPED, is_done
 from accelsim.program.commands import Folds
-from accelsim.spec.models import Chip, Sparse
+from accelsim.spec.models import Chip
+from accelsim.spec.products import Sparse
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model

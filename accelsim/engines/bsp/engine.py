@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import cast
 
 from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
@@ -39,10 +38,6 @@ class Bsp(Clocked):
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
         """Sync, exchange, computation."""
         return cast(Stages, command.work).stages
-
-    def macs_per_clock(self, spec: BspUnit, mac_format: str) -> Fraction:
-        """Those of all tiles."""
-        return spec.tiles * spec.formats[mac_format].macs_per_clock
 
     def has_epilogue(self, spec: BspUnit) -> bool:
         """Functions of each element of a product: the tile that has it computes them."""

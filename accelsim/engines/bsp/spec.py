@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from accelsim.errors import brief, nearest
-from accelsim.formats import dot
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Clocks, Pace, Parts, Side
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
-from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS, format_bits, nearest_format
+from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS
+from accelsim.spec.products import dot_rules_fit, formats_are_known
 from accelsim.spec.quantity import Bytes, JoulesPerByte, Width
 from accelsim.spec.status import Status
 from accelsim.spec.yaml.tree import PathTo
@@ -87,10 +86,9 @@ class BspUnit(EngineSpec):
         """Bytes of a tile for data, of a buffer that is the memories of all."""
         return buffer.part_B - (self.reserve or 0)
 
-    def peaks(self, chip: Chip) -> dict[str, float]:
-        """Two for each multiply-accumulate of a tile that streams without end, op/s."""
-        clocks = 2 * self.tiles * (self.clock or chip.clock) * chip.cores
-        return {name: float(clocks * row.macs_per_clock) for name, row in self.formats.items()}
+    def rates(self) -> dict[str, Fraction]:
+        """Those of all tiles, each of which streams without end."""
+        return {name: self.tiles * row.macs_per_clock for name, row in self.formats.items()}
 
 
 def the_buffer_is_that_of_the_tiles(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
@@ -107,20 +105,6 @@ def the_buffer_is_that_of_the_tiles(unit: BspUnit, chip: Chip, path: PathTo) -> 
     elif unit.room_B(buffer) <= 0:
         most = show(buffer.part_B, "B", binary=True)
         yield Finding((*path, "reserve"), "leaves nothing of a tile for data", f"less than {most}")
-
-
-def formats_are_known(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """Names of number formats are those of ``accelsim.formats.table``, or pairs of them; a rule of sums takes them."""
-    for name, row in unit.formats.items():
-        for inner, each in ((name,), name), ((name, "accumulate"), row.accumulate):
-            if format_bits(each) is None:
-                what, place = f"{brief(each)} is no number format", (*path, "formats", *inner)
-                yield Finding(place, what, "fp16, fp32, ...", nearest_format(each))
-        known = dot.rules_for(name) if format_bits(name) is not None and row.dot is not None else ()
-        if row.dot is not None and row.dot not in known:
-            what = f"{row.dot!r} is no rule that adds up products of {name}"
-            expected = "one of " + ", ".join(known)
-            yield Finding((*path, "formats", name, "dot"), what, expected, nearest(row.dot, known))
 
 
 def functions_are_known(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
@@ -143,6 +127,7 @@ LAWS = (
     only_one,
     the_buffer_is_that_of_the_tiles,
     formats_are_known,
+    dot_rules_fit,
     functions_are_known,
     energies_of_functions_are_there,
 )

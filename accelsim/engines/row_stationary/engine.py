@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any, NamedTuple, cast
 
 from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
@@ -44,12 +43,6 @@ class RowStationary(Clocked):
     def lower(self, lowering: Lowering) -> Mapped:
         """Pass by pass, by the mapping that is pinned or the best of those that are tried."""
         return lower_product(lowering)
-
-    def macs_per_clock(self, spec: Spec, mac_format: str) -> Fraction:
-        """One of each PE. Raises KeyError for a format that it lacks."""
-        if mac_format not in spec.formats:
-            raise KeyError(mac_format)
-        return Fraction(spec.rows * spec.cols)
 
     def gates_zeros(self, spec: Spec) -> bool:
         """As its spec says."""

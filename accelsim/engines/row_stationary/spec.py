@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from accelsim.errors import brief
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Parts, Side
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
-from accelsim.spec.names import format_bits, nearest_format
+from accelsim.spec.products import formats_are_known
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
@@ -56,22 +56,9 @@ class RowStationary(EngineSpec):
         min_length=1, description="operand formats, the preferred one first"
     )
 
-    def peaks(self, chip: Chip) -> dict[str, float]:
-        """2 x rows x cols x clock x cores, op/s, in every format."""
-        return dict.fromkeys(
-            self.formats, 2 * self.rows * self.cols * (self.clock or chip.clock) * chip.cores
-        )
-
-
-def formats_are_known(unit: RowStationary, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """Names of number formats are those of ``accelsim.formats.table``, or pairs of them."""
-    for name, row in unit.formats.items():
-        for inner, each in ((name,), name), ((name, "accumulate"), row.accumulate):
-            if format_bits(each) is None:
-                what = f"{brief(each)} is no number format"
-                yield Finding(
-                    (*path, "formats", *inner), what, "int16, fp16, int8, ...", nearest_format(each)
-                )
+    def rates(self) -> dict[str, Fraction]:
+        """One of each PE, in every format."""
+        return dict.fromkeys(self.formats, Fraction(self.rows * self.cols))
 
 
 def buffers_are_the_global_one(unit: RowStationary, chip: Chip, path: PathTo) -> Iterator[Finding]:

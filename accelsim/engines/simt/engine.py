@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
 from accelsim.engines.accepting import not_a_function
@@ -50,10 +49,6 @@ class Multiprocessors(Clocked):
             return lower_product(lowering)
         lower_stream(lowering)
         return None
-
-    def macs_per_clock(self, spec: Simt, mac_format: str) -> Fraction:
-        """Of all multiprocessors."""
-        return spec.multiprocessors * spec.formats[mac_format].rate
 
     def skips(self, spec: Simt, mac_format: str, n: int, m: int) -> bool:
         """Its own pattern."""

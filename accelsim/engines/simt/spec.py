@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from accelsim.engines.simd.spec import functions_are_known
-from accelsim.engines.systolic.spec import Sparse, dot_rules_fit, formats_are_known
 from accelsim.formats.table import get
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Constant, Fitted, marked
@@ -19,6 +18,7 @@ from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side,
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import FUNCTIONS, operand_formats
+from accelsim.spec.products import Sparse, dot_rules_fit, formats_are_known
 from accelsim.spec.quantity import Bytes, Seconds
 from accelsim.spec.yaml.tree import PathTo
 
@@ -177,10 +177,9 @@ class Simt(EngineSpec):
             if "activations" in attached.holds:
                 yield from marked(attached.memory, ("memories", memory, "memory"), name)
 
-    def peaks(self, chip: Chip) -> dict[str, float]:
-        """2 x multiprocessors x multiply-accumulates per clock x clock x cores, op/s."""
-        each = 2 * self.multiprocessors * Fraction(self.clock or chip.clock) * chip.cores
-        return {name: float(each * form.rate) for name, form in self.formats.items()}
+    def rates(self) -> dict[str, Fraction]:
+        """Those of all multiprocessors."""
+        return {name: self.multiprocessors * form.rate for name, form in self.formats.items()}
 
 
 @cache

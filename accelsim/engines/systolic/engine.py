@@ -53,10 +53,6 @@ class Systolic(EngineType):
         assert gemm is not None
         return lower_shared(lowering, gemm) if lowering.cores else lower_product(lowering, gemm)
 
-    def macs_per_clock(self, spec: MatrixUnit, mac_format: str) -> Fraction:
-        """One of each PE of all arrays, at the rate of the format."""
-        return spec.count * spec.rows * spec.cols / Fraction(spec.formats[mac_format].cycles_per_row)
-
     def skips(self, spec: MatrixUnit, mac_format: str, n: int, m: int) -> bool:
         """Its own pattern, whole in each column."""
         own = spec.formats[mac_format].sparse if mac_format in spec.formats else None

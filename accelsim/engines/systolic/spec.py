@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from accelsim.errors import brief, nearest
-from accelsim.formats import dot
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Arrays, Clocks, FractionalPace, Side, once
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
-from accelsim.spec.names import format_bits, nearest_format, operand_formats
+from accelsim.spec.names import operand_formats
+from accelsim.spec.products import Sparse, dot_rules_fit, formats_are_known
 from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 
@@ -33,15 +32,6 @@ if TYPE_CHECKING:
     ShadowLoad = str
 else:
     ShadowLoad = Literal[tuple(SHADOW_LOADS)]
-
-
-class Sparse(Model):
-    """N:M structured sparsity: of each M weights along the reduction at most N are not zero, and only they are
-    stored and multiplied.
-    """
-
-    n: Side = Field(description="weights kept of each group")
-    m: Side = Field(description="weights of a group")
 
 
 class MacFormat(Model):
@@ -97,10 +87,10 @@ class MatrixUnit(EngineSpec):
         min_length=1, description="operand formats, the preferred one first"
     )
 
-    def peaks(self, chip: Chip) -> dict[str, float]:
-        """2 x count x rows x cols x clock x cores / cycles per row, op/s."""
-        all_op = 2 * self.count * self.rows * self.cols * (self.clock or chip.clock) * chip.cores
-        return {name: float(all_op / Fraction(mac.cycles_per_row)) for name, mac in self.formats.items()}
+    def rates(self) -> dict[str, Fraction]:
+        """One of each PE of all arrays, at the pace of the format."""
+        pes = self.count * self.rows * self.cols
+        return {name: pes / Fraction(mac.cycles_per_row) for name, mac in self.formats.items()}
 
     def queues(self, name: str) -> list[str]:
         """One per array: 'matrix:0', 'matrix:1', ...; of a single one the name itself."""
@@ -116,29 +106,6 @@ def shadow_load_means_something(unit: MatrixUnit, chip: Chip, path: PathTo) -> I
     if "shadow_load" in unit.model_fields_set and "shadow_load" in unit.idle_fields():
         what = f"has no meaning with dataflow {unit.dataflow}, schedule {unit.schedule}"
         yield Finding((*path, "shadow_load"), what, "dataflow ws or is, schedule overlapped", claim=True)
-
-
-def formats_are_known(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """Names of number formats are those of ``accelsim.formats.table``, or pairs of them: int4xint8."""
-    for name, mac in unit.formats.items():
-        for inner, each in ((name,), name), ((name, "accumulate"), mac.accumulate):
-            if format_bits(each) is None:
-                what = f"{brief(each)} is no number format"
-                yield Finding(
-                    (*path, "formats", *inner), what, "int8, fp16, int4xint8, ...", nearest_format(each)
-                )
-
-
-def dot_rules_fit(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """A dot-product rule is a row of the table of rules, and takes the format it is named for."""
-    for name, mac in unit.formats.items():
-        if mac.dot is None or format_bits(name) is None:
-            continue
-        known = dot.rules_for(name)
-        if mac.dot not in known:
-            what = f"{mac.dot!r} is no rule that adds up products of {name}"
-            expected = "one of " + ", ".join(known)
-            yield Finding((*path, "formats", name, "dot"), what, expected, nearest(mac.dot, known))
 
 
 def sparse_patterns_fit(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 
 from accelsim.engines.bsp import spec
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import SpecError
 from accelsim.spec.yaml.load import load_chip
 
@@ -39,7 +38,7 @@ def test_each_law_is_enforced(override: str, what: str) -> None:
 
 def test_every_law_is_tested_above() -> None:
     assert {law.__name__ for law in spec.LAWS} == {
-        "only_one", "the_buffer_is_that_of_the_tiles", "formats_are_known", "functions_are_known",
+        "only_one", "the_buffer_is_that_of_the_tiles", "formats_are_known", "dot_rules_fit", "functions_are_known",
         "energies_of_functions_are_there",
     }  # fmt: skip
 
@@ -50,8 +49,7 @@ def test_the_chip_is_that_of_its_sources() -> None:
     assert isinstance(unit, spec.BspUnit)
     assert (unit.tiles, unit.tiles * unit.threads) == (1472, 8832)
     assert buffer.part_B == 624 * 1024 and unit.room_B(buffer) == 560 * 1024
-    kind = ENGINES["bsp"]
-    assert kind.macs_per_clock(unit, "fp16") == 1472 * 64 and kind.macs_per_clock(unit, "fp32") == 1472 * 16
+    assert unit.rates()["fp16"] == 1472 * 64 and unit.rates()["fp32"] == 1472 * 16
     assert unit.formats["fp32"].macs_per_clock == Fraction(16)
     assert unit.peaks(chip)["fp16"] == pytest.approx(250e12, rel=0.01)
     assert unit.tiles * unit.send_width * chip.clock == pytest.approx(8e12, rel=0.03)
