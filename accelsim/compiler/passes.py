@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from accelsim.compiler.graph.fold_batch_norm import fold_batch_norm
+from accelsim.compiler.graph.absorb_batch_norm import absorb_batch_norm
 from accelsim.compiler.graph.fuse import fuse
 from accelsim.compiler.graph.legalise import legalise
 from accelsim.compiler.graph.place import place
@@ -32,7 +32,7 @@ PASSES: tuple[Pass, ...] = (
         "integerise", "dequantise, float op, quantise of a quantised model become one integer op", integerise
     ),
     Pass("legalise", "canonical ops become the ones that the compiler handles; dead nodes go", legalise),
-    Pass("fold_batch_norm", "batch normalisation disappears into the weights before it", fold_batch_norm),
+    Pass("absorb_batch_norm", "batch normalisation disappears into the weights before it", absorb_batch_norm),
     Pass("place", "each node gets an engine: matrix, vector or host", place),
     Pass("fuse", "bias, sums, activations and pooling move behind the product that feeds them", fuse),
     Pass("sparsify", "structured sparsity: the smallest weights of each group are pruned", sparsify),

@@ -51,7 +51,7 @@ class Families:
         value = {"anyOf": [schema["additionalProperties"], {"const": NONE}]}
         return {**schema, "additionalProperties": value, "propertyNames": {"enum": self.names}}
 
-    def folded(self, table: Mapping[str, int]) -> dict[str, int | str]:
+    def shortened(self, table: Mapping[str, int]) -> dict[str, int | str]:
         """The same table with families where these make it shorter, with ``none`` for members that it lacks."""
         families: dict[str, int | str] = {}
         named: dict[str, int | str] = dict(table)

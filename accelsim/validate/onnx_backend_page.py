@@ -29,7 +29,7 @@ tensors, and the outputs are compared with the tolerance that the suite sets for
 
 A graph is static after import. Where a shape or a parameter is an input (the target of a Reshape, the k of a TopK), the
 import is repeated with the values of those inputs as constants; *specialised* counts the own cases that need it.
-*Folded* are the own cases of which nothing is left to execute then, or anyway (the shape of an input, for example): the
+*Evaluated* are the own cases of which nothing is left to execute then, or anyway (the shape of an input, say): the
 same kernels computed them at import. Ops that ONNX defines by other ops, and control flow that constants decide, are
 replaced by their bodies.
 
@@ -40,7 +40,7 @@ replaced by their bodies.
 class Result:
     """One case: ``ops`` of its model, and why it is not ``own`` (host ops, the refusal, or what differs).
 
-    ``bound``: some inputs became constants, because a shape or a parameter depends on them. ``folded``: nothing was
+    ``bound``: some inputs became constants, because a shape or a parameter depends on them. ``evaluated``: nothing was
     left to execute after import.
     """
 
@@ -50,7 +50,7 @@ class Result:
     verdict: str
     reason: str = ""
     bound: bool = False
-    folded: bool = False
+    evaluated: bool = False
 
 
 def page(found: Sequence[Result]) -> str:
@@ -75,15 +75,22 @@ def _counts(found: Sequence[Result]) -> str:
     """One row per set, and their sum."""
     groups = {suite: [each for each in found if each.suite == suite] for suite in SETS}
     rows = [_row(f"`{suite}`", cases) for suite, cases in groups.items()]
-    headers = ["set", "cases", "own", "of these specialised", "of these folded", *VERDICTS[1:]]
+    headers = ["set", "cases", "own", "of these specialised", "of these evaluated", *VERDICTS[1:]]
     return _table(headers, [*rows, _row("**all**", found)])
 
 
 def _row(title: str, cases: Sequence[Result]) -> list[object]:
     counts = Counter(each.verdict for each in cases)
     own = [each for each in cases if each.verdict == "own"]
-    special, folded = sum(each.bound for each in own), sum(each.folded for each in own)
-    return [title, len(cases), counts["own"], special, folded, *(counts[verdict] for verdict in VERDICTS[1:])]
+    special, evaluated = sum(each.bound for each in own), sum(each.evaluated for each in own)
+    return [
+        title,
+        len(cases),
+        counts["own"],
+        special,
+        evaluated,
+        *(counts[verdict] for verdict in VERDICTS[1:]),
+    ]
 
 
 def _by_op(found: Sequence[Result]) -> dict[str, Counter[str]]:

@@ -67,8 +67,8 @@ def run_case(case: Any) -> Result:
         verdict, reason = "excluded", EXCLUDED[case.name]
     outcome = prepared.outcome
     ops = tuple(sorted({node.op_type for node in model.graph.node}))
-    bound, folded = bool(outcome and outcome.bound), bool(outcome and not outcome.graph.nodes)
-    return Result(case.kind, case.name, ops, verdict, reason, bound, folded)
+    bound, evaluated = bool(outcome and outcome.bound), bool(outcome and not outcome.graph.nodes)
+    return Result(case.kind, case.name, ops, verdict, reason, bound, evaluated)
 
 
 def _verdict(case: Any, prepared: Any, data: Iterable[tuple[list[Any], list[Any]]]) -> tuple[str, str]:

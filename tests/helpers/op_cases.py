@@ -63,7 +63,7 @@ def _matrix() -> list[Case]:
         _conv(f32(1, 2, 5, 6, 7), f32(3, 2, 3, 2, 3), pads=[1, 0, 1, 1, 0, 1]),
         _conv(f32(1, 64, 40, 41), f32(16, 64, 5, 5), pads=[2, 2, 2, 2]),
         Case("MatMul", [f32(5, 7), f32(7, 3)]),
-        Case("MatMul", [f32(2, 3, 5, 7), f32(7, 4)], label="folded"),
+        Case("MatMul", [f32(2, 3, 5, 7), f32(7, 4)], label="batch as rows"),
         Case("MatMul", [f32(2, 1, 5, 7), f32(3, 7, 4)], label="broadcast"),
         Case("MatMul", [f32(7), f32(2, 7, 4)], label="vector-left"),
         Case("MatMul", [f32(2, 5, 7), f32(7)], label="vector-right"),

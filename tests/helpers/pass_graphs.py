@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.compiler.graph.fold_batch_norm import fold_batch_norm
+from accelsim.compiler.graph.absorb_batch_norm import absorb_batch_norm
 from accelsim.compiler.graph.fuse import fuse
 from accelsim.compiler.graph.legalise import legalise
 from accelsim.compiler.graph.place import place
@@ -23,7 +23,7 @@ from accelsim.workload.zoo.build import Builder
 
 PASSES: dict[str, Callable[[State], None]] = {
     "legalise": legalise,
-    "fold_batch_norm": fold_batch_norm,
+    "absorb_batch_norm": absorb_batch_norm,
     "place": place,
     "fuse": fuse,
     "quantise": quantise,

@@ -244,7 +244,7 @@ def _merge_into_batch_norm(graph: Graph) -> int:
     for node in graph.nodes:
         if node.op != "BatchNormalization":
             continue
-        while (after := _foldable(graph, readers, node)) is not None:
+        while (after := _joinable(graph, readers, node)) is not None:
             follower, affine = after
             _rescale(graph, node, affine, counts)
             node.outputs = follower.outputs
@@ -253,7 +253,7 @@ def _merge_into_batch_norm(graph: Graph) -> int:
     return len(gone)
 
 
-def _foldable(graph: Graph, readers: edit.Readers, node: Node) -> tuple[Node, Affine] | None:
+def _joinable(graph: Graph, readers: edit.Readers, node: Node) -> tuple[Node, Affine] | None:
     follower = readers.only(node.outputs[0])
     if follower is None or follower.op == "BatchNormalization":
         return None

@@ -91,7 +91,7 @@ def pruned(tensor: Tensor, op: str, n: int, m: int) -> Array:
 def prune(graph: Graph, text: str) -> Graph:
     """A copy of a model whose weights have the pattern 'N:M' wherever ``sparsify`` would give it to them.
 
-    Scaling an output channel, as folding batch normalisation does, does not change which weights are the largest.
+    Scaling an output channel, as absorbing batch normalisation does, does not change which weights are the largest.
     Raises UsageError for a pattern that is none.
     """
     n, m = pattern(text)

@@ -146,7 +146,7 @@ def threshold(
     """Largest magnitude to represent, in the unit of ``edges``; 0 when all values are zero or there are none.
 
     ``counts`` [n] and ``edges`` [n + 1] are a histogram of |x| from 0 (``Collector.counts``, ``.edges``), or
-    of x over [-T, T] (``signed_histogram``), which 'entropy-ort' needs and which others fold. ``bits`` and
+    of x over [-T, T] (``signed_histogram``), which 'entropy-ort' needs and whose halves others add. ``bits`` and
     ``unsigned`` are those of the codes (used by 'mse' and 'entropy'), ``percentile`` is in (0, 100], by
     default 99.99, for 'percentile-ort' 99.999. Raises UsageError for what does not fit.
     """

@@ -253,7 +253,7 @@ def show(chip: Chip) -> str:
     content = resolved(chip)
     for name, unit in chip.engines.items():
         content["engines"][name] |= {
-            table: families.folded(getattr(unit, table))
+            table: families.shortened(getattr(unit, table))
             for table in type(unit).model_fields
             if (families := families_of(annotation_of(type(unit), table))) is not None
         }

@@ -14,7 +14,7 @@ from accelsim.workload.ops.base import Shape
 def matmul(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     """dA = dY B^T and dB = A^T dY, summed over the axes of the batch that were broadcast.
 
-    One matrix B for a whole batch: the batch is folded into rows first, so that dB is one product.
+    One matrix B for a whole batch: the batch is made rows first, so that dB is one product.
     """
     a, b = ctx.inputs(node)
     turned = bool(node.attrs.get("transB"))
@@ -22,7 +22,7 @@ def matmul(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     batch = only(grads).shape[: only(grads).rank - (a.rank > 1) - (b.rank > 1)]
     g = only(grads).reshape((*batch, rows.shape[-2], columns.shape[-1]))
     da = g.matmul(columns.swap()).unbroadcast(rows.shape)
-    left, right = (_folded(rows), _folded(g)) if columns.rank == 2 else (rows, g)
+    left, right = (_as_rows(rows), _as_rows(g)) if columns.rank == 2 else (rows, g)
     db = left.swap().matmul(right).unbroadcast(columns.shape)
     return [da.reshape(a.shape), (db.swap() if turned else db).reshape(b.shape)]
 
@@ -34,7 +34,7 @@ def _stack(x: Value, axis: int) -> Value:
     return x.reshape((1, *x.shape) if axis == 0 else (*x.shape, 1))
 
 
-def _folded(x: Value) -> Value:
+def _as_rows(x: Value) -> Value:
     """All axes but the last as rows."""
     return x.reshape((x.count(range(x.rank - 1)), x.shape[-1]))
 

@@ -77,7 +77,7 @@ def _matmul_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 def _matmul_gemm(node: Node, ins: Ins, outs: list[Tensor]) -> Gemm:
     x, w = tensor(node, ins, 0), tensor(node, ins, 1)
     a, b = _shapes(node, x, w)
-    if prod(b[:-2]) == 1:  # the same B for the whole batch: fold the batch into M
+    if prod(b[:-2]) == 1:  # the same B for the whole batch: the batch becomes part of M
         return Gemm(1, prod(a[:-1]), b[-1], a[-1], x.name, w.name)
     batch = common_shape(a[:-2], b[:-2])
     return Gemm(prod(batch), a[-2], b[-1], a[-1], x.name, w.name, batch=batch)

@@ -78,7 +78,7 @@ def _batch(node: Node, values: Values) -> list[Array]:
     return [np.asarray(y, x.dtype)]
 
 
-# the four parameters fold into one factor and one shift: multiply, add
+# the four parameters make one factor and one shift: multiply, add
 register(Op("BatchNormalization", "normalise", _by_channel, _batch, _per_element(2), family="normalisations"))
 
 

@@ -27,7 +27,7 @@ def _lowest(x: Array) -> float:
 
 
 def _running(frame: Array, window: Window, step: Callable[..., Array]) -> Array:
-    """Fold ``step`` (np.maximum or np.add) over what each kernel offset sees."""
+    """Reduce by ``step`` (np.maximum or np.add) over what each kernel offset sees."""
     total: Array | None = None
     for offset in window.offsets():
         seen = view(frame, window, offset)

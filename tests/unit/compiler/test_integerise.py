@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.compiler.graph.fold_batch_norm import fold_batch_norm
+from accelsim.compiler.graph.absorb_batch_norm import absorb_batch_norm
 from accelsim.compiler.graph.legalise import legalise
 from accelsim.compiler.numbers.integerise import integerise
 from accelsim.compiler.numbers.ranges import synthetic
@@ -143,7 +143,7 @@ def test_the_passes_behind_it_keep_the_values(tmp_path: Path) -> None:
     feeds = synthetic(state.graph, 2)
     before = execute.run(state.graph, feeds)
     legalise(state)
-    fold_batch_norm(state)
+    absorb_batch_norm(state)
     for name, values in execute.run(state.graph, feeds).items():
         np.testing.assert_array_equal(values, before[name])
 

@@ -200,7 +200,7 @@ def test_what_is_no_format_gets_the_nearest_of_the_chip() -> None:
 
 def test_all_problems_of_formats_and_layers_come_at_once() -> None:
     layers = {"c1": "int44", "c9": "int8", "relu": "fp32", "c2": "fp16"}
-    state = compiled(residual_block(), "tpu-v1", "int8", upto="fold_batch_norm")
+    state = compiled(residual_block(), "tpu-v1", "int8", upto="absorb_batch_norm")
     state.options = type(state.options)(layers=layers)
     state.dtype = "bf16"
     with pytest.raises(UsageError) as caught:

@@ -126,7 +126,7 @@ def test_groups_of_a_gemm_run_along_its_reduction_however_it_is_stored(transpose
 @pytest.mark.parametrize("name", ["cnn", "block", "mlp?hidden=16", "gpt-prefill?seq=8,hidden=24,heads=2"])
 @pytest.mark.parametrize("dtype", ["fp32", "int8"])
 def test_a_pruned_model_and_a_pruned_program_are_the_same(name: str, dtype: str) -> None:
-    """Batch normalisation is folded in between: it scales whole channels, and changes no choice."""
+    """Batch normalisation is absorbed in between: it scales whole channels, and changes no choice."""
     graph = residual_block() if name == "block" else load_model(name, weights="random:0")
     feeds = synthetic(graph, 1)
     direct, before = (

@@ -113,7 +113,7 @@ def test_zeros_wait_for_a_range() -> None:
 
 
 @given(ARRAYS)
-def test_signed_histogram_folds_to_the_other(x: Array) -> None:
+def test_halves_of_a_signed_histogram_make_the_other(x: Array) -> None:
     counts, edges = collected(x, signed=True, bins=32).signed_histogram()
     plain = collected(x, bins=32)
     np.testing.assert_array_equal(counts[32:] + counts[:32][::-1], plain.counts)

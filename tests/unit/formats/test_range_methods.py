@@ -250,11 +250,11 @@ def test_percentiles_per_side() -> None:
     assert affine_range("percentile", one_sided, percentile=90)[1] < 8
 
 
-def test_a_two_sided_histogram_is_folded() -> None:
+def test_a_two_sided_histogram_is_added_up() -> None:
     collector = collector_of(np.random.default_rng(1).standard_normal(3000))
     for method in ("absmax", "percentile", "mse", "entropy"):
-        folded = threshold(method, *collector.signed_histogram())
-        assert folded == threshold(method, collector.counts, collector.edges)
+        both = threshold(method, *collector.signed_histogram())
+        assert both == threshold(method, collector.counts, collector.edges)
 
 
 def test_absmax_of_a_histogram_is_the_edge_above() -> None:

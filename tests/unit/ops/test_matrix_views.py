@@ -56,7 +56,7 @@ def test_views_of_integer_convs_with_zero_points(case: Case, a_zero: int, b_zero
     np.testing.assert_array_equal(by_views(case)[1], own(case)[0])
 
 
-def test_shared_weights_fold_the_batch() -> None:
+def test_shared_weights_take_the_batch_as_rows() -> None:
     case = Case("MatMul", [np.ones((2, 3, 5, 7), np.float32), np.ones((7, 4), np.float32)])
     gemm, _ = by_views(case)
     assert (gemm.groups, gemm.M, gemm.N, gemm.K) == (1, 30, 4, 7)

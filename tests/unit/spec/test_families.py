@@ -141,18 +141,18 @@ def test_a_shown_chip_has_families_and_reads_back_the_same(name: str, write: Wri
     for unit, spec in units.items():
         assert resolved(chip)["engines"][unit]["functions"] == spec.functions
     assert not units or any(
-        set(FAMILIES) & FUNCTIONS.folded(spec.functions).keys() for spec in units.values()
+        set(FAMILIES) & FUNCTIONS.shortened(spec.functions).keys() for spec in units.values()
     )
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_any_table_is_the_same_folded(seed: int, write: Write) -> None:
+def test_any_table_is_the_same_shortened(seed: int, write: Write) -> None:
     draw = random.Random(seed)
     ops = draw.sample(VECTOR_FUNCTIONS, draw.choice([10, 60, 100, len(VECTOR_FUNCTIONS)]))
     plain = {op: draw.choice([1, 1, 1, 1, 1, 2]) for op in ops}
-    folded = FUNCTIONS.folded(plain)
-    assert len(folded) <= len(plain)
-    path = write(table(*(f"{key}: {value}" for key, value in folded.items())))
+    short = FUNCTIONS.shortened(plain)
+    assert len(short) <= len(plain)
+    path = write(table(*(f"{key}: {value}" for key, value in short.items())))
     assert functions(load_chip(path)) == plain
 
 

@@ -1,4 +1,4 @@
-"""ONNX import: one form for all operator sets, static shapes, folded constants, and every refusal."""
+"""ONNX import: one form for all operator sets, static shapes, evaluated constants, and every refusal."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_same_padding_gives_ceil_of_length_over_stride(
     assert 0 <= (end - begin if up else begin - end) <= 1
 
 
-def test_shape_arithmetic_is_folded() -> None:
+def test_shape_arithmetic_is_evaluated() -> None:
     """The usual exporter idiom: Reshape(x, Concat(Gather(Shape(x), 0), -1))."""
     nodes = [
         node("Shape", ["x"], ["s"]),

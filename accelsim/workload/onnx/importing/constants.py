@@ -28,7 +28,7 @@ LAZY_ELEMENTS = 1024
 """Constants of more elements are made on first use."""
 
 UNFOLDED = ("Dequantize",)
-"""Ops that stay in the graph even on constants: what they would fold away (8-bit weights) is modelled."""
+"""Ops that stay in the graph even on constants: what they would leave (8-bit weights) is modelled."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,9 @@ def _behind(last: Computed) -> list[Computed]:
     return order
 
 
-def folded(node: Node, ins: list[Tensor | None], shapes: list[tuple[tuple[int, ...], str]]) -> list[Tensor]:
+def evaluated(
+    node: Node, ins: list[Tensor | None], shapes: list[tuple[tuple[int, ...], str]]
+) -> list[Tensor]:
     """The outputs of ``node`` as constant tensors; values are computed now where all are small, else on first use."""
     made = [
         Tensor(name, shape, dtype, source=Computed(node, tuple(ins), index, tuple(shapes)))

@@ -1,4 +1,4 @@
-"""ONNX file -> Graph: static shapes, canonical ops, constants folded, nothing dead."""
+"""ONNX file -> Graph: static shapes, canonical ops, constants evaluated, nothing dead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from accelsim.workload.onnx.importing.constants import (
     UNFOLDED,
     ConstantOp,
     constant_tensor,
-    folded,
+    evaluated,
 )
 from accelsim.workload.onnx.importing.foreign_shapes import defined, infer
 from accelsim.workload.onnx.importing.inlining import body, has_body
@@ -258,7 +258,7 @@ def _add(node: Node, scope: Scope, nodes: list[Node]) -> None:
     if op is None:
         outputs = _foreign(node, ins, scope, constant, nodes)
     elif constant:
-        outputs = folded(node, ins, _inferred(op, node, ins))
+        outputs = evaluated(node, ins, _inferred(op, node, ins))
     else:
         shapes = _inferred(op, node, ins)
         if len(shapes) != len(node.outputs):
@@ -302,7 +302,7 @@ def _inferred(op: base.Op, node: Node, ins: list[Tensor | None]) -> list[tuple[t
 
 
 def _pruned(graph: Graph) -> Graph:
-    """``graph`` without nodes and tensors that nothing needs (after folding)."""
+    """``graph`` without nodes and tensors that nothing needs (after constants were evaluated)."""
     needed = set(graph.outputs)
     kept = []
     for node in reversed(graph.nodes):

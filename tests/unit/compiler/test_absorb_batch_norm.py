@@ -16,8 +16,8 @@ from tests.helpers.pass_graphs import (
 )
 
 
-def folded(graph: Graph, **kwargs: object) -> Graph:
-    return compiled(graph, upto="fold_batch_norm", **kwargs).graph  # type: ignore[arg-type]
+def absorbed(graph: Graph, **kwargs: object) -> Graph:
+    return compiled(graph, upto="absorb_batch_norm", **kwargs).graph  # type: ignore[arg-type]
 
 
 def ops(graph: Graph) -> list[str]:
@@ -26,17 +26,17 @@ def ops(graph: Graph) -> list[str]:
 
 def test_batch_norm_goes_into_the_convolution() -> None:
     graph = residual_block()
-    after = folded(graph)
+    after = absorbed(graph)
     assert ops(after) == ["Conv", "Relu", "Conv", "Conv", "Add", "Relu"]
     assert [node.outputs[0] for node in after.nodes][:1] == ["n1"]
     assert all(len(node.inputs) == 3 for node in after.nodes if node.op == "Conv")
     assert_same_values(graph, after)
 
 
-def test_folding_is_done_in_double_and_rounded_once() -> None:
+def test_it_is_done_in_double_and_rounded_once() -> None:
     g = Graphs(3)
     graph = g.finish(g.batch_norm(g.conv(g.input("x", (1, 2, 4, 4)), 3, 3, "c"), "n"))
-    after = folded(graph)
+    after = absorbed(graph)
 
     def value(name: str) -> Array:
         return graph.tensors[name].value().astype(np.float64)
@@ -57,7 +57,7 @@ def test_nothing_is_computed_before_it_is_asked_for() -> None:
     for tensor in graph.tensors.values():
         if tensor.is_constant:
             tensor.data, tensor.source = None, forbidden
-    assert ops(folded(graph))[0] == "Conv"
+    assert ops(absorbed(graph))[0] == "Conv"
 
 
 STEPS = st.lists(st.sampled_from(["BatchNormalization", "Mul", "Add", "Sub"]), min_size=1, max_size=4)
@@ -83,7 +83,7 @@ def test_any_chain_of_per_channel_maps_goes(steps: list[str], main: str, bias: b
             else g.op(op, [y, g.weight(f"{name}.c", column)], name)
         )
     graph = g.finish(y)
-    after = folded(graph)
+    after = absorbed(graph)
     shifted = any(op != "Mul" for op in steps)
     assert ops(after) == (["MatMul", "Bias"] if main == "MatMul" and shifted else [graph.nodes[0].op])
     assert after.nodes[-1].outputs == [y]
@@ -91,7 +91,7 @@ def test_any_chain_of_per_channel_maps_goes(steps: list[str], main: str, bias: b
 
 
 @pytest.mark.parametrize("main", ["Conv", "MatMul", "BatchNormalization"])
-def test_thousands_of_maps_fold_into_one_layer(main: str) -> None:
+def test_thousands_of_maps_are_absorbed_by_one_layer(main: str) -> None:
     """More than Python calls may be nested."""
     g = Graphs(1)
     y, column = {
@@ -105,7 +105,7 @@ def test_thousands_of_maps_fold_into_one_layer(main: str) -> None:
         if tensor.name.startswith("c") and tensor.is_constant:
             tensor.data = np.sign(tensor.value())
     graph = g.finish(y)
-    after = folded(graph)
+    after = absorbed(graph)
     assert len(after.nodes) <= 2
     assert_same_values(graph, after)
 
@@ -113,25 +113,25 @@ def test_thousands_of_maps_fold_into_one_layer(main: str) -> None:
 def test_a_projection_gets_a_bias_along_its_last_axis() -> None:
     g = Graphs()
     graph = g.finish(g.project(g.input("x", (2, 3, 4)), 5, "p"))
-    after = folded(graph)
+    after = absorbed(graph)
     assert ops(after) == ["MatMul", "Bias"]
     assert after.nodes[1].attrs == {"axis": 2}
     assert_same_values(graph, after)
 
 
-def test_a_second_reader_or_an_output_in_between_prevents_folding() -> None:
+def test_a_second_reader_or_an_output_in_between_prevents_it() -> None:
     g = Graphs()
     y = g.conv(g.input("x", (1, 2, 4, 4)), 2, 1, "c")
     graph = g.finish(g.batch_norm(y, "n"), y)
-    assert ops(folded(graph)) == ["Conv", "BatchNormalization"]
-    assert_same_values(graph, folded(graph))
+    assert ops(absorbed(graph)) == ["Conv", "BatchNormalization"]
+    assert_same_values(graph, absorbed(graph))
 
 
 def test_shared_weights_are_not_changed_for_the_other_reader() -> None:
     g = Graphs()
     x, w = g.input("x", (2, 4)), g.weight("w", (4, 3))
     graph = g.finish(g.batch_norm(g.gemm(x, w, None, "a"), "n"), g.gemm(x, w, None, "b"))
-    assert_same_values(graph, folded(graph))
+    assert_same_values(graph, absorbed(graph))
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -139,7 +139,7 @@ def test_a_batch_norm_without_a_matrix_op_before_it(keeps: bool) -> None:
     g = Graphs()
     graph = g.finish(g.batch_norm(g.op("Relu", [g.input("x", (2, 3, 4, 4))], "r"), "n"))
     edu = chip("edu-4x4")
-    after = folded(graph, chip_name=edu if keeps else vector_without(edu, "BatchNormalization"))
+    after = absorbed(graph, chip_name=edu if keeps else vector_without(edu, "BatchNormalization"))
     assert ops(after) == (["Relu", "BatchNormalization"] if keeps else ["Relu", "Mul", "Add"])
     assert after.nodes[-1].outputs == ["n"]
     assert_same_values(graph, after)

@@ -1,4 +1,4 @@
-"""Fold: batch normalisation and other per-channel constants go into the weights before them."""
+"""Batch normalisation and other per-channel constants go into the weights before them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BIASED = frozenset({"Conv", "Gemm"})
 """Matrix ops with a bias input."""
 
 
-def fold_batch_norm(state: State) -> None:
+def absorb_batch_norm(state: State) -> None:
     """y = a * (x W + c) + b with constant a, b per output channel becomes x W' + c'.
 
     Applies to Conv, Gemm and MatMul with constant weights that one BatchNormalization, Mul, Add or Sub reads,
@@ -28,16 +28,16 @@ def fold_batch_norm(state: State) -> None:
     1712.05877, section 3.2).
     """
     graph = state.graph
-    folding = _Folding(graph)
-    folded = sum(folding.into(node) for node in graph.nodes if _weighted(graph, node))
-    folding.finish()
+    walk = _Absorbing(graph)
+    absorbed = sum(walk.into(node) for node in graph.nodes if _weighted(graph, node))
+    walk.finish()
     split = _split_batch_norms(state)
     edit.prune(graph)
-    if folded:
-        state.notes.append(f"fold_batch_norm: {folded} per-channel nodes folded into weights and biases")
+    if absorbed:
+        state.notes.append(f"absorb_batch_norm: {absorbed} per-channel nodes absorbed by weights and biases")
     if split:
         state.notes.append(
-            f"fold_batch_norm: {split} batch normalisations have no matrix op before them: Mul and Add"
+            f"absorb_batch_norm: {split} batch normalisations have no matrix op before them: Mul and Add"
         )
 
 
@@ -50,8 +50,8 @@ def _weighted(graph: Graph, node: Node) -> bool:
     return all(graph.tensors[name].is_constant for name in node.inputs[1:] if name)
 
 
-class _Folding:
-    """Folding in one walk: readers are looked up once; nodes that go, and those that are new, wait till its end."""
+class _Absorbing:
+    """One walk: readers are looked up once; nodes that go, and those that are new, wait till its end."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.readers, self.counts = graph, edit.Readers(graph), edit.use_counts(graph)
@@ -59,13 +59,13 @@ class _Folding:
         self.behind: dict[int, Node] = {}
 
     def finish(self) -> None:
-        """Take what was folded out of the graph, and put each new Bias behind its product."""
+        """Take what was absorbed out of the graph, and put each new Bias behind its product."""
         kept = [node for node in self.graph.nodes if id(node) not in self.gone]
         behind = [[node, self.behind[id(node)]] if id(node) in self.behind else [node] for node in kept]
         self.graph.nodes = [node for nodes in behind for node in nodes]
 
     def into(self, node: Node) -> int:
-        """Fold everything foldable behind ``node``; returns how many nodes went."""
+        """Absorb everything that can be behind ``node``; returns how many nodes went."""
         graph, count, bias = self.graph, 0, None
         axis = channel_axis(graph, node)
         assert axis is not None  # weights are a matrix
