@@ -27,6 +27,7 @@ from accelsim.program.mapping_file import load_mappings
 from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
 from accelsim.request.fields import DEFAULTS, compiled
+from accelsim.seeds import of_inputs, of_ranges
 from accelsim.spec.models import Chip, EnergyTable
 from accelsim.spec.yaml.load import load_chip, override
 from accelsim.spec.yaml.parts import energy_override, with_table
@@ -232,7 +233,7 @@ def _options(request: Request, ranges_from: Arrays | None, gather: Gather) -> Op
         given = request.mapping
         pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
     return Options(
-        ranges_from=ranges_from, seed=request.seed + 1, pinned=pinned, **compiled(vars(request))
+        ranges_from=ranges_from, seed=of_ranges(request.seed), pinned=pinned, **compiled(vars(request))
     )  # fmt: skip
 
 
@@ -264,7 +265,7 @@ def _arrays(source: str | Path | Arrays, graph: Graph | None) -> dict[str, Array
 
 def _drawn(graph: Graph, seed: int, cores: int) -> dict[str, Array]:
     """Random inputs, a batch of its own for each core."""
-    parts = [synthetic(graph, seed + 1000 * core) for core in range(cores)]
+    parts = [synthetic(graph, of_inputs(seed, core)) for core in range(cores)]
     return {name: whole_batch([part[name] for part in parts]) for name in graph.inputs}
 
 

@@ -25,6 +25,7 @@ from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
+from accelsim.seeds import of_retraining
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
@@ -233,7 +234,7 @@ def _retrained(study: Study, dtype: str) -> tuple[Graph, dict[str, Array]]:
     """The model trained on with fake quantisation, and the scales that it learnt."""
     start = study.model(BATCH)
     result = train(
-        start, study.data, steps=study.steps, optimiser=Adam(QAT_RATE), seed=study.seed + 1,
+        start, study.data, steps=study.steps, optimiser=Adam(QAT_RATE), seed=of_retraining(study.seed),
         fake_quant=QuantConfig.parse(canonical(dtype), EDGES if _edges_stay_wide(dtype) else ""),
     )  # fmt: skip
     graph = with_weights(study.model(study.batch), result.weights, result.graph.values_from)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
+from accelsim.seeds import generator
 from accelsim.types import Floats
 
 Values = Mapping[str, float]
@@ -101,7 +102,7 @@ def _loss(errors: Floats) -> float:
 
 def _starts(errors: Callable[[Floats], Floats], knobs: Sequence[Knob], seed: int) -> list[Floats]:
     """The knobs as they are, and the best of some random settings."""
-    drawn = list(np.random.default_rng(seed).random((TRIED, len(knobs))))
+    drawn = list(generator(seed).random((TRIED, len(knobs))))
     drawn.sort(key=lambda x: _loss(errors(x)))
     return [np.array([knob.share(knob.start) for knob in knobs]), *drawn[:KEPT]]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from accelsim.errors import Problem, UsageError
 from accelsim.fit.search import Knob, Model, Values, fit
+from accelsim.seeds import generator
 from accelsim.types import Floats, Ints
 
 ModelOfRows = Callable[[Values, Ints], Floats]
@@ -41,7 +42,7 @@ def cross_validated(
     if not 2 <= parts <= len(measured):
         expected = f"2 to {len(measured)}, the number of rows"
         raise UsageError(Problem(f"{parts} parts for cross-validation", "", expected))
-    order = np.random.default_rng(seed).permutation(len(measured))
+    order = generator(seed).permutation(len(measured))
     modelled = np.empty(len(measured))
     for part in range(parts):
         out = order[part::parts]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.formats.table import Format
+from accelsim.seeds import generator
 from accelsim.types import Array
 
 Random = np.random.Generator
@@ -128,7 +129,7 @@ WHOLE: dict[str, Callable[[Array, Random], Array]] = {
 def convert(x: Array, to: Plan, rounding: str, overflow: str, seed: int, as_codes: bool) -> Array:
     """Flat ``x`` (of ``to.word.real``) rounded: values of the same type, or codes of the format's code type."""
     out = np.empty(x.shape, to.row.code_type if as_codes else x.dtype)
-    rng, patterns = np.random.default_rng(seed), x.view(to.word.code)
+    rng, patterns = generator(seed), x.view(to.word.code)
     finish = _codes if as_codes else _values
     with np.errstate(all="ignore"):
         for start in range(0, x.size, BLOCK):
@@ -205,7 +206,7 @@ def power_codes(x: Array, word: Word, rounding: str, overflow: str, seed: int) -
     To nearest, ties go up to the larger power of two (1.5 -> 2), and what lies between 2^-127 and 2^-126 becomes
     2^-126: so does ml_dtypes, as all 2^32 patterns of float32 show. Downward, what is below 2^-127 becomes that.
     """
-    out, rng, patterns = np.empty(x.shape, np.uint8), np.random.default_rng(seed), x.view(word.code)
+    out, rng, patterns = np.empty(x.shape, np.uint8), generator(seed), x.view(word.code)
     last = 254 if overflow == "saturate" else 255
     for start in range(0, x.size, BLOCK):
         a = patterns[start : start + BLOCK]

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.bits import FLOAT32, FLOAT64, WHOLE, convert, plan, power_codes
 from accelsim.formats.table import Format, get
+from accelsim.seeds import generator
 from accelsim.types import Array
 
 ROUNDINGS: dict[str, str] = {
@@ -153,7 +154,7 @@ def _whole(values: Array, row: Format, rounding: str, seed: int) -> Array:
         return np.clip(values, row.low, row.high).astype(row.container)
     wide = values.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        sizes = WHOLE[rounding](np.abs(wide), np.random.default_rng(seed))
+        sizes = WHOLE[rounding](np.abs(wide), generator(seed))
         wide = np.where(np.isnan(wide), 0.0, np.copysign(sizes, wide))
     inside = (wide >= row.low) & (wide < float(row.high) + 1)
     result = np.where(inside, wide, 0).astype(row.container)

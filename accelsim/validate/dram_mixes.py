@@ -14,6 +14,7 @@ import numpy as np
 from accelsim.dram import bank
 from accelsim.dram.device import Device
 from accelsim.dram.pattern import Pattern
+from accelsim.seeds import generator
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
 
@@ -42,7 +43,7 @@ def mixes(dev: Device, seed: int, counts: tuple[int, ...] = COUNTS) -> Iterator[
     for count in counts:
         for span in (min(NEAR_B, g.capacity_B), g.capacity_B):
             for share in SHARES:
-                rng = np.random.default_rng([seed, count, span & 0xFFFFFFFF, round(100 * share)])
+                rng = generator(seed, count, span & 0xFFFFFFFF, round(100 * share))
                 addresses = rng.integers(0, span // g.access_B, count) * g.access_B
                 yield Mix(share, addresses, rng.random(count) < share)
 

@@ -20,13 +20,14 @@ from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.seeds import of_inputs, of_ranges
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.validate.base import Check, check
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.light import LIGHT
 
-INPUT_SEED, RANGES_SEED, WEIGHTS = 0, 1, "random:0"
+SEED, WEIGHTS = 0, "random:0"
 
 
 class Target(NamedTuple):
@@ -65,9 +66,9 @@ class Outcome:
 def measure(model: str, target: Target) -> Outcome:
     """Compile and simulate one network, tile by tile and layer by layer, and compare every tensor of both runs."""
     graph = load_model(model, weights=WEIGHTS)
-    options = Options(dtype=target.dtype, seed=RANGES_SEED)
+    options = Options(dtype=target.dtype, seed=of_ranges(SEED))
     program = compile(graph, load_chip(target.chip), options)
-    feeds = synthetic(graph, INPUT_SEED)
+    feeds = synthetic(graph, of_inputs(SEED))
     runs = {policy: simulate(program, feeds, policy, keep=True) for policy in ("exact", "fast")}
     verdicts = {policy: check_run(run, graph) for policy, run in runs.items()}
     layer_by_layer = {row.tensor: row for row in verdicts["fast"].rows}

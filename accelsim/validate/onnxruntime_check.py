@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.errors import UsageError
+from accelsim.seeds import generator
 from accelsim.types import Array
 from accelsim.validate.base import Check, check, within
 from accelsim.workload.execute import run
@@ -26,7 +27,7 @@ def normal_feeds(graph: Graph, seed: int) -> dict[str, Array]:
     """Standard normal values for every float input of ``graph``, zeros for the others; same seed, same
     values.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     feeds = {}
     for name in graph.inputs:
         tensor = graph.tensors[name]

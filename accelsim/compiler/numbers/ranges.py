@@ -10,6 +10,7 @@ import numpy as np
 from accelsim.compiler.state import Options
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.ranges.methods import Collector, affine_range, get, peak_of, scale_zero_point
+from accelsim.seeds import generator
 from accelsim.types import Array
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph, Tensor
@@ -203,7 +204,7 @@ def _batches_in(given: tuple[int, ...], shape: tuple[int, ...]) -> int:
 
 def synthetic(graph: Graph, seed: int) -> dict[str, Array]:
     """One batch of random feeds: standard normal numbers, indices within their table, flags; reproducible."""
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     return {name: _draw(graph, graph.tensors[name], rng) for name in graph.inputs}
 
 

@@ -78,7 +78,7 @@ def _xlogy(x: Array, y: Array) -> Array:
 
 
 def divergence(bins: Array, kept: int, levels: int) -> float:
-    """KL(P || Q) in nats of the candidate that keeps ``kept`` bins, term by term; both are normalised."""
+    """KL(P || Q) in nats of the candidate that keeps ``kept`` bins, term by term; both sum to 1."""
     head = bins[:kept]
     level = np.arange(kept) * min(levels, kept) // kept
     sums, sizes = np.bincount(level, head), np.bincount(level, head > 0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.network.noc.topology import COINS
+from accelsim.seeds import generator
 from accelsim.types import Floats, Ints
 
 
@@ -43,7 +44,7 @@ def draw(traffic: Floats, load: float, packet_flits: int, clocks: int, seed: int
     """Random packets: each node starts one with probability ``load`` / ``packet_flits`` per clock, to a destination
     drawn from its row of ``traffic``. The same seed gives the same packets.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     nodes = len(traffic)
     started = rng.random((clocks, nodes)) < load / packet_flits
     created, source = np.nonzero(started)

@@ -12,13 +12,11 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.npz import read_npz
 from accelsim.files.reading import exists
+from accelsim.seeds import SPLIT, generator
 from accelsim.types import Array
 
 TEST_SHARE = 0.2
 """Share of the samples that are kept for the test where a file does not say."""
-
-SPLIT_SEED = 0
-"""Seed of that split."""
 
 FORM = "arrays x_train, y_train, x_test, y_test; or x, y; or the inputs of the model, without labels"
 PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -72,9 +70,9 @@ def batches(x: Array, y: Array, size: int, seed: int) -> Iterator[tuple[Array, A
     """
     if not 0 < size <= len(x):
         raise UsageError(Problem(f"batches of {size}", "", f"1 to {len(x)}, the number of samples"))
-    generator = np.random.default_rng(seed)
+    rng = generator(seed)
     while True:
-        order = generator.permutation(len(x))
+        order = rng.permutation(len(x))
         for start in range(0, len(x) - size + 1, size):
             chosen = order[start : start + size]
             yield x[chosen], y[chosen]
@@ -103,7 +101,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {"digits": _digits}
 
 
 def _split(name: str, x: Array, y: Array) -> Dataset:
-    order = np.random.default_rng(SPLIT_SEED).permutation(len(x))
+    order = generator(SPLIT).permutation(len(x))
     last = max(1, int(len(x) * (1 - TEST_SHARE)))
     train, test = order[:last], order[last:]
     return Dataset(name, x[train], y[train], x[test], y[test], int(y.max()) + 1, {})

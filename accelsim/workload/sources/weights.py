@@ -15,6 +15,7 @@ import numpy as np
 
 from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError
+from accelsim.seeds import generator
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.values import contain
@@ -52,8 +53,9 @@ class Seeded:
 
     def __call__(self) -> Array:
         """The values, representable in ``dtype``, in a float32 container (float64 for fp64)."""
-        generator = np.random.default_rng([self.seed, zlib.crc32(self.name.encode())])
-        values = generator.standard_normal(self.shape, dtype=np.float32)
+        values = generator(self.seed, zlib.crc32(self.name.encode())).standard_normal(
+            self.shape, dtype=np.float32
+        )
         values *= np.float32(self.law.std)
         values += np.float32(self.law.mean)
         if self.law.positive:
