@@ -13,6 +13,7 @@ from accelsim.mapping.columns import Mappings
 from accelsim.mapping.legal import legality
 from accelsim.mapping.levels import Mapping, Refusal
 from accelsim.mapping.space import Space
+from accelsim.seeds import generator
 from accelsim.types import Floats, Ints
 
 Score = Callable[[Mappings], Floats]
@@ -73,7 +74,7 @@ def search(
     if space.size <= limit:
         walk.all()
         return walk.found(True)
-    walk.walks(np.random.default_rng(seed), effort)
+    walk.walks(generator(seed), effort)
     return walk.found(False)
 
 

@@ -17,6 +17,7 @@ from accelsim.errors import Problem, UsageError
 from accelsim.mapping.columns import Frame, Mappings
 from accelsim.mapping.legal import footprints_B
 from accelsim.mapping.levels import Hierarchy, Refusal
+from accelsim.seeds import generator
 from accelsim.types import Ints
 from accelsim.workload.nest import LoopNest
 
@@ -213,7 +214,7 @@ class Space:
             return np.arange(len(axes), dtype=np.int8)[None]
         if factorial(len(axes)) <= MOST_ORDERS:
             return np.array(list(permutations(range(len(axes)))), np.int8)
-        rng = np.random.default_rng(level)
+        rng = generator(level)
         return np.array([rng.permutation(len(axes)) for _ in range(MOST_ORDERS)], np.int8)
 
 

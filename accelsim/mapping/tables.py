@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from accelsim.mapping.blocks import Axis, Pair
 from accelsim.mapping.columns import Mappings
 from accelsim.mapping.rules import Rules
+from accelsim.seeds import HASHES, generator
 from accelsim.types import Ints
 from accelsim.workload.nest import Form, LoopNest, Operand
 from accelsim.workload.windows import shared, touched
 
-_HASH = np.random.default_rng(7).integers(1, 1 << 62, 128, dtype=np.int64) | 1
+_HASH = generator(HASHES).integers(1, 1 << 62, 128, dtype=np.int64) | 1
 
 
 class Tables:
