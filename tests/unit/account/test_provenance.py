@@ -103,9 +103,21 @@ def test_a_status_set_by_hand_stays() -> None:
     assert trust.mac_status(chip.energy, "int8") == "measured"
 
 
-def test_commands_of_a_dram_have_the_status_of_its_currents() -> None:
-    chip = load_chip("systolic-generic")
-    memory = chip.memories["dram"].memory
-    assert memory.dram is not None
-    assert provenance.status_of(chip, "dram", "act") == (memory.dram.energy_status or memory.energy_status)
-    assert provenance.status_of(chip, "dram", "read") == memory.energy_status
+def test_commands_of_a_dram_have_its_own_status_else_that_of_the_memory() -> None:
+    chip = load_chip("edu-mixed", ["memories.hbm.memory=memories/ddr4-2400"])
+    memory = chip.memories["hbm"].memory
+    assert memory.dram is not None and memory.dram.energy_status == "derived"
+    for own, whole, status in (
+        ("measured", "recalled", "measured"),
+        (None, "recalled", "recalled"),
+        (None, None, "guess"),
+    ):
+        dram = memory.dram.model_copy(update={"energy_status": own})
+        changed = memory.model_copy(update={"energy_status": whole, "dram": dram})
+        attached = chip.memories["hbm"].model_copy(update={"memory": changed})
+        made = chip.model_copy(update={"memories": {"hbm": attached}})
+        assert provenance.status_of(made, "hbm", "dram.activate") == status
+    bare = memory.model_copy(update={"energy_status": "recalled", "dram": None})
+    attached = chip.memories["hbm"].model_copy(update={"memory": bare})
+    made = chip.model_copy(update={"memories": {"hbm": attached}})
+    assert provenance.status_of(made, "hbm", "dram.activate") == "recalled"
