@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from accelsim.time import FS
+
 
 def array_seconds(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
     """What the arrays did and why they waited: key of ``Run.step_stalls`` -> s, all steps together."""
@@ -11,7 +13,7 @@ def array_seconds(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
     for reasons in stalls:
         for key, fs in reasons.items():
             totals[key] = totals.get(key, 0) + fs
-    return {key: fs * 1e-15 for key, fs in totals.items()}
+    return {key: fs * FS for key, fs in totals.items()}
 
 
 def array_split(stalls: Iterable[dict[str, int]]) -> dict[str, float]:

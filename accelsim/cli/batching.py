@@ -24,6 +24,7 @@ from accelsim.cli.common import (
 )
 from accelsim.cli.options import limit_options
 from accelsim.errors import Problem, UsageError
+from accelsim.time import FS
 
 if TYPE_CHECKING:
     from accelsim.explore.batching import Batching
@@ -90,11 +91,11 @@ def _facts(found: Batching) -> dict[str, Any]:
     return {
         "model": found.model, "chip": found.chip.name, "links": found.links, "fastest_batch": found.fastest.batch,
         "points": [
-            {"batch": point.batch, "samples": point.samples, "time_s": point.time_fs * 1e-15,
+            {"batch": point.batch, "samples": point.samples, "time_s": point.time_fs * FS,
              "s_per_sample": point.seconds_per_sample, "samples_per_s": point.samples_per_s, "energy_J": point.energy_J,
              "J_per_sample": point.energy_J / point.samples, "link_B": point.link_B,
-             "link_busy_s": point.link_fs * 1e-15,
-             **{f"{part}_s": spent * 1e-15 for part, spent in point.parts_fs.items()}}
+             "link_busy_s": point.link_fs * FS,
+             **{f"{part}_s": spent * FS for part, spent in point.parts_fs.items()}}
             for point in found.points
         ],
     }  # fmt: skip
@@ -115,7 +116,7 @@ def _print(found: Batching) -> None:
     over = [*OVER] if found.links else []
     headers = ["batch", "latency", "per sample", "samples/s", "energy", *found.parts, *over]
     rows = [
-        (point.batch, si(point.time_fs * 1e-15, "s"), si(point.seconds_per_sample, "s"), si(point.samples_per_s),
+        (point.batch, si(point.time_fs * FS, "s"), si(point.seconds_per_sample, "s"), si(point.samples_per_s),
          si(point.energy_J / point.samples, "J"),
          *(percent(point.parts_fs[part] / point.time_fs) for part in found.parts),
          *([percent(point.link_fs / point.time_fs), si(point.link_B / point.samples, "B")] if over else []))

@@ -115,7 +115,7 @@ def _memory_facts(name: str, memory: Memory) -> dict[str, Any]:
     """A row for JSON; units at the end of the keys. Bandwidth is that of all channels together."""
     return {
         "name": name, "kind": memory.kind, "capacity_B": memory.capacity, "channels": memory.channels,
-        "bandwidth_Bps": float(memory.bandwidth * memory.channels), "efficiency": memory.efficiency,
+        "bandwidth_Bps": float(memory.peak_Bps), "efficiency": memory.efficiency,
         "latency_s": float(memory.latency), "read_J_per_B": float(memory.read_energy),
         "write_J_per_B": float(memory.write_energy), "static_power_W": float(memory.static_power),
         "energy_status": memory.energy_status or "guess", "memory_models": _models_of(memory),

@@ -50,8 +50,8 @@ from accelsim.dram.device import Device
 from accelsim.dram.mapping import decoder
 from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import Problem, UsageError
+from accelsim.types import Array
 
-Array = np.ndarray[Any, Any]
 LOG_ROWS = 1 << 16
 MOST_AT_ONCE = 1_000_000
 LOOPS = {"bursts": "bank_kernel", "commands": "bank_commands", "queues": "bank_queues"}

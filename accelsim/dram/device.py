@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from accelsim.time import FS
+
 
 class Command(IntEnum):
     """DRAM commands, the index of the constraint tables. REF refreshes a rank, REFPB one bank of it."""
@@ -149,7 +151,7 @@ class Device:
     @property
     def peak_Bps(self) -> float:
         """Peak bandwidth of all channels together, B/s."""
-        return self.geometry.channels * self.geometry.access_B / (self.burst * self.clock_fs * 1e-15)
+        return self.geometry.channels * self.geometry.access_B / (self.burst * self.clock_fs * FS)
 
     @property
     def unloaded_read(self) -> int:

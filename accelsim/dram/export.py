@@ -8,15 +8,15 @@ DRAMPower 5 and later (tukl-msd/DRAMPower, src/cli), and the command traces of D
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.dram.device import Command, Device
 from accelsim.dram.served import Served
 from accelsim.dram.traces import Trace
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.types import Array, Ints
 
 CHUNK = 1 << 15
 """Lines that are put together at a time."""
@@ -171,7 +171,7 @@ def command_text(served: Served, device: Device, form: Commands, channel: int = 
     yield form.end(max(served.end, int(commands[-1, 0]) if len(commands) else 0))
 
 
-def _of_channel(served: Served, device: Device, form: Commands, channel: int) -> NDArray[np.int64]:
+def _of_channel(served: Served, device: Device, form: Commands, channel: int) -> Ints:
     geometry = device.geometry
     problems = []
     if not 0 <= channel < geometry.channels:
@@ -185,8 +185,8 @@ def _of_channel(served: Served, device: Device, form: Commands, channel: int) ->
         problems.append(Problem("the commands were not recorded", "", "a model that does: bank"))
     if problems or served.commands is None:
         raise UsageError(problems)
-    commands: NDArray[Any] = served.commands
+    commands: Array = served.commands
     mine = commands[commands[:, 2] // (geometry.ranks * geometry.banks_per_rank) == channel]
     order = np.argsort(mine[:, 0], kind="stable")
-    ordered: NDArray[np.int64] = mine[order]
+    ordered: Ints = mine[order]
     return ordered

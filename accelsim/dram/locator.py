@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from accelsim.dram.device import Geometry
 from accelsim.dram.mapping import Decoder
+from accelsim.types import Array
 
-Array = np.ndarray[Any, Any]
 TABLE_BITS = 10
 """Address bits that one table translates."""
 

@@ -23,15 +23,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.dram.device import Geometry
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.types import Array
 from accelsim.units import parse_exact
 
-Ints = np.ndarray[Any, Any]
 CODES = {"ro": "row", "ch": "channel", "ra": "rank", "ba": "bank", "bg": "group", "co": "column"}
 """Letters of a field -> its name in :class:`Place`."""
 SIZES = {
@@ -65,12 +65,12 @@ _FIELD = re.compile(r"([a-z]{2})(\d*)")
 class Place(NamedTuple):
     """Where bursts lie: int32 arrays of one shape. ``column``: the burst in its row."""
 
-    channel: Ints
-    rank: Ints
-    group: Ints
-    bank: Ints
-    row: Ints
-    column: Ints
+    channel: Array
+    rank: Array
+    group: Array
+    bank: Array
+    row: Array
+    column: Array
 
 
 class Piece(NamedTuple):
@@ -105,7 +105,7 @@ class Decoder:
         """The lowest address bit of the row: adding ``1 << row_lsb`` gives another row of (without XOR) one bank."""
         return min((piece.at for piece in self.pieces if piece.field == "row"), default=self.address_bits)
 
-    def decode(self, addresses: Ints) -> Place:
+    def decode(self, addresses: Array) -> Place:
         """Where the bytes at ``addresses`` (integers, any shape, not negative; they wrap at the capacity) lie."""
         addresses = np.asarray(addresses, np.int64)
         fields = {name: np.zeros(addresses.shape, np.int64) for name in Place._fields}
@@ -114,7 +114,7 @@ class Decoder:
         self._flip(fields)
         return Place(*(fields[name].astype(np.int32) for name in Place._fields))
 
-    def encode(self, place: Place) -> Ints:
+    def encode(self, place: Place) -> Array:
         """The int64 address of the first byte of each burst: ``decode(encode(place)) == place``."""
         fields = {name: np.asarray(values, np.int64) for name, values in place._asdict().items()}
         self._flip(fields)
@@ -123,7 +123,7 @@ class Decoder:
             addresses |= ((fields[field] >> shift) & ((1 << bits) - 1)) << at
         return addresses
 
-    def _flip(self, fields: dict[str, Ints]) -> None:
+    def _flip(self, fields: dict[str, Array]) -> None:
         """XOR in place; a second time undoes it, as no source is among the fields that are changed."""
         for field, bits, source, shift in self.flips:
             fields[field] = fields[field] ^ ((fields[source] >> shift) & ((1 << bits) - 1))

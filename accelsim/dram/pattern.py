@@ -23,8 +23,8 @@ from accelsim.dram.locator import Locator
 from accelsim.dram.mapping import decoder
 from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import Problem, UsageError
+from accelsim.types import Array
 
-Array = np.ndarray[Any, Any]
 MODULES = {"numba": "pattern_compiled", "python": "pattern_queues"}
 """Inner loop -> where it is; the first needs numba."""
 COUNTED = {"act": ps.N_ACT, "pre": ps.N_PRE, "misses": ps.N_MISS, "conflicts": ps.N_CONFLICT}

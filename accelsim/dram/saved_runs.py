@@ -15,6 +15,7 @@ from accelsim.dram.traces import Trace
 from accelsim.errors import ModelError, Problem, nearest
 from accelsim.files.npz import NUMBERS, read_npz
 from accelsim.files.reading import exists, is_folder
+from accelsim.types import Array
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _chosen(path: Path, names: Sequence[str], name: str) -> str:
     return name
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _arrays(path: Path) -> dict[str, Array]:
     if not exists(path):
         raise unreadable(path, FileNotFoundError(2, "No such file or directory"))
     return read_npz(
@@ -116,7 +117,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     )
 
 
-def _meta(path: Path, text: NDArray[Any] | None) -> Mapping[str, Any]:
+def _meta(path: Path, text: Array | None) -> Mapping[str, Any]:
     """What the run was. ModelError where it is no JSON of an object."""
     if text is None:
         return {}
@@ -144,7 +145,7 @@ def _key(memory: str, array: str) -> str:
     return f"{memory}.{array}" if memory else array
 
 
-def _array_problems(path: Path, memory: str, arrays: Mapping[str, NDArray[Any]]) -> Iterator[Problem]:
+def _array_problems(path: Path, memory: str, arrays: Mapping[str, Array]) -> Iterator[Problem]:
     needed = _key(memory, "address")
     length = arrays[needed].shape[:1] if needed in arrays else None
     for array, kinds in KINDS.items():
@@ -159,7 +160,7 @@ def _array_problems(path: Path, memory: str, arrays: Mapping[str, NDArray[Any]])
             yield Problem(f"array {name!r} has {len(arrays[name]):,} elements", str(path), f"{length[0]:,}")
 
 
-def _access_problems(path: Path, memory: str, arrays: Mapping[str, NDArray[Any]]) -> Iterator[Problem]:
+def _access_problems(path: Path, memory: str, arrays: Mapping[str, Array]) -> Iterator[Problem]:
     """As for the lines of a text: addresses and clocks in their ranges, clocks that never fall, one access or more."""
     name, at_name = _key(memory, "address"), _key(memory, "at")
     addresses, at = arrays[name], arrays.get(at_name)
@@ -183,7 +184,7 @@ def _access_problems(path: Path, memory: str, arrays: Mapping[str, NDArray[Any]]
         yield Problem(what, str(path), "clocks that never fall")
 
 
-def _saved_trace(memory: str, arrays: Mapping[str, NDArray[Any]]) -> Trace:
+def _saved_trace(memory: str, arrays: Mapping[str, Array]) -> Trace:
     at = arrays.get(_key(memory, "at"))
     addresses = arrays[_key(memory, "address")].astype(np.int64)
     return Trace(addresses, arrays[_key(memory, "write")], None if at is None else at.astype(np.int64))

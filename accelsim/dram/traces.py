@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from accelsim.dram.device import Device
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.types import Bools, Ints
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -37,9 +38,9 @@ class Trace(NamedTuple):
     Without clocks they are offered as fast as the memory takes them.
     """
 
-    addresses: NDArray[np.int64]
-    writes: NDArray[np.bool_]
-    at: NDArray[np.int64] | None = None
+    addresses: Ints
+    writes: Bools
+    at: Ints | None = None
 
 
 class Pattern(NamedTuple):
@@ -63,7 +64,7 @@ def lcg(count: int, seed: int = 1) -> NDArray[np.uint64]:
     return numbers[:count] >> np.uint64(33)
 
 
-def _reads(addresses: NDArray[np.int64]) -> Trace:
+def _reads(addresses: Ints) -> Trace:
     return Trace(addresses, np.zeros(len(addresses), bool))
 
 
@@ -94,7 +95,7 @@ def _stream3(access_B: int, row_lsb: int) -> Trace:
     return _three_tensors(1_024, 4 * KIB, access_B)
 
 
-def _random(count: int, access_B: int) -> NDArray[np.int64]:
+def _random(count: int, access_B: int) -> Ints:
     places = np.uint64(RANDOM_B // access_B)
     return (lcg(count) % places).astype(np.int64) * access_B
 

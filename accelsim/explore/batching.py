@@ -21,6 +21,7 @@ from accelsim.request import Request
 from accelsim.spec.link import link_name
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
+from accelsim.time import FS
 
 PARTS: dict[str, str] = {
     "compute": "the chip computes",
@@ -57,16 +58,16 @@ class BatchPoint:
     @property
     def seconds_per_sample(self) -> float:
         """Time of the run by its samples, s."""
-        return self.time_fs * 1e-15 / self.samples
+        return self.time_fs * FS / self.samples
 
     @property
     def samples_per_s(self) -> float:
         """Samples per second, one run after the other."""
-        return self.samples / (self.time_fs * 1e-15)
+        return self.samples / (self.time_fs * FS)
 
     def per_sample_s(self, part: str) -> float:
         """Share of one sample in a part, s."""
-        return self.parts_fs[part] * 1e-15 / self.samples
+        return self.parts_fs[part] * FS / self.samples
 
 
 @dataclass(frozen=True)

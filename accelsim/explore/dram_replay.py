@@ -25,8 +25,8 @@ from accelsim.spec.dram import Dram
 from accelsim.spec.status import UNSTATED, Status
 from accelsim.spec.yaml.load_dram import load_dram
 from accelsim.time import FS
+from accelsim.types import Array
 
-Array = np.ndarray[Any, Any]
 QUANTILES = (0.5, 0.99)
 
 

@@ -8,14 +8,14 @@ that came too late, the rule that held back the activation gets it. Gaps and dat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.dram.device import Command, Device, Level
 from accelsim.dram.served import Served
+from accelsim.types import Array
 
-Array = np.ndarray[Any, Any]
 NEVER = -(1 << 60)
 
 REASONS: dict[str, str] = {

@@ -100,7 +100,7 @@ def _links(scene: Scene) -> Iterator[Lever]:
         yield from _rates(attached, path, title, moving)
         half = f"{path}.latency={spell(link.latency / 2, 's')}"
         yield Lever(f"half the latency of {title}", (half,), scene.on(title, "latency") / 2)
-        if link.duplex == "half":
+        if not link.full_duplex:
             yield Lever(f"both directions of {title} at once", (f"{path}.duplex=full",), moving)
 
 

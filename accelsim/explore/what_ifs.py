@@ -14,6 +14,7 @@ from accelsim.api import Job, changed, execute
 from accelsim.errors import Infeasible, Problem, SpecError, TooLarge, UsageError
 from accelsim.explore.levers import Lever, levers
 from accelsim.machine.run import Run
+from accelsim.time import FS
 
 MOST, LEAST = 12, 3
 """Changes that are tried at most, and at least however much work each of them is."""
@@ -43,7 +44,7 @@ class WhatIf:
     @property
     def latency_s(self) -> float:
         """Time of the changed run, s."""
-        return self.time_fs * 1e-15
+        return self.time_fs * FS
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: the change in words, overrides for --set, other options, s, saved share."""

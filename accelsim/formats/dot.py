@@ -177,7 +177,7 @@ def operands(fmt: str) -> tuple[Format, Format]:
 
 def product(
     a: ArrayLike, b: ArrayLike, rule: str, fmt: str, out: str | None = None, c: ArrayLike | None = None
-) -> NDArray[Any]:
+) -> Array:
     """``c + a @ b`` by ``rule``; a [..., M, K], b [..., K, N], c anything that broadcasts to [..., M, N].
 
     Operands hold values of ``fmt`` (a pair ``int4xint8`` is b's format, then a's) in their usual containers. The

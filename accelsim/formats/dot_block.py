@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.types import Array
+from accelsim.types import Array, Floats
 
-F64 = NDArray[np.float64]
+F64 = Floats
 
 TILE = 8192
 """Elements of an output tile: its few temporaries of 64 KiB stay in the second-level cache."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.types import Array, Bools
+from accelsim.types import Array, Bools, Floats
 
 MOST_PATTERNS = 100_000
 
@@ -188,7 +188,7 @@ def _mass(groups: Array, n: int) -> Array:
     return np.asarray(np.sort(groups, axis=-1)[..., -n:].sum(axis=(0, 2)))
 
 
-def _sizes(w: Array) -> NDArray[np.float64]:
+def _sizes(w: Array) -> Floats:
     """|w|, of -128 in int8 too."""
     return np.abs(w.astype(np.float64))
 

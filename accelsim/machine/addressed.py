@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.dram.device import Device
 from accelsim.dram.served import COUNTS
@@ -21,12 +20,13 @@ from accelsim.program.actions import ACT, IO, RD, REF, REFPB, WR, ActionName
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program
 from accelsim.time import FS_PER_S
+from accelsim.types import Array, Ints
 
 
 class Dram(Protocol):
     """A DRAM model (``accelsim.dram``). Open rows, buses and refresh stay as they are from one call to the next."""
 
-    def serve(self, addresses: NDArray[np.int64], writes: bool, at: int = 0) -> Batch:
+    def serve(self, addresses: Ints, writes: bool, at: int = 0) -> Batch:
         """The bursts in this order, from clock ``at`` on."""
 
 
@@ -34,7 +34,7 @@ class _Batch(NamedTuple):
     """A batch as it was handed on: clock, addresses, direction, step."""
 
     at: int
-    addresses: NDArray[np.int64]
+    addresses: Ints
     write: bool
     op: int
 
@@ -106,7 +106,7 @@ class Addressed:
         link = self._link
         if link is None:
             return data, end, False
-        way = asked.write and link.duplex == "full"
+        way = asked.write and link.full_duplex
         begin = max(at_fs if asked.write else data, self._link_free[way])
         through = begin + lane(link, asked.write).occupancy_fs(asked.nbytes)
         by_link, end = through > end, max(end, through)
@@ -168,7 +168,7 @@ class Addressed:
         """Every burst, in the order in which the controller got it; empty unless they were recorded."""
         sizes = [len(batch.addresses) for batch in self._batches]
 
-        def spread(values: list[int], kind: type[Any]) -> NDArray[Any]:
+        def spread(values: list[int], kind: type[Any]) -> Array:
             return np.repeat(np.array(values, kind), sizes)
 
         return Accesses(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.program.addresses import Runs
+from accelsim.types import Ints
 
-Addresses = NDArray[np.int64]
+Addresses = Ints
 
 
 def bursts(runs: Sequence[Runs], access_B: int, capacity_B: int) -> Addresses:

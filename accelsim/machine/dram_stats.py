@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from accelsim.dram.device import Device
 from accelsim.dram.energy import STANDBY, Energy, energy
 from accelsim.dram.served import Served
+from accelsim.types import Bools, Ints
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Accesses(NamedTuple):
     steps, all [n]; clocks never fall.
     """
 
-    at: NDArray[np.int64]
-    address: NDArray[np.int64]
-    write: NDArray[np.bool_]
+    at: Ints
+    address: Ints
+    write: Bools
     op: NDArray[np.int32]

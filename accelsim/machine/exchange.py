@@ -67,9 +67,7 @@ class Exchange:
 
     def _channel(self, step: str) -> str:
         name = step.removeprefix("-")
-        if self._links[name].duplex == "half":
-            return name
-        return f"{name} {'back' if step.startswith('-') else 'forth'}"
+        return self._links[name].channel(name, "back" if step.startswith("-") else "forth")
 
     def links_between(self, start: str, end: str) -> tuple[Link, ...]:
         """The links on the way. UsageError when there is no route."""

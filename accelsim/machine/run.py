@@ -12,6 +12,7 @@ from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program
 from accelsim.spec.models import Chip
+from accelsim.time import FS
 from accelsim.types import Array
 
 if TYPE_CHECKING:
@@ -162,4 +163,4 @@ class Run:
     @property
     def seconds(self) -> float:
         """Latency of the run, s."""
-        return self.time_fs * 1e-15
+        return self.time_fs * FS

@@ -149,9 +149,7 @@ class SharedPort:
         self.fabric = Fabric(env, capacities, record)
 
     def _channel(self, name: str, write: bool) -> str:
-        if self._links[name].duplex == "half":
-            return name
-        return f"{name} {'write' if write else 'read'}"
+        return self._links[name].channel(name, "write" if write else "read")
 
     def transfer(self, device: str, nbytes: int, write: bool) -> simpy.Process:
         """Move ``nbytes`` of payload between ``device`` and the memory; the process ends when the last byte is there,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.explore.dram_compare import TRACES, Row
 from accelsim.explore.dram_replay import Replay
@@ -28,6 +27,7 @@ from accelsim.report.style import (
     subtitle,
 )
 from accelsim.report.text import percent, si
+from accelsim.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,7 +142,7 @@ def bus(founds: Sequence[tuple[str, Replay]], title: str, note: str = "") -> Fig
     return fig
 
 
-def _bars(axes: Axes, places: NDArray[Any], values: list[float], wide: float, look: Look, trace: str) -> None:
+def _bars(axes: Axes, places: Array, values: list[float], wide: float, look: Look, trace: str) -> None:
     """One bar per memory, those of one trace."""
     axes.bar(places, values, wide * 0.92, color=look.color, hatch=look.hatch, edgecolor="white", label=trace)
 

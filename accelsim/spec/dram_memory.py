@@ -24,6 +24,7 @@ from accelsim.spec.dram import Dram
 from accelsim.spec.dram_device import device
 from accelsim.spec.laws.dram import broken, capacity_B
 from accelsim.spec.status import UNSTATED, Status
+from accelsim.time import FS
 
 REFRESHES, BURSTS = 4, (4096, 2**18)
 """Refresh intervals that a stream lasts at the peak rate, and the least and most bursts that it has."""
@@ -79,7 +80,7 @@ def _figures(content: str) -> FromDram:
         read = (energy.read_J + energy.io_read_J + shared) / burst_B
         write = (energy.write_J + energy.io_write_J + shared) / burst_B
         each, _ = refresh(made)
-        each_s = each * made.clock_fs * 1e-15
+        each_s = each * made.clock_fs * FS
         ranks = made.geometry.channels * made.geometry.ranks
         static_W = ranks * (energy.open_W + (energy.refresh_J / each_s if each else 0.0))
     return FromDram(
@@ -89,7 +90,7 @@ def _figures(content: str) -> FromDram:
         bandwidth=float(org.pseudo_channels * org.bus_width * spec.rate / 8),
         efficiency=efficiency,
         beat=burst_B,
-        latency=(made.unloaded_read - made.burst) * made.clock_fs * 1e-15,
+        latency=(made.unloaded_read - made.burst) * made.clock_fs * FS,
         read_energy=read,
         write_energy=write,
         static_power=static_W,

@@ -49,6 +49,15 @@ class Link(Model):
             self.__dict__["bandwidth"] = exact  # the model is frozen for its users
         return self
 
+    @property
+    def full_duplex(self) -> bool:
+        """Whether each direction has a rate of its own."""
+        return self.duplex == "full"
+
+    def channel(self, name: str, way: str) -> str:
+        """What carries the direction ``way`` of the link called ``name``; half duplex: one channel for both."""
+        return f"{name} {way}" if self.full_duplex else name
+
 
 def link_name(link: Link | None) -> str:
     """A link by its own name: 'pcie-gen3-x16', 'ethernet'; '' for none."""

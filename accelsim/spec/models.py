@@ -125,9 +125,14 @@ class Memory(Model):
     )
 
     @property
+    def peak_Bps(self) -> float:
+        """Bytes per second of all channels together, at their peak."""
+        return self.bandwidth * self.channels
+
+    @property
     def rate_Bps(self) -> float:
         """Usable bytes per second of all channels together."""
-        return self.bandwidth * self.channels * self.efficiency
+        return self.peak_Bps * self.efficiency
 
     @property
     def beats_B(self) -> int:
@@ -180,7 +185,7 @@ class Attachment(Model):
     @property
     def full_duplex(self) -> bool:
         """Whether loads and stores do not wait for each other: the link before it has a direction for each."""
-        return self.link is not None and self.link.duplex == "full"
+        return self.link is not None and self.link.full_duplex
 
 
 class Processor(Model):

@@ -13,7 +13,6 @@ from fractions import Fraction
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.models import Buffer
@@ -168,7 +167,7 @@ def slowdown(buffer: Buffer, pattern: Pattern, interleave: str = "low", row_word
     return Fraction(1) if banking is None else conflicts(pattern, banking).slowdown
 
 
-def bank_loads(pattern: Pattern, banking: Banking, clock: int) -> NDArray[np.int64]:
+def bank_loads(pattern: Pattern, banking: Banking, clock: int) -> Ints:
     """Accesses to each bank at one clock of the array, for pictures and for understanding."""
     addresses = pattern.at(np.array([clock]))[0]
     live = addresses != IDLE

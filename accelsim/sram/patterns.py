@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.types import Ints
+from accelsim.types import Bools, Ints
 
 IDLE = -1
 LARGEST, LARGEST_STRIDE_B, LARGEST_IMAGE_B = 1 << 24, 1 << 36, 1 << 60
@@ -29,7 +28,7 @@ class Pattern:
     name: str
     clocks: int
     element_B: int
-    writes: NDArray[np.bool_]
+    writes: Bools
     at: Callable[[Ints], Ints]
 
 

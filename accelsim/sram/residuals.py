@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.sram.model import FIGURES, figure
 from accelsim.sram.terms import Point
+from accelsim.types import Floats
 
 
 class Residual(NamedTuple):
@@ -18,7 +18,7 @@ class Residual(NamedTuple):
     node_nm: int
     cell: str
     quantity: str
-    errors: NDArray[np.float64]
+    errors: Floats
 
     def quantile(self, share: float) -> float:
         """Quantile of their magnitudes."""
@@ -35,7 +35,7 @@ def residuals(points: Sequence[Point]) -> list[Residual]:
     ]
 
 
-def _errors(name: str, points: Iterable[Point]) -> NDArray[np.float64]:
+def _errors(name: str, points: Iterable[Point]) -> Floats:
     return np.array(
         [figure(name, p.node_nm, p.cell, p.capacity_B, p.word_bits) / p.values[name] - 1 for p in points]
     )

@@ -14,23 +14,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError
+from accelsim.types import Floats
 
 MIB, WORD_BITS = 2**20, 64
 """Units of capacity (bytes) and word width (bits) in the terms."""
 MAT = 1 / 32
 """Capacity, MiB, at which CACTI begins to join mats instead of lengthening the bitlines of one (32 KiB)."""
 
-Array = NDArray[np.float64]
-
 
 class Term(NamedTuple):
     """One term: what it stands for, and its value at capacity c and word width w."""
 
     meaning: str
-    value: Callable[[Array, Array], Array]
+    value: Callable[[Floats, Floats], Floats]
 
 
 TERMS: dict[str, Term] = {
@@ -106,7 +104,7 @@ def read_points(path: Path) -> list[Point]:
     ]  # fmt: skip
 
 
-def design(names: Iterable[str], capacity_B: Array, word_bits: Array) -> Array:
+def design(names: Iterable[str], capacity_B: Floats, word_bits: Floats) -> Floats:
     """Values of the terms ``names``, one column each, for arrays of capacities and word widths of one length."""
     c, w = np.asarray(capacity_B) / MIB, np.asarray(word_bits) / WORD_BITS
     return np.stack([TERMS[name].value(c, w) for name in names], axis=-1)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+
+from accelsim.types import Floats
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Check:
     what: str
     rows: int
     equal: int
-    errors: NDArray[np.float64]
+    errors: Floats
     details: list[str] = field(default_factory=list)
     bound: str = "exact"
     unclaimed: int = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from accelsim.dram.pattern import Pattern
 from accelsim.seeds import generator
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from accelsim.types import Array
 
-Array = np.ndarray[Any, Any]
 FIT, TEST = 0, 1
 """Seeds of the two samples."""
 SHARES = (0.0, 0.1, 0.33, 0.5, 0.8)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.engines.systolic.counts import COUNTS, counts, scalesim_report
 from accelsim.engines.systolic.fabric import Setup
@@ -15,6 +14,7 @@ from accelsim.engines.systolic.registers import HARDWARE_SCHEDULES, simulate
 from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.engines.systolic.timing import DATAFLOWS, cycles
 from accelsim.seeds import generator
+from accelsim.types import Ints
 from accelsim.validate.base import Check, check
 from accelsim.validate.golden import golden
 
@@ -71,7 +71,7 @@ def prove(
 
 def _random(
     flow: str, schedule: str, shadow: str, cases: int, rng: np.random.Generator
-) -> Iterator[tuple[Setup, NDArray[np.int64]]]:
+) -> Iterator[tuple[Setup, Ints]]:
     """Batches of sizes [n, 3] that share an array."""
     pool = rng.integers(1, MOST_ROWS + 1, (max(1, cases // CASES_PER_SHAPE), 2))
     shapes = pool[rng.integers(0, len(pool), cases)]
@@ -85,7 +85,7 @@ def _random(
         yield setup, drawn[:, order]
 
 
-def differences(setup: Setup, sizes: NDArray[np.int64], rng: np.random.Generator) -> dict[int, str]:
+def differences(setup: Setup, sizes: Ints, rng: np.random.Generator) -> dict[int, str]:
     """Case -> names of the figures in which closed form and register-level model differ."""
     a = [rng.integers(-128, 128, (M, K)) for M, _, K in sizes.tolist()]
     b = [rng.integers(-128, 128, (K, N)) for _, N, K in sizes.tolist()]
@@ -102,7 +102,7 @@ def differences(setup: Setup, sizes: NDArray[np.int64], rng: np.random.Generator
     return {index: ", ".join(names) for index, names in sorted(wrong.items())}
 
 
-def closed_forms(setup: Setup, sizes: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+def closed_forms(setup: Setup, sizes: Ints) -> dict[str, Ints]:
     """Cycles and every count of the cases ``sizes`` [n, 3] (M, N, K)."""
     M, N, K = sizes.T
     array, lanes = (setup.rows, setup.cols, setup.dataflow, setup.schedule), setup.load_rows_per_clock

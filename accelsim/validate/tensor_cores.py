@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.formats.dot import product
+from accelsim.types import Array
 from accelsim.validate.base import Check, check
 
 GPU_DOTS = (
@@ -65,6 +64,6 @@ def difference(key: str, rule: str = "") -> int:
 
 
 @cache
-def _data() -> dict[str, NDArray[Any]]:
+def _data() -> dict[str, Array]:
     with np.load(GPU_DOTS) as found:
         return dict(found)

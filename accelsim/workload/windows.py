@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accelsim.types import Ints
+from accelsim.types import Bools, Ints
 
 
 def touched(coefficients: tuple[int, ...], extents: tuple[Ints, ...], *, gaps: bool = False) -> Ints:
@@ -60,7 +59,7 @@ def shared(
     return found
 
 
-def _gapless(s: int, d: int, p: Ints, r: Ints) -> NDArray[np.bool_]:
+def _gapless(s: int, d: int, p: Ints, r: Ints) -> Bools:
     one = (p == 1) & (r == 1)
     along_r = ((r >= s) | (p == 1)) if d == 1 else np.zeros(p.shape, bool)
     along_p = ((p >= d) | (r == 1)) if s == 1 else np.zeros(p.shape, bool)

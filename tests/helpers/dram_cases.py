@@ -13,8 +13,8 @@ from accelsim.dram.device import SCHEDULERS, Controller, Device
 from accelsim.dram.standards import STANDARDS
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from accelsim.types import Array
 
-Array = np.ndarray[Any, Any]
 MEMORIES = list_drams()
 ROWS, SHORT = 64, 3
 """Rows of a bank: few, so that rows meet again. Refresh every so many tRFC where it is to come often."""

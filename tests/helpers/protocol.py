@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from accelsim.dram.device import Command, Device, Level
 from accelsim.dram.mapping import decoder
 from accelsim.dram.standards import STANDARDS
+from accelsim.types import Array
 
 ACT, PRE, RD, WR, REF, REFPB = Command
-Array = np.ndarray[Any, Any]
 
 
 class Row(NamedTuple):

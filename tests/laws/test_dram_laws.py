@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from accelsim.dram.device import Device
 from accelsim.dram.mapping import decoder
 from accelsim.dram.served import Served
 from accelsim.dram.standards import STANDARDS
+from accelsim.types import Array
 from tests.helpers import protocol
 from tests.helpers.dram_cases import (
     MEMORIES,
@@ -34,7 +34,6 @@ from tests.helpers.dram_cases import (
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
-Array = np.ndarray[Any, Any]
 BOTH = importlib.util.find_spec("numba") is not None
 REASON = "numba is not installed (extra `fast`), so there is only one inner loop"
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)

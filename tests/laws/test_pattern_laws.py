@@ -16,8 +16,8 @@ from accelsim.dram.mapping import decoder
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.types import Array
 
-Array = np.ndarray[Any, Any]
 MEMORIES = ("ddr3-1600", "ddr4-2400", "ddr4-3200", "hbm2-2000")
 MAPPINGS = (
     "row-bank-column",

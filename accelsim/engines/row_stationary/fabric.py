@@ -9,13 +9,13 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.engines.row_stationary.shape import Geometry
 from accelsim.errors import HazardError
+from accelsim.types import Array, Ints
 
-Values = NDArray[Any]
-Index = NDArray[np.int64]
+Values = Array
+Index = Ints
 
 
 class Bus:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.errors import Problem, UsageError
-from accelsim.types import Ints
+from accelsim.types import Bools, Ints
 
 
 def ceil(a: Ints, b: Ints | int) -> Ints:
@@ -116,7 +115,7 @@ def _broken(conv: Conv, array: Geometry, maps: Mappings) -> Iterator[Refusal]:
             yield Refusal(law.name, needed, there, law.why)
 
 
-def legal(conv: Conv, array: Geometry, maps: Mappings) -> NDArray[np.bool_]:
+def legal(conv: Conv, array: Geometry, maps: Mappings) -> Bools:
     """Which of many mappings keep every law, bool [k]."""
     kept = np.ones(len(maps.m), dtype=bool)
     for law in LAWS:

@@ -6,10 +6,9 @@ from dataclasses import astuple, dataclass, fields
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError
-from accelsim.types import Ints
+from accelsim.types import Bools, Ints
 
 Number = TypeVar("Number", int, Ints)
 
@@ -132,7 +131,7 @@ class Mappings(NamedTuple):
         """The mapping at an index."""
         return Mapping(*(int(column[index]) for column in self))
 
-    def where(self, chosen: NDArray[np.bool_] | Ints) -> Mappings:
+    def where(self, chosen: Bools | Ints) -> Mappings:
         """Those at a mask or at indices."""
         return Mappings(*(column[chosen] for column in self))
 

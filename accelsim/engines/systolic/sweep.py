@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.digits import whole
 from accelsim.engines.systolic.counts import COUNTS, counts
@@ -19,6 +18,7 @@ from accelsim.errors import ModelError, Problem, nearest
 from accelsim.files import table as csv_file
 from accelsim.files import write_file
 from accelsim.files.reading import read_text
+from accelsim.types import Array, Ints
 
 NAMES: dict[str, Iterable[str]] = {"dataflow": DATAFLOWS, "schedule": SCHEDULES, "shadow_load": SHADOW_LOADS}
 """Input columns that hold a name -> valid names."""
@@ -80,7 +80,7 @@ def table(rows: Sequence[Mapping[str, Any]], where: Sequence[str] | None = None)
 _RESULT_NAMES = frozenset(RESULTS)
 
 
-def _results(names: tuple[str, ...], sizes: NDArray[np.int64]) -> list[NDArray[Any]]:
+def _results(names: tuple[str, ...], sizes: Ints) -> list[Array]:
     """Columns of :data:`RESULTS` for cases ``sizes`` [n, 5] that share their names."""
     dataflow, schedule, shadow_load = names
     R, C, M, N, K = sizes.T

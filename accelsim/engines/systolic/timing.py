@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.types import Ints
 
-Int = TypeVar("Int", int, NDArray[np.int64])
+Int = TypeVar("Int", int, Ints)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.network.noc.routes import channel_load, hops, rivals, routes
 from accelsim.network.noc.topology import Network
@@ -11,7 +10,7 @@ from accelsim.spec.network import Router
 from accelsim.types import Floats, Ints
 
 
-def zero_load(router: Router, links: float | Ints, packet_flits: int) -> NDArray[np.float64]:
+def zero_load(router: Router, links: float | Ints, packet_flits: int) -> Floats:
     """Clocks of a packet of ``packet_flits`` that crosses so many links of an empty network, from its creation to the
     arrival of its last flit.
 

@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.network import SHAPES, Noc
-from accelsim.types import Ints
+from accelsim.types import Bools, Floats, Ints
 
 Step: TypeAlias = Callable[[Ints, Ints, Ints], Ints]
 """(router where packets are, destination nodes, coins) -> the link that each takes next; all of one length. Only asked
@@ -44,10 +43,10 @@ class Network:
     shape: tuple[int, ...]
     home: Ints
     links: Ints
-    places: NDArray[np.float64]
+    places: Floats
     step: Step = field(repr=False)
     dimension: Ints = field(repr=False)
-    wraps: NDArray[np.bool_] = field(repr=False)
+    wraps: Bools = field(repr=False)
 
     @property
     def nodes(self) -> int:
@@ -102,8 +101,8 @@ def named(topology: str, *shape: int) -> Network:
 
 
 def _network(
-    name: str, shape: tuple[int, ...], home: Ints, links: list[tuple[int, int]] | Ints, places: NDArray[np.float64],
-    step: Step, dimension: Ints | None = None, wraps: NDArray[np.bool_] | None = None,
+    name: str, shape: tuple[int, ...], home: Ints, links: list[tuple[int, int]] | Ints, places: Floats,
+    step: Step, dimension: Ints | None = None, wraps: Bools | None = None,
 ) -> Network:  # fmt: skip
     table = np.array(links, np.int64).reshape(-1, 2)
     along = np.zeros(len(table), np.int64) if dimension is None else dimension
@@ -111,7 +110,7 @@ def _network(
     return Network(name, shape, home, table, places, step, along, closes)
 
 
-def _circle(count: int) -> NDArray[np.float64]:
+def _circle(count: int) -> Floats:
     angle = np.pi / 2 - 2 * np.pi * np.arange(count) / count
     return np.stack([np.cos(angle), np.sin(angle)], 1)
 
@@ -178,7 +177,7 @@ def _grid(name: str, shape: tuple[int, ...], columns: int, rows: int, wrap: bool
     )
 
 
-def _forward(difference: Ints, size: int, heads: NDArray[np.bool_], wrap: bool) -> NDArray[np.bool_]:
+def _forward(difference: Ints, size: int, heads: Bools, wrap: bool) -> Bools:
     """Whether to go in the direction of rising coordinates; ``heads`` decides where both ways are equally long."""
     if not wrap:
         return np.asarray(difference > 0)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.network.noc.topology import Network
+from accelsim.types import Floats, Ints
 
 HOT_SHARE = 0.2
 """Share of all packets that the hot node gets beyond its even share."""
 
 
-def named(name: str, network: Network) -> NDArray[np.float64]:
+def named(name: str, network: Network) -> Floats:
     """Matrix [nodes, nodes] of the pattern ``name``: row i says where node i sends; rows add up to 1.
 
     Raises UsageError when there is no such pattern, or the nodes form no square for a transpose.
@@ -31,16 +31,16 @@ def named(name: str, network: Network) -> NDArray[np.float64]:
     return TRAFFIC[name](network)
 
 
-def _permutation(destination: NDArray[np.int64]) -> NDArray[np.float64]:
+def _permutation(destination: Ints) -> Floats:
     return np.eye(len(destination))[destination]
 
 
-def _uniform(network: Network) -> NDArray[np.float64]:
+def _uniform(network: Network) -> Floats:
     """To every node alike, itself included."""
     return np.full((network.nodes, network.nodes), 1.0 / network.nodes)
 
 
-def _transpose(network: Network) -> NDArray[np.float64]:
+def _transpose(network: Network) -> Floats:
     """From column x of row y to column y of row x."""
     columns, rows = network.grid
     if columns != rows:
@@ -51,19 +51,19 @@ def _transpose(network: Network) -> NDArray[np.float64]:
     return _permutation(node % columns * columns + node // columns)
 
 
-def _neighbour(network: Network) -> NDArray[np.float64]:
+def _neighbour(network: Network) -> Floats:
     """To the next node of the same row, from the last to the first."""
     columns = network.grid[0]
     node = np.arange(network.nodes)
     return _permutation(node - node % columns + (node % columns + 1) % columns)
 
 
-def _complement(network: Network) -> NDArray[np.float64]:
+def _complement(network: Network) -> Floats:
     """From node i to node nodes - 1 - i: all bits of the number turned round."""
     return _permutation(network.nodes - 1 - np.arange(network.nodes))
 
 
-def _hotspot(network: Network) -> NDArray[np.float64]:
+def _hotspot(network: Network) -> Floats:
     """Uniform, but a share of all packets goes to the node in the middle."""
     columns, rows = network.grid
     traffic = _uniform(network) * (1 - HOT_SHARE)
@@ -71,7 +71,7 @@ def _hotspot(network: Network) -> NDArray[np.float64]:
     return traffic
 
 
-TRAFFIC: dict[str, Callable[[Network], NDArray[np.float64]]] = {
+TRAFFIC: dict[str, Callable[[Network], Floats]] = {
     "uniform": _uniform,
     "transpose": _transpose,
     "neighbour": _neighbour,

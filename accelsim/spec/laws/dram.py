@@ -317,7 +317,7 @@ def memory_findings(memory: Memory) -> Iterator[Finding]:
         return
     org = dram.organisation
     made = org.channels * org.pseudo_channels * org.bus_width / 8 * dram.rate
-    stated = memory.bandwidth * memory.channels
+    stated = memory.peak_Bps
     if abs(stated - made) > BANDWIDTH_TOLERANCE * made:
         what = f"its {show(made, 'B/s')} contradict the memory's {show(stated, 'B/s')}"
         yield _claim(what, "all channels together, within 2 %")

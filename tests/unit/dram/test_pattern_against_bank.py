@@ -12,6 +12,7 @@ from accelsim.dram.device import Device
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.types import Array
 
 MEMORIES = (
     "ddr3-1600",
@@ -24,7 +25,6 @@ MEMORIES = (
     "hbm3-6400",
 )
 CASES = 200
-Array = np.ndarray[Any, Any]
 
 
 def controller(rng: np.random.Generator) -> dict[str, Any]:

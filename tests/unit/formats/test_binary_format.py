@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from accelsim.errors import UsageError
 from accelsim.formats import binary, codec
+from accelsim.types import Array
 
-Array = NDArray[Any]
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "binary_xnor.npz"
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from accelsim.errors import UsageError
 from accelsim.formats import policies
 from accelsim.formats.table import get
+from accelsim.types import Array
 
-Array = NDArray[Any]
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics"
 COLUMNS = {
     "ml_dtypes_bits": ["ml_dtypes"],

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
 from accelsim.errors import UsageError
 from accelsim.formats import codec
 from accelsim.formats.table import FORMATS, get
+from accelsim.types import Array
 
-Array = NDArray[Any]
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics"
 CONFIGURED = ["fp8_e5m2b20", "fp24_e7m16", "fp5_e2m2fn", "fp10_e4m5b3fnuz", "fp8_e4m3b-100", "fp7_e1m5fn"]
 SINGLE = [row.name for row in FORMATS.values() if row.kind != "block"] + CONFIGURED

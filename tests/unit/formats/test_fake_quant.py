@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
 from accelsim.formats.fake_quant import fake_quantise, fake_quantise_grad, lsq_factor
+from accelsim.types import Array
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics"
-Array = NDArray[Any]
 INT8 = (-128, 127)
 
 

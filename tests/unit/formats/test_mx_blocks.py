@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
 from accelsim.errors import UsageError
 from accelsim.formats import codec, mx
 from accelsim.formats.table import FORMATS, bytes_of, get
+from accelsim.types import Array
 
-Array = NDArray[Any]
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "mx_blocks.npz"
 BLOCK_FORMATS = [row.name for row in FORMATS.values() if row.kind == "block"]
 FLOAT_BLOCKS = [name for name in BLOCK_FORMATS if name != "mxint8"]

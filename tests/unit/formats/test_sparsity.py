@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from accelsim.errors import UsageError
 from accelsim.formats import sparsity
+from accelsim.types import Array
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "sparsity_2_4.npz"
-Array = NDArray[Any]
 nm = st.sampled_from([(1, 2), (2, 4), (1, 4), (3, 4), (2, 8), (4, 8), (5, 16), (4, 4)])
 
 
