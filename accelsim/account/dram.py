@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from accelsim.machine.dram_stats import DramStats
 from accelsim.machine.run import Run
-from accelsim.program.actions import ACT, COMMANDS, IO, RD, READ, REF, REFPB, WR, WRITE
+from accelsim.program.actions import ACT, COMMANDS, IO, RD, READ, REF, REFPB, WR, WRITE, ActionName
 from accelsim.time import FS
 
 STANDBY = ("open", "closed")
@@ -21,7 +21,7 @@ STANDBY = ("open", "closed")
 class Standby(NamedTuple):
     """Time that the ranks of a memory spent in one state, all ranks added up, and what that cost."""
 
-    action: str
+    action: ActionName
     fs: int
     energy_J: float
 
@@ -60,4 +60,4 @@ def standby(run: Run) -> Iterator[Standby]:
         clocks = (stats.served.open_clocks, whole - stats.served.open_clocks)
         for state, count, power in zip(STANDBY, clocks, (table.open_W, table.closed_W), strict=True):
             if count:
-                yield Standby(f"{state}.{name}", count * clock_fs, count * clock_fs * FS * power)
+                yield Standby(ActionName(state, name), count * clock_fs, count * clock_fs * FS * power)

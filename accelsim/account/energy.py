@@ -18,13 +18,13 @@ from accelsim.account.spans import OUTSIDE, is_off_chip, unit_of
 from accelsim.engines.base import Category, Price
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run, Slice
-from accelsim.program.actions import HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE
+from accelsim.program.actions import HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, units
 from accelsim.spec.models import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.time import FS
 
-STATIC, HOST_IDLE = "static", "idle.host"
+STATIC, HOST_IDLE = "static", idle("host")
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -32,7 +32,7 @@ class EnergyRow(NamedTuple):
     """A ledger row with its energy. Static rows count fs; ``op`` -1 is no operator."""
 
     component: str
-    action: str
+    action: ActionName
     op: int
     tensor: str
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody wants
@@ -86,12 +86,10 @@ def _memory_prices(chip: Chip) -> dict[tuple[str, str], float]:
     return prices
 
 
-def static_power_W(chip: Chip) -> dict[str, float]:
+def static_power_W(chip: Chip) -> dict[ActionName, float]:
     """What is drawn all the time: action name -> W. Zero entries are left out."""
-    powers = {"idle.chip": float(chip.power.idle) if chip.power else 0.0}
-    powers |= {
-        f"idle.{name}": float(attached.memory.static_power) for name, attached in chip.memories.items()
-    }
+    powers = {idle("chip"): float(chip.power.idle) if chip.power else 0.0}
+    powers |= {idle(name): float(attached.memory.static_power) for name, attached in chip.memories.items()}
     return {name: power for name, power in powers.items() if power > 0}
 
 
@@ -142,7 +140,7 @@ def _unpriced(chip: Chip, component: str, action: str, prices: dict[tuple[str, s
 def _static_rows(run: Run) -> list[EnergyRow]:
     shares = {step: added for step, added in enumerate(added_fs(run)) if added}
     shares[OUTSIDE] = run.time_fs - sum(shares.values())
-    by_command = {f"idle.{name}" for name in dram.followed(run)}
+    by_command = {idle(name) for name in dram.followed(run)}
     rows = [
         EnergyRow(STATIC, action, step, "", fs, power * fs * FS)
         for action, power in static_power_W(run.chip).items()

@@ -58,6 +58,11 @@ def op(number_format: str) -> ActionName:
     return ActionName(OP, number_format)
 
 
+def idle(name: str) -> ActionName:
+    """Time in which the chip, a memory or the host draws power whether it works or not, fs."""
+    return ActionName("idle", name)
+
+
 def is_done(action: ActionName) -> bool:
     """Whether it is multiplications that were carried out; they are ``of`` their format."""
     return action.kind == MAC and action not in NOT_DONE

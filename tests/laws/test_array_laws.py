@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accelsim.machine.run import Run
+from accelsim.program.actions import MAC
 from accelsim.program.commands import Folds
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph
@@ -40,9 +41,7 @@ def on_one_array(case: Case) -> Case:
 
 
 def macs(run: Run) -> int:
-    return sum(
-        row.count for row in run.ledger if row.action.startswith("mac.") and row.action != "mac.padding"
-    )
+    return sum(row.count for row in run.ledger if row.action.kind == MAC and row.action != "mac.padding")
 
 
 @QUICK

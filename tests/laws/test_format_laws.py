@@ -17,7 +17,7 @@ from accelsim.errors import Infeasible
 from accelsim.formats import table
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
-from accelsim.program.actions import NOT_DONE, SKIPPED, is_done
+from accelsim.program.actions import MAC, NOT_DONE, SKIPPED, is_done
 from accelsim.program.commands import Folds
 from accelsim.spec.models import Chip
 from accelsim.spec.products import Sparse
@@ -100,7 +100,7 @@ def test_macs_and_skipped_macs_are_those_of_the_graph(network: Any) -> None:
     case = made(network)
     run = case.run()
     for index, step in enumerate(run.program.steps):
-        rows = [row for row in run.ledger if row.op == index and row.action.startswith("mac.")]
+        rows = [row for row in run.ledger if row.op == index and row.action.kind == MAC]
         done = {row.action.of for row in rows if row.action not in NOT_DONE}
         assert sum(row.count for row in rows if row.action != "mac.padding") == step.macs
         assert done == ({step.node.format} if step.macs else set())
@@ -316,7 +316,7 @@ def gated(chip: Chip) -> Chip:
 
 
 def mac_energy(run: Run) -> float:
-    return fsum(row.energy_J for row in energy_table(run) if row.action.startswith("mac."))
+    return fsum(row.energy_J for row in energy_table(run) if row.action.kind == MAC)
 
 
 @settings(QUICK, max_examples=30)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from accelsim.account.spans import peak_mac_rate
 from accelsim.machine.run import Run
+from accelsim.program.actions import MAC
 from accelsim.program.commands import Folds, Transfer
 from accelsim.spec.models import Chip
 from accelsim.time import FS_PER_S
@@ -120,7 +121,7 @@ def macs_are_those_of_the_products(case: Case, run: Run) -> None:
     for row in run.ledger:
         if row.action == "mac.padding":
             padding += row.count
-        elif row.action.startswith("mac."):
+        elif row.action.kind == MAC:
             counted[row.op] += row.count
     assert counted == {i: step.gemm.macs for i, step in enumerate(run.program.steps) if step.gemm is not None}
     unit = run.chip.matrix
@@ -139,7 +140,7 @@ def no_run_beats_the_roofline(case: Case, run: Run) -> None:
     """time >= MACs / peak and >= bytes / bandwidth of each memory (and direction, where they are separate)."""
     seconds = Fraction(run.time_fs + 1 + len(run.slices), FS_PER_S)
     for row in run.ledger:
-        if row.action.startswith("mac.") and row.action != "mac.padding":
+        if row.action.kind == MAC and row.action != "mac.padding":
             ideal = row.count / peak_mac_rate(run.chip, row.action.removeprefix("mac."))
             assert seconds >= ideal * (1 - 1e-12)
     for name, attached in run.chip.memories.items():

@@ -1,4 +1,4 @@
-"""How ONNX Runtime chooses ranges 1.31 (onnxruntime.quantization.calibrate), to the bin."""
+"""How ONNX Runtime 1.31 chooses ranges (onnxruntime.quantization.calibrate), to the bin."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from accelsim.compiler.state import Options
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.gating import nonzero_macs, of_node
+from accelsim.program.actions import MAC
 from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
@@ -115,7 +116,7 @@ def test_padding_of_a_convolution_is_gated_too(policy: str, pad: int, group: int
 
 
 def macs_J(run: Run) -> float:
-    return sum(row.energy_J for row in energy_table(run) if row.action.startswith("mac."))
+    return sum(row.energy_J for row in energy_table(run) if row.action.kind == MAC)
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "int8", "int4", "int1", "tf32", "fp8_e4m3fn"])
