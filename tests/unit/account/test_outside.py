@@ -27,7 +27,8 @@ def test_the_table_adds_up_to_the_latency(chip: str) -> None:
     (layer,) = run.layers()
     assert not run.program.steps and run.time_fs > 0
     assert (layer.name, layer.edge, layer.number) == ("input and output", OUT_OF_STEPS, 0)
-    assert layer.added_fs == sum(layer.path.values()) == run.time_fs
+    assert layer.added_fs == layer.own_fs == layer.end_fs == sum(layer.path.values()) == run.time_fs
+    assert (layer.index, layer.macs, layer.ops, layer.start_fs) == (0, 0, 0, 0)
     assert layer.energy_J == pytest.approx(run.energy_J, rel=1e-12)
     assert layer.traffic_B == {name: (flow["read_B"], flow["write_B"]) for name, flow in run.summary()["traffic"].items()
                                if flow["read_B"] or flow["write_B"]}  # fmt: skip

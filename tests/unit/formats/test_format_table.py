@@ -10,7 +10,8 @@ from accelsim.errors import UsageError
 from accelsim.formats import codec, table
 from accelsim.formats.table import ALIASES, FORMATS, Format, get
 
-ML_DTYPES = {name.replace("fp", "float"): name for name in FORMATS if "_e" in name and name.startswith("fp")}
+THEIRS = {name.replace("fp", "float"): name for name in FORMATS if "_e" in name and name.startswith("fp")}
+ML_DTYPES = {theirs: name for theirs, name in THEIRS.items() if hasattr(ml_dtypes, theirs)}
 FLOATS = [row for row in FORMATS.values() if row.kind == "float"]
 
 

@@ -215,3 +215,12 @@ def test_each_core_sends_its_part() -> None:
     middle = simulate(one, {"x": x}, "exact").outputs["fc2"]
     expected = simulate(two, {"x": middle}, "exact").outputs["fc2"]
     assert np.array_equal(simulation.run()["b"].outputs["fc2"], expected)
+
+
+def test_a_message_is_one_piece_up_to_a_mebibyte() -> None:
+    """That is what a piece has unless it is said; the last one has the rest."""
+    wide = program("mlp?inputs=8,hidden=8,layers=2,classes=300000", "systolic-generic")
+    taker = program("mlp?inputs=300000,hidden=1,layers=2,classes=5", "systolic-generic")
+    made = connected({"a": wide, "b": taker}, [Wire("a", "fc2", "b", "x")])
+    sizes = [command.work.nbytes for command in made["a"].commands if command.kind == "Send"]  # type: ignore[union-attr]
+    assert sizes == [1 << 20, 4 * 300_000 - (1 << 20)]

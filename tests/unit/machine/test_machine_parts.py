@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from accelsim.engines.device import Asked
 from accelsim.errors import HazardError
 from accelsim.machine.check import check
+from accelsim.machine.context import Progress
 from accelsim.machine.memory_models import Bandwidth, Lane
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.port import Port
 from accelsim.machine.run import LawError
 from accelsim.machine.simulate import simulate
+from accelsim.machine.values.effects import policy
 from accelsim.program.commands import Wait
 from accelsim.time import FS_PER_S, Clock, transfer_fs
 from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector
@@ -202,3 +204,21 @@ def test_a_tampered_run_breaks_a_law(field: str, value: object, law: str) -> Non
     setattr(run, field, value)
     with pytest.raises(LawError, match=law):
         check(run)
+
+
+def test_progress_is_told_a_hundred_times_and_ends_with_one() -> None:
+    told: list[float] = []
+    progress = Progress(1000, told.append)
+    for _ in range(1000):
+        progress.one_more()
+    assert told == [share / 100 for share in range(1, 101)]
+    few = Progress(3, told.append)
+    told.clear()
+    for _ in range(3):
+        few.one_more()
+    assert told == [1 / 3, 2 / 3, 1]
+
+
+def test_without_values_there_are_none() -> None:
+    off = policy("off", program([], []), {}, True)
+    assert off.outputs() == {} == off.kept()
