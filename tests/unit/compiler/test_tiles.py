@@ -23,6 +23,7 @@ from accelsim.program.tiles import (
     open_sums,
     packs,
     slabs,
+    whole,
 )
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.ops.base import Conv, Gemm
@@ -190,3 +191,24 @@ def test_what_arrays_share_is_fetched_once(gemm: Gemm, mapping: Mapping, arrays:
             now.add(key)
     a, b = fetches(gemm, candidates)
     assert moved == [int(a[0]) * gemm.groups * gemm.M * gemm.K, int(b[0]) * gemm.groups * gemm.N * gemm.K]
+
+
+def test_one_array_opens_and_closes_each_sum_once() -> None:
+    """Unless it is said how many arrays there are, also where a mapping splits the reduction."""
+    mapping = Mapping("mnk", 2, 2, 2, split="k")
+    tiles = list(loop(whole(Gemm(1, 2, 2, 6, "a", "b")), mapping))
+    assert [(each.tile.k0, each.first, each.last) for each in tiles] == [
+        (0, True, False),
+        (2, False, False),
+        (4, False, True),
+    ]
+    two = [(each.first, each.last) for each in loop(whole(Gemm(1, 2, 2, 6, "a", "b")), mapping, 2)]
+    assert two == [(True, False), (True, True), (False, True)]
+
+
+def test_what_a_mapping_does_not_say() -> None:
+    """Operands and results stay on the chip, two slots each, one array."""
+    plain = Mapping("mnk", 2, 2, 2)
+    assert (plain.tg, plain.reuse, plain.a_whole_k, plain.split) == (1, True, False, "none")
+    assert (plain.a_resident, plain.b_resident, plain.y_resident) == (True, True, True)
+    assert (plain.a_slots, plain.w_slots, plain.y_slots) == (2, 2, 2)

@@ -152,3 +152,17 @@ def test_a_frame_as_a_student_sees_it():
 def test_large_arrays_are_not_watched():
     with pytest.raises(UsageError, match="too many to watch"):
         next(frames(np.ones((2, 2)), np.ones((2, 2)), Setup(9, 8, "ws", "overlapped")))
+
+
+@pytest.mark.parametrize(
+    ("flow", "schedule", "begins"),
+    [
+        ("ws", "sequential", "a moves right, b stays, y moves down"),
+        ("ws", "overlapped", "a moves right, b stays, b' waits for the next fold"),
+        ("is", "sequential", "b moves right, a stays, y moves down"),
+        ("is", "overlapped", "b moves right, a stays, a' waits for the next fold"),
+        ("os", "overlapped", "a moves right, b moves down, y stays"),
+    ],
+)
+def test_the_legend_says_which_operand_stays(flow, schedule, begins):
+    assert legend(Setup(2, 2, flow, schedule)).startswith(begins)
