@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from accelsim.program.repeated import Chains
-from accelsim.program.writing.allocator import Space
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
 
@@ -105,12 +104,14 @@ class Recorder:
         )
         for layout, wanted in zip(layouts, needed, strict=True):
             self._places(found, layout, wanted)
-            for name, space in layout.spaces.items():
-                self._space(found, name, space)
+            for space in layout.spaces.values():
+                form, regions = space.state()
+                found.shape += form
+                found.regions += regions
             for name, ring in layout.rings.items():
                 found.shape.append((name, ring.next % len(ring.slots)))
                 found.regions += ring.slots
-            found.shape.append(tuple(sorted(layout._behind.items())))
+            found.shape.append(layout.shared_offsets())
             self._whole(found, layout)
         self._histories(found)
         return found
@@ -131,17 +132,8 @@ class Recorder:
             found.regions += [region for region in (place.home, place.chip) if region is not None]
             found.steps += [] if maker is None else [maker]
 
-    def _space(self, found: Snapshot, name: str, space: Space) -> None:
-        live = sorted(space._live.items())
-        past = sorted((bits, entries) for bits, entries in space._past._classes.items() if entries)
-        found.shape.append((name, tuple(space._gaps), space._next, tuple(at for _, at in live)))
-        found.regions += [region for region, _ in live]
-        for bits, entries in past:
-            found.shape.append((bits, tuple((offset, region.size_B) for offset, _, region in entries)))
-            found.regions += [ident for _, ident, _ in entries]
-
     def _whole(self, found: Snapshot, layout: Layout) -> None:
-        for size, name, region in sorted(layout._whole, key=lambda entry: (entry[0], entry[2])):
+        for size, name, region in sorted(layout.whole_tensors(), key=lambda entry: (entry[0], entry[2])):
             place = layout.places.get(name)
             if place is not None and place.chip == region:
                 found.shape.append(size)

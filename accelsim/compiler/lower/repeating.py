@@ -231,23 +231,10 @@ def _move(layout: Layout, repeat: Repeat, fixed: frozenset[str]) -> None:
             image = names.image(tensor, copy * repeat.blocks)
             layout.presets[repeat.region_id(region, copy)] = (image, core)
     _move_places(layout, repeat, fixed)
-    regions = layout.builder.regions
-
-    def moved(region: int) -> int:
-        return repeat.region_id(region, times)
-
-    for ring in layout.rings.values():
-        ring.slots = [moved(region) for region in ring.slots]
-    held = [
-        entry for entry in layout._whole if any(space.holds(entry[2]) for space in layout.spaces.values())
-    ]
-    for space in layout.spaces.values():
-        space._live = {moved(region): at for region, at in space._live.items()}
-        for entries in space._past._classes.values():
-            entries[:] = [(offset, moved(ident), regions[moved(ident)]) for offset, ident, _ in entries]
-    layout._whole = sorted(
-        (size, name if name in fixed else names.image(name, times * repeat.blocks), moved(region))
-        for size, name, region in held
+    layout.rename(
+        lambda region: repeat.region_id(region, times),
+        lambda name: name if name in fixed else names.image(name, times * repeat.blocks),
+        layout.builder.regions,
     )
 
 

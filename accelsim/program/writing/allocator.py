@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -80,6 +81,22 @@ class Space:
         left = [(offset, start)] if offset < start else []
         self._gaps[index : index + 1] = [*left, (end, last)] if end < last else left
 
+    def state(self) -> tuple[list[Hashable], list[int]]:
+        """Whatever decides where later blocks lie and whom they replace: its form, and the regions in it, in order."""
+        live = sorted(self._live.items())
+        form: list[Hashable] = [(self.name, tuple(self._gaps), self._next, tuple(at for _, at in live))]
+        regions = [region for region, _ in live]
+        for bits, entries in self._past.by_size():
+            form.append((bits, tuple((offset, region.size_B) for offset, _, region in entries)))
+            regions += [ident for _, ident, _ in entries]
+        return form, regions
+
+    def rename(self, later: Callable[[int], int], regions: Sequence[Region]) -> None:
+        """Its regions become ``later`` ones, of the same bytes."""
+        self._live = {later(region): at for region, at in self._live.items()}
+        for _, entries in self._past.by_size():
+            entries[:] = [(offset, later(ident), regions[later(ident)]) for offset, ident, _ in entries]
+
     def release(self, region: int) -> None:
         """Give the bytes back (what reads them still delays whoever writes there next)."""
         start, size = self._live.pop(region)
@@ -102,6 +119,10 @@ class _Past:
 
     def __init__(self) -> None:
         self._classes: dict[int, list[tuple[int, int, Region]]] = {}
+
+    def by_size(self) -> list[tuple[int, list[tuple[int, int, Region]]]]:
+        """(class, its entries) of those that have any."""
+        return sorted((bits, entries) for bits, entries in self._classes.items() if entries)
 
     def add(self, region: Region) -> None:
         """Remember a region."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
@@ -11,7 +11,7 @@ from typing import Any
 
 from accelsim.errors import Infeasible, Problem, SpecError
 from accelsim.program.actions import READ, WRITE, Action
-from accelsim.program.commands import Effect, Transfer
+from accelsim.program.commands import Effect, Region, Transfer
 from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.allocator import Ring, Space
 from accelsim.program.writing.builder import Builder
@@ -286,6 +286,27 @@ class Layout:
         for entry in passed:
             heappush(self._whole, entry)
         return found
+
+    def whole_tensors(self) -> list[tuple[int, str, int]]:
+        """(-bytes, tensor, region) of what lies in the activation buffer as a whole."""
+        return [
+            entry for entry in self._whole if any(space.holds(entry[2]) for space in self.spaces.values())
+        ]
+
+    def shared_offsets(self) -> Hashable:
+        """Where the next slots lie in buffers that roles share."""
+        return tuple(sorted(self._behind.items()))
+
+    def rename(
+        self, later: Callable[[int], int], named: Callable[[str], str], regions: Sequence[Region]
+    ) -> None:
+        """Slots, rooms and whole tensors become ``later`` regions of the same bytes, of tensors ``named`` otherwise."""
+        whole = sorted((size, named(name), later(region)) for size, name, region in self.whole_tensors())
+        for ring in self.rings.values():
+            ring.slots = [later(region) for region in ring.slots]
+        for space in self.spaces.values():
+            space.rename(later, regions)
+        self._whole = whole
 
     def _note_whole(self, name: str, region: int) -> None:
         """Remember that a tensor lies in the activation buffer, by the name that it was made under."""
