@@ -23,6 +23,11 @@ class Clock:
         self._num, self._den = period.numerator, period.denominator
         self.frequency_Hz = frequency_Hz
 
+    @property
+    def exact(self) -> bool:
+        """Whether a period is a whole number of femtoseconds."""
+        return self._den == 1
+
     def at(self, cycle: int) -> int:
         """Time of an edge, fs."""
         return cycle * self._num // self._den

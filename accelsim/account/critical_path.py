@@ -13,9 +13,12 @@ from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
+from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run, Segment
 from accelsim.machine.sequences import Repeated
+from accelsim.machine.unrolling import Unrolling
 from accelsim.program.commands import Command, Transfer
+from accelsim.program.rolled import Unrolled
 
 OPERANDS = ("weights", "activations", "results", "states")
 """What a transfer moves: constants in, other operands in, anything out, and what the model keeps between calls."""
@@ -136,7 +139,9 @@ def by_step(run: Run) -> dict[int, Times]:
 def _by_step(run: Run) -> dict[int, Times]:
     table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
     path, replay = critical_path(run), run.replay
-    if replay is None or not isinstance(path, Repeated):
+    if isinstance(replay, Unrolling) and isinstance(path, Unrolled):
+        _add_laps(table, replay, path)
+    elif not isinstance(replay, Replay) or not isinstance(path, Repeated):
         _add(table, _parts(run, path))
     else:
         before, unit = list(_parts(run, path.before)), dict[int, Times]()
@@ -148,6 +153,21 @@ def _by_step(run: Run) -> dict[int, Times]:
             _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))
         _add(table, _parts(run, path.behind, before[-1].step + times * steps))
     return {step: ranked(times) for step, times in table.items()}
+
+
+def _add_laps(table: dict[int, Times], replay: Unrolling, path: Unrolled[Segment]) -> None:
+    """The path of the rolled run, and once more for each lap what it adds; loops in copies of blocks are alike."""
+    rolled, known = replay.rolled, dict[int, list[Part]]()
+    for step, added in by_step(rolled).items():
+        _add(table, (Part(step, blame, fs) for blame, fs in added.items()))
+    for turn, (end, size, times) in zip(replay.all_turns, path.cuts.spans, strict=True):
+        step, like = rolled.program.commands[turn.loop.span.end - 1].op, replay.simulated(turn.loop)
+        if like not in known:
+            known[like] = [
+                part._replace(step=part.step - step)
+                for part in _parts(rolled, path.items[end - size : end], step)
+            ]
+        _add(table, (Part(step + part.step, part.blame, times * part.fs) for part in known[like]))
 
 
 def _add(table: dict[int, Times], found: Iterable[Part]) -> None:

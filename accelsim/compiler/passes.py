@@ -20,6 +20,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
 from accelsim.program.roles import multiplier
+from accelsim.program.rolled import unrolled
 from accelsim.program.verify import verify
 from accelsim.spec.models import Chip
 from accelsim.threads import one_blas_thread
@@ -65,7 +66,7 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
         program = lower(state)
         check_capacity(program)
         verify(program)
-    return program
+        return unrolled(program)
 
 
 def transform(graph: Graph, chip: Chip, options: Options | None = None) -> Graph:

@@ -226,10 +226,10 @@ class EngineType(ABC):
         record: Any,
         commands: int,
         fs: int,
-        stays: frozenset[str] = frozenset(),
+        tokens: Mapping[str, int] | None = None,
     ) -> Any:
-        """What the engine would have noted ``commands`` commands and ``fs`` later, a whole number of its clocks; tokens
-        that are in ``stays`` (``Wait.why``) come when they came. None for engines that cannot tell."""
+        """What the engine would have noted ``commands`` commands and ``fs`` later, a whole number of its clocks; some
+        of its ``tokens`` come later by another time (``Wait.why`` -> fs). None for engines that cannot tell."""
         return None
 
     def times(

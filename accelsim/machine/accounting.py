@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from accelsim.engines.base import Times
@@ -66,6 +68,29 @@ def _unit_time(log: EngineLog) -> Times:
     for why, lost in _uncovered(log.waits, covered):
         stalled[why] += lost
     return Times(sum(end - start for start, end in covered), dict(stalled), {})
+
+
+class Clips:
+    """Parts of a log, in which intervals begin in order."""
+
+    def __init__(self, log: EngineLog) -> None:
+        self._log = log
+        self._busy = list(accumulate((end for _, end in log.busy), max))
+        self._waits = list(accumulate((end for _, end, _ in log.waits), max))
+
+    def part(self, start: int, end: int) -> EngineLog:
+        """What the log says of the time from ``start`` to ``end``."""
+        found = EngineLog()
+        for a, b in self._log.busy[bisect_right(self._busy, start) :]:
+            if a >= end:
+                break
+            if b > start:
+                found.busy.append((max(a, start), min(b, end)))
+        for a, b, why in self._log.waits[bisect_right(self._waits, start) :]:
+            if a >= end:
+                break
+            found.wait(max(a, start), min(b, end), why)
+        return found
 
 
 def step_stalls(times: Mapping[str, Times], steps: int) -> list[dict[str, int]]:

@@ -242,6 +242,11 @@ LAWS: tuple[Law, ...] = (
 )
 """Laws that cost little, asserted on every run; a new one is a function and a line here."""
 
+LAWS_OF_A_PART: tuple[Law, ...] = tuple(
+    law for law in LAWS if law not in (macs_are_those_of_the_graph, traffic_is_in_the_ledger)
+)
+"""Laws of a run in which laps of loops are left out: all but those that say what a layer needs."""
+
 LAWS_OF_A_REPLAY: tuple[Law, ...] = (
     engine_times_add_up,
     macs_are_those_of_the_graph,

@@ -19,6 +19,7 @@ from accelsim.machine.memory_models import MODELS
 from accelsim.machine.replay import whole_path
 from accelsim.machine.run import PATH_KINDS, LawError, Run, Segment
 from accelsim.machine.sram import COMPUTE_UNITS
+from accelsim.machine.unrolling import Unrolling, unrolled_path
 from accelsim.program.commands import Command, Phase, Transfer, Wait
 from accelsim.time import Clock
 
@@ -34,7 +35,12 @@ def critical_path(run: Run) -> Sequence[Segment]:
 def _path(run: Run) -> Sequence[Segment]:
     if not run.slices:
         return []
-    found = None if run.replay is None else whole_path(run.replay, critical_path(run.replay.short))
+    found: Sequence[Segment] | None = None
+    replay = run.replay
+    if isinstance(replay, Unrolling):
+        found = unrolled_path(replay, critical_path(replay.rolled))
+    elif replay is not None:
+        found = whole_path(replay, critical_path(replay.short))
     return _Walk(run).walk() if found is None else found
 
 

@@ -23,7 +23,7 @@ def recurrence(program: Program, short: Run, cycle: int = 1) -> Replay | None:
     times = _times_by_unit(repeat, short)
     shifts = times[-1] - times[-1 - cycle]
     shift_fs = int(shifts[0, 0])
-    if not np.all(shifts == shift_fs) or shift_fs <= 0 or not _whole(program, shift_fs):
+    if not np.all(shifts == shift_fs) or shift_fs <= 0 or not whole_edges(program, shift_fs):
         return None
     found = Replay(program, short, repeat.together(cycle), shift_fs)
     if short.time_fs + found.whole_fs >= NEVER:
@@ -61,7 +61,7 @@ def cycle_of(program: Program, short: Run) -> int:
     return exact.pop().denominator if len(exact) == 1 else 0
 
 
-def _whole(program: Program, shift_fs: int) -> bool:
+def whole_edges(program: Program, shift_fs: int) -> bool:
     """Whether the shift is a whole number of edges of every clock (that of the ports is the clock of who asks)."""
     clocks = [ENGINES[kind].clock(program.chip, engine) for engine, kind in program.engines.items()]
     return all(clock.nearest(shift_fs) == shift_fs for clock in clocks if clock is not None)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 from accelsim.engines.base import Times
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.accounting import busy, costs, engine_times, ledger_rows, spans, step_stalls
+from accelsim.machine.accounting import Clips, busy, costs, engine_times, ledger_rows, spans, step_stalls
 from accelsim.machine.run import Run, Segment, Slice
 from accelsim.machine.sequences import Numbers, Repeated
 from accelsim.program.commands import Program
@@ -160,7 +160,7 @@ def _engine_times(replay: Replay, logs: Mapping[str, EngineLog]) -> dict[str, Ti
     """
     short, repeat, span = replay.short, replay.repeat, replay.repeat.commands
     begin, end = replay.begin_fs, replay.begin_fs + replay.shift_fs
-    window = {engine: _clipped(log, begin, end) for engine, log in logs.items()}
+    window = {engine: Clips(log).part(begin, end) for engine, log in logs.items()}
     unit = [record for record in short.folds if record.command in span.unit]
     once = engine_times(short.program, logs, short.folds)
     again = engine_times(short.program, window, unit)
@@ -181,14 +181,6 @@ def _add_reasons(totals: dict[str, int], more: Mapping[str, int]) -> None:
         totals[why] = totals.get(why, 0) + fs
 
 
-def _clipped(log: EngineLog, start: int, end: int) -> EngineLog:
-    """What a log says of the time from ``start`` to ``end``."""
-    found = EngineLog([(max(a, start), min(b, end)) for a, b in log.busy if a < end and b > start])
-    for a, b, why in log.waits:
-        found.wait(max(a, start), min(b, end), why)
-    return found
-
-
 def _records(replay: Replay) -> Sequence[Any]:
     """What the engines noted of their commands, those of copies made when somebody asks."""
     short, span = replay.short, replay.repeat.commands
@@ -198,14 +190,14 @@ def _records(replay: Replay) -> Sequence[Any]:
     unit = [record for record in before if record.command in span.unit]
     items = [*(record for record in before if record.command not in span.unit), *unit, *order[len(before) :]]
 
-    def moved(record: Any, number: int, fs: int, stays: frozenset[str] = frozenset()) -> Any:
+    def moved(record: Any, number: int, fs: int, tokens: Mapping[str, int] | None = None) -> Any:
         engine = commands[record.command].engine
-        return ENGINES[engines[engine]].later(chip, engine, record, number, fs, stays)
+        return ENGINES[engines[engine]].later(chip, engine, record, number, fs, tokens)
 
     def behind(record: Any) -> Any:
         whole = replay.program.commands[span.long(record.command)]
         moving = {wait.why for wait in whole.waits if wait.command >= span.end}
-        stays = frozenset(wait.why for wait in whole.waits) - moving
+        stays = {wait.why: 0 for wait in whole.waits if wait.why not in moving}
         return moved(record, span.times * span.size, replay.whole_fs, stays)
 
     return Repeated(

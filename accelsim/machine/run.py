@@ -17,6 +17,7 @@ from accelsim.types import Array
 
 if TYPE_CHECKING:
     from accelsim.machine.replay import Replay
+    from accelsim.machine.unrolling import Unrolling
 
 T = TypeVar("T")
 
@@ -141,7 +142,7 @@ class Run:
         default_factory=dict
     )  # what was asked, see ``request.record``; {}: not recorded
 
-    replay: Replay | None = field(
+    replay: Replay | Unrolling | None = field(
         default=None, repr=False, compare=False
     )  # what of it was replayed, not simulated
 

@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from accelsim.engines.device import EngineLog
-from accelsim.machine.check import LAWS_OF_A_REPLAY, check
+from accelsim.machine.check import LAWS_OF_A_PART, LAWS_OF_A_REPLAY, check
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
 from accelsim.machine.recurrence import cycle_of, recurrence
 from accelsim.machine.replay import replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import How, Simulation
+from accelsim.machine.turning import Turning
+from accelsim.machine.unrolling import Unrolling, unrolled
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat
+from accelsim.program.rolled import all_loops, place_of, written_out
 from accelsim.types import Array
 from accelsim.workload.limits import check_commands
 
@@ -36,18 +39,62 @@ def simulate(
     """
     check_model(memory_model, program.chip)
     how = How(values, keep, memory_model, record)
-    if program.repeat is not None:
-        if (found := _replayed(program, program.repeat, how, progress)) is not None:
+    repeats = values == "off" and MODELS[memory_model].dram is None
+    rolled = program.rolled
+    while rolled is not None and rolled.loops:
+        found = _unrolled(program, rolled, how, progress) if repeats else _places(rolled)
+        if isinstance(found, Run):
             return found
-        check_commands(program.graph.name, len(program.commands))
-        program = replace(program, commands=list(program.commands), repeat=None)
+        with no_collection():
+            rolled = written_out(rolled, found)
+    program = rolled or program
+    if program.repeat is not None:
+        if repeats and (replay := _replayed(program, program.repeat, how, progress)) is not None:
+            check(replay[0], laws=LAWS_OF_A_REPLAY)
+            return replay[0]
+        program = _of_all_blocks(program)
     return _simulate(program, feeds, how, progress)[0]
 
 
-def _replayed(program: Program, repeat: Repeat, how: How, progress: Progress) -> Run | None:
-    """The run of a program that repeats itself, simulated without its copies; None where it cannot be."""
-    if how.values != "off" or MODELS[how.memory_model].dram is not None:
-        return None
+def _of_all_blocks(program: Program) -> Program:
+    """The same with all copies of blocks written. Raises TooLarge."""
+    check_commands(program.graph.name, len(program.commands))
+    with no_collection():
+        return replace(program, commands=list(program.commands), repeat=None, loops=all_loops(program))
+
+
+def _unrolled(program: Program, rolled: Program, how: How, progress: Progress) -> Run | set[int]:
+    """The run of a program whose loops are rolled up, from that of a ``rolled`` form; where it does not follow, the
+    places of the loops that are to blame."""
+    how = how._replace(laws=LAWS_OF_A_PART)
+    found = None if rolled.repeat is None else _replayed(rolled, rolled.repeat, how, progress)
+    run, logs = found or _simulate(_of_all_blocks(rolled), None, how, progress)
+    short = run if run.replay is None else run.replay.short
+    with no_collection():
+        turns = Turning(short).turns()
+        repeat = None if run.replay is None else run.program.repeat
+        ends = [loop.span.end if repeat is None else repeat.commands.long(loop.span.end - 1) + 1
+                for loop, turn in zip(short.program.loops, turns, strict=True) if turn is None]  # fmt: skip
+        if ends:
+            return {place_of(rolled.repeat, end) for end in ends}
+        unrolling = Unrolling(program, run, short, [turn for turn in turns if turn is not None])
+        if not unrolling.holds():
+            return _places(rolled)
+        whole = unrolled(unrolling, logs)
+        check(whole, laws=LAWS_OF_A_REPLAY)
+    return whole
+
+
+def _places(rolled: Program) -> set[int]:
+    """Where all loops of a rolled program are."""
+    return {place_of(rolled.repeat, loop.span.end) for loop in rolled.loops}
+
+
+def _replayed(
+    program: Program, repeat: Repeat, how: How, progress: Progress
+) -> tuple[Run, Mapping[str, EngineLog]] | None:
+    """The run of a program that repeats itself, simulated without its copies; None where it cannot be. With it how
+    the engines spent their time in what was simulated."""
     short, logs = _simulate(repeat.short(program), None, how, progress)
     replay = recurrence(program, short)
     if replay is None and (more := _units(repeat, cycle := cycle_of(program, short))):
@@ -58,9 +105,7 @@ def _replayed(program: Program, repeat: Repeat, how: How, progress: Progress) ->
     if replay is None:
         return None
     with no_collection():
-        run = replayed(replay, logs)
-        check(run, laws=LAWS_OF_A_REPLAY)
-    return run
+        return replayed(replay, logs), logs
 
 
 def _units(repeat: Repeat, cycle: int) -> int:

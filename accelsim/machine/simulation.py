@@ -13,7 +13,7 @@ from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.accounting import busy, engine_times, ledger, step_spans, step_stalls
-from accelsim.machine.check import check
+from accelsim.machine.check import Law, check
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context, Progress
 from accelsim.machine.exchange import Exchange
@@ -42,6 +42,7 @@ class How(NamedTuple):
     keep: bool = False
     memory_model: str = DEFAULT
     record: bool = False
+    laws: Sequence[Law] = ()
 
 
 class Simulation:
@@ -159,7 +160,7 @@ class _Device:
             nonzero_macs=self._effects.nonzero_macs, by_link=context.by_link,
         )  # fmt: skip
         self._follow(run)
-        check(run)
+        check(run, laws=self._how.laws)
         return run
 
     def _follow(self, run: Run) -> None:

@@ -26,6 +26,7 @@ from typing import NamedTuple, cast
 
 from accelsim.program.commands import Command, Program, Region, Tile, Transfer
 from accelsim.program.repeated import written
+from accelsim.program.rolled import loop_unit
 from accelsim.program.tile_nests import Dims, Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import b_key
 from accelsim.workload.graph import Node, Tensor
@@ -149,6 +150,10 @@ def tiles_B(program: Program) -> dict[int, int]:
     """Region of a stationary operand that lies in tiles -> bytes of all its tiles, with what pads them."""
     roots, found, repeat = _shared(program), dict[int, int](), program.repeat
     tiled = _tiled(program, lambda region: roots.get(region, region), written(program.commands))
+    for loop in program.loops:
+        unit = _tiled(program, lambda region: roots.get(region, region), loop_unit(program, loop))
+        for key, tiles in unit.items():
+            tiled[key].size_B += loop.span.times * tiles.size_B if any(b_key(loop.tile)) else 0
     for (_, region), tiles in tiled.items():
         found[region] = max(found.get(region, 0), tiles.size_B)
     for copy in range(1, repeat.times + 1) if repeat else ():

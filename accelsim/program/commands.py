@@ -20,6 +20,7 @@ from accelsim.workload.ops.base import Gemm
 
 if TYPE_CHECKING:
     from accelsim.program.repeated import Repeat
+    from accelsim.program.rolled import Loop
 
 CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host", "Send", "Recv", "Barrier"]
 OUTSIDE = "outside"
@@ -227,7 +228,8 @@ class Program:
     region in which it ends, per core. ``engines``: engine -> its type, a name of ``accelsim.engines.registry``.
     ``needs``: off-chip memory -> what must be in it at one time. ``received``: inputs that other devices send.
     ``peers``: other device -> the links on the way to it. ``repeat``: which commands are copies that nobody has
-    written, see ``accelsim.program.repeated``.
+    written, see ``accelsim.program.repeated``. ``loops``: where laps of tile loops are left out; a program from which
+    some are is the ``rolled`` form of another one, see ``accelsim.program.rolled``.
     """
 
     graph: Graph
@@ -245,6 +247,8 @@ class Program:
     received: frozenset[str] = frozenset()
     peers: dict[str, tuple[Link, ...]] = field(default_factory=dict)
     repeat: Repeat | None = None
+    loops: Sequence[Loop] = ()
+    rolled: Program | None = None
 
     def __repr__(self) -> str:
         """One line: what runs where, and how large it is."""

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from accelsim.program.actions import Action
-from accelsim.program.commands import Command, Effect, Program, Region, Use
+from accelsim.program.commands import Command, Effect, Program, Region, Use, Wait
+
+if TYPE_CHECKING:
+    from accelsim.program.rolled import Loop
 
 
 class Span(NamedTuple):
@@ -111,7 +114,7 @@ class _Kept:
 
     copy: int = 0
     texts: dict[str, str] = field(default_factory=dict)
-    actions: dict[int, tuple[Action, ...]] = field(default_factory=dict)
+    actions: dict[tuple[Action, ...], tuple[Action, ...]] = field(default_factory=dict)
 
 
 @dataclass
@@ -150,12 +153,16 @@ class Repeat:
 
     def command(self, command: Command, copy: int) -> Command:
         """A command of the unit written last as it is in a copy."""
-        return replace(
-            command, id=command.id + copy * self.commands.size, op=command.op + copy * self.steps.size,
-            label=self.text(command.label, copy), effect=self._effect(command.effect, copy),
-            waits=tuple([wait._replace(command=self.command_id(wait.command, copy)) for wait in command.waits]),
-            reads=self._uses(command.reads, copy), writes=self._uses(command.writes, copy),
-            actions=self._entries(command.actions, copy),
+        later, fixed = copy * self.commands.size, self.fixed_commands
+        waits = [
+            Wait(number if number in fixed else number + later, phase, why)
+            for number, phase, why in command.waits
+        ]
+        return Command(
+            command.id + later, command.kind, command.engine, command.op + copy * self.steps.size,
+            self.text(command.label, copy), command.work, self._effect(command.effect, copy), tuple(waits),
+            self._uses(command.reads, copy), self._uses(command.writes, copy), self._entries(command.actions, copy),
+            command.core,
         )  # fmt: skip
 
     def together(self, units: int) -> Repeat:
@@ -175,7 +182,17 @@ class Repeat:
             self, units=self.units + units, times=self.times - units, commands=self.commands.later(units),
             regions=self.regions.later(units), steps=self.steps.later(units), kept=_Kept(),
         )  # fmt: skip
-        return replace(program, commands=Commands(before, commands.behind, repeat), repeat=repeat)
+        more = [loop.later(self, copy) for copy in range(1, units + 1) for loop in self.loops_of(program)]
+        return replace(
+            program,
+            commands=Commands(before, commands.behind, repeat),
+            repeat=repeat,
+            loops=[*program.loops, *more],
+        )
+
+    def loops_of(self, program: Program) -> list[Loop]:
+        """The loops of the unit written last that are rolled up."""
+        return [loop for loop in program.loops if loop.span.end - 1 in self.commands.unit]
 
     def short(self, program: Program) -> Program:
         """The program without its copies, in numbers of its own: what is behind them follows the unit written last.
@@ -195,6 +212,7 @@ class Repeat:
                 for region, entry in program.presets.items() if not regions.copy_of(region)[1]
             },
             results={name: [self._short(regions, each) for each in ends] for name, ends in program.results.items()},
+            loops=[loop.short(self) for loop in program.loops],
         )  # fmt: skip
 
     def _short_command(self, command: Command) -> Command:
@@ -221,14 +239,17 @@ class Repeat:
         return template - min(self.times - copy, self.units - 1) * span.size if copy else span.short(number)
 
     def _uses(self, uses: Sequence[Use], copy: int) -> tuple[Use, ...]:
+        later, fixed = copy * self.regions.size, self.fixed_regions
         return tuple([
-            Use(self.region_id(use.region, copy), use.version + copy * self.fixed_regions.get(use.region, 0), use.role)
-            for use in uses
+            Use(region, version + copy * fixed[region], role) if region in fixed else Use(region + later, version, role)
+            for region, version, role in uses
         ])  # fmt: skip
 
     def _effect(self, effect: Effect, copy: int) -> Effect:
+        if not effect.operands and not effect.tensor:
+            return effect
         operands = tuple([(self.text(name, copy), self.region_id(at, copy)) for name, at in effect.operands])
-        return effect._replace(operands=operands, tensor=self.text(effect.tensor, copy))
+        return Effect(effect.what, effect.tile, operands, self.text(effect.tensor, copy), effect.last)
 
     def text(self, text: str, copy: int) -> str:
         """A text of names of the unit written last as it is in a copy."""
@@ -240,11 +261,12 @@ class Repeat:
     def _entries(self, actions: tuple[Action, ...], copy: int) -> tuple[Action, ...]:
         """Commands of equal cost share their entries, in a copy too."""
         known = self._of(copy).actions
-        if id(actions) not in known:
-            known[id(actions)] = tuple(
-                [entry._replace(tensor=self.text(entry.tensor, copy)) for entry in actions]
-            )
-        return known[id(actions)]
+        if actions not in known:
+            known[actions] = tuple([
+                Action(component, action, self.text(tensor, copy), count)
+                for component, action, tensor, count in actions
+            ])  # fmt: skip
+        return known[actions]
 
     def _of(self, copy: int) -> _Kept:
         if copy != self.kept.copy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -18,6 +18,8 @@ from accelsim.types import Ints
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Conv, Gemm
 
+Range = tuple[int, int]
+
 
 class Exec(NamedTuple):
     """One pass of the innermost loop body: a tile, and whether it opens and closes its sums."""
@@ -32,25 +34,70 @@ def whole(gemm: Gemm) -> Tile:
     return Tile(0, gemm.groups, 0, gemm.M, 0, gemm.N, 0, gemm.K)
 
 
+class Lap(NamedTuple):
+    """Passes at one place of the outer loops. ``like``: how many laps from this one on, itself among them, do the same
+    with tiles of the same size."""
+
+    passes: Iterator[Exec]
+    like: int
+
+
+LAPS = 16
+"""Places of a loop from which on its turns are taken as laps, where loops outside have fewer."""
+
+
 def loop(part: Tile, mapping: Mapping, arrays: int = 1) -> Iterator[Exec]:
     """All tiles of a part of a product in loop order, groups outside; inside, those that ``arrays`` take side by side
     (see ``array_of``).
 
     An array opens and closes its own sums: of a reduction that is split there are several of one tile.
     """
-    extents = {
-        "m": (part.m0, part.m1, mapping.tm), "n": (part.n0, part.n1, mapping.tn), "k": (part.k0, part.k1, mapping.tk)
+    for lap in laps(part, mapping, arrays):
+        yield from lap.passes
+
+
+def laps(part: Tile, mapping: Mapping, arrays: int = 1, rows_alike: bool = True) -> Iterator[Lap]:
+    """The same lap by lap: turns of the outermost loop that has ``LAPS`` of them, else of the middle one.
+
+    ``rows_alike``: whether tiles of as many rows need as many words; those of a convolution need fewer at the border.
+    """
+    sizes = {
+        "g": (part.g0, part.g1, mapping.tg), "m": (part.m0, part.m1, mapping.tm),
+        "n": (part.n0, part.n1, mapping.tn), "k": (part.k0, part.k1, mapping.tk),
     }  # fmt: skip
-    strips = {axis: _strips(_cut(*extents[axis]), arrays if axis == mapping.split else 1) for axis in extents}
-    outer, middle, inner = mapping.order
+    axes = ("g", *mapping.order)
+    strips = [_strips(_cut(*sizes[axis]), arrays if axis == mapping.split else 1) for axis in axes]
+    turning = next((depth for depth in range(3) if len(strips[depth]) >= LAPS), 2)
+    places = strips[turning]
+    alike = {"g": True, "m": rows_alike, "n": True, "k": False}  # of a reduction the ends open and close sums
+    same = _same_places(places) if alike[axes[turning]] else 1
+    for outside in product(*strips[:turning]):
+        for index, place in enumerate(places):
+            inside = product(*([each] for each in outside), [place], *strips[turning + 1 :])
+            yield Lap(_passes(part, mapping, axes, inside, arrays), max(1, same - index))
+
+
+def _same_places(places: list[list[Range]]) -> int:
+    """How many places of a loop, from the first one on, have tiles of the same size."""
+    (first, last), count = places[0][0], len(places[0])
+    full = [len(place) == count and place[-1][1] - place[-1][0] == last - first for place in places]
+    return full.index(False) if False in full else len(full)
+
+
+def _passes(
+    part: Tile,
+    mapping: Mapping,
+    axes: tuple[str, ...],
+    places: Iterable[tuple[list[Range], ...]],
+    arrays: int,
+) -> Iterator[Exec]:
     own, depth = arrays if mapping.split == "k" else 1, part.k1 - part.k0
     first_to = part.k0 + own * mapping.tk
     last_from = part.k0 + (-(-depth // mapping.tk) - own) * mapping.tk
-    for g0, g1 in _cut(part.g0, part.g1, mapping.tg):
-        for x, y, z in product(strips[outer], strips[middle], strips[inner]):
-            at = {outer: x, middle: y, inner: z}
-            for m, n, k in product(at["m"], at["n"], at["k"]):
-                yield Exec(Tile(g0, g1, *m, *n, *k), k[0] < first_to, k[0] >= last_from)
+    for place in places:
+        at = dict(zip(axes, place, strict=True))
+        for g, m, n, k in product(at["g"], at["m"], at["n"], at["k"]):
+            yield Exec(Tile(*g, *m, *n, *k), k[0] < first_to, k[0] >= last_from)
 
 
 def array_of(tile: Tile, mapping: Mapping, arrays: int, part: Tile) -> int:
@@ -79,9 +126,6 @@ class Deals(Protocol):
     @property
     def a_whole_k(self) -> bool:
         """See ``Mapping``."""
-
-
-Range = tuple[int, int]
 
 
 def _strips(ranges: list[Range], length: int) -> list[list[Range]]:

@@ -3,6 +3,7 @@
     probe.py end-to-end MODEL CHIP DTYPE VALUES
     probe.py against-ort MODEL CHIP DTYPE
     probe.py ort MODEL
+    probe.py run MODEL CHIP
     probe.py ranges MODEL CHIP DTYPE METHOD
     probe.py nodes KIND NODES CHIP DTYPE
 
@@ -35,6 +36,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
+from accelsim.workload.limits import limited
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.onnx.importing import importer as onnx_import
 from accelsim.workload.sources.load import load_model
@@ -105,6 +107,18 @@ def static_int8(serialised: bytes, feeds: dict[str, Any]) -> bytes:
         before.write_bytes(serialised)
         quantize_static(before, after, OneBatch(feeds), per_channel=True)
         return after.read_bytes()
+
+
+def whole_run(model: str, chip_name: str) -> dict[str, float]:
+    """Compile and simulate without values, whether the chip's memory holds the model or not."""
+    graph, chip = load_model(model), load_chip(chip_name)
+    with limited(ignore_capacity=True):
+        took, run = cpu_s(lambda: simulate(compile(graph, chip, Options(values="off"))))
+    replayed = run.replay.commands if run.replay is not None else 0
+    return {
+        "total": took, "commands": len(run.program.commands), "replayed": replayed,
+        "rss_MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }  # fmt: skip
 
 
 def against_ort(model: str, chip_name: str, dtype: str) -> dict[str, float]:
@@ -182,6 +196,7 @@ if __name__ == "__main__":
         "against-ort": against_ort,
         "ranges": ranged,
         "nodes": long_graph,
+        "run": whole_run,
         "ort": ort,
     }
     print(json.dumps(kinds[sys.argv[1]](*sys.argv[2:])))

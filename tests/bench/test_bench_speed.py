@@ -10,6 +10,9 @@ import pytest
 GPT3_LAYER = "gpt-prefill?hidden=12288,heads=96,seq=2048"
 """One decoder layer of the size of GPT-3 (Brown et al. 2020): hidden 12,288, 96 heads, 2,048 tokens."""
 GPT_CHIPS = (("tpu-v1", "int8"), ("systolic-generic", "fp32"), ("neuroncore-v2", "bf16"))
+REPEATED_CHIPS = ("edu-mixed", "edu-tensor-core", "haswell-e5-2699v3", "neuroncore-v2", "systolic-generic")
+FEW_LAYERS, LAYERS_RATIO = 8, 4.0
+"""Chips on which GPT-3 is replayed; layers to compare all 96 with, and how many times as much these may take."""
 RESNET_TARGETS = (("tpu-v1", "int8"), ("systolic-generic", "fp32"))
 SCALESIM_S, SCALESIM_MB = 247, 6800
 """SCALE-Sim 3.0.0 on ResNet-50, 128 x 128: CPU seconds and peak memory, measured on a quiet machine."""
@@ -126,6 +129,24 @@ def test_layer_of_gpt3(benchmark: Any, probe: Probe, figure: Any) -> None:
         what = f"GPT-3 layer on {chip}, values off: load + compile + simulate"
         held.append(figure(what, found["total"], " s", 5.0, note).holds)
     assert any(held)
+
+
+@pytest.mark.parametrize("chip", REPEATED_CHIPS)
+def test_all_layers_of_gpt3(benchmark: Any, probe: Probe, figure: Any, chip: str) -> None:
+    """What is replayed takes hardly any time: twelve times the layers take far less than twelve times as long."""
+
+    def measure() -> tuple[dict[str, float], dict[str, float]]:
+        return probe("run", f"gpt3?layers={FEW_LAYERS}", chip), probe("run", "gpt3", chip)
+
+    few, all_of_them = once(benchmark, measure)
+    note = f"{all_of_them['total']:.1f} s, {all_of_them['commands']:,.0f} commands, {all_of_them['replayed']:,.0f} replayed"
+    what = f"GPT-3 on {chip}, values off: 96 layers / {FEW_LAYERS} layers"
+    held = [
+        figure(f"{what}: CPU", all_of_them["total"] / few["total"], " x", LAYERS_RATIO, note).holds,
+        figure(f"{what}: peak memory", all_of_them["rss_MB"] / few["rss_MB"], " x", LAYERS_RATIO).holds,
+        figure(f"GPT-3 on {chip}, values off: peak memory", all_of_them["rss_MB"], " MB", 700).holds,
+    ]
+    assert all(held)
 
 
 @pytest.mark.parametrize("chip", LONG_CHIPS)

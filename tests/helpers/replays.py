@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accelsim.account.energy import energy_table
@@ -18,12 +18,14 @@ from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 
 
-def both(model: str, chip: str, sets: Sequence[str] = ()) -> tuple[Run, Run]:
-    """The run as it is, and that of the whole program."""
+def both(
+    model: str, chip: str, sets: Sequence[str] = (), pinned: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Run, Run]:
+    """The run as it is, and that of the whole program; ``pinned``: see ``Options``."""
     graph, on = load_model(model), load_chip(chip, sets)
     with limited(ignore_capacity=True):
         runs = [
-            simulate(compile(graph, on, Options(values="off", repeat=on_or_off)))
+            simulate(compile(graph, on, Options(values="off", repeat=on_or_off, pinned=pinned or {})))
             for on_or_off in (True, False)
         ]
     return runs[0], runs[1]
@@ -31,7 +33,7 @@ def both(model: str, chip: str, sets: Sequence[str] = ()) -> tuple[Run, Run]:
 
 def assert_equal(run: Run, whole: Run) -> None:
     """To the last slice, count, femtosecond and joule."""
-    assert whole.replay is None and whole.program.repeat is None
+    assert whole.replay is None and whole.program.repeat is None and whole.program.rolled is None
     for name, figures in whole_of(whole).items():
         assert whole_of(run)[name] == figures, name
 

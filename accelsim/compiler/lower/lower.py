@@ -25,9 +25,10 @@ OFF_CHIP = {HOST: "cpu"}
 
 
 def lower(state: State) -> Program:
-    """Commands for a placed graph, on all cores of the chip. Raises Infeasible when something does not fit,
-    OverCapacity when weights and states alone are too much for a memory, TooLarge for more commands than the limits
-    allow, ModelError without a host.
+    """Commands for a placed graph, on all cores of the chip, loops rolled up.
+
+    Raises Infeasible when something does not fit, OverCapacity when weights and states alone are too much for a
+    memory, TooLarge for more commands than the limits allow, ModelError without a host.
 
     The cores run the same steps side by side; their commands alternate step by step, so that the host, which they
     share, serves them in turn. Where they share each layer, the first core does what the engine types do not share.
@@ -46,6 +47,7 @@ def lower(state: State) -> Program:
     uses = [_Uses(state.graph) for _ in layouts]
     steps, kept = list[Step](), frozenset(state.graph.kept)
     repeating = _repeating(state, layouts, uses, steps)
+    builder.rolls = _rolls(state, builder)
     nodes, index = state.graph.nodes, 0
     while (index := repeating.behind(index) if repeating else index) < len(nodes):
         node, index = nodes[index], index + 1
@@ -76,6 +78,15 @@ def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: li
     may = asked.repeat and asked.values == "off" and alone
     blocks = alike_blocks(state.graph, asked.pinned) if may else None
     return Repeating(state.graph, blocks, layouts, uses, steps) if blocks is not None else None
+
+
+def _rolls(state: State, builder: Builder) -> bool:
+    """Whether laps of tile loops may be left out: nobody asks for values, no other core works meanwhile, and so many
+    clocks are so many femtoseconds, else the machine is hardly ever in the same state again."""
+    asked = state.options
+    clocks = [ENGINES[kind].clock(state.chip, engine) for engine, kind in builder.engines.items()]
+    whole = all(clock is None or clock.exact for clock in clocks)
+    return asked.repeat and asked.values == "off" and state.chip.cores == 1 and whole
 
 
 def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:
@@ -156,4 +167,5 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     return Program(
         graph=state.graph, chip=state.chip, dtype=state.dtype, commands=builder.commands, regions=builder.regions,
         steps=steps, presets=presets, results=results, engines=builder.engines, cores=len(layouts), notes=state.notes,
+        loops=builder.loops,
     )  # fmt: skip

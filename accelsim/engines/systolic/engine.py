@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -117,12 +117,14 @@ class Systolic(EngineType):
         record: FoldRecord,
         commands: int,
         fs: int,
-        stays: frozenset[str] = frozenset(),
+        tokens: Mapping[str, int] | None = None,
     ) -> FoldRecord:
         """All edges later; a token that was not waited for (0) is none later either."""
-        edges = self.clock(chip, engine).edge(fs)
+        clock, own = self.clock(chip, engine), tokens or {}
+        edges = clock.edge(fs)
         ready = {
-            why: edge + edges if edge and why not in stays else edge for why, edge in record.ready.items()
+            why: edge and edge + (clock.edge(own[why]) if why in own else edges)
+            for why, edge in record.ready.items()
         }
         return replace(
             record, command=record.command + commands, free=record.free + edges, load_first=record.load_first + edges,

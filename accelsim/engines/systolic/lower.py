@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from accelsim.program.tiles import (
     b_key,
     depends,
     lanes,
-    loop,
+    laps,
     most_channels,
     open_sums,
     slabs,
@@ -31,11 +31,15 @@ from accelsim.program.tiles import (
 from accelsim.program.writing.allocator import Ring
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.entries import nbytes
+from accelsim.program.writing.laps import Laps
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.spec.models import MatrixUnit
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 
+COMPUTE = "compute"
+"""What binds a mapping (``Choice.binds``) in which the array never waits for transfers. Where it does, their pace is
+hardly ever a whole number of clocks, and no two laps are alike."""
 PARTED = ("weights", "tiles", "sums")
 """Tiles for which a buffer may have fixed slots; what comes and goes beside them has slots of its own."""
 
@@ -82,7 +86,8 @@ class Result:
 
 @dataclass
 class MatrixStep:
-    """One matrix node while its commands are written; ``part``: what of it, all without."""
+    """One matrix node while its commands are written; ``part``: what of it, all without; ``binds``: what limits its
+    mapping, by the search."""
 
     layout: Layout
     op: int
@@ -92,6 +97,7 @@ class MatrixStep:
     dtype: str
     part: Part | None = None
     result: Result = field(default_factory=Result)
+    binds: str = ""
     taken: list[tuple[str, list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -105,7 +111,8 @@ class MatrixStep:
         self._check_size()
         a_held, b_held = Held(), Held()
         sums: dict[tuple[int, int, int], list[int]] = {}
-        for step in loop(self.tiles, self.mapping, self.arrays):
+        turning = Laps(self.layout.builder, lambda: self._turns(sums), self.result, self.binds == COMPUTE)
+        for step in turning.passes(laps(self.tiles, self.mapping, self.arrays, self.gemm.conv is None)):
             tile, array = step.tile, array_of(step.tile, self.mapping, self.arrays, self.tiles)
             if not array:
                 a_held.turn()
@@ -119,6 +126,11 @@ class MatrixStep:
             if tile.k1 == self.tiles.k1:
                 self._finish(tile, sums.pop((tile.g0, tile.m0, tile.n0)))
         self._complete()
+
+    def _turns(self, sums: dict[tuple[int, int, int], list[int]]) -> Hashable:
+        """Which slots are next, and which sums are open."""
+        slots = tuple((name, ring.next % len(ring.slots)) for name, ring in self.rings.items())
+        return slots, tuple(sums), self.a_to_fetch
 
     def _check_size(self) -> None:
         """TooLarge before the first tile is written, when all of them are more commands than the limits allow."""

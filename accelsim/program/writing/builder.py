@@ -23,6 +23,7 @@ from accelsim.program.commands import (
     Work,
 )
 from accelsim.program.repeated import Commands
+from accelsim.program.rolled import Loop
 from accelsim.program.writing.allocator import Space
 
 OPERANDS = frozenset({"w", "a"})
@@ -58,6 +59,8 @@ class Builder:
         self.histories: list[History] = []
         self._open: dict[int, tuple[int, dict[str, int]]] = {}
         """Region that is being written in pieces -> the first of them, and the last of each engine."""
+        self.rolls = False  # whether laps of tile loops may be left out
+        self.loops: list[Loop] = []
 
     def region(
         self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from accelsim.account.latency import summary
 from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.engines.device import EngineLog
 from accelsim.errors import TooLarge
+from accelsim.machine.accounting import Clips
 from accelsim.machine.simulate import simulate
+from accelsim.machine.unrolling import Unrolling
 from accelsim.program.repeated import Chains, Commands, Span
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.limits import limited
@@ -73,3 +78,39 @@ def test_only_what_is_written_counts_as_built() -> None:
         assert len(compile(graph, chip, Options(values="off")).commands) > most
     with limited(commands=most), pytest.raises(TooLarge):
         compile(graph, chip, Options(values="off", repeat=False))
+
+
+LOOPS = "gpt?layers=9,hidden=128,seq=64,heads=4"
+SMALL = ["buffers.act_sram.capacity=16 KiB", "buffers.accumulators.capacity=1 KiB"]
+
+
+def test_what_is_told_of_laps() -> None:
+    program = compile(load_model(LOOPS), load_chip("edu-4x4", SMALL), Options(values="off"))
+    run = simulate(program)
+    assert isinstance(run.replay, Unrolling) and run.replay.base is not None
+    told = summary(run)
+    assert told["commands"] == len(run.slices) and told["commands_replayed"] == run.replay.commands
+    assert told["commands"] - told["commands_replayed"] == len(run.replay.short.slices)
+    assert (
+        "laps of 9 tile loops that do what the lap before did, and 4 times the same blocks"
+        in told["notes"][-1]
+    )
+
+
+def test_a_loop_that_does_not_recur_is_written_out() -> None:
+    """Transfers bind it, and their pace is no whole number of clocks."""
+    graph = load_model("gpt?layers=1,hidden=128,vocab=4096,seq=16,heads=4")
+    chip = load_chip("edu-4x4", ["memories.dram.memory.bandwidth=123.457 MB/s"])
+    with mock.patch("accelsim.engines.systolic.lower.COMPUTE", mock.ANY):
+        program = compile(graph, chip, Options(values="off"))
+    run = simulate(program)
+    whole = simulate(compile(graph, chip, Options(values="off", repeat=False)))
+    assert program.rolled is not None and run.replay is None and run.program.rolled is None
+    assert run.slices == whole.slices and run.program.commands == whole.program.commands
+
+
+def test_parts_of_a_log() -> None:
+    """Transfers may end in another order than they begin."""
+    log = EngineLog([(0, 50), (10, 20), (30, 60), (70, 80)], [(0, 5, "full"), (60, 70, "port")])
+    assert Clips(log).part(40, 65) == EngineLog([(40, 50), (40, 60)], [(60, 65, "port")])
+    assert Clips(log).part(80, 90) == EngineLog()

@@ -86,7 +86,7 @@ def lower_product(step: Lowering, gemm: Gemm, choice: Choice | None = None) -> M
     makes room."""
     choice = choice or choose_with_room(step, gemm)
     dtype = step.node.format or step.dtype
-    MatrixStep(step.layout, step.index, step.node, gemm, choice.mapping, dtype).lower()
+    MatrixStep(step.layout, step.index, step.node, gemm, choice.mapping, dtype, binds=choice.binds).lower()
     return Mapped(gemm, choice.mapping, choice.binds, choice.scored)
 
 

@@ -1,0 +1,103 @@
+"""Laps of tile loops that are left out: which, how many, and that nothing is lost of the whole program."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.program.commands import Program, Tile
+from accelsim.program.mapping import Mapping
+from accelsim.program.repeated import Span
+from accelsim.program.rolled import Cuts, Unrolled, place_of, written_out
+from accelsim.program.tiles import laps, whole
+from accelsim.program.writing.laps import BEFORE, BEHIND
+from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.limits import limited
+from accelsim.workload.ops.base import Gemm
+from accelsim.workload.sources.load import load_model
+
+MODEL, CHIP = "gpt?layers=1,hidden=128,seq=128,heads=4", "edu-tensor-core"
+SMALL = ["buffers.act_sram.capacity=64 KiB", "buffers.accumulators.capacity=1 KiB"]
+
+
+def _program(model: str = MODEL, chip: str = CHIP, sets: list[str] = SMALL, repeat: bool = True) -> Program:
+    with limited(ignore_capacity=True):
+        return compile(load_model(model), load_chip(chip, sets), Options(values="off", repeat=repeat))
+
+
+def test_numbers_of_cuts() -> None:
+    cuts = Cuts([Span(end=4, size=2, times=3), Span(end=9, size=1, times=2)])
+    assert cuts.left_out == 8 and [cuts.long(number) for number in (3, 4, 8, 9)] == [3, 10, 14, 17]
+    found = [cuts.find(whole) for whole in (3, 4, 5, 9, 10, 14, 15, 16, 17)]
+    assert found == [
+        (3, 0, 0), (2, 0, 1), (3, 0, 1), (3, 0, 3), (4, 1, 0), (8, 1, 0), (8, 1, 1), (8, 1, 2), (9, 2, 0),
+    ]  # fmt: skip
+    whole = Unrolled("abcdefghijk", cuts, lambda item, cut, copy: f"{item}{cut}{copy}")
+    assert (
+        len(whole) == 19
+        and whole[-1] == "k20"
+        and whole[4:7] == ["c01", "d01", "c02"]
+        and list(whole) == whole
+    )
+    with pytest.raises(IndexError):
+        whole[19]
+
+
+def test_laps_that_are_alike() -> None:
+    """Columns are, but for the last tile, which is smaller; the reduction is not, for it opens and closes sums."""
+    gemm = Gemm(a="a", b="b", groups=1, M=8, N=70, K=64)
+    found = list(laps(whole(gemm), Mapping("nmk", tm=8, tn=4, tk=16)))
+    assert [lap.like for lap in found] == [*range(17, 0, -1), 1]
+    assert next(step.tile for step in found[1].passes) == Tile(0, 1, 0, 8, 4, 8, 0, 16)
+    assert all(lap.like == 1 for lap in laps(whole(gemm), Mapping("mkn", tm=8, tn=4, tk=16)))
+
+
+def test_the_rolled_program_is_the_whole_one_but_for_laps() -> None:
+    program, whole = _program(), _program(repeat=False)
+    rolled = program.rolled
+    assert rolled is not None and whole.rolled is None and len(rolled.commands) < len(whole.commands)
+    assert list(program.commands) == whole.commands and program.needs == whole.needs
+    for loop in rolled.loops:
+        assert loop.tail >= BEHIND and (loop.span.end - loop.first) // loop.span.size >= BEFORE
+    middle = len(whole.commands) // 2
+    assert program.commands[middle] == whole.commands[middle]
+
+
+def test_some_loops_can_be_written_out() -> None:
+    """What is left of the rolled program still gives the whole one; with copies of blocks too."""
+    program = _program("gpt?layers=9,hidden=128,seq=128,heads=4")
+    rolled, whole = program.rolled, list(program.commands)
+    assert rolled is not None and rolled.repeat is not None
+    places = sorted({place_of(rolled.repeat, loop.span.end) for loop in rolled.loops})
+    part = written_out(rolled, set(places[::2]))
+    assert 0 < len(part.loops) < len(rolled.loops) and len(part.commands) > len(rolled.commands)
+    rest = written_out(part, {place_of(part.repeat, loop.span.end) for loop in part.loops})
+    assert not rest.loops and list(rest.commands) == whole
+
+
+@pytest.mark.parametrize(
+    "chip, sets, values",
+    [
+        (CHIP, [*SMALL, "clock=700 MHz"], "off"),  # 1,428,571.4 fs
+        (CHIP, [*SMALL, "cores=2"], "off"),
+        (CHIP, SMALL, "exact"),
+    ],
+)  # fmt: skip
+def test_what_is_not_rolled(chip: str, sets: list[str], values: str) -> None:
+    with limited(ignore_capacity=True):
+        graph, on = load_model("gpt?layers=1,hidden=64,seq=128,heads=4,vocab=64"), load_chip(chip, sets)
+        assert compile(graph, on, Options(values=values)).rolled is None
+
+
+def test_loops_that_transfers_bind_are_not_rolled() -> None:
+    model, slow = (
+        "gpt?layers=1,hidden=128,vocab=4096,seq=16,heads=4",
+        "memories.dram.memory.bandwidth=123.457 MB/s",
+    )
+    assert _program(model, "edu-4x4", []).rolled is not None
+    assert _program(model, "edu-4x4", [slow]).rolled is None
+    with mock.patch("accelsim.engines.systolic.lower.COMPUTE", mock.ANY):
+        assert _program(model, "edu-4x4", [slow]).rolled is not None
