@@ -38,7 +38,7 @@ MAPPINGS = st.builds(
 @given(GEMMS, MAPPINGS)
 def test_the_tiles_cover_every_mac_once(gemm: Gemm, mapping: Mapping) -> None:
     seen: Counter[tuple[int, int, int, int]] = Counter()
-    for tile, _, _ in loop(gemm, mapping):
+    for tile, _, _ in loop(whole(gemm), mapping):
         ranges = (
             range(tile.g0, tile.g1),
             range(tile.m0, tile.m1),
@@ -54,7 +54,7 @@ def test_sums_open_once_and_close_once(gemm: Gemm, mapping: Mapping) -> None:
     """At no time are more open than ``open_sums`` says, and at some time as many are."""
     opened: set[tuple[int, int, int]] = set()
     most = 0
-    for tile, first, last in loop(gemm, mapping):
+    for tile, first, last in loop(whole(gemm), mapping):
         key = (tile.g0, tile.m0, tile.n0)
         assert first == (key not in opened)
         opened.add(key)
@@ -78,7 +78,7 @@ def test_fetches_are_those_of_the_loop(gemm: Gemm, mapping: Mapping, reuse: bool
     candidates = Candidates(mapping.order, True, mapping.a_whole_k, True, 2, *columns)
     moved = [0, 0]
     held: list[tuple[int, ...] | None] = [None, None]
-    for tile, _, _ in loop(gemm, mapping):
+    for tile, _, _ in loop(whole(gemm), mapping):
         groups, m, n, k = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0
         sizes = (groups * m * (gemm.K if mapping.a_whole_k else k), groups * k * n)
         for index, key in enumerate((a_key(tile, mapping), b_key(tile))):
@@ -156,11 +156,11 @@ SPLIT = st.builds(replace, MAPPINGS, split=st.sampled_from(SPLITS))
 def test_arrays_cover_every_mac_once(gemm: Gemm, mapping: Mapping, arrays: int) -> None:
     """In another order than one array, and each opens and closes its own sums; no more are open than there are slots."""
     arrays = arrays if mapping.split != "none" else 1
-    tiles = [step.tile for step in loop(gemm, mapping, arrays)]
-    assert sorted(tiles) == sorted(step.tile for step in loop(gemm, mapping))
+    tiles = [step.tile for step in loop(whole(gemm), mapping, arrays)]
+    assert sorted(tiles) == sorted(step.tile for step in loop(whole(gemm), mapping))
     opened: set[tuple[int, ...]] = set()
-    for tile, first, last in loop(gemm, mapping, arrays):
-        own = array_of(tile, mapping, arrays) if mapping.split == "k" else 0
+    for tile, first, last in loop(whole(gemm), mapping, arrays):
+        own = array_of(tile, mapping, arrays, whole(gemm)) if mapping.split == "k" else 0
         key = (tile.g0, tile.m0, tile.n0, own)
         assert first == (key not in opened)
         opened.add(key)
@@ -180,8 +180,8 @@ def test_what_arrays_share_is_fetched_once(gemm: Gemm, mapping: Mapping, arrays:
         split=mapping.split, arrays=arrays,
     )  # fmt: skip
     moved, now, before = [0, 0], set[tuple[int, ...]](), set[tuple[int, ...]]()
-    for tile, _, _ in loop(gemm, mapping, arrays):
-        if not array_of(tile, mapping, arrays):
+    for tile, _, _ in loop(whole(gemm), mapping, arrays):
+        if not array_of(tile, mapping, arrays, whole(gemm)):
             now, before = set(), now
         groups, m, n, k = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0
         words = (groups * m * (gemm.K if mapping.a_whole_k else k), groups * k * n)
