@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -82,6 +83,8 @@ class Simulation:
                 raise UsageError(f"values {how.values!r} need the inputs of the model")
             _check_feeds(program, feeds)
         check_model(how.memory_model, program.chip)
+        if not isinstance(program.commands, list):  # copies and laps that are left out
+            program = replace(program, commands=list(program.commands), repeat=None, rolled=None)
         self._devices[name] = _Device(self, name, program, dict(feeds or {}), how, progress)
 
     def logs(self, name: str) -> Mapping[str, EngineLog]:

@@ -82,8 +82,9 @@ def _with_barrier(program: Program, meet: Meet) -> Program:
     op = max(0, len(program.steps) - 1)
     command = Command(len(program.commands), "Barrier", SYNC, op, meet.name, meet, Effect("none"), waits)
     return replace(
-        program, commands=[*program.commands, command], engines={**program.engines, SYNC: TYPES[SYNC]}
-    )
+        program, commands=[*program.commands, command], engines={**program.engines, SYNC: TYPES[SYNC]},
+        repeat=None, rolled=None,
+    )  # fmt: skip
 
 
 def _problems(programs: Mapping[str, Program], wire: Wire) -> Iterable[Problem]:
@@ -176,6 +177,7 @@ class _Sending(_End):
         self.engines |= {name: TYPES[name] for name in (READ, OUT)}
         return replace(
             self.was, commands=[*self.was.commands, *self.commands], regions=self.regions, engines=self.engines,
+            repeat=None, rolled=None,
             peers={**self.was.peers, self.wire.target: self.wire.links},
         )  # fmt: skip
 
@@ -223,6 +225,7 @@ class _Receiving(_End):
         shifted = [self._later(command, found.values(), done) for command in self.was.commands]
         return replace(
             self.was, commands=[*self.commands, *shifted], regions=self.regions, engines=self.engines,
+            repeat=None, rolled=None,
             presets={r: key for r, key in self.was.presets.items() if r not in found.values()},
             received=self.was.received | {self.wire.target_input},
         )  # fmt: skip

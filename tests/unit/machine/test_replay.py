@@ -14,7 +14,9 @@ from accelsim.engines.device import EngineLog
 from accelsim.errors import TooLarge
 from accelsim.machine.accounting import Clips
 from accelsim.machine.simulate import simulate
+from accelsim.machine.simulation import Simulation
 from accelsim.machine.unrolling import Unrolling
+from accelsim.program.messages import barrier
 from accelsim.program.repeated import Chains, Commands, Span
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.limits import limited
@@ -114,3 +116,16 @@ def test_parts_of_a_log() -> None:
     log = EngineLog([(0, 50), (10, 20), (30, 60), (70, 80)], [(0, 5, "full"), (60, 70, "port")])
     assert Clips(log).part(40, 65) == EngineLog([(40, 50), (40, 60)], [(60, 65, "port")])
     assert Clips(log).part(80, 90) == EngineLog()
+
+
+def test_programs_that_are_changed_have_all_their_commands() -> None:
+    """A barrier behind a program with loops that are rolled up and blocks that are copies."""
+    program = compile(load_model(LOOPS), load_chip("edu-4x4", SMALL), Options(values="off"))
+    longer = barrier({"one": program}, "all")["one"]
+    assert longer.rolled is None and longer.repeat is None
+    assert list(longer.commands[:-1]) == list(program.commands)
+    simulation = Simulation()
+    simulation.add("one", longer)
+    simulation.add("other", program)
+    runs = simulation.run()
+    assert runs["one"].slices[:-1] == runs["other"].slices == list(simulate(program).slices)
