@@ -73,7 +73,8 @@ def table() -> tuple[Row, ...]:
     """Every memory of ``hwspecs/dram``."""
     rows = []
     for name in list_drams():
-        sizes = [f(errors(name, seed)) for seed in (FIT, TEST) for f in (np.median, _p90)]
+        found = [errors(name, seed) for seed in (FIT, TEST)]
+        sizes = [size(each) for each in found for size in (np.median, _p90)]
         rows.append(Row(name, *map(float, sizes)))
     return tuple(rows)
 

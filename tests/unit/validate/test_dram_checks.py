@@ -18,6 +18,7 @@ from accelsim.dram.traces import NAMED
 from accelsim.validate import dram, dram_ranks, dram_replay, dram_report
 from accelsim.validate.base import CHECKS
 from accelsim.validate.dram import BARS, Bars, Statement, single, summary
+from accelsim.validate.dram_mixes import Row
 from accelsim.validate.dram_replay import DRAMSIM3, RAMULATOR2, SPECS, Golden, Replay, device_of, golden_rows
 
 REPORTS = Path(__file__).parents[3] / "reports"
@@ -142,6 +143,7 @@ def perfect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             monkeypatch.setattr(module, "replays", fake)
         mixed = tuple(dram_ranks.Found(row, off.get("error", 0.0), 0.0) for row in dram_ranks.rows())
         monkeypatch.setattr(dram_ranks, "replays", lambda scheduler: mixed)
+        monkeypatch.setattr(dram_report, "table", lambda: (Row("ddr4-2400", 0.01, 0.02, 0.03, 0.04),))
 
     return install
 
@@ -183,6 +185,7 @@ def test_page_has_every_run_and_names_its_command(perfect: Callable[..., None]) 
         assert f"| {row.config} | `{row.trace}` | {row.clocks:,.0f} |" in page
     assert "| DDR4_3200_aligned | `tile3` | +29.3 % | +2.0 % | +2.0 % |" in page
     assert "DOES NOT HOLD" in page
+    assert "| `ddr4-2400` | 1.0 % | 2.0 % | 3.0 % | 4.0 % |" in page
     assert "| DDR3_8Gb_x8_1600 | 2 | 10 % | 323,033 | +2.0 % | +2.0 % | +2.0 % |" in page
 
 
