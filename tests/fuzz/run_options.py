@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from accelsim.api import Job, execute, prepare
-from accelsim.compiler.state import EDGES, SCHEMES, Options
+from accelsim.compiler.state import EDGES, SCHEMES, SHARES, Options
 from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.formats.table import FORMATS
@@ -47,6 +47,7 @@ STATED: dict[str, Callable[[Graph, Chip], Sequence[Any]]] = {
     "scheme": lambda graph, chip: list(SCHEMES),
     "sparsity": lambda graph, chip: ["", "", "", "2:4"],
     "edges": lambda graph, chip: list(EDGES),
+    "share": lambda graph, chip: ["batch", *SHARES],
     "memory_model": lambda graph, chip: [name for name in MODELS if _followed(name, chip)],
     "layer_dtype": lambda graph, chip: [{}, {}, *({name: fmt} for name in _products(graph)
                                                 for fmt in (chip.matrix.formats if chip.matrix else []))],
