@@ -14,12 +14,13 @@ from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
 from accelsim.account.critical_path import added_fs
-from accelsim.account.spans import OUTSIDE, is_off_chip, unit_of
+from accelsim.account.spans import OUTSIDE, is_level, is_off_chip, unit_of
 from accelsim.engines.base import Category, Price
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run, Slice
 from accelsim.program.actions import HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, units
+from accelsim.spec.levels import byte_J
 from accelsim.spec.models import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.time import FS
@@ -71,16 +72,15 @@ def _host_prices(chip: Chip) -> dict[tuple[str, str], float]:
     return {
         ("host", HOST_OP): float(chip.host.energy_per_op),
         ("host", "busy"): 0.0,  # charged as static power
-        (HOST_OWN_MEMORY, READ): float(chip.host.memory.read_energy),
-        (HOST_OWN_MEMORY, WRITE): float(chip.host.memory.write_energy),
+        (HOST_OWN_MEMORY, READ): byte_J(chip, chip.host.memory, False),
+        (HOST_OWN_MEMORY, WRITE): byte_J(chip, chip.host.memory, True),
     }
 
 
 def _memory_prices(chip: Chip) -> dict[tuple[str, str], float]:
     prices: dict[tuple[str, str], float] = {}
     for name, attached in chip.memories.items():
-        prices[name, READ] = float(attached.memory.read_energy)
-        prices[name, WRITE] = float(attached.memory.write_energy)
+        prices |= {(name, way): byte_J(chip, attached.memory, way == WRITE) for way in WAYS}
         if attached.link:
             prices[f"{name}.link", TRANSFER] = float(attached.link.energy)
     return prices
@@ -232,9 +232,11 @@ def categorised(chip: Chip) -> Callable[[EnergyRow], str]:
             return engines[unit, row.action].category
         if row.action == TRANSFER:
             return "link"
+        if unit in chip.buffers or is_level(chip, unit):
+            return ON_CHIP.name
         if unit in chip.memories or is_off_chip(chip, unit, row.action):
             return "off-chip memory"
-        return ON_CHIP.name if unit in chip.buffers else {HOST: "host", STATIC: STATIC}[unit]
+        return {HOST: "host", STATIC: STATIC}[unit]
 
     return category
 

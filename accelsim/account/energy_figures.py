@@ -137,6 +137,8 @@ def of_memories() -> Iterator[Figure]:
     for name in where.names("memories"):
         memory = load_memory(name)
         for way, energy in (("", memory.read_energy), (", write", memory.write_energy)):
+            if energy is None:  # an SRAM whose energies are a matter of the chip
+                continue
             yield Figure(
                 "DRAM", memory.kind.upper() + way, "", energy / 8, energy / 8, "bit",
                 memory.energy_status or UNSTATED, f"memories/{name}", memory.source or "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +17,7 @@ from accelsim.account.energy_basis import energy_basis
 from accelsim.account.spans import (
     OUTSIDE,
     ideal_seconds,
+    is_level,
     is_off_chip,
     macs_by_format,
     own_fs,
@@ -26,6 +27,7 @@ from accelsim.account.titles import is_of_images, stage, title
 from accelsim.machine.run import Run
 from accelsim.pause import no_collection
 from accelsim.program.actions import READ
+from accelsim.spec.models import Chip
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Gemm
@@ -43,7 +45,8 @@ class Layer:
     ``path``: what that time went to, largest first; ``bound`` its largest part in words, ``bound_key`` one of
     ``critical_path.KEYS`` or ``HIDDEN``. ``own_fs``: the longest of the time that it adds and the time that one
     engine or memory worked for it, hidden behind other layers or not. ``utilisation``: MACs / (peak rate of their
-    format x own time), None without matrix work. ``traffic_B``: off-chip memory -> (bytes read, bytes written).
+    format x own time), None without matrix work. ``traffic_B``: off-chip memory -> (bytes read, bytes written),
+    ``level_B``: the same of the levels before them.
     ``energy_J`` by category adds up to its energy. ``title``: what it is, such as 'conv 3x3 64->64 @56x56';
     ``stage``: the part of the network that it belongs to, '' where none can be told. ``edge``: 'input' or 'output'
     for a step that only turns numbers into codes or back at the ends of the model; it is no layer and its
@@ -74,6 +77,7 @@ class Layer:
     stage: str = ""
     number: int = 0
     edge: str = ""
+    level_B: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def bound_key(self) -> str:
@@ -108,7 +112,7 @@ def layers(run: Run) -> list[Layer]:
     Times, traffic and energies add up to those of the run. Raises UnpricedAction (see ``energy``).
     """
     paths, works, formats = critical_path.by_step(run), own_fs(run), macs_by_format(run)
-    traffic = traffic_by_step(run)
+    traffic, levels = traffic_by_step(run), traffic_by_step(run, is_level)
     joules: dict[int, dict[str, float]] = {}
     split = energy.by_op_and_category(run.chip, energy.energy_table(run))
     for (op, category), value in split.items():
@@ -126,7 +130,8 @@ def layers(run: Run) -> list[Layer]:
                 start_fs=start, end_fs=end, added_fs=added, own_fs=own,
                 cycles=round(Fraction(run.chip.clock) * added / FS_PER_S),
                 utilisation=_utilisation(run, formats.get(index, {}), own), path=paths[index],
-                traffic_B=traffic.get(index, {}), energy_by_category_J=joules.get(index, {}), note=step.note,
+                traffic_B=traffic.get(index, {}), level_B=levels.get(index, {}),
+                energy_by_category_J=joules.get(index, {}), note=step.note,
                 title=title(step, graph, images), stage=stage(step.name, step.out_shape, images),
                 number=0 if step.edge else next(numbers), edge=step.edge,
             )
@@ -165,18 +170,15 @@ def _together(parts: Sequence[Layer], name: str) -> list[Layer]:
     if not any(layer.added_fs or layer.energy_J for layer in parts):
         return []
     path: Times = {}
-    traffic: dict[str, tuple[int, int]] = {}
     joules: dict[str, float] = {}
     for layer in parts:
         for blame, fs in layer.path.items():
             path[blame] = path.get(blame, 0) + fs
-        for memory, (read, written) in layer.traffic_B.items():
-            before = traffic.get(memory, (0, 0))
-            traffic[memory] = (before[0] + read, before[1] + written)
         for category, value in layer.energy_by_category_J.items():
             joules[category] = joules.get(category, 0.0) + value
     whole = replace(
-        parts[0], name=name, title=name, stage="", path=critical_path.ranked(path), traffic_B=traffic,
+        parts[0], name=name, title=name, stage="", path=critical_path.ranked(path),
+        traffic_B=_added(layer.traffic_B for layer in parts), level_B=_added(layer.level_B for layer in parts),
         energy_by_category_J=joules, end_fs=max(layer.end_fs for layer in parts),
         start_fs=min(layer.start_fs for layer in parts), ops=sum(layer.ops for layer in parts),
         added_fs=sum(layer.added_fs for layer in parts), own_fs=max(layer.own_fs for layer in parts),
@@ -185,17 +187,29 @@ def _together(parts: Sequence[Layer], name: str) -> list[Layer]:
     return [whole]
 
 
+def _added(flows: Iterable[dict[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """Memory -> bytes read and written of all."""
+    found: dict[str, tuple[int, int]] = {}
+    for flow in flows:
+        for memory, (read, written) in flow.items():
+            before = found.get(memory, (0, 0))
+            found[memory] = (before[0] + read, before[1] + written)
+    return found
+
+
 def _utilisation(run: Run, formats: dict[str, int], own: int) -> float | None:
     if not formats or not own:
         return None
     return min(1.0, ideal_seconds(run.chip, formats) * FS_PER_S / own)  # times are whole fs, rounded down
 
 
-def traffic_by_step(run: Run) -> dict[int, dict[str, tuple[int, int]]]:
-    """Step (-1: none) -> off-chip memory -> bytes read, bytes written."""
+def traffic_by_step(
+    run: Run, counts: Callable[[Chip, str, str], bool] = is_off_chip
+) -> dict[int, dict[str, tuple[int, int]]]:
+    """Step (-1: none) -> memory off the chip (or whichever rows ``counts`` accepts) -> bytes read, bytes written."""
     table: dict[int, dict[str, tuple[int, int]]] = {}
     for row in run.ledger:
-        if is_off_chip(run.chip, row.component, row.action):
+        if counts(run.chip, row.component, row.action):
             memories = table.setdefault(row.op, {})
             read, write = memories.get(row.component, (0, 0))
             is_read = row.action == READ
@@ -205,13 +219,26 @@ def traffic_by_step(run: Run) -> dict[int, dict[str, tuple[int, int]]]:
 
 def traffic_by_memory(run: Run) -> dict[str, dict[str, int]]:
     """Off-chip memory -> {'read_B', 'write_B'}: every attached memory, and that of a host that worked."""
-    totals = {name: {"read_B": 0, "write_B": 0} for name in run.chip.memories}
-    for memories in traffic_by_step(run).values():
-        for name, (read, write) in memories.items():
-            totals.setdefault(name, {"read_B": 0, "write_B": 0})
-            totals[name]["read_B"] += read
-            totals[name]["write_B"] += write
-    return totals
+    names = [name for name in run.chip.memories if not is_level(run.chip, name)]
+    return _by_memory(names, traffic_by_step(run))
+
+
+def traffic_by_level(run: Run) -> dict[str, dict[str, int]]:
+    """The same of every level between buffers and memories."""
+    names = [name for name in run.chip.memories if is_level(run.chip, name)]
+    return _by_memory(names, traffic_by_step(run, is_level)) if names else {}
+
+
+def _cached(run: Run, level: str) -> dict[str, Any]:
+    """What a level did as a cache; nothing of one that the compiler manages."""
+    return run.caches[level].as_dict() if level in run.caches else {}
+
+
+def _by_memory(
+    names: Iterable[str], by_step: dict[int, dict[str, tuple[int, int]]]
+) -> dict[str, dict[str, int]]:
+    found = dict.fromkeys(names, (0, 0)) | _added(by_step.values())
+    return {name: {"read_B": read, "write_B": write} for name, (read, write) in found.items()}
 
 
 def batch_size(graph: Graph) -> int:
@@ -297,6 +324,7 @@ def summary(run: Run) -> dict[str, Any]:
         "array_s": array_seconds(run.step_stalls),
         "critical_path_s": {blame.text: fs / FS_PER_S for blame, fs in critical_path.by_blame(run).items()},
         "traffic": traffic_by_memory(run),
+        "levels": {name: flow | _cached(run, name) for name, flow in traffic_by_level(run).items()},
         "memory_needs": {name: need.as_dict() for name, need in run.program.needs.items()},
         "dram": {name: stats.as_dict() for name, stats in run.dram.items()},
         "energy_by_component_J": energy.by_component(rows),

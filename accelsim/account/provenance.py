@@ -11,7 +11,7 @@ from math import fsum
 from typing import NamedTuple
 
 from accelsim.account.energy import STATIC, EnergyRow, energy_table, engine_prices, price_list
-from accelsim.account.spans import macs_by_format, unit_of
+from accelsim.account.spans import is_level, macs_by_format, unit_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import WAYS
 from accelsim.program.roles import HOST_OWN_MEMORY, units
@@ -41,11 +41,16 @@ def status_of(chip: Chip, component: str, action: str) -> Status:
     if unit in units(chip):
         priced = engine_prices(chip).get((unit, action))
         return priced.status if priced else UNSTATED
-    if unit in chip.buffers:
+    if unit in chip.buffers or _from_table(chip, unit, action):
         return sram_status(chip.energy)
     if unit in chip.memories and action not in WAYS:
         return _command_status(chip.memories[unit].memory)
     return _outside(chip).get(unit) or UNSTATED
+
+
+def _from_table(chip: Chip, unit: str, action: str) -> bool:
+    """Whether a level leaves the energy of an action to the table of SRAMs."""
+    return is_level(chip, unit) and getattr(chip.memories[unit].memory, f"{action}_energy") is None
 
 
 def _command_status(memory: Memory) -> Status:
@@ -94,7 +99,7 @@ def _in_words(chip: Chip, component: str, action: str) -> str:
     unit = unit_of(component)
     if unit in units(chip):
         return engine_prices(chip)[unit, action].what
-    if unit in chip.buffers:
+    if unit in chip.buffers or is_level(chip, unit):
         return "on-chip SRAM"
     if unit in chip.memories:
         return unit

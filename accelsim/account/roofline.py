@@ -8,6 +8,8 @@ from math import inf
 from accelsim.account.latency import Layer, layers, main_format
 from accelsim.account.spans import memory_of, peak_mac_rate
 from accelsim.machine.run import Run
+from accelsim.spec.levels import home_behind
+from accelsim.spec.models import Attachment
 from accelsim.time import FS_PER_S
 
 OPS_PER_MAC = 2
@@ -50,7 +52,7 @@ class Roofline:
 
 
 def rooflines(run: Run) -> list[Roofline]:
-    """One roofline per attached memory, that of the weights first; empty when the matrix unit did no work."""
+    """One roofline per attached memory and level, that of the weights first; empty when the matrix unit did no work."""
     mac_format = main_format(run)
     if not mac_format:
         return []
@@ -68,11 +70,21 @@ def _roofline(run: Run, memory: str, peak: float, rows: list[Layer]) -> Roofline
     kind = (
         attached.memory.kind if attached.link is None else f"{attached.memory.kind} over {attached.link.kind}"
     )
-    points = tuple(_point(layer, memory) for layer in rows)
-    return Roofline(memory, kind, tuple(attached.holds), peak, attached.rate_Bps, points)
+    points = tuple(_point(layer, _passed_B(attached, memory, layer)) for layer in rows)
+    holds = attached.holds or run.chip.memories[home_behind(run.chip, memory)].holds
+    return Roofline(memory, kind, tuple(holds), peak, attached.rate_Bps, points)
 
 
-def _point(layer: Layer, memory: str) -> Point:
-    nbytes = sum(layer.traffic_B.get(memory, (0, 0)))
+def _passed_B(attached: Attachment, memory: str, layer: Layer) -> int:
+    """Bytes of a layer through the port of a memory; of a cache without what it fetched and wrote back."""
+    read, write = layer.traffic_B.get(memory) or layer.level_B.get(memory, (0, 0))
+    if attached.cache is None:
+        return read + write
+    fetched, stored = layer.traffic_B.get(attached.fed_by or "", (0, 0))
+    passes = attached.cache.policy == "write_through"
+    return read + stored if passes else read + write - fetched - stored
+
+
+def _point(layer: Layer, nbytes: int) -> Point:
     ops = OPS_PER_MAC * layer.macs
     return Point(layer.index, layer.name, ops / nbytes if nbytes else inf, ops * FS_PER_S / layer.own_fs)

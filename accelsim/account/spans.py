@@ -19,7 +19,14 @@ OUTSIDE = -1
 
 def is_off_chip(chip: Chip, component: str, action: str) -> bool:
     """Whether a ledger row is traffic of an off-chip memory (attached, or the host processor's own)."""
-    return (component in chip.memories or component == HOST_OWN_MEMORY) and action in WAYS
+    if action not in WAYS:
+        return False
+    return component == HOST_OWN_MEMORY or (component in chip.memories and not is_level(chip, component))
+
+
+def is_level(chip: Chip, component: str, action: str = "") -> bool:
+    """Whether a component of the ledger is a level between buffers and memories; all that it does is traffic."""
+    return component in chip.memories and chip.memories[component].fed_by is not None
 
 
 def own_fs(run: Run) -> list[int]:
@@ -101,6 +108,6 @@ def ideal_seconds(chip: Chip, formats: dict[str, int]) -> float:
 def memory_of(chip: Chip, operand: str) -> str:
     """Name of the attached memory that holds 'weights' or 'activations'; '' when there is none."""
     for name, attached in chip.memories.items():
-        if operand in attached.holds:
+        if operand in attached.holds and attached.fed_by is None:
             return name
     return ""

@@ -116,10 +116,15 @@ def _memory_facts(name: str, memory: Memory) -> dict[str, Any]:
     return {
         "name": name, "kind": memory.kind, "capacity_B": memory.capacity, "channels": memory.channels,
         "bandwidth_Bps": float(memory.peak_Bps), "efficiency": memory.efficiency,
-        "latency_s": float(memory.latency), "read_J_per_B": float(memory.read_energy),
-        "write_J_per_B": float(memory.write_energy), "static_power_W": float(memory.static_power),
+        "latency_s": float(memory.latency), "read_J_per_B": _known(memory.read_energy),
+        "write_J_per_B": _known(memory.write_energy), "static_power_W": float(memory.static_power),
         "energy_status": memory.energy_status or "guess", "memory_models": _models_of(memory),
     }  # fmt: skip
+
+
+def _known(energy_J: float | None) -> float | None:
+    """An energy; None of an SRAM that leaves it to the energy table of its chip."""
+    return None if energy_J is None else float(energy_J)
 
 
 def _models_of(memory: Memory) -> list[str]:
@@ -132,7 +137,8 @@ def _models_of(memory: Memory) -> list[str]:
 def _memory_cells(row: dict[str, Any]) -> tuple[str, ...]:
     from accelsim.units import show as spelled
 
-    energies = (f"{row[key] * 1e12:.3g} pJ/B" for key in ("read_J_per_B", "write_J_per_B"))
+    stated = (row[key] for key in ("read_J_per_B", "write_J_per_B"))
+    energies = ("the chip's" if each is None else f"{each * 1e12:.3g} pJ/B" for each in stated)
     return (
         row["name"], spelled(row["capacity_B"], "B", binary=True), spelled(row["bandwidth_Bps"], "B/s", 3),
         f"{row['efficiency']:.0%}", spelled(row["latency_s"], "s", 3), *energies,

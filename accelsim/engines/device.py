@@ -201,5 +201,8 @@ class Walk(Protocol):
     def check(self, command: Command, holds: bool, what: str) -> None:
         """LawError, with ``what`` the command did, unless it holds."""
 
+    def served_by(self, command: int) -> str:
+        """The memory whose data a transfer waited for, or the cache before it."""
+
     def held_by_link(self, command: int) -> bool:
         """Whether the link held the data of a transfer up, not the memory behind it."""

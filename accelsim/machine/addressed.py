@@ -12,13 +12,14 @@ from accelsim.dram.device import Device
 from accelsim.dram.served import COUNTS
 from accelsim.dram.served import Served as Batch
 from accelsim.engines.device import Asked, Served
-from accelsim.machine.bursts import bursts
+from accelsim.machine.bursts import Addresses, bursts, covering
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.machine.run import Row
 from accelsim.network.link import lane
 from accelsim.program.actions import ACT, IO, RD, REF, REFPB, WR, ActionName
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program
+from accelsim.spec.levels import cache_of
 from accelsim.time import FS_PER_S
 from accelsim.types import Array, Ints
 
@@ -77,6 +78,7 @@ class Addressed:
         self._model, self._memory, self._dram, self._device = model, memory, dram, device
         self._program, self._addresses = program, addresses
         attached = program.chip.memories[memory]
+        self._cache = cache_of(program.chip, memory)
         self._link, self._shared, self._record = attached.link, attached.memory.shared, record
         self._link_free = {False: 0, True: 0}
         self._counts = Counter(dict.fromkeys(COUNTS, 0))
@@ -87,9 +89,19 @@ class Addressed:
 
     def serve(self, asked: Asked, at_fs: int) -> Served:
         """One call of the DRAM model for all bursts of the transfer."""
+        geometry = self._device.geometry
+        runs = self._addresses.runs(self._program.commands[asked.command])
+        return self._served(bursts(runs, geometry.access_B, geometry.capacity_B), asked, at_fs)
+
+    def serve_at(self, addresses: Addresses, length_B: int, asked: Asked, at_fs: int) -> Served:
+        """The same for pieces of ``length_B`` bytes from each of ``addresses`` on, which a cache asks for."""
+        geometry = self._device.geometry
+        return self._served(
+            covering(addresses, length_B, geometry.access_B) % geometry.capacity_B, asked, at_fs
+        )
+
+    def _served(self, addresses: Addresses, asked: Asked, at_fs: int) -> Served:
         device, command = self._device, self._program.commands[asked.command]
-        geometry = device.geometry
-        addresses = bursts(self._addresses.runs(command), geometry.access_B, geometry.capacity_B)
         if not addresses.size:
             return Served(at_fs, at_fs, at_fs)
         at = -(-at_fs // device.clock_fs)
@@ -120,10 +132,8 @@ class Addressed:
         self._bus += batch.bus_clocks
         self._latest = max(self._latest, batch.end)
         self._requested += asked.nbytes
-        tensor = next(
-            (a.tensor for a in self._program.commands[asked.command].actions if a.component == self._memory),
-            "",
-        )
+        actions = self._program.commands[asked.command].actions
+        tensor = next((a.tensor for a in actions if a.component in (self._memory, self._cache)), "")
         for name in CHARGED:
             self._rows[name, op, tensor] += batch.counts[name]
         for name, action in PINS.items():

@@ -18,16 +18,16 @@ def bursts(runs: Sequence[Runs], access_B: int, capacity_B: int) -> Addresses:
     A burst that is touched in part is moved whole. One that the end of a piece shares with the beginning of the next
     is moved once: the DMA engine merges them. Addresses wrap round at ``capacity_B``.
     """
-    found = [_bursts(run, access_B) for run in runs]
+    found = [covering(starts_of(run), run.length_B, access_B) for run in runs]
     if not found:
         return np.zeros(0, np.int64)
     return np.concatenate(found) % capacity_B
 
 
-def _bursts(run: Runs, access_B: int) -> Addresses:
-    starts = _starts(run)
-    first, last = starts // access_B, (starts + run.length_B - 1) // access_B
-    ahead = starts[1:] >= starts[:-1] + run.length_B  # not the same bytes again
+def covering(starts: Addresses, length_B: int, access_B: int) -> Addresses:
+    """Address of every burst of pieces of ``length_B`` bytes from each of ``starts`` on, int64 [n], in their order."""
+    first, last = starts // access_B, (starts + length_B - 1) // access_B
+    ahead = starts[1:] >= starts[:-1] + length_B  # not the same bytes again
     first[1:] += (first[1:] == last[:-1]) & ahead
     counts = last - first + 1
     ends = np.cumsum(counts)
@@ -36,7 +36,8 @@ def _bursts(run: Runs, access_B: int) -> Addresses:
     return addresses
 
 
-def _starts(run: Runs) -> Addresses:
+def starts_of(run: Runs) -> Addresses:
+    """First address of each piece of the runs, int64 [n], in their order."""
     starts = np.array([run.base], np.int64)
     for stride, count in run.dims:
         starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).reshape(-1)

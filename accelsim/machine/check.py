@@ -15,9 +15,10 @@ from typing import NamedTuple
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import lifetimes
 from accelsim.machine.run import LawError, Run, Slice
-from accelsim.program.actions import COMMANDS, MAC, PADDING, RD, WAYS, WR, is_done
+from accelsim.program.actions import COMMANDS, MAC, PADDING, RD, READ, WAYS, WR, WRITE, is_done
 from accelsim.program.commands import Transfer
 from accelsim.program.roles import multiplier
+from accelsim.spec.levels import cache_of
 from accelsim.time import FS_PER_S, transfer_fs
 
 SHOWN = 5
@@ -97,14 +98,16 @@ class _Moved(NamedTuple):
 def ports_stay_below_their_peak(run: Run) -> Iterator[str]:
     """Data of a port is never interleaved, and none moves faster than the port: so over no interval either.
 
-    That is what 'bandwidth' promises. 'ideal' takes no time; of the others see ``drams_stay_below_their_peak``.
+    That is what 'bandwidth' promises, which also serves levels. 'ideal' takes no time; of memories that are followed
+    see ``drams_stay_below_their_peak``.
     """
     by_port: dict[tuple[str, bool], list[_Moved]] = defaultdict(list)
     for piece in run.slices:
         work = run.program.commands[piece.command].work
-        if isinstance(work, Transfer) and run.memory_model == "bandwidth":
-            duplex = run.chip.memories[work.memory].full_duplex
-            by_port[work.memory, work.write and duplex].append(_Moved(piece, work.nbytes))
+        port = (cache_of(run.chip, work.memory) or work.memory) if isinstance(work, Transfer) else ""
+        if isinstance(work, Transfer) and run.memory_model != "ideal" and port not in run.dram:
+            duplex = run.chip.memories[port].full_duplex
+            by_port[port, work.write and duplex].append(_Moved(piece, work.nbytes))
     for (memory, _), moves in by_port.items():
         attached = run.chip.memories[memory]
         bandwidth, beat_B = attached.rate_Bps, attached.memory.beats_B
@@ -118,14 +121,44 @@ def ports_stay_below_their_peak(run: Run) -> Iterator[str]:
                 yield f"two transfers at once through {memory}: {one}, {other}"
 
 
+def _passed(run: Run) -> dict[tuple[str, str], int]:
+    """(memory, way) -> bytes by the transfers; of a cache and the memory behind it with what passed between them."""
+    moved: dict[tuple[str, str], int] = defaultdict(int)
+    for command in run.program.commands:
+        if isinstance(command.work, Transfer):
+            moved[command.work.memory, WRITE if command.work.write else READ] += command.work.nbytes
+    for name, stats in run.caches.items():
+        asked = {way: moved.pop((stats.memory, way), 0) for way in WAYS}
+        stored_B = stats.changed_B if stats.through_B else asked[WRITE]
+        moved[name, READ] = asked[READ] + stats.written_back_B
+        moved[name, WRITE] = stored_B + stats.fetched_B
+        moved[stats.memory, READ] = stats.fetched_B
+        moved[stats.memory, WRITE] = stats.written_back_B + stats.through_B
+    return moved
+
+
+def caches_keep_to_the_memory_behind(run: Run) -> Iterator[str]:
+    """A cache fetches no line that did not miss, a store passes it whole or not at all, and what passes takes the
+    memory behind at least its time."""
+    for name, stats in run.caches.items():
+        attached, line_B = run.chip.memories[stats.memory], stats.line_B
+        spec = run.chip.memories[name].cache
+        works = [command.work for command in run.program.commands if isinstance(command.work, Transfer)]
+        stored_B = sum(work.nbytes for work in works if work.write and work.memory == stats.memory)
+        if stats.fetched_B > stats.misses * line_B or stats.dirty_B > run.chip.memories[name].memory.capacity:
+            yield f"{name}: {stats}"
+        if spec is not None and stats.through_B != (stored_B if spec.policy == "write_through" else 0):
+            yield f"{name}: {stats.through_B} of {stored_B} B passed through"
+        passed_B = stats.fetched_B + stats.through_B  # the last lines may still be on their way back
+        if run.memory_model == "bandwidth" and passed_B / attached.rate_Bps * FS_PER_S > run.time_fs + 1:
+            yield f"{name}: {passed_B} B of {stats.memory} in {run.time_fs} fs"
+
+
 def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:
     """Off-chip bytes in the ledger are those of the transfers, and what the array works on came and went, unless it was
     on the chip from the start.
     """
-    moved: dict[tuple[str, str], int] = defaultdict(int)
-    for command in run.program.commands:
-        if isinstance(command.work, Transfer):
-            moved[command.work.memory, "write" if command.work.write else "read"] += command.work.nbytes
+    moved = _passed(run)
     memories = run.chip.memories
     rows = [row for row in run.ledger if row.component in memories and row.action in WAYS]
     counted: dict[tuple[str, str], int] = defaultdict(int)
@@ -137,7 +170,9 @@ def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:
     for row in rows:
         read[row.tensor] += row.count
     there = {
-        name for region, (name, _) in run.program.presets.items() if run.program.regions[region].offset >= 0
+        name
+        for region, (name, _) in run.program.presets.items()
+        if (entry := run.program.regions[region]).offset >= 0 and entry.memory not in memories
     }
     for step in run.program.steps:
         weight = run.program.graph.tensors[step.gemm.b] if step.gemm is not None else None
@@ -155,7 +190,7 @@ def drams_stay_below_their_peak(run: Run) -> Iterator[str]:
             yield f"{name}: {stats.served.bus_clocks} clocks of data in {stats.served.elapsed} of each channel"
     for piece in run.slices if run.dram else ():
         work = run.program.commands[piece.command].work
-        if isinstance(work, Transfer):
+        if isinstance(work, Transfer) and work.memory in run.dram and not cache_of(run.chip, work.memory):
             device = run.dram[work.memory].device
             geometry = device.geometry
             clocks = -(-work.nbytes // (geometry.access_B * geometry.channels)) * device.burst
@@ -165,22 +200,20 @@ def drams_stay_below_their_peak(run: Run) -> Iterator[str]:
 
 def bursts_are_served_once(run: Run) -> Iterator[str]:
     """Every byte asked for is in a burst, every burst found its row somehow, the ledger has all commands."""
-    moved: dict[tuple[str, bool], int] = defaultdict(int)
-    for command in run.program.commands if run.dram else ():
-        if isinstance(command.work, Transfer):
-            moved[command.work.memory, command.work.write] += command.work.nbytes
+    moved = _passed(run) if run.dram else {}
     counted: dict[tuple[str, str], int] = defaultdict(int)
     for row in run.ledger if run.dram else ():
         counted[row.component, row.action] += row.count
     for name, stats in run.dram.items():
         counts, access_B = stats.served.counts, stats.device.geometry.access_B
-        for action, write in ((RD, False), (WR, True)):
-            if counts[action] * access_B < moved[name, write]:
-                yield f"{name}: {counts[action]} {action} of {access_B} B for {moved[name, write]} B"
+        for action, way in ((RD, READ), (WR, WRITE)):
+            if counts[action] * access_B < moved[name, way]:
+                yield f"{name}: {counts[action]} {action} of {access_B} B for {moved[name, way]} B"
         if counts["hits"] + counts["misses"] + counts["conflicts"] != stats.bursts:
             yield f"{name}: {counts} are not {stats.bursts} bursts"
-        if stats.requested_B != moved[name, False] + moved[name, True]:
-            yield f"{name}: {stats.requested_B} B served, {moved[name, False]} B read and {moved[name, True]} B written"
+        read_B, written_B = moved[name, READ], moved[name, WRITE]
+        if stats.requested_B != read_B + written_B:
+            yield f"{name}: {stats.requested_B} B served, {read_B} B read and {written_B} B written"
         wrong = {action: counts[action] for action in COMMANDS if counted[name, action] != counts[action]}
         if wrong:
             yield f"{name} issued {wrong}, which is not what the ledger has"
@@ -239,6 +272,7 @@ LAWS: tuple[Law, ...] = (
     traffic_is_in_the_ledger,
     drams_stay_below_their_peak,
     bursts_are_served_once,
+    caches_keep_to_the_memory_behind,
 )
 """Laws that cost little, asserted on every run; a new one is a function and a line here."""
 

@@ -15,12 +15,12 @@ from typing import Any, cast
 
 from accelsim.engines.device import Edges, Point
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.memory_models import MODELS
 from accelsim.machine.replay import whole_path
 from accelsim.machine.run import PATH_KINDS, LawError, Run, Segment
 from accelsim.machine.sram import COMPUTE_UNITS
 from accelsim.machine.unrolling import Unrolling, unrolled_path
 from accelsim.program.commands import Command, Phase, Transfer, Wait
+from accelsim.spec.levels import cache_of
 from accelsim.time import Clock
 
 
@@ -88,6 +88,12 @@ class _Walk:
         """The command before it on the same engine, -1 for none."""
         return self._queue_before.get(command, -1)
 
+    def served_by(self, command: int) -> str:
+        """The memory whose data a transfer waited for, or the cache before it."""
+        name = cast(Transfer, self.commands[command].work).memory
+        cache = self.run.caches.get(cache_of(self.chip, name))
+        return cache_of(self.chip, name) if cache is not None and command in cache.alone else name
+
     def held_by_link(self, command: int) -> bool:
         """Whether the link held the data of a transfer up."""
         return command in self.run.by_link
@@ -152,9 +158,10 @@ class _Walk:
         if before < 0 or self.run.memory_model == "ideal":
             return -1
         end = self.slices[before].end
-        if MODELS[self.run.memory_model].dram is not None:
+        name = cast(Transfer, self.commands[command].work).memory
+        if name in self.run.dram:
             return before if piece.start < end < piece.end else -1
-        memory = self.chip.memories[cast(Transfer, self.commands[command].work).memory].memory
+        memory = self.chip.memories[cache_of(self.chip, name) or name].memory
         return before if end == piece.data or (not memory.pipelined and piece.start < end) else -1
 
     def buffer(self, command: Command) -> str:
@@ -181,9 +188,8 @@ def _before(order: Iterable[tuple[int, object]]) -> dict[int, int]:
 
 def _port_order(run: Run) -> Iterable[tuple[int, object]]:
     """Transfers with their ports, those of a port in the order in which it accepted them."""
-    followed = MODELS[run.memory_model].dram is not None
     ports: dict[object, list[tuple[int, int]]] = defaultdict(list)
-    duplex = {name: attached.full_duplex and not followed for name, attached in run.chip.memories.items()}
+    duplex = {name: each.full_duplex and name not in run.dram for name, each in run.chip.memories.items()}
     for piece in run.slices:
         work = run.program.commands[piece.command].work
         if isinstance(work, Transfer):

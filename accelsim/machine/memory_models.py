@@ -7,80 +7,22 @@ into bursts and hand all of them to a DRAM model in one call, so that there is s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from typing import NamedTuple
 
 import simpy
 
 from accelsim.dram.device import Device
-from accelsim.engines.device import Asked, Served
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.addressed import Addressed, Dram
+from accelsim.machine.cached import Behind, Cached, Front
 from accelsim.machine.port import Port
-from accelsim.network import link
+from accelsim.machine.rates import Bandwidth, Ideal, lane_of
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program
+from accelsim.spec.levels import cache_of
 from accelsim.spec.models import Attachment, Chip
-from accelsim.time import FS_PER_S, Clock, transfer_fs
-
-
-class Ideal:
-    """Data at the instant of acceptance: what is left is the time of the chip alone."""
-
-    def serve(self, asked: Asked, at_fs: int) -> Served:
-        """No time."""
-        return Served(at_fs, at_fs, at_fs)
-
-
-@dataclass(frozen=True)
-class Lane:
-    """A port: rate and beat of its memory, latency with the link before it, and (read, write) lanes of that link."""
-
-    bandwidth_Bps: float
-    beat_B: int
-    latency_fs: int
-    pipelined: bool
-    ways: tuple[link.Lane, link.Lane] | None = None
-
-    def occupancy_fs(self, nbytes: int, write: bool) -> tuple[int, bool]:
-        """How long a transfer keeps the port: whole beats, or their packets on the link where that is slower.
-
-        The second figure says whether it is.
-        """
-        memory_fs = transfer_fs(nbytes, self.beat_B, self.bandwidth_Bps)
-        if self.ways is None:
-            return memory_fs, False
-        link_fs = self.ways[write].occupancy_fs(-(-nbytes // self.beat_B) * self.beat_B)
-        return max(memory_fs, link_fs), link_fs > memory_fs
-
-
-class Bandwidth:
-    """Latency, then whole beats at a constant rate, or packets where a link is slower; transfers never interleave."""
-
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
-        self._free_fs = 0  # last data beat so far
-
-    def serve(self, asked: Asked, at_fs: int) -> Served:
-        """Data begin after the latency, behind the data of the transfer before."""
-        lane = self._lane
-        if lane.pipelined:
-            start = max(at_fs + lane.latency_fs, self._free_fs)
-        else:
-            start = max(at_fs, self._free_fs) + lane.latency_fs
-        occupied_fs, by_link = lane.occupancy_fs(asked.nbytes, asked.write)
-        self._free_fs = start + occupied_fs
-        return Served(at_fs, start, self._free_fs, by_link)
-
-
-def lane_of(attached: Attachment) -> Lane:
-    """The lane of a memory with the link before it, by the figures of 'bandwidth'."""
-    memory, before, ways = attached.memory, attached.link, None
-    latency = memory.latency
-    if before is not None:
-        latency, ways = latency + before.latency, (link.lane(before, False), link.lane(before, True))
-    return Lane(memory.rate_Bps, memory.beats_B, int(latency * FS_PER_S), memory.pipelined, ways)
+from accelsim.time import Clock
 
 
 class Level(NamedTuple):
@@ -142,8 +84,11 @@ def check_model(name: str, chip: Chip | None) -> None:
 
 
 def check_dram(chip: Chip, name: str) -> None:
-    """UsageError that names every memory of the chip whose spec has no DRAM that the model ``name`` could follow."""
-    lacking = [memory for memory, attached in chip.memories.items() if attached.memory.dram is None]
+    """UsageError that names every memory of the chip whose spec has no DRAM that the model ``name`` could follow; of a
+    level before it there is none to follow."""
+    lacking = [
+        memory for memory, each in chip.memories.items() if each.memory.dram is None and each.fed_by is None
+    ]
     if lacking:
         raise UsageError(_lacks(chip, memory, name) for memory in lacking)
 
@@ -160,10 +105,11 @@ def _lacks(chip: Chip, memory: str, name: str) -> Problem:
 
 
 class Memories(NamedTuple):
-    """The ports of a chip, by (memory, write), and the memories that are followed burst by burst."""
+    """The ports of a chip, by (memory, write), the memories that are followed burst by burst, and the caches."""
 
     ports: dict[tuple[str, bool], Port]
     drams: dict[str, Addressed]
+    caches: dict[str, Cached]
 
 
 def memories(
@@ -172,23 +118,33 @@ def memories(
     """Ports of all memories of the chip of ``program``, served by the model ``name``.
 
     ``record``: keep every burst. Both directions share a port, unless a full-duplex link is in between and nothing
-    behind it is shared; a DRAM is, so its controller has one queue.
+    behind it is shared; a DRAM is, so its controller has one queue, and a cache before it is.
     """
-    level, found = MODELS[name], Memories({}, {})
-    addresses = AddressMap(program) if level.dram is not None else None
-    for memory, attached in program.chip.memories.items():
-        if level.dram is not None and addresses is not None:
+    chip, level, found = program.chip, MODELS[name], Memories({}, {}, {})
+    addresses = cache(lambda: AddressMap(program))
+    for memory, attached in chip.memories.items():
+        if attached.cache is not None:  # it stands before the memory that feeds it
+            continue
+        model: Behind = _by_bytes(name, attached)
+        if level.dram is not None and attached.memory.dram is not None:
             device = device_of(attached)
-            found.drams[memory] = Addressed(
-                name, memory, level.dram(device), device, program, addresses, record
+            model = found.drams[memory] = Addressed(
+                name, memory, level.dram(device), device, program, addresses(), record
             )
-            first = second = Port(env, clock, found.drams[memory])
-        else:
-            make = Ideal if name == "ideal" else partial(Bandwidth, lane_of(attached))
-            first = Port(env, clock, make())
-            second = Port(env, clock, make()) if attached.full_duplex else first
+        first = second = Port(env, clock, model)
+        if before := cache_of(chip, memory):
+            front = Front(None if name == "ideal" else lane_of(chip.memories[before]))
+            found.caches[before] = Cached(before, front, model, program, addresses())
+            first = second = Port(env, clock, found.caches[before])
+        elif attached.full_duplex and memory not in found.drams:
+            second = Port(env, clock, _by_bytes(name, attached))
         found.ports[memory, False], found.ports[memory, True] = first, second
     return found
+
+
+def _by_bytes(name: str, attached: Attachment) -> Ideal | Bandwidth:
+    """The model of a memory that is not followed burst by burst."""
+    return Ideal() if name == "ideal" else Bandwidth(lane_of(attached))
 
 
 def device_of(attached: Attachment) -> Device:

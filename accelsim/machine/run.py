@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from accelsim.engines.registry import ENGINES
 from accelsim.engines.systolic.records import FoldRecord
+from accelsim.machine.cache_stats import CacheStats
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program
@@ -135,6 +136,7 @@ class Run:
     )  # the accelsim.api.Job that it did, where it came from one
     memory_model: str = "bandwidth"  # a key of ``memory_models.MODELS``
     dram: dict[str, DramStats] = field(default_factory=dict)  # per memory, where its commands were followed
+    caches: dict[str, CacheStats] = field(default_factory=dict)  # by name of the level
     accesses: dict[str, Accesses] = field(
         default_factory=dict
     )  # per such memory, every burst, when asked for

@@ -18,6 +18,7 @@ from accelsim.pause import no_collection
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat
 from accelsim.program.rolled import all_loops, place_of, written_out
+from accelsim.spec.levels import caches
 from accelsim.types import Array
 from accelsim.workload.limits import check_commands
 
@@ -39,7 +40,8 @@ def simulate(
     """
     check_model(memory_model, program.chip)
     how = How(values, keep, memory_model, record)
-    repeats = values == "off" and MODELS[memory_model].dram is None
+    followed = MODELS[memory_model].dram is not None or caches(program.chip)
+    repeats = values == "off" and not followed
     rolled = program.rolled
     while rolled is not None and rolled.loops:
         found = _unrolled(program, rolled, how, progress) if repeats else _places(rolled)

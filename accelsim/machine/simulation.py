@@ -175,6 +175,9 @@ class _Device:
             run.dram[name] = memory.stats()
             if self._how.record:
                 run.accesses[name] = memory.accesses()
+        for name, cache in self._attached.caches.items():
+            run.ledger += cache.finish()
+            run.caches[name] = cache.stats
 
 
 def _check_feeds(program: Program, feeds: Mapping[str, Array]) -> None:

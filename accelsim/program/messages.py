@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.program.actions import TRANSFER, transferred
+from accelsim.program.actions import TRANSFER
 from accelsim.program.commands import (
     Action,
     Command,
@@ -24,7 +24,9 @@ from accelsim.program.commands import (
     Use,
     Wait,
 )
+from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
+from accelsim.program.writing.entries import transfer_actions
 from accelsim.spec.models import Link
 
 PIECE_B = 1 << 20
@@ -162,8 +164,7 @@ class _End:
 
     def moved(self, memory: str, size_B: int, write: bool, tensor: str) -> tuple[Action, ...]:
         """Ledger entries of a piece at the memory, and of the link before it."""
-        linked = self.was.chip.memories[memory].link is not None
-        return tuple(transferred(memory, linked, tensor, size_B, write)) if size_B else ()
+        return tuple(transfer_actions(Roles(self.was.chip), memory, tensor, size_B, write)) if size_B else ()
 
 
 class _Sending(_End):

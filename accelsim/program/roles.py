@@ -76,7 +76,8 @@ class Roles:
         return next((name for name, buffer in self.chip.buffers.items() if role in buffer.holds), "")
 
     def _memory(self, role: str) -> str:
-        return next((name for name, memory in self.chip.memories.items() if role in memory.holds), HOST)
+        memories = self.chip.memories.items()
+        return next((name for name, each in memories if role in each.holds and each.fed_by is None), HOST)
 
     @cached_property
     def activations(self) -> str:
@@ -181,6 +182,8 @@ class Roles:
         """Engine -> type for this core; the host is shared by all cores."""
         kinds = {}
         for memory in self.chip.memories.values():
+            if memory.cache is not None:  # what passes it moves by the engines of the memory behind
+                continue
             kinds[self.engine(memory.load_engine)] = "dma"
             kinds[self.engine(memory.store_engine)] = "dma"
         for name, unit in units(self.chip).items():

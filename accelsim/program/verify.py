@@ -38,6 +38,7 @@ def _is_partial(program: Program, command: Command, region: int) -> bool:
 
 def _check_regions(program: Program) -> None:
     capacities = {name: buffer.capacity for name, buffer in program.chip.buffers.items()}
+    capacities |= {name: each.memory.capacity for name, each in program.chip.memories.items()}
     for region in program.regions:
         capacity = capacities.get(region.memory.rpartition(".")[2])
         if region.offset >= 0 and capacity is not None and region.offset + region.size_B > capacity:

@@ -158,8 +158,8 @@ def occupancy(run: Run) -> Figure:
 
 
 def _buffer(axes: Axes, run: Run, name: str, points: Sequence[tuple[int, int]], scale: float) -> None:
-    buffer = run.chip.buffers.get(name)
-    capacity = float(buffer.capacity) if buffer else 0.0
+    buffer, level = run.chip.buffers.get(name), run.chip.memories.get(name)
+    capacity = float(buffer.capacity if buffer else level.memory.capacity if level else 0.0)
     peak = max(size for _, size in points)
     factor = 100 / capacity if capacity else 1.0
     steps = _coarse([*points, (run.time_fs, points[-1][1])], run.time_fs // RESOLUTION)

@@ -216,13 +216,29 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("array cycles", parts))
     rows += [
         (f"{name} traffic", f"{si(flow['read_B'], 'B')} read, {si(flow['write_B'], 'B')} written")
-        for name, flow in summary["traffic"].items()
+        for name, flow in (summary["traffic"] | summary["levels"]).items()
+    ]
+    rows += [
+        (f"{name} hits", cache_text(level)) for name, level in summary["levels"].items() if "hits" in level
     ]
     if summary["memory_model"] != DEFAULT:
         rows.append(("memory model", f"{summary['memory_model']}: {MODELS[summary['memory_model']].text}"))
     if summary["layers_on_host"]:
         rows.append(("on the host", f"{summary['layers_on_host']} of {summary['layers']} layers"))
     return rows
+
+
+def cache_text(level: dict[str, Any]) -> str:
+    """What a cache did, by its entry in ``summary['levels']``."""
+    asked = level["hits"] + level["misses"]
+    moved = {
+        "fetched": "fetched_B",
+        "written back": "written_back_B",
+        "through": "through_B",
+        "left": "dirty_B",
+    }
+    parts = [f"{si(level[key], 'B')} {what}" for what, key in moved.items() if level[key]]
+    return f"{percent(level['hit_rate'])} of {asked:,}; {', '.join(parts) or 'nothing moved'}"
 
 
 def summary_table(summary: dict[str, Any], width: int = 80) -> Table:

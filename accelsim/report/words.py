@@ -39,6 +39,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
     parts = [
         _time(run, summary),
         _layer(run, layers),
+        _caches(summary),
         _energy(run, summary),
         _power_said(run),
         _trust(run),
@@ -82,6 +83,16 @@ def _layer(run: Run, layers: Sequence[Layer]) -> str:
     what = f"{name} ({slowest.label}, {percent(slowest.added_fs / run.time_fs)} of the run)"
     share = "all" if fs == slowest.added_fs else percent(fs / slowest.added_fs)
     return f"The layer that costs most time is {what}; {share} of its time goes to {blame.phrase}."
+
+
+def _caches(summary: dict[str, Any]) -> str:
+    """What each cache of the chip kept from the memory behind it."""
+    return " ".join(
+        f"The cache {name} hits {percent(level['hit_rate'])} of the lines asked for; {level['memory']} gives "
+        f"{si(level['fetched_B'], 'B')} and takes {si(level['written_back_B'] + level['through_B'], 'B')}."
+        for name, level in summary["levels"].items()
+        if "hits" in level
+    )
 
 
 def _energy(run: Run, summary: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from accelsim.account.critical_path import keys_of
 from accelsim.account.energy import CATEGORY_NAMES, energy_table
-from accelsim.account.latency import layers, shape_text, summary, traffic_by_memory
+from accelsim.account.latency import layers, shape_text, summary, traffic_by_level, traffic_by_memory
 from accelsim.errors import Problem, UsageError
 from accelsim.explore.what_ifs import WhatIf
 from accelsim.files import Make, as_bytes, check_folder, recover, text, write_folder
@@ -91,7 +91,7 @@ def facts_of(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, Any]:
 
 def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
     """Header and rows of layers.csv: one row per step, all digits, the unit in the name of each column."""
-    memories = list(traffic_by_memory(run))
+    memories = [*traffic_by_memory(run), *traffic_by_level(run)]
     header = [
         "index",
         "number",
@@ -119,7 +119,8 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
         record = [*which, *what, *sizes, layer.macs, layer.ops, layer.start_fs, layer.end_fs,
                   layer.added_fs, layer.own_fs, layer.cycles, use, layer.bound_key]  # fmt: skip
         record += [layer.reasons.get(key, 0) for key in keys]
-        record += [count for name in memories for count in layer.traffic_B.get(name, (0, 0))]
+        moved = layer.traffic_B | layer.level_B
+        record += [count for name in memories for count in moved.get(name, (0, 0))]
         record += [layer.energy_by_category_J.get(category, 0.0) for category in CATEGORY_NAMES]
         records.append([*record, layer.energy_J, layer.note])
     return header, records

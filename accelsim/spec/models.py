@@ -91,14 +91,27 @@ class Buffer(Model):
 _FROM_DRAM: Any = None
 FROM_DRAM = ("kind", "capacity", "bandwidth", "latency", "read_energy", "write_energy")
 """What a memory states unless it has a ``dram`` that it follows from."""
+SRAM = "sram"
+"""Kind of a memory on the chip: energies that it does not state are those of the chip's table of SRAMs."""
+FROM_TABLE = ("read_energy", "write_energy")
 
 
 class Memory(Model):
-    """An off-chip memory device. Of one with a ``dram`` every figure that is left out follows from the DRAM model, if
-    any of kind, capacity, bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
+    """An off-chip memory device, or a level before one (kind: sram), whose energies may follow from the energy table.
+    Of one with a ``dram`` every figure that is left out follows from the DRAM model, if any of kind, capacity,
+    bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
 
     model_config = ConfigDict(
-        json_schema_extra={"anyOf": [{"required": list(FROM_DRAM)}, {"required": ["dram"]}]}
+        json_schema_extra={
+            "anyOf": [
+                {"required": list(FROM_DRAM)},
+                {"required": ["dram"]},
+                {
+                    "required": [name for name in FROM_DRAM if name not in FROM_TABLE],
+                    "properties": {"kind": {"const": SRAM}},
+                },
+            ]
+        }
     )
 
     kind: Words = Field(_FROM_DRAM, description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
@@ -111,8 +124,11 @@ class Memory(Model):
     )
     latency: Seconds = Field(_FROM_DRAM, description="from acceptance of a request to its first data")
     pipelined: bool = Field(True, description="latency of a request overlaps the data of the one before")
-    read_energy: JoulesPerByte = Field(_FROM_DRAM, description="per byte read, activation included")
-    write_energy: JoulesPerByte = Field(_FROM_DRAM, description="per byte written, activation included")
+    read_energy: JoulesPerByte | None = Field(
+        None,
+        description="per byte read, activation included; absent of an SRAM: by the energy table of the chip",
+    )
+    write_energy: JoulesPerByte | None = Field(None, description="the same per byte written")
     energy_status: Status | None = Field(
         None, description="how far its energies can be trusted; absent: a guess"
     )
@@ -142,7 +158,8 @@ class Memory(Model):
     @model_validator(mode="after")
     def _figures_of_the_dram(self) -> Memory:
         """What is not stated follows from the DRAM, or is missing."""
-        missing = [name for name in FROM_DRAM if getattr(self, name) is None]
+        stated = [name for name in FROM_DRAM if self.kind != SRAM or name not in FROM_TABLE]
+        missing = [name for name in stated if getattr(self, name) is None]
         if not missing:
             return self
         if self.dram is not None:
@@ -162,14 +179,36 @@ class Memory(Model):
         return self
 
 
+class Cache(Model):
+    """How a level keeps what passes it, without the compiler: by lines, in each set the latest used ones (LRU)."""
+
+    line: Width = Field(description="bytes of a line: what is fetched and written back at a time")
+    ways: Annotated[Parts, Field(le=64)] = Field(description="lines of a set")
+    policy: Literal["write_back", "write_through"] = Field(
+        "write_back",
+        description="write_back: stores stay here until their line makes room (a line that is not written whole is "
+        "fetched first); write_through: they go on to the memory at once, and make no room here",
+    )
+
+
 class Attachment(Model):
-    """A memory as one chip sees it: which operands live there and through which engines they move."""
+    """A memory as one chip sees it: which operands live there and through which engines they move. Or a level on the
+    way from such a memory to the buffers (``fed_by``)."""
 
     memory: Memory = Field(description="the device")
     link: Link | None = Field(None, description="what lies between the chip and the memory, if anything")
     holds: Annotated[list[Literal["activations", "weights", "host"]], once] = Field(
-        min_length=1,
-        description="operands that live here; 'host': operators that fall back to the CPU work here",
+        [],
+        description="operands that live here; 'host': operators that fall back to the CPU work here. A memory that no "
+        "other feeds holds one at least; of levels see fed_by",
+    )
+    fed_by: Name | None = Field(
+        None,
+        description="memory behind this one, which is a level (kind: sram) on the way from it to the buffers: a cache "
+        "of it, or with 'holds: [activations]' where the compiler keeps results while there is room",
+    )
+    cache: Cache | None = Field(
+        None, description="what makes the level a cache; absent: the compiler says what lies in it"
     )
     load_engine: Name = Field("dma_in", description="engine whose queue reads from it")
     store_engine: Name = Field("dma_out", description="engine whose queue writes to it")

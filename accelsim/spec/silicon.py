@@ -34,7 +34,7 @@ SIZED = ("rows", "cols", "capacity", "cores")
 
 
 class Silicon(NamedTuple):
-    """PEs of all arrays and bytes of all buffers, their area in m2 and their idle power in W."""
+    """PEs of all arrays and bytes of all buffers and levels, their area in m2 and their idle power in W."""
 
     pes: int
     buffers_B: int
@@ -46,6 +46,7 @@ def silicon(chip: Chip) -> Silicon:
     """What the arrays and buffers of a chip take, by the rules of the module."""
     pes = prod((chip.matrix.count, chip.matrix.rows, chip.matrix.cols, chip.cores)) if chip.matrix else 0
     held_B = chip.cores * sum(buffer.capacity for buffer in chip.buffers.values())
+    held_B += sum(each.memory.capacity for each in chip.memories.values() if each.fed_by is not None)
     area_m2 = (pes * PE_m2 + held_B * BYTE_m2) * _area_factor(_node_nm(chip))
     return Silicon(pes, held_B, area_m2, area_m2 * IDLE_W / DIE_m2)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from accelsim.errors import MemoryNeed, OverCapacity
 from accelsim.program.addresses import tiles_B
@@ -18,6 +19,7 @@ from accelsim.program.commands import OUTSIDE, Command, Program, Step
 from accelsim.program.repeated import Commands, Repeat
 from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.layout import Layout
+from accelsim.spec.levels import managed
 from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import limits
@@ -29,8 +31,9 @@ Change = tuple[int, int, str]
 
 
 def capacities(chip: Chip) -> dict[str, int]:
-    """Off-chip memory -> bytes: the attached ones, and that of the host where a plain processor works on its own."""
-    found = {name: entry.memory.capacity for name, entry in chip.memories.items()}
+    """Memory -> bytes: the attached ones, with the levels that the compiler manages, and that of the host where a plain
+    processor works on its own."""
+    found = {name: entry.memory.capacity for name, entry in chip.memories.items() if entry.cache is None}
     if chip.host is not None and HOST in {Roles(chip).weights_home, Roles(chip).host_home}:
         found[HOST] = chip.host.memory.capacity
     return found
@@ -87,10 +90,13 @@ def needs(program: Program) -> dict[str, MemoryNeed]:
     constant: Counter[str] = Counter()
     for (memory, _), size_B in weights.items():
         constant[memory] += size_B
-    return {
+    found = {
         name: _at_peak(name, constant[name], changes[name], program.steps, room)
         for name, room in rooms.items()
     }
+    # what leaves a level during a step makes room for what comes in the same one: never more than there is
+    levels = {name: min(found[name].activations_B, rooms[name]) for name in managed(program.chip)}
+    return found | {name: replace(found[name], activations_B=held) for name, held in levels.items()}
 
 
 def _at_peak(

@@ -16,6 +16,7 @@ from accelsim.program.commands import Program, Step
 from accelsim.program.roles import HOST, Roles, Unit, units
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
+from accelsim.spec.levels import managed
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import check_commands
 from accelsim.workload.nodes import node_work
@@ -72,9 +73,10 @@ def lower(state: State) -> Program:
 
 
 def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
-    """What finds blocks of the model that repeat; None where there are none, or values are asked for."""
+    """What finds blocks of the model that repeat; None where there are none, values are asked for, or several cores
+    share a level, where each takes what another leaves."""
     asked = state.options
-    alone = state.copies == state.chip.cores
+    alone = state.copies == state.chip.cores and (len(layouts) == 1 or not managed(state.chip))
     may = asked.repeat and asked.values == "off" and alone
     blocks = alike_blocks(state.graph, asked.pinned) if may else None
     return Repeating(state.graph, blocks, layouts, uses, steps) if blocks is not None else None
@@ -146,9 +148,8 @@ class _Uses:
 
 def _free(layout: Layout, tensor: str) -> None:
     place = layout.places.get(tensor)
-    if place is not None and place.chip is not None:
-        layout.release(layout.roles.activations, [place.chip])
-        place.chip = None
+    if place is not None:
+        layout.leave(place)
 
 
 def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:

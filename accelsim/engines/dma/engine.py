@@ -78,7 +78,7 @@ class Dma(EngineType):
         """From the end of the data to their cause: the transfer before, if the port was busy, or the request."""
         (start, data, _), before = walk.span(command.id), walk.port_before(command.id)
         begin = walk.span(before)[2] if before >= 0 else start
-        memory = cast(Transfer, command.work).memory
+        memory = walk.served_by(command.id)
         attached = walk.chip.memories[memory]
         link = link_name(attached.link) or memory
         walk.emit(max(begin, data), command.id, "transfer", link if walk.held_by_link(command.id) else memory)
@@ -96,7 +96,7 @@ class Dma(EngineType):
         ready = clock.edge(available)
         asked = max(issued + 1, ready)
         walk.check(command, clock.at(asked) <= start, f"was accepted before edge {asked}")
-        walk.emit(clock.at(asked), command.id, "requests", cast(Transfer, command.work).memory)
+        walk.emit(clock.at(asked), command.id, "requests", walk.served_by(command.id))
         if wait is not None and ready > issued + 1:
             return walk.follow(command, wait, asked, clock)
         if before < 0:

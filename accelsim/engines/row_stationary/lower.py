@@ -95,10 +95,7 @@ class Passes:
         return self.layout.graph.tensors[name]
 
     def _home(self, name: str) -> int:
-        place = self.layout.place(name)
-        if place.home is not None:
-            return place.home
-        return self.layout.store_whole(self.op, name, self.layout.roles.activations_home)
+        return self.layout.store_away(self.op, name)
 
     def _prepare(self) -> None:
         """Operands in their memories, an empty global buffer, slots for what comes and goes, a place for the result."""
@@ -114,8 +111,7 @@ class Passes:
             layout, self.node.name, self.costing, [self._tensor(name) for name in reads.sides]
         )
         self._load_parameters(reads.parameters)
-        home = layout.roles.activations_home
-        self.result = layout.off_chip(home, self.out.name, self.out.nbytes)
+        self.result = layout.result(self.out.name)
         layout.places[self.out.name] = Place(home=self.result)
 
     def _functions(self) -> str:
@@ -209,7 +205,7 @@ class Passes:
         self.written += count
         last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
         sides = {name: self._side(name, tile, count) for name in self.sides}
-        memory, size_B = roles.activations_home, self.out.size_B(count)
+        memory, size_B = layout.builder.regions[self.result].memory, self.out.size_B(count)
         entries = transfer_actions(roles, memory, self.out.name, size_B, True)
         entries.append(
             Action(roles.engine(roles.activations), READ, self.out.name, self.costing.sums_B(count))

@@ -40,8 +40,7 @@ class ChunkedStep:
         check_commands(f"{self.node.name} in {chunks:,} chunks", chunks * each, before, ADVICE)
         self.rings = {name: self._ring(name, chunks) for name in [*streamed, *(out.name for out in outs)]}
         sources = {name: self._source(name) for name in self.names}
-        home = layout.roles.activations_home
-        targets = {out.name: layout.off_chip(home, out.name, out.nbytes) for out in outs}
+        targets = {out.name: layout.result(out.name) for out in outs}
         for chunk in range(chunks):
             self._load(chunk, chunks, streamed, sources)
             self._compute(chunk, chunks, streamed, sources, outs)

@@ -132,13 +132,12 @@ class ProductStep:
 
     def _prepare(self) -> None:
         """Operands in the memory of the device, the launch, slots for tiles, a place for the result."""
-        layout, roles, out = self.layout, self.layout.roles, self.product.y
+        layout, out = self.layout, self.product.y
         reads = layout.epilogue_reads(self.node)
         names = dict.fromkeys((self.gemm.a, self.gemm.b, *self.node.inputs[2:], *reads.sides))
         self.homes = {name: device_home(layout, self.op, name) for name in names}
         self.chosen = {name: self.homes[name] for name in self.node.inputs[2:]}
-        home = layout.off_chip(roles.activations_home, out.name, layout.room_B(out))
-        layout.places[out.name] = Place(home=home)
+        layout.places[out.name] = Place(home=layout.result(out.name))
         self.launched = launch(self.step, self.homes.values())
         self.sums = layout.off_chip(self.units.engine, f"{self.node.name} sums", 0)
         self._take_slots()

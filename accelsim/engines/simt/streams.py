@@ -49,8 +49,7 @@ class Stream:
             f"{self.node.name} in {pieces:,} pieces", pieces * each, len(self.layout.builder.commands), ADVICE
         )
         homes = {name: device_home(self.layout, self.op, name) for name in self.ins}
-        memory = self.layout.roles.activations_home
-        targets = [self.layout.off_chip(memory, out.name, self.layout.room_B(out)) for out in self.outs]
+        targets = [self.layout.result(out.name) for out in self.outs]
         launched = launch(self.step, homes.values())
         parameters = self._parameters(launched)
         tensors = [*self.ins.values(), *self.outs]

@@ -14,6 +14,7 @@ from accelsim.engines.simt.spec import Simt
 from accelsim.program.commands import Cycles, Effect
 from accelsim.program.roles import Roles
 from accelsim.program.writing.layout import Layout
+from accelsim.spec.levels import levels_before
 
 LAUNCH = "launch"
 """Label of the command that launches a kernel."""
@@ -40,12 +41,10 @@ def units(step: Lowering) -> Units:
 def device_home(layout: Layout, op: int, tensor: str) -> int:
     """Where a kernel reads a tensor: its region in a memory of the device, into which it is copied if need be."""
     roles, home = layout.roles, layout.place(tensor).home
-    if home is not None and layout.builder.regions[home].memory in (
-        roles.activations_home,
-        roles.weights_home,
-    ):
+    device = (roles.activations_home, roles.weights_home, *levels_before(roles.chip, roles.activations_home))
+    if home is not None and layout.builder.regions[home].memory in device:
         return home
-    return layout.store_whole(op, tensor, roles.activations_home)
+    return layout.store_whole(op, tensor, layout.result_home(tensor))
 
 
 def launch(step: Lowering, operands: Iterable[int]) -> list[int]:

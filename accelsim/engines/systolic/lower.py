@@ -220,12 +220,10 @@ class MatrixStep:
                                  self.layout.spaces[buffer].free_B(), f"all of {tensor}")  # fmt: skip
             assert place.chip is not None
             return place.chip
-        if place.home is None:
-            return self.layout.store_whole(self.op, tensor, self.layout.roles.activations_home)
-        return place.home
+        return self.layout.store_away(self.op, tensor)
 
     def _on_chip(self, region: int) -> bool:
-        return self.layout.builder.regions[region].offset >= 0
+        return self.layout.in_buffer(region)
 
     def _load_parameters(self) -> None:
         """One Load of everything constant that the epilogue needs."""
@@ -271,7 +269,7 @@ class MatrixStep:
         place = layout.places.setdefault(out.name, Place())
         if not self.mapping.y_resident:
             if self.result.home is None:
-                self.result.home = layout.off_chip(roles.activations_home, out.name, out.nbytes)
+                self.result.home = layout.result(out.name)
             place.home = self.result.home
             return
         place.chip = layout.on_chip(roles.activations, out.name, out.nbytes)

@@ -61,6 +61,7 @@ class Builder:
         """Region that is being written in pieces -> the first of them, and the last of each engine."""
         self.rolls = False  # whether laps of tile loops may be left out
         self.loops: list[Loop] = []
+        self.shared: dict[str, Space] = {}  # memory that all cores share -> what is free of it
 
     def region(
         self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1

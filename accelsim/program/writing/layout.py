@@ -17,6 +17,7 @@ from accelsim.program.writing.allocator import Ring, Space
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.entries import transfer_actions
 from accelsim.program.writing.sides import EpilogueReads, epilogue_reads
+from accelsim.spec.levels import levels_before
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.nodes import is_product, readers_behind_views
 
@@ -41,7 +42,9 @@ class Layout:
     builder: Builder
     core: int = 0
     places: dict[str, Place] = field(default_factory=dict)
-    spaces: dict[str, Space] = field(default_factory=dict)
+    spaces: dict[str, Space] = field(
+        default_factory=dict
+    )  # of buffers, and of levels that the compiler manages
     rings: dict[str, Ring] = field(default_factory=dict)
     presets: dict[int, tuple[str, int]] = field(default_factory=dict)
     makers: dict[str, int] = field(default_factory=dict)  # tensor -> index of the step that made it
@@ -72,6 +75,10 @@ class Layout:
                 what = f"fixed slots for {' and '.join(buffer.holds)} together"
                 where = f"{self.roles.chip.name}: buffers.{name}.slots"
                 raise SpecError(Problem(what, where, "no slots, or a buffer per role"))
+        self._levels = levels_before(self.roles.chip, self.roles.activations_home)
+        for name in self._levels:
+            free = Space(name, self.roles.memory(name).memory.capacity)
+            self.spaces[name] = self.builder.shared.setdefault(name, free)
         own = self.roles.activations
         if own and self.roles.buffer(own).slot_capacity and self.roles.fixed_slots(own):
             size, count = self.slot_shape(own)  # first of all: what else lies there comes beside them
@@ -135,10 +142,43 @@ class Layout:
         return max(tensor.nbytes, later.nbytes)
 
     def off_chip(self, memory: str, tensor: str, size_B: int) -> int:
-        """A new region for a tensor in an off-chip memory."""
-        region = self.builder.region(memory, tensor, size_B)
+        """A new region for a tensor in an off-chip memory, or in a level with room for it."""
+        space = self.spaces[memory] if memory in self._levels else None
+        region = self.builder.region(memory, tensor, size_B, space, -1 if space is None else None)
         assert region is not None
         return region
+
+    def result_home(self, tensor: str) -> str:
+        """Memory to which a result goes that leaves the buffers: the nearest level with room for it, if somebody reads
+        it again before it has to be where states or the operands of the host live; else the home of activations.
+        """
+        home, size_B = self.roles.activations_home, self.room_B(self.graph.tensors[tensor])
+        readers = {node.engine for node in readers_behind_views(self._consumers, tensor)}
+        if tensor in self.staying or (readers <= {HOST} and self.roles.host_home == home):
+            return home
+        return next((name for name in self._levels if self.spaces[name].place(size_B) is not None), home)
+
+    def result(self, tensor: str) -> int:
+        """A new region for a result there."""
+        return self.off_chip(self.result_home(tensor), tensor, self.room_B(self.graph.tensors[tensor]))
+
+    def in_buffer(self, region: int) -> bool:
+        """Whether a region lies in a buffer, where engines reach it without a transfer."""
+        entry = self.builder.regions[region]
+        return entry.offset >= 0 and entry.memory not in self._levels
+
+    def leave(self, place: Place) -> None:
+        """Nobody needs any more what lies at a place: its bytes in the buffer and in a level are free."""
+        if place.chip is not None:
+            self.release(self.roles.activations, [place.chip])
+            place.chip = None
+        self._leave_level(place)
+
+    def _leave_level(self, place: Place) -> None:
+        memory = "" if place.home is None else self.builder.regions[place.home].memory
+        if place.home is not None and memory in self._levels:
+            self.spaces[memory].release(place.home)
+            place.home = None
 
     def on_chip(self, buffer: str, name: str, size_B: int) -> int | None:
         """A new region in a buffer, or None when there is no room."""
@@ -239,8 +279,14 @@ class Layout:
         self.store(
             op, source, target, tensor, size, Effect("copy", operands=((tensor, source),), tensor=tensor)
         )
+        self._leave_level(place)
         place.home = target
         return target
+
+    def store_away(self, op: int, tensor: str) -> int:
+        """Make sure that a tensor is somewhere behind the buffers; returns its region there."""
+        home = self.place(tensor).home
+        return self.store_whole(op, tensor, self.result_home(tensor)) if home is None else home
 
     def _fetch(self, op: int, tensor: str, home: int | None, size_B: int) -> int:
         """From one off-chip memory to another a tensor passes a buffer of the DMA engines: read here, written there."""
@@ -260,8 +306,7 @@ class Layout:
         if tensor is None:
             return False
         place = self.places[tensor]
-        if place.home is None:
-            self.store_whole(op, tensor, self.roles.activations_home)
+        self.store_away(op, tensor)
         assert place.chip is not None
         self.release(self.roles.activations, [place.chip])
         place.chip = None

@@ -17,6 +17,7 @@ from accelsim.spec.engine import laws
 from accelsim.spec.laws.buffers import BUFFER_LAWS
 from accelsim.spec.laws.dram import drams_agree
 from accelsim.spec.laws.finding import Finding as Finding
+from accelsim.spec.laws.levels import LEVEL_LAWS
 from accelsim.spec.laws.link import link_rates_agree
 from accelsim.spec.models import Chip, EnergyTable, EngineSpec
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
@@ -56,9 +57,9 @@ def multiplying(chip: Chip) -> list[EngineSpec]:
 
 
 def one_memory_per_role(chip: Chip) -> Iterator[Finding]:
-    """Each kind of operand lives in exactly one memory (chips with engines)."""
+    """Each kind of operand lives in exactly one memory (chips with engines), beside the levels that this one feeds."""
     for role in ("activations", "weights") if chip.engines else ():
-        holders = [name for name, memory in chip.memories.items() if role in memory.holds]
+        holders = [name for name, each in chip.memories.items() if role in each.holds and not each.fed_by]
         if len(holders) != 1:
             what = f"{role} live in {' and '.join(holders)}" if holders else f"no memory holds {role}"
             path: PathTo = ("memories", holders[1], "holds") if holders else ("memories",)
@@ -199,6 +200,7 @@ LAWS: tuple[Law, ...] = (
     one_memory_per_role,
     one_memory_for_the_host,
     *BUFFER_LAWS,
+    *LEVEL_LAWS,
     link_rates_agree,
     drams_agree,
     engines_are_distinct,

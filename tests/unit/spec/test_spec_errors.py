@@ -124,6 +124,17 @@ def test_one_field_error(write: Write, old: str, new: str, what: str, near: str)
     assert [(problem.what, problem.nearest) for problem in found] == [(what, near)]
 
 
+def level(
+    feeder: str = "pcie_memory",
+    kind: str = "sram",
+    rate: str = "100 GB/s",
+    holds: str = "holds: [activations]",
+) -> str:
+    """A level before a memory, as an override states it."""
+    memory = f"{{kind: {kind}, capacity: 1 MiB, bandwidth: {rate}, latency: 10 ns}}"
+    return f"{{memory: {memory}, fed_by: {feeder}, {holds}}}"
+
+
 LAWS = [
     ("peak.int8=46 TOPS", "peak.int8: stated 46 Top/s contradicts the rest"),
     ("peak.int4=46 TOPS", "peak.int4: the chip does not compute in this format"),
@@ -141,7 +152,7 @@ LAWS = [
     ("buffers.accumulators.holds=[activations]", "buffers: no buffer holds partial_sums"),
     ("matrix=null buffers.unified_buffer.holds=[weights]", "buffers: no buffer holds activations"),
     ("matrix=null memories.pcie_memory.holds=[host]", "memories: no memory holds activations"),
-    ("memories.pcie_memory.holds=[]", "memories.pcie_memory.holds: 0 entries"),
+    ("memories.pcie_memory.holds=[]", "memories.pcie_memory: nothing lives in 'pcie_memory'"),
     ("buffers.weight_fifo.slots=5", "buffers.weight_fifo.slot_capacity: 5 slots of 64 KiB exceed 256 KiB"),
     (
         "buffers.weight_fifo.slot_capacity=32 KiB",
@@ -241,7 +252,17 @@ LAWS = [
         "calibration={fitted_on: x, rows: 1, residual: {rows: 1, median: 2, p90: 1}, values: {matrix.rows: 3}}",
         "calibration.residual.median: the median 2 is above the 90th percentile 1",
     ),
-]
+    ("memories.ddr3.fed_by=ddr4", "memories.ddr3.fed_by: no memory 'ddr4'"),
+    (f"memories.one={level()} memories.two={level()}",
+     "memories.two.fed_by: 'pcie_memory' feeds two levels without a cache, 'one' too"),
+    (f"memories.one={level(holds='holds: [weights]')}", "memories.one.holds: it holds weights"),
+    (f"memories.one={level(kind='edram, read_energy: 1 pJ/B, write_energy: 1 pJ/B')}",
+     "memories.one.memory.kind: a level of kind 'edram'"),
+    (f"memories.one={level(rate='1 GB/s')}",
+     "memories.one.memory.bandwidth: 1 GB/s are less than 'pcie_memory' gives"),
+    (f"memories.one={level('ddr3', holds='cache: {line: 64 B, ways: 3}')}",
+     "memories.one.cache.ways: 1 MiB are no whole sets of 192 B"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("overrides", "what"), LAWS)

@@ -34,11 +34,12 @@ def test_schema_has_every_field_and_knows_composition(kind: str) -> None:
     assert made["additionalProperties"] is False
     required = [name for name, field in KINDS[kind].model_fields.items() if field.is_required()]
     instead = {"energy": [{"required": ["node", "register", "sram", "arithmetic"]}]}.get(kind, [])
-    ways = (
-        [{"required": required}, *instead]
-        if required
-        else [{"required": list(FROM_DRAM)}, {"required": ["dram"]}]
-    )
+    sram = {
+        "required": ["kind", "capacity", "bandwidth", "latency"],
+        "properties": {"kind": {"const": "sram"}},
+    }
+    of_a_memory = [{"required": list(FROM_DRAM)}, {"required": ["dram"]}, sram]
+    ways = [{"required": required}, *instead] if required else of_a_memory
     assert made["anyOf"] == [*ways, {"required": ["use"]}]
 
 

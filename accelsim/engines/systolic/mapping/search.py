@@ -335,9 +335,10 @@ class _Search:
         """Where operands come from and results go to."""
         roles, layout = self._roles, self._layout
         a, b = layout.place(self._gemm.a), layout.place(self._gemm.b)
-        a_home = layout.builder.regions[a.home].memory if a.home is not None else roles.activations_home
-        b_home = layout.builder.regions[b.home].memory if b.home is not None else roles.weights_home
-        return Homes(a_home, b_home, roles.activations_home, a.chip is None)
+        regions = layout.builder.regions
+        a_home = regions[a.home].memory if a.home is not None else layout.result_home(self._gemm.a)
+        b_home = regions[b.home].memory if b.home is not None else roles.weights_home
+        return Homes(a_home, b_home, layout.result_home(self._out.name), a.chip is None)
 
     def _score(self, c: Candidates) -> _Scored:
         homes = self._homes()
