@@ -71,7 +71,8 @@ def _products(graph: Graph) -> list[str]:
 
 def _followed(model: str, chip: Chip) -> bool:
     followed = MODELS[model].dram is not None
-    return not followed or all(entry.memory.dram is not None for entry in chip.memories.values())
+    behind = [entry.memory for entry in chip.memories.values() if entry.fed_by is None]
+    return not followed or all(memory.dram is not None for memory in behind)
 
 
 def candidates(name: str, kind: str, graph: Graph, chip: Chip) -> Sequence[Any]:
