@@ -74,6 +74,9 @@ def levers(run: Run, least: float = 0.01) -> list[Lever]:
 def _memories(scene: Scene) -> Iterator[Lever]:
     for name, attached in scene.run.chip.memories.items():
         memory, path = attached.memory, f"memories.{name}.memory"
+        if attached.fed_by is not None:
+            size = f"{path}.capacity={2 * memory.capacity} B"
+            yield Lever(f"twice the capacity of {name}", (size,), scene.on(attached.fed_by, "transfer"))
         moving = scene.on(name, "transfer") / 2
         twice = f"{path}.bandwidth={spell(2 * memory.bandwidth, 'B/s')}"
         if MODELS[scene.run.memory_model].dram is not None and memory.dram is not None:

@@ -174,7 +174,9 @@ def with_cache(chip: Chip, size: tuple[int, int, int], policy: str, latency: flo
                 "capacity": line * sets * ways, "bandwidth": pace * behind.rate_Bps, "latency": latency / chip.clock,
             })  # fmt: skip
             spec = entry.cache.model_copy(update={"line": line, "ways": ways, "policy": policy})
-            found[f"{name}_cache"] = entry.model_copy(update={"memory": memory, "fed_by": name, "cache": spec})
+            found[f"{name}_cache"] = entry.model_copy(
+                update={"memory": memory, "fed_by": name, "cache": spec}
+            )
     return changed(chip, "", memories=found)
 
 

@@ -80,7 +80,9 @@ def test_shipped_chips_state_the_status_of_everything_they_charge(name: str) -> 
     chip = load_chip(name)
     assert chip.energy.status is not None
     for memory in chip.memories.values():
-        assert memory.memory.energy_status is not None or memory.memory.read_energy is None  # that of the table
+        assert (
+            memory.memory.energy_status is not None or memory.memory.read_energy is None
+        )  # that of the table
         assert memory.link is None or memory.link.energy_status is not None
     assert chip.host is None or chip.host.energy_status is not None
 

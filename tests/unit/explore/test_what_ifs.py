@@ -213,3 +213,13 @@ def test_json_has_all_that_was_tried() -> None:
     assert told["what_ifs"] == [what.as_dict() for what in tried(CASES[1])[1]]
     assert list(told["what_ifs"][0]) == ["change", "set", "options", "latency_s", "saved"]
     assert json.loads(CliRunner().invoke(main, [*arguments, "--no-advice"]).stdout)["what_ifs"] is None
+
+
+@pytest.mark.parametrize(("on", "level"), [("edu-cache", "l2"), ("edu-three-levels", "global_sram")])
+def test_a_larger_level_is_a_change(on: str, level: str) -> None:
+    """For as much as the run waits for the memory behind it."""
+    run = accelsim.run("gpt?seq=32,layers=2", on, values="off")
+    (lever,) = (each for each in levers(run, 0.0) if each.change == f"twice the capacity of {level}")
+    assert lever.share == Scene(run).on("dram", "transfer") > 0
+    before, after = run.chip, override(run.chip, lever.sets)
+    assert after.memories[level].memory.capacity == 2 * before.memories[level].memory.capacity
