@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 import accelsim
 from accelsim.account.latency import traffic_by_level, traffic_by_memory
+from accelsim.errors import ModelError, SpecError
+from accelsim.machine.check import check
 from accelsim.machine.lifetimes import occupancy
+from accelsim.program.roles import Roles
 from accelsim.spec.levels import managed
 from accelsim.spec.models import Attachment, Chip
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.validate.against_reference import check_run
+from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
 from tests.helpers.replays import assert_equal, both
 
@@ -104,6 +108,26 @@ def test_a_large_level_takes_all_the_traffic_of_activations(model: str) -> None:
     moved = {row.tensor for row in run.ledger if row.component == "dram" and row.tensor in graph.tensors}
     assert {name for name in moved if not graph.tensors[name].is_constant} <= ends
     assert traffic_by_memory(run)["dram"]["read_B"] > 0
+
+
+CHIPS = [chip.name for chip in list_chips() if load_chip(chip.name).memories]
+
+
+@pytest.mark.parametrize("kind", ["holds: [activations]", "cache: {line: 128 B, ways: 16}"])
+@pytest.mark.parametrize("on", CHIPS)
+def test_every_chip_may_have_a_level(on: str, kind: str) -> None:
+    """Whatever its engines, before the memory of its activations; values are right, and all laws hold."""
+    chip = load_chip(on)
+    feeder = Roles(chip).activations_home
+    memory = "{kind: sram, capacity: 16 KiB, bandwidth: 3 TB/s, beat: 32 B, latency: 10 ns}"
+    more = [f"memories.more={{memory: {memory}, fed_by: {feeder}, {kind}}}"]
+    try:
+        run = accelsim.run("cnn", on, set=more, edges="outside", keep=True)
+    except (SpecError, ModelError) as error:  # it has one, a link has two directions, operators lack a host
+        assert any(text in str(error) for text in ("feeds two", "one port", "has none")), error
+        return
+    check(run, thorough=True)
+    assert check_run(run, load_model("cnn")).holds
 
 
 def test_blocks_that_repeat_are_replayed_with_a_level() -> None:

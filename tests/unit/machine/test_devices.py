@@ -15,6 +15,7 @@ from accelsim.account.energy import energy_table
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import HazardError, UsageError
+from accelsim.machine.check import check
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
@@ -224,3 +225,15 @@ def test_a_message_is_one_piece_up_to_a_mebibyte() -> None:
     made = connected({"a": wide, "b": taker}, [Wire("a", "fc2", "b", "x")])
     sizes = [command.work.nbytes for command in made["a"].commands if command.kind == "Send"]  # type: ignore[union-attr]
     assert sizes == [1 << 20, 4 * 300_000 - (1 << 20)]
+
+
+@pytest.mark.parametrize("chip", ["edu-cache", "edu-three-levels"])
+def test_a_device_with_a_level_talks(chip: str) -> None:
+    """A message passes the cache of the memory in which its tensor lies; the laws of both runs hold."""
+    wires = [Wire("a", "fc2", "b", "x", (link(),))]
+    runs = ran(connected({"a": first(chip), "b": second(chip)}, wires, 16), "exact")
+    plain = ran(pair(), "exact")
+    for name, run in runs.items():
+        check(run, thorough=True)
+        for output, value in run.outputs.items():
+            np.testing.assert_allclose(value, plain[name].outputs[output], rtol=1e-5)
