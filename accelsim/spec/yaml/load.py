@@ -88,7 +88,7 @@ def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
     sizes = {
         mark.file
         for path, mark in tree.keys.items()
-        if path[-1] in SIZED and path[0] in ("engines", "buffers", "cores")
+        if path[-1] in SIZED and path[0] in ("engines", "buffers", "cores", "memories")
     }
     if file == tree.at(()).file:
         sizes = {other for other in sizes if not other.endswith(where.SUFFIXES)}

@@ -101,3 +101,11 @@ def test_levels_are_part_of_the_silicon() -> None:
 
     more = load_chip(LEVEL, [f"{AT}.memory.capacity=128 KiB"])
     assert held_B(more) - held_B(load_chip(LEVEL)) == 64 * 1024
+    plain = load_chip("tpu-v1")
+    level = f"memories.cmem={SECOND}"
+    chip = load_chip(
+        "tpu-v1", [level, "memories.cmem.fed_by=pcie_memory", "memories.cmem.memory.bandwidth=40 GB/s"]
+    )
+    assert chip.power is not None and plain.power is not None and chip.power.idle > plain.power.idle
+    larger = load_chip("tpu-v1", ["memories.ddr3.memory.capacity=16 GiB"])
+    assert larger.power == plain.power
