@@ -135,3 +135,10 @@ def test_blocks_that_repeat_are_replayed_with_a_level() -> None:
     run, whole = both("gpt?layers=10,hidden=64,heads=4,seq=16", "edu-three-levels")
     assert run.replay is not None
     assert_equal(run, whole)
+
+
+def test_cores_that_share_a_level_repeat_nothing_and_say_so() -> None:
+    run, whole = both("gpt?layers=10,hidden=64,heads=4,seq=16", "edu-three-levels", ["cores=2"])
+    assert run.replay is None and run.time_fs == whole.time_fs
+    assert any(note.startswith("repeat: ") and "global_sram" in note for note in run.program.notes)
+    assert not any(note.startswith("repeat: ") for note in whole.program.notes)

@@ -74,11 +74,16 @@ def lower(state: State) -> Program:
 
 def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
     """What finds blocks of the model that repeat; None where there are none, values are asked for, or several cores
-    share a level, where each takes what another leaves."""
+    share a level."""
     asked = state.options
-    alone = state.copies == state.chip.cores and (len(layouts) == 1 or not managed(state.chip))
+    alone = state.copies == state.chip.cores
     may = asked.repeat and asked.values == "off" and alone
     blocks = alike_blocks(state.graph, asked.pinned) if may else None
+    if blocks is not None and len(layouts) > 1 and (levels := managed(state.chip)):
+        state.notes.append(
+            f"repeat: alike blocks are simulated one by one, for {' and '.join(levels)} is shared by cores"
+        )
+        return None
     return Repeating(state.graph, blocks, layouts, uses, steps) if blocks is not None else None
 
 
