@@ -28,7 +28,8 @@ from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
 from accelsim.request.fields import DEFAULTS, compiled
 from accelsim.seeds import of_inputs, of_ranges
-from accelsim.spec.models import Chip, EnergyTable
+from accelsim.spec.chip import Chip
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.yaml.load import load_chip, override
 from accelsim.spec.yaml.parts import energy_override, with_table
 from accelsim.types import Array

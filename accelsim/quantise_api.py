@@ -19,7 +19,7 @@ from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.files import as_bytes, write_file
 from accelsim.formats import integer
 from accelsim.formats.ranges import methods as ranges
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
 from accelsim.types import Array

@@ -26,7 +26,8 @@ from accelsim.report.text import percent, seconds, si
 from accelsim.request import Request
 from accelsim.request.calling import takes
 from accelsim.request.option import option
-from accelsim.spec.models import EnergyTable, Memory
+from accelsim.spec.energy import EnergyTable
+from accelsim.spec.memory import Memory
 from accelsim.types import Array
 
 SHOWN = 10

@@ -20,8 +20,8 @@ from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run, Slice
 from accelsim.program.actions import HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, units
+from accelsim.spec.chip import Chip
 from accelsim.spec.levels import byte_J
-from accelsim.spec.models import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.time import FS
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
-from accelsim.spec.models import Chip, EnergyTable
+from accelsim.spec.chip import Chip
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.silicon import ESTIMATE
 from accelsim.units import show
 

@@ -9,7 +9,7 @@ from accelsim.account.published import published
 from accelsim.errors import Problem, UsageError
 from accelsim.spec import trust
 from accelsim.spec.dram import Dram
-from accelsim.spec.models import EnergyTable
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.node_scaling import LOGIC, scale_table
 from accelsim.spec.scaling import nanometres
 from accelsim.spec.status import DOUBTFUL, UNSTATED, Status

@@ -27,7 +27,7 @@ from accelsim.account.titles import is_of_images, stage, title
 from accelsim.machine.run import Run
 from accelsim.pause import no_collection
 from accelsim.program.actions import READ
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Gemm

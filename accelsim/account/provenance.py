@@ -15,8 +15,9 @@ from accelsim.account.spans import is_level, macs_by_format, unit_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import WAYS
 from accelsim.program.roles import HOST_OWN_MEMORY, units
+from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, is_calibrated
-from accelsim.spec.models import Chip, Memory
+from accelsim.spec.memory import Memory
 from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
 from accelsim.spec.trust import sram_status
 

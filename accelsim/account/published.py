@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from accelsim.errors import Problem, SpecError, nearest
-from accelsim.spec.models import Model
+from accelsim.spec.base import Model
 from accelsim.spec.quantity import Joules
 from accelsim.spec.status import Status
 from accelsim.spec.yaml.marks import BROKEN, Tree, read

@@ -9,7 +9,7 @@ from accelsim.account.latency import Layer, layers, main_format
 from accelsim.account.spans import memory_of, peak_mac_rate
 from accelsim.machine.run import Run
 from accelsim.spec.levels import home_behind
-from accelsim.spec.models import Attachment
+from accelsim.spec.memory import Attachment
 from accelsim.time import FS_PER_S
 
 OPS_PER_MAC = 2

@@ -11,7 +11,7 @@ from accelsim.program.actions import WAYS, is_done
 from accelsim.program.commands import Transfer
 from accelsim.program.roles import HOST_OWN_MEMORY, multiplier
 from accelsim.program.roles import unit_of as unit_of
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 
 OUTSIDE = -1
 """Index of the step that stands for "no step": time and energy that no operator caused."""

@@ -10,7 +10,8 @@ from typing import Any
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
 from accelsim.program.actions import MAC, NOT_DONE, OP, WAYS
-from accelsim.spec.models import Attachment, EnergyTable, Memory
+from accelsim.spec.energy import EnergyTable
+from accelsim.spec.memory import Attachment, Memory
 from accelsim.spec.yaml.parts import load_energy, load_memory
 
 ENERGIES = ("read_energy", "write_energy", "static_power", "energy_status", "source", "as_of", "note")

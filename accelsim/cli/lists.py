@@ -21,7 +21,7 @@ from accelsim.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Memory
+    from accelsim.spec.memory import Memory
 
 
 @click.command(epilog=example("accelsim chips", "accelsim chips --json"))

@@ -29,7 +29,7 @@ from accelsim.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from accelsim.network.noc.sweep import Sweep
-    from accelsim.spec.models import Link
+    from accelsim.spec.link import Link
     from accelsim.spec.network import Noc
 
 SIZES = tuple(4**power for power in range(3, 15))
@@ -90,7 +90,7 @@ def link(
 
     Back to back: a stream of transfers of one size. Alone: one transfer, latency included.
     """
-    from accelsim.spec.models import Link as Model
+    from accelsim.spec.link import Link as Model
 
     made: Link = _checked(out, plot, table, lambda: _part(name, "links", Model, overrides))
     rows = [_link_row(made, size) for size in sizes or SIZES]

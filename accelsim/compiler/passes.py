@@ -22,7 +22,7 @@ from accelsim.program.commands import Program
 from accelsim.program.roles import multiplier
 from accelsim.program.rolled import unrolled
 from accelsim.program.verify import verify
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.threads import one_blas_thread
 from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import node_work

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from accelsim.engines.systolic.timing import known
 from accelsim.errors import Problem, UsageError
 from accelsim.formats.ranges.methods import METHODS
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 

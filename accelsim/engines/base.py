@@ -18,7 +18,7 @@ from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.mapping import Mapping as MappingOfProduct
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.status import Status
 from accelsim.time import Clock
 from accelsim.workload.graph import Graph, Node

@@ -10,7 +10,7 @@ from accelsim.engines.base import EngineType
 from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.program.commands import Command
 from accelsim.program.roles import spec_of, unit_of
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
 
 

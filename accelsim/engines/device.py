@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import simpy
 
 from accelsim.program.commands import Command, Meet, Message, Phase, Program, Wait
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 
 Process = Generator[simpy.Event, Any, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accelsim.engines.base import Price
 from accelsim.program.actions import NOT_DONE, mac, op
-from accelsim.spec.models import EnergyTable
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.trust import mac_status, vector_status
 
 

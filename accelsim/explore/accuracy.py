@@ -26,7 +26,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
 from accelsim.seeds import of_retraining
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
 from accelsim.time import FS

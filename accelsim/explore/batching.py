@@ -18,8 +18,8 @@ from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.program.commands import Transfer
 from accelsim.request import Request
+from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
-from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import FS
 

@@ -23,7 +23,7 @@ from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.request.calling import takes
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import generation_of

@@ -19,7 +19,7 @@ from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
 from accelsim.program.roles import units
 from accelsim.spec.link import link_name
-from accelsim.spec.models import Attachment
+from accelsim.spec.memory import Attachment
 from accelsim.spec.protocol import GENERATIONS, LANES
 from accelsim.units import spell
 

@@ -12,7 +12,7 @@ from accelsim.compiler.state import Options
 from accelsim.explore.accuracy import STEPS, range_feeds, right_share, trained, with_matrix
 from accelsim.explore.sensitivity import Choice, choose
 from accelsim.explore.training_inputs import labelled
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops import base

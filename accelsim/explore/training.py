@@ -34,7 +34,7 @@ from accelsim.workload.training.step import FOUND, LABELS, LOSS, RATE, SCALE
 
 if TYPE_CHECKING:
     from accelsim.machine.run import Run
-    from accelsim.spec.models import Chip
+    from accelsim.spec.chip import Chip
 
 
 History = tuple[Array, Array, Array]

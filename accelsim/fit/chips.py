@@ -12,8 +12,8 @@ from accelsim.files import text, write_file
 from accelsim.fit.search import Knob, fit
 from accelsim.fit.validation import Residuals, cross_validated
 from accelsim.spec.calibration import Calibration, Residual
+from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, with_values
-from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import show
 from accelsim.types import Floats, Ints
 

@@ -16,7 +16,7 @@ from accelsim.machine.milestones import Milestones, Waiting
 from accelsim.machine.run import Slice
 from accelsim.machine.sram import Buffers, acquire
 from accelsim.program.commands import Command, Meet, Message, Phase, Wait
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 
 

@@ -12,7 +12,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.network.link import lane
 from accelsim.network.shared import Fabric
 from accelsim.program.commands import Meet, Message
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.time import FS_PER_S
 from accelsim.types import Array
 

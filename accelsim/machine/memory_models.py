@@ -20,8 +20,9 @@ from accelsim.machine.port import Port
 from accelsim.machine.rates import Bandwidth, Ideal, lane_of
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program
+from accelsim.spec.chip import Chip
 from accelsim.spec.levels import cache_of
-from accelsim.spec.models import Attachment, Chip
+from accelsim.spec.memory import Attachment
 from accelsim.time import Clock
 
 

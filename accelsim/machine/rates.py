@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from accelsim.engines.device import Asked, Served
 from accelsim.machine.bursts import Addresses
 from accelsim.network import link
-from accelsim.spec.models import Attachment
+from accelsim.spec.memory import Attachment
 from accelsim.time import FS_PER_S, transfer_fs
 
 

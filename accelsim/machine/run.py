@@ -12,7 +12,7 @@ from accelsim.machine.cache_stats import CacheStats
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.time import FS
 from accelsim.types import Array
 

@@ -26,7 +26,7 @@ from accelsim.machine.values.batch import batch_shape
 from accelsim.machine.values.effects import policy
 from accelsim.pause import no_collection
 from accelsim.program.commands import Command, Program
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.threads import one_blas_thread
 from accelsim.time import FS_PER_S, NEVER, Clock
 from accelsim.types import Array

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.errors import Problem, UsageError
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.spec.protocol import Framing
 from accelsim.time import FS_PER_S
 

@@ -16,7 +16,7 @@ import simpy
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.network.link import Lane, lane
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.time import FS_PER_S
 
 

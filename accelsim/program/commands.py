@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from accelsim.errors import MemoryNeed
 from accelsim.program.actions import Action as Action
 from accelsim.program.mapping import Mapping
-from accelsim.spec.models import Chip, Link
+from accelsim.spec.chip import Chip
+from accelsim.spec.link import Link
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Gemm
 

@@ -15,7 +15,7 @@ from accelsim.files import text, write_file
 from accelsim.files.reading import read_text
 from accelsim.program.commands import Program
 from accelsim.program.mapping import ORDERS, SHARES, SPLITS, Mapping
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.nodes import compose
 
 WORDS: dict[str, tuple[str, ...]] = {"order": ORDERS, "split": SPLITS, "share": SHARES}

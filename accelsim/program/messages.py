@@ -27,7 +27,7 @@ from accelsim.program.commands import (
 from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
 from accelsim.program.writing.entries import transfer_actions
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 
 PIECE_B = 1 << 20
 """Bytes of a piece of a message; a shorter message is one piece."""

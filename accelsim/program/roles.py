@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from accelsim.spec.models import Attachment, Buffer, Chip, MatrixUnit
+from accelsim.engines.systolic.spec import MatrixUnit
+from accelsim.spec.buffer import Buffer
+from accelsim.spec.chip import Chip
+from accelsim.spec.memory import Attachment
 from accelsim.workload.graph import Node
 
 HOST = "host"

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.commands import Folds, Tile
 from accelsim.program.mapping import Mapping, Split
-from accelsim.spec.models import MatrixUnit
 from accelsim.types import Ints
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Conv, Gemm

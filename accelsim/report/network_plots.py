@@ -21,7 +21,7 @@ from accelsim.report.style import (
     subtitle,
 )
 from accelsim.report.text import si
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.units import show
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from accelsim.request import choices
 from accelsim.request.option import COMPUTED, FORMATS, KEY, MAPPED, RUNS, Choices, Option, option
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Chip, EnergyTable
+    from accelsim.spec.chip import Chip
+    from accelsim.spec.energy import EnergyTable
     from accelsim.types import Array
     from accelsim.workload.graph import Graph
 

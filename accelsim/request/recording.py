@@ -16,7 +16,7 @@ from accelsim.request.fields import DEFAULTS, OPTIONS, Request
 from accelsim.request.option import BY_NAME
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Chip
+    from accelsim.spec.chip import Chip
     from accelsim.workload.graph import Graph
 
 PACKAGES = ("accelsim", "numpy", "simpy", "onnx", "ml_dtypes")

@@ -16,7 +16,7 @@ from accelsim import units
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Chip
+    from accelsim.spec.chip import Chip
 
 M = TypeVar("M", bound=BaseModel)
 

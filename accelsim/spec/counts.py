@@ -73,6 +73,8 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 """A number that is neither infinite nor undefined."""
 Words = Annotated[str, Field(max_length=200)]
 """A title or the name of a kind: text for a table, up to 200 characters."""
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)]
+"""What something is called in files and on the command line: small letters, digits, '_', '.', '-'."""
 
 T = TypeVar("T")
 

@@ -24,8 +24,8 @@ from accelsim.spec.constants import Constant, marked
 from accelsim.spec.quantity import Hertz
 
 if TYPE_CHECKING:
+    from accelsim.spec.chip import Chip
     from accelsim.spec.laws.finding import Finding
-    from accelsim.spec.models import Chip
     from accelsim.spec.yaml.tree import PathTo
 
 FOLDER = "accelsim.engines"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from accelsim.spec.models import Chip, Memory
+from accelsim.spec.chip import Chip
+from accelsim.spec.memory import Memory
 from accelsim.spec.sram_energy import sram_J_per_B
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.arithmetic import Stated, add_energy, mac_energy
-from accelsim.spec.models import EnergyStatus, EnergyTable, SramPoint
+from accelsim.spec.energy import EnergyStatus, EnergyTable, SramPoint
 from accelsim.spec.scaling import AREA, VDD_V, interpolate_log, scale_energy
 from accelsim.spec.status import UNSTATED, Status, weakest
 from accelsim.spec.yaml.parts import load_arithmetic

@@ -16,7 +16,7 @@ from accelsim.spec.names import format_bits, nearest_format
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Chip
+    from accelsim.spec.chip import Chip
 
 
 class Sparse(Model):

@@ -15,7 +15,7 @@ import re
 from math import prod
 from typing import NamedTuple
 
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.scaling import AREA, interpolate_log
 
 DIE_m2, IDLE_W, NODE_nm = 331e-6, 28.0, 28.0

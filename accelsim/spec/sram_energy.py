@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import log
 
-from accelsim.spec.models import SramPoint
+from accelsim.spec.energy import SramPoint
 
 
 def sram_J_per_B(points: list[SramPoint], capacity_B: float, write: bool = False) -> float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from accelsim.errors import nearest
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import EnergyTable
+    from accelsim.spec.energy import EnergyTable
 
 Status = Literal["measured", "verified", "verified-in-tool", "derived", "secondary", "recalled", "guess"]
 """Where a value is known from, the best first (see ``MEANING``)."""

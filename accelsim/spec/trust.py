@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.spec.models import EnergyStatus, EnergyTable
+from accelsim.spec.energy import EnergyStatus, EnergyTable
 from accelsim.spec.status import UNSTATED, Status
 
 

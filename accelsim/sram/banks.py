@@ -15,7 +15,7 @@ from math import gcd
 import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.spec.models import Buffer
+from accelsim.spec.buffer import Buffer
 from accelsim.sram.patterns import IDLE, LARGEST_STRIDE_B, Pattern, size_problems
 from accelsim.types import Ints
 

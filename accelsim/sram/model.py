@@ -27,7 +27,7 @@ import numpy as np
 import yaml
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.spec.models import SramPoint
+from accelsim.spec.energy import SramPoint
 from accelsim.spec.scaling import interpolate_log
 from accelsim.sram.fit import COEFFICIENTS, Fit
 from accelsim.sram.terms import CELLS, MIB, QUANTITIES, WORD_BITS, design

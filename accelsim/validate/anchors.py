@@ -12,7 +12,7 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.machine.run import Run, Slice
 from accelsim.machine.simulate import simulate
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.validate.base import Check, within
 from accelsim.validate.golden import golden
 from accelsim.workload.graph import Graph

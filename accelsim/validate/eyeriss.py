@@ -23,7 +23,7 @@ from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.actions import READ, ActionName, mac
 from accelsim.report.text import percent
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.anchors import Anchor, published, relative
 from accelsim.validate.base import Check, check, within

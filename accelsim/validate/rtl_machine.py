@@ -15,7 +15,7 @@ from accelsim.compiler.lower.lower import lower
 from accelsim.compiler.state import Options, State
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Array
 from accelsim.validate.rtl_counters import counters

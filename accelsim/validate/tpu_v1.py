@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from accelsim.account.latency import layers, summary
 from accelsim.machine.run import Run, Slice
 from accelsim.program.commands import Transfer
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import FS_PER_S, Clock
 from accelsim.validate.anchors import (

@@ -13,7 +13,7 @@ import onnx
 from accelsim.api import execute, prepare
 from accelsim.report.write import write_run
 from accelsim.request import Request
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.limits import limited

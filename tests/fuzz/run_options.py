@@ -17,7 +17,7 @@ from accelsim.formats.table import FORMATS
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.values.effects import POLICIES
 from accelsim.request import Request
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 

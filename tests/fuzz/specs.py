@@ -18,7 +18,7 @@ from accelsim.account.latency import layers, summary
 from accelsim.api import Request, execute, prepare
 from accelsim.errors import SpecError
 from accelsim.report.words import sentences
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS
 from accelsim.spec.yaml.load import check, load_chip, read_part, show

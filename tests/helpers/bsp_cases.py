@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from accelsim.engines.bsp.spec import BspUnit, TileFormat
 from accelsim.engines.bsp.supersteps import Partition, Product
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 
 EDU = BspUnit.model_validate(

@@ -17,7 +17,7 @@ from accelsim.program.commands import (
     Use,
     Wait,
 )
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.engines.systolic.spec import MacFormat
 from accelsim.errors import Infeasible, UsageError
 from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.mapping import SPLITS
-from accelsim.spec.models import Chip, MacFormat
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.zoo.build import Builder

@@ -15,7 +15,7 @@ from accelsim.compiler.graph.place import place
 from accelsim.compiler.numbers.quantise import quantise
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.state import Options, State
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accelsim.engines.row_stationary.shape import Conv, Geometry
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from tests.helpers.pass_graphs import Graphs

@@ -26,7 +26,7 @@ from accelsim.program.commands import (
     Transfer,
     Use,
 )
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import Gemm
 

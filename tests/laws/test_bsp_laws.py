@@ -15,7 +15,7 @@ from accelsim.errors import OverCapacity
 from accelsim.machine.check import check
 from accelsim.machine.critical_path import critical_path
 from accelsim.program.commands import Stages
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph

@@ -22,7 +22,7 @@ from accelsim.machine.rates import Bandwidth, lane_of
 from accelsim.machine.simulate import simulate
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Transfer
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products

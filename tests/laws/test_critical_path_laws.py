@@ -15,7 +15,7 @@ from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Transfer
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.workload.graph import Graph
 from tests.helpers.law_cases import Case, cases, changed, compiled, graphs, small_chip

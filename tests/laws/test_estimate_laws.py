@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 from tests.helpers.estimates import ROUNDING, choice_of, clocks
 from tests.helpers.law_cases import (

@@ -19,7 +19,7 @@ from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
 from accelsim.program.actions import MAC, NOT_DONE, SKIPPED, is_done
 from accelsim.program.commands import Folds
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.products import Sparse
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph

@@ -16,8 +16,9 @@ from accelsim.errors import ModelError, SpecError
 from accelsim.machine.check import check
 from accelsim.machine.lifetimes import occupancy
 from accelsim.program.roles import Roles
+from accelsim.spec.chip import Chip
 from accelsim.spec.levels import managed
-from accelsim.spec.models import Attachment, Chip
+from accelsim.spec.memory import Attachment
 from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.sources.load import load_model

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import base_chip as chip_named

@@ -20,7 +20,7 @@ from accelsim.network.noc.topology import named
 from accelsim.network.noc.traffic import TRAFFIC
 from accelsim.network.noc.traffic import named as pattern
 from accelsim.network.shared import Fabric, max_min_fair
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.spec.network import Router
 from accelsim.spec.protocol import LANES, PAYLOADS_B, Pcie
 

@@ -15,7 +15,7 @@ from accelsim.compiler.numbers.sparsify import prune
 from accelsim.engines.simt.spec import SimtFormat, TileShape
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Cycles
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.products import Sparse
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph

@@ -12,7 +12,7 @@ from accelsim.account.spans import peak_mac_rate
 from accelsim.machine.run import Run
 from accelsim.program.actions import MAC
 from accelsim.program.commands import Folds, Transfer
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
 from tests.helpers.law_cases import (

@@ -12,7 +12,7 @@ from accelsim.compiler.state import State
 from accelsim.engines.base import Offer
 from accelsim.engines.registry import ENGINES
 from accelsim.program.roles import HOST, function_unit, units
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_function, is_product
 from accelsim.workload.ops import base

@@ -19,8 +19,8 @@ from accelsim.program.commands import OUTSIDE, Command, Program, Step
 from accelsim.program.repeated import Commands, Repeat
 from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.layout import Layout
+from accelsim.spec.chip import Chip
 from accelsim.spec.levels import managed
-from accelsim.spec.models import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import limits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from accelsim.errors import ModelError, Problem
 from accelsim.program.commands import OUTSIDE
 from accelsim.program.roles import HOST
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 
 

@@ -14,7 +14,7 @@ from accelsim.compiler.state import Options, State
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import base
 

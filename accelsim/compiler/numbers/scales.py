@@ -23,7 +23,7 @@ from accelsim.compiler.numbers.formats import (
 )
 from accelsim.compiler.state import Options, State
 from accelsim.formats import integer, table
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.nodes import ELSEWHERE, gemm_view

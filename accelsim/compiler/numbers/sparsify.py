@@ -13,7 +13,7 @@ from accelsim.engines.registry import ENGINES
 from accelsim.formats import sparsity
 from accelsim.formats.sparsity import pattern
 from accelsim.program.roles import multiplier
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.nodes import gemm_view, is_product

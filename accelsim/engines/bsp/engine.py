@@ -14,7 +14,7 @@ from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.clocked import Clocked
 from accelsim.program.commands import Command, Stages
 from accelsim.program.roles import Unit
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 
 
 class Bsp(Clocked):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from accelsim.engines.base import REMAPPED, Improvement
 from accelsim.engines.bsp.spec import BspUnit
 from accelsim.program.roles import Unit
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.units import spell
 
 

@@ -20,7 +20,8 @@ from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Buffer, Chip
+    from accelsim.spec.buffer import Buffer
+    from accelsim.spec.chip import Chip
 
 
 class TileFormat(Model):

@@ -6,7 +6,7 @@ from accelsim.engines.base import Category, Price, Reason
 from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.prices import mac_prices, op_prices
 from accelsim.program.actions import PADDING, ActionName
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.status import UNSTATED
 
 SEND = ActionName("exchange", "send")

@@ -9,7 +9,7 @@ from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.cpu.lower import lower_host
 from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.program.commands import Command, Duration
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 
 
 class Cpu(EngineType):

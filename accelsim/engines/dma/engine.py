@@ -9,8 +9,8 @@ from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.device import Asked, Device, Point, Process, Served, Walk
 from accelsim.engines.dma.lower import lower_append
 from accelsim.program.commands import Command, Transfer
+from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
-from accelsim.spec.models import Chip
 from accelsim.time import FS_PER_S, Clock, clock_of
 
 

@@ -14,7 +14,7 @@ import simpy
 from accelsim.engines.base import EngineType, Reason
 from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.program.commands import Command, Meet, Message
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 
 
 class Nic(EngineType):

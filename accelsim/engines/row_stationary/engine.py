@@ -14,7 +14,7 @@ from accelsim.engines.row_stationary.lower import lower_product
 from accelsim.engines.row_stationary.spec import RowStationary as Spec
 from accelsim.program.commands import Command, Cycles, Phase
 from accelsim.program.roles import Unit
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 
 

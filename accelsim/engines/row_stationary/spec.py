@@ -16,7 +16,7 @@ from accelsim.spec.products import formats_are_known
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Chip
+    from accelsim.spec.chip import Chip
 
 ROLES = ("activations", "weights", "partial_sums")
 

@@ -7,7 +7,7 @@ from math import ceil
 from accelsim.engines.row_stationary.shape import Conv, Geometry
 from accelsim.engines.row_stationary.spec import RowStationary
 from accelsim.program.roles import Roles
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.names import operand_formats
 from accelsim.workload.ops import base
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from accelsim.engines.base import Category, Price, Reason
 from accelsim.engines.prices import mac_prices
 from accelsim.program.actions import WAYS, ActionName
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.trust import network_status, register_status
 
 LOAD, STEPS = "pass_load", "pass_steps"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil
 
-from accelsim.spec.models import Chip, VectorUnit
+from accelsim.engines.simd.spec import VectorUnit
+from accelsim.spec.chip import Chip
 
 
 def vector_clocks(

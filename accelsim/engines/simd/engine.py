@@ -11,7 +11,7 @@ from accelsim.engines.prices import op_prices
 from accelsim.engines.simd.lower import lower_vector
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 
 
 class Simd(Clocked):

@@ -14,7 +14,7 @@ from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Chip
+    from accelsim.spec.chip import Chip
 
 
 class VectorUnit(EngineSpec):

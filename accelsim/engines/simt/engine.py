@@ -15,7 +15,7 @@ from accelsim.engines.simt.streams import lower_stream
 from accelsim.engines.simt.writing import LAUNCH
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_product
 

@@ -23,7 +23,7 @@ from accelsim.spec.quantity import Bytes, Seconds
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Chip
+    from accelsim.spec.chip import Chip
 
 CACHED = ("activations", "weights")
 """What passes the L2 cache."""

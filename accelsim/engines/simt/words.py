@@ -7,7 +7,7 @@ from accelsim.engines.prices import mac_prices, op_prices, undone_prices
 from accelsim.program.actions import WAYS, WRITE, ActionName, multiplications
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.spec.trust import register_status, sram_status
 

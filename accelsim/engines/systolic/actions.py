@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from accelsim.engines.systolic.counts import Counts, counts, hops
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
 from accelsim.program.commands import Tile
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import kept, packs
 from accelsim.program.writing.entries import nbytes
-from accelsim.spec.models import MatrixUnit
 from accelsim.workload.graph import Tensor
 
 REGISTER, HOP = "pe_register", ActionName("pe_network", "hop")

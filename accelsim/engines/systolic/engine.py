@@ -20,10 +20,11 @@ from accelsim.engines.systolic.path import ArrayPath
 from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
 from accelsim.engines.systolic.sharing import lower_shared
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.times import ArrayTime
 from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.roles import Unit, spec_of
-from accelsim.spec.models import Chip, MatrixUnit
+from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, Clock, clock_of
 from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops.base import Conv

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import get_args
 
 from accelsim.engines.base import REMAPPED, Improvement
+from accelsim.engines.systolic.spec import Dataflow
 from accelsim.program.roles import Unit
-from accelsim.spec.models import Chip, Dataflow
+from accelsim.spec.chip import Chip
 from accelsim.units import spell
 
 HALF = 0.5

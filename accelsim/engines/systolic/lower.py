@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.step_size import Streams, check_matrix
 from accelsim.engines.systolic.tile_costs import TileCosts
 from accelsim.errors import Infeasible
@@ -33,7 +34,6 @@ from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.entries import nbytes
 from accelsim.program.writing.laps import Laps
 from accelsim.program.writing.layout import Layout, Place
-from accelsim.spec.models import MatrixUnit
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 

@@ -11,9 +11,9 @@ from typing import cast
 from accelsim.engines.device import Point, Walk
 from accelsim.engines.systolic.process import timing_of
 from accelsim.engines.systolic.records import FoldRecord, last_fold, stream_edges, streamed
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.commands import Command, Folds, Wait
 from accelsim.program.roles import unit_of
-from accelsim.spec.models import MatrixUnit
 from accelsim.time import Clock
 
 

@@ -16,9 +16,9 @@ import simpy
 
 from accelsim.engines.device import Device, Process
 from accelsim.engines.systolic.records import FoldRecord
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.commands import Command, Folds
-from accelsim.spec.models import MatrixUnit
 from accelsim.time import Clock
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from accelsim.engines.prices import mac_prices, undone_prices
 from accelsim.engines.systolic.actions import HOP, REGISTER
 from accelsim.program.actions import WAYS, ActionName, multiplications
 from accelsim.program.commands import Command
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.trust import network_status, register_status
 
 REASONS = (

@@ -8,7 +8,7 @@ import numpy as np
 
 from accelsim.engines.registry import ENGINES
 from accelsim.program.roles import multiplier
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.matrix import a_matrix, b_matrix

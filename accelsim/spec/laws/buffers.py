@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from accelsim.spec.chip import Chip
 from accelsim.spec.laws.finding import Finding
-from accelsim.spec.models import Chip
 from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 

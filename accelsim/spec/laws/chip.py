@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 
 from accelsim.errors import brief, nearest
+from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants
+from accelsim.spec.energy import EnergyTable
+from accelsim.spec.engine import EngineSpec, laws
 from accelsim.spec.engine import Law as LawOfType
-from accelsim.spec.engine import laws
 from accelsim.spec.laws.buffers import BUFFER_LAWS
 from accelsim.spec.laws.dram import drams_agree
 from accelsim.spec.laws.finding import Finding as Finding
 from accelsim.spec.laws.levels import LEVEL_LAWS
 from accelsim.spec.laws.link import link_rates_agree
-from accelsim.spec.models import Chip, EnergyTable, EngineSpec
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
 from accelsim.spec.status import stray_rows
 from accelsim.spec.yaml.tree import PathTo

@@ -20,7 +20,8 @@ from accelsim.time import FS_PER_S
 from accelsim.units import show
 
 if TYPE_CHECKING:
-    from accelsim.spec.models import Chip, Memory
+    from accelsim.spec.chip import Chip
+    from accelsim.spec.memory import Memory
 
 RATE_TOLERANCE = 0.01
 """A rate may differ this much from transfers per clock / tCK (files round tCK: 0.63 ns for DDR4-3200)."""

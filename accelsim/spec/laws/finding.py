@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
+    from accelsim.spec.chip import Chip
     from accelsim.spec.engine import EngineSpec
-    from accelsim.spec.models import Chip
 
 
 class Finding(NamedTuple):

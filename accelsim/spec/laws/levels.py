@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accelsim.errors import nearest
+from accelsim.spec.chip import Chip
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.levels import home_behind
-from accelsim.spec.models import SRAM, Attachment, Chip
+from accelsim.spec.memory import SRAM, Attachment
 from accelsim.units import show
 
 RESULTS = ["activations"]

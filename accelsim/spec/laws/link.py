@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from accelsim.spec.chip import Chip
 from accelsim.spec.laws.finding import Finding
-from accelsim.spec.models import Chip, Link
+from accelsim.spec.link import Link
 from accelsim.spec.protocol import agree, payload_Bps
 from accelsim.units import show
 

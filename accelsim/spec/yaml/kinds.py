@@ -6,11 +6,15 @@ from pathlib import Path
 
 import yaml
 
+from accelsim.spec.base import Model
+from accelsim.spec.chip import Chip
 from accelsim.spec.derived_energy import Arithmetic
 from accelsim.spec.dram import Dram
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.link import Link
-from accelsim.spec.models import Chip, EnergyTable, Memory, Model, Processor
+from accelsim.spec.memory import Memory
 from accelsim.spec.network import Noc
+from accelsim.spec.processor import Processor
 from accelsim.spec.yaml import where
 
 KINDS: dict[str, type[Model]] = {

@@ -12,12 +12,16 @@ import yaml
 
 from accelsim.digits import whole
 from accelsim.errors import Problem, SpecError
+from accelsim.spec.base import Model
+from accelsim.spec.chip import Chip
 from accelsim.spec.dram import Dram
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.laws import chip as laws
 from accelsim.spec.laws import dram as dram_laws
 from accelsim.spec.laws import link as link_laws
 from accelsim.spec.laws.finding import Finding
-from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
+from accelsim.spec.link import Link
+from accelsim.spec.memory import Memory
 from accelsim.spec.silicon import SIZED, resized
 from accelsim.spec.status import mark_set_by_hand, stray_rows
 from accelsim.spec.yaml import calibrated, where

@@ -8,10 +8,14 @@ from typing import TypeVar
 
 from accelsim.errors import Problem, SpecError, UsageError, brief, nearest
 from accelsim.files.reading import is_file
+from accelsim.spec.base import Model
+from accelsim.spec.chip import Chip
 from accelsim.spec.derived_energy import Arithmetic
 from accelsim.spec.dram import Dram
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.laws.chip import energies_are_there
-from accelsim.spec.models import Chip, EnergyTable, Link, Memory, Model
+from accelsim.spec.link import Link
+from accelsim.spec.memory import Memory
 from accelsim.spec.network import Noc
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import read_part

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from accelsim import units
+from accelsim.spec.base import Model
 from accelsim.spec.constants import Fitted
 from accelsim.spec.families import NONE
-from accelsim.spec.models import Model
 from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.yaml.load import KINDS
 from accelsim.spec.yaml.shape import annotation_of, choices, core, families_of, model_of
@@ -71,7 +71,7 @@ def reference_markdown() -> str:
 
 _HEAD = """# Spec reference
 
-Made from the models in `accelsim/spec/models.py` and of the engine types (`accelsim/engines/*/spec.py`); do not
+Made from the models in `accelsim/spec` and of the engine types (`accelsim/engines/*/spec.py`); do not
 edit. A field with a dimension is a number with its unit (`34 GB/s`, `24 MiB`); a bare number there is an error. Where
 a block is expected, the name of a file may stand instead (`memory: memories/ddr3-1600`), or a block that starts from
 a file and changes some keys (`use: memories/ddr3-1600`). Which fields an engine has is a matter of its `type`. Every

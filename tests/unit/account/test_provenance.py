@@ -20,7 +20,7 @@ STATED = {
 }  # fmt: skip
 
 
-def chip_with(status: dict[str, object]) -> accelsim.spec.models.Chip:
+def chip_with(status: dict[str, object]) -> accelsim.spec.chip.Chip:
     return make_chip(energy=CHIP["energy"] | {"status": status})
 
 

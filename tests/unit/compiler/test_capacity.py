@@ -13,7 +13,7 @@ from accelsim.compiler.lower.capacity import needs
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible, MemoryNeed, OverCapacity
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.limits import limited

@@ -12,7 +12,7 @@ from accelsim.engines.systolic.mapping.ports import Ports
 from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.program.roles import Roles
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.ops.base import Gemm
 from tests.helpers.pass_graphs import chip
 

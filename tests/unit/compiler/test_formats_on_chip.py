@@ -12,7 +12,7 @@ from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.formats import table
 from accelsim.machine.simulate import simulate
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.sources.load import load_model
 from tests.helpers.format_runs import assert_usable, matrix_nodes, net, output, ran, real
 from tests.helpers.pass_graphs import chip, sqnr_dB

@@ -15,7 +15,7 @@ from accelsim.errors import Infeasible
 from accelsim.machine.check import check
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program, Transfer
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
 from tests.helpers.pass_graphs import Graphs, chip

@@ -22,9 +22,10 @@ from accelsim.compiler.numbers.formats import (
     supported,
     widest_match,
 )
+from accelsim.engines.systolic.spec import MacFormat
 from accelsim.errors import UsageError
 from accelsim.formats import codec, table
-from accelsim.spec.models import Chip, MacFormat
+from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Array, Graph, Node
 from tests.helpers.pass_graphs import Graphs, chip, compiled, residual_block, state_of
 

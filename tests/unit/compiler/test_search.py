@@ -13,7 +13,7 @@ from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.mapping import ORDERS
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 from tests.helpers.pass_graphs import Graphs, chip
 

@@ -17,7 +17,7 @@ from accelsim.errors import UsageError
 from accelsim.formats import sparsity
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.products import Sparse
 from accelsim.validate.against_reference import check_run
 from accelsim.workload import execute

@@ -10,8 +10,8 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.fit.chips import calibrate, knobs, write_spec
+from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, is_calibrated, with_values
-from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Floats, Ints
 

@@ -17,7 +17,7 @@ import pytest
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import base

@@ -11,7 +11,7 @@ from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.machine.simulate import simulate
 from accelsim.result import run
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph

@@ -14,7 +14,7 @@ from accelsim.errors import AccelsimError, UsageError
 from accelsim.machine.check import check
 from accelsim.program.mapping import SHARES
 from accelsim.result import Result, run
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph

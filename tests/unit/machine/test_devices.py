@@ -22,7 +22,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import How, Simulation
 from accelsim.program.commands import Program
 from accelsim.program.messages import Wire, barrier, connected
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.parts import load_link
 from accelsim.workload.sources.load import load_model

@@ -17,7 +17,7 @@ from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.gating import nonzero_macs, of_node
 from accelsim.program.actions import MAC
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.sources.load import load_model

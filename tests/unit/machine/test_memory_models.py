@@ -29,8 +29,8 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.addresses import Runs
 from accelsim.program.commands import Transfer, Wait
 from accelsim.request import Request
+from accelsim.spec.chip import Chip
 from accelsim.spec.dram import Dram
-from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import load_chip
 from tests.helpers.fake_dram import LATENCY, FakeDram, device
 from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector

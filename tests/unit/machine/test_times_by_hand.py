@@ -19,7 +19,7 @@ from accelsim.machine.run import LawError, Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
 from accelsim.program.commands import Command, Duration, Effect, Folds, Message, Use, Wait
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.parts import load_link
 from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector
 

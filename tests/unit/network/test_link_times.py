@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from accelsim.errors import UsageError
 from accelsim.network.link import FS_PER_S, effective_Bps, framing, half_size_B, lane, transfer
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import check, load_chip
 from accelsim.spec.yaml.parts import load_link

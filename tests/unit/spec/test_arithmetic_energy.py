@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from accelsim.errors import UsageError
 from accelsim.formats import table
 from accelsim.spec.arithmetic import Stated, add_energy, mac_energy, product_energy, sum_format
-from accelsim.spec.models import EnergyTable
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.names import operand_formats
 from accelsim.spec.scaling import scale_energy
 from accelsim.spec.yaml import where

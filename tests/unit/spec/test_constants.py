@@ -11,8 +11,8 @@ from accelsim.account.latency import layers, summary
 from accelsim.account.provenance import uncalibrated
 from accelsim.errors import SpecError
 from accelsim.report.words import sentences
+from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, is_calibrated, with_values
-from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import list_chips, load_chip, show
 
 A100 = "a100-80-sxm"

@@ -9,7 +9,7 @@ import pytest
 from accelsim.errors import SpecError
 from accelsim.spec import trust
 from accelsim.spec.derived_energy import PAIRS, SINGLES, Arithmetic, rows
-from accelsim.spec.models import EnergyTable
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.parts import load_arithmetic, load_energy
 

@@ -15,7 +15,7 @@ from accelsim.dram.pattern import Pattern
 from accelsim.errors import SpecError
 from accelsim.machine.memory_models import MODELS
 from accelsim.spec.dram_device import device
-from accelsim.spec.models import Memory
+from accelsim.spec.memory import Memory
 from accelsim.spec.yaml.load import check, load_chip, show
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
 from accelsim.spec.yaml.parts import list_memories, load_memory, memory_of

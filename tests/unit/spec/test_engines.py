@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from accelsim.engines.simd.spec import VectorUnit
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import Problem, SpecError
+from accelsim.spec.chip import Chip
 from accelsim.spec.engine import modules, specs, type_of
-from accelsim.spec.models import Chip, MatrixUnit, VectorUnit
 from accelsim.spec.yaml.load import load_chip, override, show
 
 Write = Callable[..., Path]

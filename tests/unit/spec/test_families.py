@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from accelsim.engines.simd.spec import VectorUnit
 from accelsim.errors import Problem, SpecError
+from accelsim.spec.chip import Chip
 from accelsim.spec.families import NONE
-from accelsim.spec.models import Chip, VectorUnit
 from accelsim.spec.names import FAMILIES, FUNCTIONS, NO_FAMILY, VECTOR_FUNCTIONS
 from accelsim.spec.yaml.load import list_chips, load_chip, override, resolved, show
 from accelsim.spec.yaml.schema import schema

@@ -7,8 +7,8 @@ import pytest
 from accelsim.account.energy import price_list
 from accelsim.account.provenance import status_of
 from accelsim.errors import SpecError
+from accelsim.spec.chip import Chip
 from accelsim.spec.levels import cache_of, home_behind, levels_before, managed
-from accelsim.spec.models import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.spec.yaml.load import load_chip, show
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from accelsim.errors import SpecError
-from accelsim.spec.models import Link
+from accelsim.spec.link import Link
 from accelsim.spec.yaml.load import load_chip
 from accelsim.units import spell
 

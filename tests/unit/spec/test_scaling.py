@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.spec.models import EnergyTable
+from accelsim.spec.energy import EnergyTable
 from accelsim.spec.scaling import (
     POLYNOMIALS,
     interpolate_log,

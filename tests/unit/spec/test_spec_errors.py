@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import Problem, SpecError
+from accelsim.spec.chip import Chip
 from accelsim.spec.engine import modules
-from accelsim.spec.models import Chip
 from accelsim.spec.yaml.load import check, list_chips, load_chip, show
 from accelsim.spec.yaml.where import find, resolve
 

@@ -10,7 +10,8 @@ import pytest
 
 from accelsim.api import Request, prepare
 from accelsim.errors import Problem, SpecError
-from accelsim.spec.models import Model, SramPoint
+from accelsim.spec.base import Model
+from accelsim.spec.energy import SramPoint
 from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.spec.yaml import schema
 from accelsim.spec.yaml.kinds import KINDS

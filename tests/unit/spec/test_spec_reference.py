@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accelsim.spec.models import FROM_DRAM
+from accelsim.spec.memory import FROM_DRAM
 from accelsim.spec.yaml.load import KINDS
 from accelsim.spec.yaml.schema import reference_markdown, schema
 

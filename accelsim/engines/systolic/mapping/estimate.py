@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelsim.engines.simd.spec import VectorUnit
 from accelsim.engines.systolic.mapping.ports import Ports
 from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape
 from accelsim.engines.systolic.mapping.tilings import (
@@ -32,7 +33,6 @@ from accelsim.engines.systolic.pace import Pace, clocks
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import b_elements, b_extent, depends, kept, packs
-from accelsim.spec.models import VectorUnit
 from accelsim.types import Floats, Ints
 from accelsim.workload.ops.base import Gemm
 

@@ -25,7 +25,7 @@ from accelsim.errors import UsageError
 from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph

@@ -16,7 +16,7 @@ import pytest
 from accelsim.account.latency import summary
 from accelsim.errors import Infeasible
 from accelsim.machine.run import Run
-from accelsim.spec.models import Chip
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import changed, compiled

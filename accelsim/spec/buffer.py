@@ -1,0 +1,54 @@
+"""An on-chip SRAM of a core, and what it holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from accelsim.spec.base import Model
+from accelsim.spec.counts import Parts, once
+from accelsim.spec.quantity import (
+    Bytes,
+    Width,
+)
+
+Role = Literal["activations", "weights", "partial_sums"]
+
+
+class Buffer(Model):
+    """An on-chip SRAM."""
+
+    capacity: Bytes = Field(description="all of it")
+    holds: Annotated[list[Role], once] = Field(min_length=1, description="what lies in it")
+    slots: Parts | None = Field(
+        None,
+        description="tiles in flight (2 = double buffering); absent: the compiler decides. A buffer of activations "
+        "through which results pass is parted into them only with a slot_capacity",
+    )
+    slot_capacity: Bytes | None = Field(None, description="largest tile of one slot; absent: what fits")
+    read_width: Width = Field(description="bytes per clock out of the buffer")
+    write_width: Width = Field(description="bytes per clock into the buffer")
+    ports: Parts = Field(2, description="accesses at a time; those beyond wait")
+    banks: Parts | None = Field(
+        None,
+        description="banks, for `accelsim sram conflicts`; absent: an access never meets another in a bank",
+    )
+    parts: Parts | None = Field(
+        None,
+        description="equal memories that it is made of, each with a user of its own: an access costs what it costs in "
+        "an SRAM of that size; absent: one",
+    )
+    word: Width | None = Field(
+        None, description="bytes that a bank reads or writes at a time; absent: read_width / banks"
+    )
+
+    @property
+    def part_B(self) -> int:
+        """Bytes of each of its parts."""
+        return self.capacity // (self.parts or 1)
+
+    @property
+    def word_B(self) -> int:
+        """Bytes of one access: of a bank, or of the whole buffer where it has no banks."""
+        return self.word or self.read_width // (self.banks or 1)

@@ -1,0 +1,160 @@
+"""Memories behind a port: devices off the chip, levels and caches before them, and how a chip sees each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from accelsim.spec.base import Model
+from accelsim.spec.constants import Fitted
+from accelsim.spec.counts import Cores, Name, Parts, Share, Words, once
+from accelsim.spec.dram import Dram
+from accelsim.spec.link import Link
+from accelsim.spec.quantity import (
+    Bytes,
+    BytesPerSecond,
+    JoulesPerByte,
+    Seconds,
+    Watts,
+    Width,
+)
+from accelsim.spec.status import Status
+
+_FROM_DRAM: Any = None
+FROM_DRAM = ("kind", "capacity", "bandwidth", "latency", "read_energy", "write_energy")
+"""What a memory states unless it has a ``dram`` that it follows from."""
+SRAM = "sram"
+"""Kind of a memory on the chip: energies that it does not state are those of the chip's table of SRAMs."""
+FROM_TABLE = ("read_energy", "write_energy")
+
+
+class Memory(Model):
+    """An off-chip memory device, or a level before one (kind: sram), whose energies may follow from the energy table.
+    Of one with a ``dram`` every figure that is left out follows from the DRAM model, if any of kind, capacity,
+    bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": list(FROM_DRAM)},
+                {"required": ["dram"]},
+                {
+                    "required": [name for name in FROM_DRAM if name not in FROM_TABLE],
+                    "properties": {"kind": {"const": SRAM}},
+                },
+            ]
+        }
+    )
+
+    kind: Words = Field(_FROM_DRAM, description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
+    capacity: Bytes = Field(_FROM_DRAM, description="all channels together")
+    bandwidth: BytesPerSecond = Field(_FROM_DRAM, description="peak of one channel")
+    channels: Cores = Field(1, description="channels; a transfer is striped over all of them")
+    efficiency: Annotated[Share, Fitted(0.3, 1.0)] = Field(1.0, description="usable share of the peak")
+    beat: Width = Field(
+        1, description="granule of one data clock and channel; transfers are rounded up to it"
+    )
+    latency: Seconds = Field(_FROM_DRAM, description="from acceptance of a request to its first data")
+    pipelined: bool = Field(True, description="latency of a request overlaps the data of the one before")
+    read_energy: JoulesPerByte | None = Field(
+        None,
+        description="per byte read, activation included; absent of an SRAM: by the energy table of the chip",
+    )
+    write_energy: JoulesPerByte | None = Field(None, description="the same per byte written")
+    energy_status: Status | None = Field(
+        None, description="how far its energies can be trusted; absent: a guess"
+    )
+    static_power: Watts = Field(0.0, description="drawn all the time: standby and refresh")
+    shared: bool = Field(
+        False, description="belongs to a server that others use too: its standby and refresh are not charged"
+    )
+    dram: Dram | None = Field(
+        None, description="banks and timing, for the memory models 'pattern' and 'bank'"
+    )
+
+    @property
+    def peak_Bps(self) -> float:
+        """Bytes per second of all channels together, at their peak."""
+        return self.bandwidth * self.channels
+
+    @property
+    def rate_Bps(self) -> float:
+        """Usable bytes per second of all channels together."""
+        return self.peak_Bps * self.efficiency
+
+    @property
+    def beats_B(self) -> int:
+        """Bytes of one data clock on all channels: the granule of a transfer."""
+        return self.beat * self.channels
+
+    @model_validator(mode="after")
+    def _figures_of_the_dram(self) -> Memory:
+        """What is not stated follows from the DRAM, or is missing."""
+        stated = [name for name in FROM_DRAM if self.kind != SRAM or name not in FROM_TABLE]
+        missing = [name for name in stated if getattr(self, name) is None]
+        if not missing:
+            return self
+        if self.dram is not None:
+            from accelsim.spec.dram_memory import completed
+
+            self.__dict__.update(
+                completed(self.dram, self.model_fields_set)
+            )  # the model is frozen for its users
+            missing = [name for name in missing if getattr(self, name) is None]
+        if missing:
+            whose = (
+                "; its DRAM states no energies"
+                if self.dram is not None
+                else ", or a dram: that they follow from"
+            )
+            raise ValueError(f"{', '.join(missing)} missing; expected them{whose}")
+        return self
+
+
+class Cache(Model):
+    """How a level keeps what passes it, without the compiler: by lines, in each set the latest used ones (LRU)."""
+
+    line: Width = Field(description="bytes of a line: what is fetched and written back at a time")
+    ways: Annotated[Parts, Field(le=64)] = Field(description="lines of a set")
+    policy: Literal["write_back", "write_through"] = Field(
+        "write_back",
+        description="write_back: stores stay here until their line makes room (a line that is not written whole is "
+        "fetched first); write_through: they go on to the memory at once, and make no room here",
+    )
+
+
+class Attachment(Model):
+    """A memory as one chip sees it: which operands live there and through which engines they move. Or a level on the
+    way from such a memory to the buffers (``fed_by``)."""
+
+    memory: Memory = Field(description="the device")
+    link: Link | None = Field(None, description="what lies between the chip and the memory, if anything")
+    holds: Annotated[list[Literal["activations", "weights", "host"]], once] = Field(
+        [],
+        description="operands that live here; 'host': operators that fall back to the CPU work here. A memory that no "
+        "other feeds holds one at least; of levels see fed_by",
+    )
+    fed_by: Name | None = Field(
+        None,
+        description="memory behind this one, which is a level (kind: sram) on the way from it to the buffers: a cache "
+        "of it, or with 'holds: [activations]' where the compiler keeps results while there is room",
+    )
+    cache: Cache | None = Field(
+        None, description="what makes the level a cache; absent: the compiler says what lies in it"
+    )
+    load_engine: Name = Field("dma_in", description="engine whose queue reads from it")
+    store_engine: Name = Field("dma_out", description="engine whose queue writes to it")
+    arbitration: Literal["loads_first", "stores_first"] = Field(
+        "loads_first", description="who wins when both ask at one edge"
+    )
+
+    @property
+    def rate_Bps(self) -> float:
+        """Usable bytes per second of one direction: of the memory, or of the link before it where that is slower."""
+        return min(self.memory.rate_Bps, self.link.bandwidth) if self.link else self.memory.rate_Bps
+
+    @property
+    def full_duplex(self) -> bool:
+        """Whether loads and stores do not wait for each other: the link before it has a direction for each."""
+        return self.link is not None and self.link.full_duplex
