@@ -100,9 +100,12 @@ def _replayed(
     short, logs = _simulate(repeat.short(program), None, how, progress)
     replay = recurrence(program, short)
     if replay is None and (more := _units(repeat, cycle := cycle_of(program, short))):
-        program = repeat.with_more(program, more)
-        assert program.repeat is not None
-        short, logs = _simulate(program.repeat.short(program), None, how, progress)
+        del short, logs
+        with no_collection():
+            program = repeat.with_more(program, more)
+            assert program.repeat is not None
+            written = program.repeat.short(program)
+        short, logs = _simulate(written, None, how, progress)
         replay = recurrence(program, short, cycle)
     if replay is None:
         return None
