@@ -23,6 +23,7 @@ from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.batch import batch_shape, whole_batch
+from accelsim.mapping.search import known_effort
 from accelsim.program.mapping_file import load_mappings
 from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
@@ -32,6 +33,7 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.yaml.load import load_chip, override
 from accelsim.spec.yaml.parts import energy_override, with_table
+from accelsim.tuning import Tuning
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import DEFAULT as ALLOWED
@@ -95,8 +97,13 @@ def execute(
     ``record``: keep every burst of the memories that are followed one by one, as ``Run.accesses``.
     """
     progress("compile", 0.0)
+    tuner = job.options.tuner
     with limited(job.limits.commands, job.limits.memory_B, job.limits.ignore_capacity):
+        if isinstance(tuner, Tuning):
+            tuner.told = progress
         program = compile(job.graph, job.chip, job.options)
+        if isinstance(tuner, Tuning):
+            program.notes.append(tuner.note())
     progress("simulate", 0.0)
     told = simulate(
         program,
@@ -233,9 +240,19 @@ def _options(request: Request, ranges_from: Arrays | None, gather: Gather) -> Op
     with gather.also():
         given = request.mapping
         pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
+    with gather.also():
+        known_effort(request.search)
     return Options(
-        ranges_from=ranges_from, seed=of_ranges(request.seed), pinned=pinned, **compiled(vars(request))
+        ranges_from=ranges_from, seed=of_ranges(request.seed), pinned=pinned, tuner=_tuner(request),
+        **compiled(vars(request)),
     )  # fmt: skip
+
+
+def _tuner(request: Request) -> Tuning | None:
+    cache = request.tune_cache
+    return (
+        Tuning(request.tune, request.memory_model, Path(cache) if cache else None) if request.tune else None
+    )
 
 
 def _feeds(

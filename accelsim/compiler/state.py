@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from accelsim.engines.base import Tuner
 from accelsim.engines.systolic.timing import known
 from accelsim.errors import Problem, UsageError
 from accelsim.formats.ranges.methods import METHODS
@@ -42,6 +43,8 @@ class Options:
     ``bias_correction``: biases take back the mean error of the rounded weights. ``scales``: tensor or weight name
     -> scale that is given, as learnt in training. ``sparsity``: 'N:M' keeps the N largest of M weights, '' all.
     ``edges``: who turns inputs into codes and results back: the 'host', in its time, or somebody 'outside' the run.
+    ``search``: the effort of searches for mappings, see ``mapping.search.solve``; ``tuner``: who decides among the best
+    that they find.
     ``repeat``: whether blocks that are alike may be copies of each other, see ``accelsim.program.repeated``; without
     that each is lowered and simulated, which gives the same.
     """
@@ -66,6 +69,8 @@ class Options:
     scales: Mapping[str, Array] = field(default_factory=dict)
     sparsity: str = ""
     edges: str = "host"
+    search: str | float = "fast"
+    tuner: Tuner | None = None
     repeat: bool = True
 
 

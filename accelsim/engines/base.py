@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from accelsim.engines.device import Device, EngineLog, Point, Walk
 from accelsim.program.commands import Command, Phase, Program
@@ -37,6 +37,24 @@ class Offer(NamedTuple):
     multiplies: bool
 
 
+class Tuner(Protocol):
+    """Decides among the best candidates of a search."""
+
+    @property
+    def leaders(self) -> int:
+        """How many it wants to see."""
+
+    def fastest(
+        self,
+        what: str,
+        depends: str,
+        mappings: Sequence[MappingOfProduct],
+        program: Callable[[MappingOfProduct], Program],
+    ) -> MappingOfProduct:
+        """One of the mappings of ``what``. ``depends``: everything that the decision depends on, in words; ``program``:
+        the step alone with a mapping."""
+
+
 @dataclass(frozen=True)
 class Lowering:
     """A step while its commands are written, for one core: ``index`` of the step, its ``node``, the ``unit`` that does
@@ -45,7 +63,10 @@ class Lowering:
 
     ``cores``: the layouts of all cores that may share the step, ``layout`` the first of them; one that is not shared is
     done by that one. Empty where each core has a batch of its own. ``sharing``: cores that use the memories while the
-    step is done, each of them at its share of the rate."""
+    step is done, each of them at its share of the rate.
+
+    ``search``: how much effort a search is worth (``mapping.search.solve``); ``tuner``: who decides among its leaders,
+    None for the first of them."""
 
     layout: Layout
     index: int
@@ -57,6 +78,8 @@ class Lowering:
     notes: list[str]
     cores: tuple[Layout, ...] = ()
     sharing: int = 1
+    search: str | float = "fast"
+    tuner: Tuner | None = None
 
 
 class Mapped(NamedTuple):

@@ -1,20 +1,28 @@
-"""The search for a mapping: all candidates where they are few, else walks over batches that cool down."""
+"""The search for a mapping: all candidates where they are few, else walks over batches that cool down.
+
+It knows a ``Problem`` by its choices and costs alone: the loop nests of ``accelsim.mapping.space``, or the tilings of
+an engine type.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem as Mistake
+from accelsim.errors import UsageError
 from accelsim.mapping.columns import Mappings
 from accelsim.mapping.legal import legality
 from accelsim.mapping.levels import Mapping, Refusal
 from accelsim.mapping.space import Space
 from accelsim.seeds import generator
-from accelsim.types import Floats, Ints
+from accelsim.types import Bools, Floats, Ints
 
 Score = Callable[[Mappings], Floats]
 
@@ -29,6 +37,44 @@ START = 1 << 13
 """Random candidates before the walks."""
 HOT, COLD = 0.3, 0.003
 """Relative loss that a walk accepts with probability 1/e, first and last."""
+
+
+class Problem(Protocol):
+    """What a search chooses from: independent choices, each an index, and what a candidate of them costs."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of each choice."""
+
+    def distinct(self, choices: Ints) -> Bools:
+        """Which of the candidates [N, len(sizes)] are no copies of others that differ in what does not matter."""
+
+    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
+        """Costs [N, keys] of candidates [N, len(sizes)], compared key by key, and how many were scored.
+
+        Infinite where a candidate is not legal, or a bound proves its first key to be above ``limit``.
+        """
+
+    def smallest(self) -> Ints:
+        """A candidate with the smallest tiles, for spaces of which few fit, [len(sizes)]."""
+
+
+class Leader(NamedTuple):
+    """One of the best candidates: its choices, and its costs."""
+
+    choices: tuple[int, ...]
+    costs: tuple[float, ...]
+
+
+class Solved(NamedTuple):
+    """The best candidates, best first (none where nothing is legal); how many were ``scored``, and ``tried``: scored,
+    ruled out by a bound or refused; ``size`` of the space; ``exhaustive``: none is better."""
+
+    leaders: list[Leader]
+    scored: int
+    tried: int
+    size: int
+    exhaustive: bool
 
 
 @dataclass(frozen=True)
@@ -47,15 +93,44 @@ class Found:
     refusal: Refusal | None = None
 
 
+def known_effort(effort: str | float) -> str | float:
+    """An effort as ``solve`` takes it, from what a user gave: seconds may be a text. Raises UsageError."""
+    seconds = effort
+    if isinstance(effort, str) and effort not in EXHAUSTIVE:
+        with suppress(ValueError):
+            seconds = float(effort)
+    if seconds in EXHAUSTIVE or (isinstance(seconds, int | float) and 0 < seconds < float("inf")):
+        return seconds
+    raise UsageError(Mistake(f"effort {effort!r}", expected="'best', 'fast', or seconds above 0"))
+
+
+def solve(problem: Problem, effort: str | float = "best", *, seed: int = 0, leaders: int = 1) -> Solved:
+    """The candidates of the lowest costs, so many; of equals the first in the order of the space.
+
+    ``effort``: 'best' tries all of up to 4,194,304 candidates and else walks long; 'fast' 131,072, and walks shortly; a
+    number walks for so many seconds (all of up to 131,072 are tried in any case). With 'best' and 'fast' the result
+    depends on nothing but problem and seed; with seconds how far it gets depends on the machine.
+
+    Raises UsageError for an effort that is none of these.
+    """
+    effort = known_effort(effort)
+    limit = EXHAUSTIVE[effort] if isinstance(effort, str) else EXHAUSTIVE["fast"]
+    walk = _Walk(problem, leaders)
+    size = prod(problem.sizes)
+    if 0 < size <= limit:
+        walk.all()
+    elif size:
+        walk.walks(generator(seed), effort)
+    return Solved(walk.leaders(), walk.scored, walk.tried, size, 0 < size <= limit)
+
+
 def search(
     space: Space, score: Score, effort: str | float = "best", *, seed: int = 0, bound: Score | None = None
 ) -> Found:
-    """The mapping of the lowest score; of equals the first in the order of the space.
+    """The mapping of a loop nest of the lowest score; of equals the first in the order of the space.
 
-    ``score`` gives a float per row, infinite where a row is not wanted; it gets legal rows only. ``effort``: 'best'
-    tries all of up to 4,194,304 candidates and else walks long; 'fast' 131,072, and walks shortly; a number walks
-    for so many seconds (all of up to 131,072 are tried in any case). With 'best' and 'fast' the result depends on
-    nothing but space, score and seed; with seconds how far it gets depends on the machine.
+    ``score`` gives a float per row, infinite where a row is not wanted; it gets legal rows only. ``effort`` and
+    ``seed``: see ``solve``.
 
     ``bound`` gives a lower bound of the score, cheaper than it. Rows with a bound of the best score so far or more
     are not scored. That loses nothing: score >= bound >= best, and only a lower score replaces the best. Ways to cut
@@ -63,53 +138,105 @@ def search(
     before: words of a tile do not fall with any extent, so every candidate with them overflows. Loops of one
     iteration never step, so of candidates that differ only in their place one is scored (``Space.canonical``).
 
-    Raises UsageError for an effort that is none of these.
+    Raises UsageError for an effort that is unknown.
     """
-    limit = EXHAUSTIVE["fast"] if isinstance(effort, int | float) else EXHAUSTIVE.get(effort, 0)
-    if not limit or (isinstance(effort, int | float) and not 0 < effort < float("inf")):
-        raise UsageError(Problem(f"effort {effort!r}", expected="'best', 'fast', or seconds above 0"))
-    walk = _Search(space, score, bound)
-    if space.size == 0:
-        return walk.found(False)
-    if space.size <= limit:
-        walk.all()
-        return walk.found(True)
-    walk.walks(generator(seed), effort)
-    return walk.found(False)
+    nests = Nests(space, score, bound)
+    solved = solve(nests, effort, seed=seed)
+    if not solved.leaders:
+        refusal = space.smallest() or nests.overflow
+        exhaustive = solved.exhaustive or (refusal is not None and space.size == 0)
+        return Found(None, float("inf"), solved.scored, space.size, exhaustive, refusal)
+    (best,) = solved.leaders
+    mapping = space.decode(np.array([best.choices], np.int64)).mapping(0)
+    return Found(mapping, best.costs[0], solved.scored, space.size, solved.exhaustive)
 
 
-class _Search:
+class Nests:
+    """The problem of a loop nest on levels; ``overflow``: the least of what did not fit, once nothing did."""
+
     def __init__(self, space: Space, score: Score, bound: Score | None) -> None:
         self._space, self._score, self._bound = space, score, bound
-        self._best, self._at, self._scored = float("inf"), None, 0
-        self._overflow: Refusal | None = None
+        self.overflow: Refusal | None = None
 
-    _at: Ints | None
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of each choice."""
+        return self._space.sizes
 
-    def found(self, everything: bool) -> Found:
-        """The result so far."""
-        space = self._space
-        if self._at is None:
-            refusal = space.smallest() or self._overflow
-            exhaustive = everything or (refusal is not None and space.size == 0)
-            return Found(None, float("inf"), self._scored, space.size, exhaustive, refusal)
-        mapping = space.decode(self._at[None]).mapping(0)
-        return Found(mapping, self._best, self._scored, space.size, everything)
+    def distinct(self, choices: Ints) -> Bools:
+        """Candidates that do not only differ in the place of loops of one iteration."""
+        return self._space.canonical(choices)
+
+    def smallest(self) -> Ints:
+        """The fewest elements in all tiles."""
+        cuts = self._space.cuts.values()
+        inner = [np.log2(cut.temporal[:, 1:] * cut.spatial[:, 1:]).sum(axis=1) for cut in cuts]
+        least = [int(np.argmin(column)) for column in inner]
+        slots = [int(np.argmin(table.sum(axis=1))) for table in self._space.slot_choices]
+        return np.array([*least, *(0 for _ in self._space.order_choices), *slots], np.int64)
+
+    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
+        """See ``Problem``."""
+        scores = np.full((len(choices), 1), np.inf)
+        mappings = self._space.decode(choices)
+        legal = legality(self._space.nest, self._space.hierarchy, mappings)
+        rows = np.flatnonzero(legal.ok)
+        if not len(rows):
+            self._remember_overflow(legal.footprint_B)
+            return scores, 0
+        if self._bound is not None:
+            rows = rows[self._bound(mappings.rows(rows)) < limit]
+        if len(rows):
+            scores[rows, 0] = self._score(mappings if len(rows) == len(choices) else mappings.rows(rows))
+        return scores, len(rows)
+
+    def _remember_overflow(self, footprint_B: Ints) -> None:
+        if not len(footprint_B):
+            return
+        limits = [store.capacity_B for store in self._space.hierarchy.stores]
+        room = np.array([np.iinfo(np.int64).max if limit is None else limit for limit in limits])
+        over = np.maximum(footprint_B - room, 0)
+        row = int(np.argmin(over.sum(axis=1)))
+        level = int(np.argmax(over[row]))
+        if over[row, level] and (self.overflow is None or footprint_B[row, level] < self.overflow.needed):
+            store, needed = self._space.hierarchy.stores[level], int(footprint_B[row, level])
+            what = f"the smallest tiles that were tried take {needed:,} B of {store.capacity_B:,} B"
+            self.overflow = Refusal(store.name, what, needed, int(store.capacity_B or 0))
+
+
+class _Walk:
+    """The best of what a problem was asked so far."""
+
+    def __init__(self, problem: Problem, most: int) -> None:
+        self._problem, self._most = problem, most
+        self._top, self._keys = np.zeros((0, len(problem.sizes)), np.int64), np.zeros((0, 1))
+        self.scored = self.tried = 0
+
+    def leaders(self) -> list[Leader]:
+        """The best candidates so far, best first."""
+        pairs = zip(self._top.tolist(), self._keys.tolist(), strict=True)
+        return [Leader(tuple(choices), tuple(costs)) for choices, costs in pairs]
+
+    @property
+    def _limit(self) -> float:
+        """What a candidate must not exceed to be one of the best."""
+        return float(self._keys[-1, 0]) if len(self._top) == self._most else float("inf")
 
     def all(self) -> None:
         """Every candidate, in order."""
-        size = self._space.size
+        size = prod(self._problem.sizes)
         for start in range(0, size, BATCH):
             flat = np.arange(start, min(start + BATCH, size))
-            choices = np.stack(np.unravel_index(flat, self._space.sizes), axis=1).astype(np.int64)
-            self._try(choices[self._space.canonical(choices)])
+            choices = np.stack(np.unravel_index(flat, self._problem.sizes), axis=1).astype(np.int64)
+            self.tried += len(choices)
+            self._batch(choices[self._problem.distinct(choices)])
 
     def walks(self, rng: np.random.Generator, effort: str | float) -> None:
         """Random candidates; then the best of them walk, each to a neighbour that is not much worse; then a descent."""
-        sizes = np.array(self._space.sizes)
+        sizes = np.array(self._problem.sizes)
         until = time.monotonic() + effort if isinstance(effort, int | float) else 0.0
         rounds = ROUNDS["best"] if isinstance(effort, int | float) else ROUNDS[effort]
-        start = np.concatenate([self._small(), rng.integers(0, sizes, (START, len(sizes)))])
+        start = np.concatenate([self._problem.smallest()[None], rng.integers(0, sizes, (START, len(sizes)))])
         scores = self._try(start)
         order = np.argsort(scores, kind="stable")[:WALKERS]
         here, level = start[order], scores[order]
@@ -146,59 +273,37 @@ class _Search:
 
     def _descend(self, sizes: Ints) -> None:
         """From the best: every other value of each choice, until none is better."""
-        while self._at is not None:
-            before = self._best
+        while len(self._top):
+            before = self._keys[0].tolist()
             for index, size in enumerate(sizes.tolist()):
-                rows = np.repeat(self._at[None], size, axis=0)
+                rows = np.repeat(self._top[:1], size, axis=0)
                 rows[:, index] = np.arange(size)
                 self._try(rows)
-            if self._best >= before:
+            if self._keys[0].tolist() >= before:
                 return
 
-    def _small(self) -> Ints:
-        """The candidate with the smallest tiles, for spaces of which few candidates fit."""
-        inner = [
-            np.log2(cut.temporal[:, 1:] * cut.spatial[:, 1:]).sum(axis=1) for cut in self._space.cuts.values()
-        ]
-        least = [int(np.argmin(column)) for column in inner]
-        slots = [int(np.argmin(table.sum(axis=1))) for table in self._space.slot_choices]
-        return np.array([[*least, *(0 for _ in self._space.order_choices), *slots]], np.int64)
-
     def _try(self, choices: Ints) -> Floats:
-        """Scores of candidates, infinite where they are not legal or ruled out; remembers the best."""
-        scores = np.full(len(choices), np.inf)
-        for start in range(0, len(choices), BATCH):
-            part = slice(start, start + BATCH)
-            scores[part] = self._batch(choices[part])
-        return scores
+        """First costs of candidates, infinite where they are not legal; remembers the best."""
+        self.tried += len(choices)
+        parts = [self._batch(choices[start : start + BATCH]) for start in range(0, len(choices), BATCH)]
+        return np.concatenate(parts)
 
     def _batch(self, choices: Ints) -> Floats:
-        scores = np.full(len(choices), np.inf)
-        mappings = self._space.decode(choices)
-        legal = legality(self._space.nest, self._space.hierarchy, mappings)
-        rows = np.flatnonzero(legal.ok)
-        if not len(rows):
-            self._remember_overflow(legal.footprint_B)
-            return scores
-        if self._bound is not None:
-            rows = rows[self._bound(mappings.rows(rows)) < self._best]
+        costs, scored = self._problem.costs(choices, self._limit)
+        self.scored += scored
+        first: Floats = costs[:, 0]
+        rows = np.flatnonzero(np.isfinite(first) & (first <= self._limit))
+        if len(rows) > self._most:
+            rows = rows[first[rows] <= np.partition(first[rows], self._most - 1)[self._most - 1]]
         if len(rows):
-            self._scored += len(rows)
-            scores[rows] = self._score(mappings if len(rows) == len(choices) else mappings.rows(rows))
-            least = int(np.argmin(scores))
-            if scores[least] < self._best:
-                self._best, self._at = float(scores[least]), choices[least].copy()
-        return scores
+            self._remember(choices[rows], costs[rows])
+        return first
 
-    def _remember_overflow(self, footprint_B: Ints) -> None:
-        if not len(footprint_B):
-            return
-        limits = [store.capacity_B for store in self._space.hierarchy.stores]
-        room = np.array([np.iinfo(np.int64).max if limit is None else limit for limit in limits])
-        over = np.maximum(footprint_B - room, 0)
-        row = int(np.argmin(over.sum(axis=1)))
-        level = int(np.argmax(over[row]))
-        if over[row, level] and (self._overflow is None or footprint_B[row, level] < self._overflow.needed):
-            store, needed = self._space.hierarchy.stores[level], int(footprint_B[row, level])
-            what = f"the smallest tiles that were tried take {needed:,} B of {store.capacity_B:,} B"
-            self._overflow = Refusal(store.name, what, needed, int(store.capacity_B or 0))
+    def _remember(self, choices: Ints, costs: Floats) -> None:
+        """Take these among the best, each once; of equals those that were first."""
+        choices = np.concatenate([self._top, choices])
+        costs = np.concatenate([self._keys, costs]) if len(self._top) else costs
+        _, first = np.unique(choices, axis=0, return_index=True)
+        first = np.sort(first)
+        best = first[np.lexsort(costs[first].T[::-1])][: self._most]
+        self._top, self._keys = choices[best], costs[best]

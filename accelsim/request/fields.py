@@ -83,6 +83,17 @@ class Request:
     mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=option(
         "Mappings to keep, as --save-mapping writes them.", MAPPED, "file", file=True,
         python="Mappings that the search must keep: a file of them, or layer -> fields.", page="mapping.md"))
+    search: str | float = field(default="fast", metadata=option(
+        "Effort of the search for mappings: fast; best (many more tilings, all of small products); or seconds for each "
+        "different product.", MAPPED, metavar="fast|best|SECONDS", compiled="search", page="mapping.md",
+        python="Effort of the search for mappings: 'fast'; 'best': many more tilings, all of small products; or "
+        "seconds for each different product."))
+    tune: int | None = field(default=None, metadata=option(
+        "Simulate the N best mappings of each different product alone and take the fastest.", MAPPED, "count", "N",
+        page="mapping.md"))
+    tune_cache: str | None = field(default=None, metadata=option(
+        "File that remembers what --tune found; default: tuned.json in the user's cache.", MAPPED, metavar="FILE",
+        python="File that remembers what ``tune`` found; default: tuned.json in the user's cache."))
     layer_dtype: Mapping[str, str] | None = field(default=None, metadata=option(
         "Operand format of one layer. Repeatable.", FORMATS, "formats", "LAYER=FORMAT",
         shared="numbers", compiled="layers", python="Layer -> its own operand format: {'conv1': 'fp16'}."))

@@ -6,6 +6,7 @@
     probe.py run MODEL CHIP
     probe.py ranges MODEL CHIP DTYPE METHOD
     probe.py nodes KIND NODES CHIP DTYPE
+    probe.py searches MODEL CHIP EFFORT
 
 CPU seconds (``time.process_time``, all threads) and the peak of the resident memory, as one line of JSON. Modules are
 imported before anything is measured.
@@ -32,6 +33,7 @@ from accelsim.account.latency import layers
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile, transform
 from accelsim.compiler.state import Options
+from accelsim.engines.systolic.mapping.search import Choice, ProductSearch
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.spec.yaml.load import load_chip
@@ -176,6 +178,26 @@ def ranged(model: str, chip_name: str, dtype: str, method: str) -> dict[str, flo
     return {"total": total, "images": IMAGES, "tensors": scaled}
 
 
+def searches(model: str, chip_name: str, effort: str) -> dict[str, float]:
+    """All searches for mappings of a compilation: candidates that were tried, and the time of the searches alone."""
+    graph, chip, found = (
+        load_model(model),
+        load_chip(chip_name),
+        {"searches": 0.0, "tried": 0.0, "seconds": 0.0},
+    )
+    best = ProductSearch.best
+
+    def measured(search: ProductSearch) -> Choice:
+        seconds, choice = cpu_s(lambda: best(search))
+        for name, more in (("searches", 1), ("tried", choice.scored), ("seconds", seconds)):
+            found[name] += more
+        return choice
+
+    ProductSearch.best = measured  # type: ignore[method-assign]
+    compile(graph, chip, Options(values="off", search=effort))
+    return found | {"per_second": found["tried"] / found["seconds"]}
+
+
 def long_graph(kind: str, nodes: str, chip_name: str, dtype: str) -> dict[str, float]:
     """Compile, simulate and account a graph of so many nodes (a key of ``long_graphs.LONG``); a short one before, so
     that nothing is made or loaded for the first time while it is measured."""
@@ -197,6 +219,7 @@ if __name__ == "__main__":
         "ranges": ranged,
         "nodes": long_graph,
         "run": whole_run,
+        "searches": searches,
         "ort": ort,
     }
     print(json.dumps(kinds[sys.argv[1]](*sys.argv[2:])))

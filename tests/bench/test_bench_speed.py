@@ -9,6 +9,7 @@ import pytest
 
 GPT3_LAYER = "gpt-prefill?hidden=12288,heads=96,seq=2048"
 """One decoder layer of the size of GPT-3 (Brown et al. 2020): hidden 12,288, 96 heads, 2,048 tokens."""
+SMALL_BERT = "bert?layers=1,hidden=64,heads=4,seq=9"
 GPT_CHIPS = (("tpu-v1", "int8"), ("systolic-generic", "fp32"), ("neuroncore-v2", "bf16"))
 REPEATED_CHIPS = ("edu-mixed", "edu-tensor-core", "haswell-e5-2699v3", "neuroncore-v2", "systolic-generic")
 FEW_LAYERS, LAYERS_RATIO = 8, 4.0
@@ -33,6 +34,12 @@ COMPILE_S, PER_NODE = 20.0, 2.0
 quadratic time makes it 10, n^1.3 makes it 2; the room below is for caches that a long graph outgrows (1.0 to 1.8 where
 calls, which the unit tests count, grow as the nodes do)."""
 
+SEARCHES = (
+    ("resnet50", "tpu-v1", "fast", 1e5), ("bert-base", "tpu-v1", "fast", 1e5), ("resnet50", "tpu-v1", "best", 1e5),
+    ("cnn", "edu-4x4", "best", 1e6), (SMALL_BERT, "edu-4x4", "best", 1e6), (SMALL_BERT, "edu-mixed", "best", 1e6),
+)  # fmt: skip
+"""Model, chip, effort of searches, and candidates that are to be tried per CPU second."""
+
 Probe = Callable[..., dict[str, float]]
 
 
@@ -48,6 +55,17 @@ def test_resnet50_without_values(benchmark: Any, probe: Probe, figure: Any, chip
     what = f"ResNet-50 on {chip}, values off: load + compile + simulate"
     note = f"{parts}; SCALE-Sim 3.0.0: {SCALESIM_S} s, {SCALESIM_MB / 1000:g} GB"
     assert figure(what, found["total"], " s", 1.0, note).holds
+
+
+@pytest.mark.parametrize(("model", "chip", "effort", "wanted"), SEARCHES)
+def test_candidates_per_second(
+    benchmark: Any, probe: Probe, figure: Any, model: str, chip: str, effort: str, wanted: float
+) -> None:
+    """The time for so many candidates as are wanted in a second: scored, ruled out by a bound, copies, or too large."""
+    found = once(benchmark, lambda: probe("searches", model, chip, effort))
+    note = f"{found['tried']:,.0f} candidates in {found['searches']:.0f} searches, {found['per_second']:,.0f} per second"
+    what = f"mappings of {model} on {chip}, search {effort}: {wanted:,.0f} candidates"
+    assert figure(what, wanted / found["per_second"], " s", 1.0, note).holds
 
 
 @pytest.mark.parametrize(("chip", "dtype"), RESNET_TARGETS)

@@ -40,6 +40,7 @@ STATED: dict[str, Callable[[Graph, Chip], Sequence[Any]]] = {
     "dtype": lambda graph, chip: ["", *(chip.matrix.formats if chip.matrix else ["fp32"])],
     "values": lambda graph, chip: list(POLICIES),
     "seed": lambda graph, chip: [0, 1, 7],
+    "search": lambda graph, chip: ["fast", "fast", "best"],
     "array_timing": lambda graph, chip: ["", *(SCHEDULES if chip.matrix else [])],
     "dataflow": lambda graph, chip: ["", "", *(DATAFLOWS if chip.matrix else [])],
     "ranges": lambda graph, chip: list(METHODS),
@@ -61,7 +62,7 @@ NOT_DRAWN = {
     "inputs": "drawn with the seed", "ranges_from": "the default is drawn data", "mapping": "laws of pins draw it",
     "pinned": "laws of pins draw it", "scales": "learnt in training", "energy": "no part of time",
     "limit_commands": "ends a run", "limit_bytes": "ends a run", "cores": "drawn from SPEC",
-    "schedule": "array_timing of a request", "prompt": "of language models", "new": "of language models",
+    "schedule": "array_timing of a request", "tune": "writes a file", "tune_cache": "no file", "tuner": "writes a file", "prompt": "of language models", "new": "of language models",
 }  # fmt: skip
 
 

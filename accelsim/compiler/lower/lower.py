@@ -114,7 +114,11 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step, cores: tup
     node, chip = step.node, state.chip
     unit = units(chip).get(step.engine) or Unit(step.engine, OFF_CHIP.get(step.engine, step.engine), None)
     pinned = dict(state.options.pinned.get(node.name, {}))
-    lowering = Lowering(layout, index, node, unit, state.dtype, pinned, state.choices, state.notes, cores)
+    asked = state.options
+    lowering = Lowering(
+        layout, index, node, unit, state.dtype, pinned, state.choices, state.notes, cores, search=asked.search,
+        tuner=asked.tuner,
+    )  # fmt: skip
     mapped = ENGINES[unit.type].lower(lowering)
     if mapped is not None:
         step.gemm, step.mapping, step.binds, step.scored = mapped

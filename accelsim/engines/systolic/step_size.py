@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
 from accelsim.engines.systolic.mapping.tilings import Candidates, fetches
 from accelsim.program.mapping import Mapping
 from accelsim.workload.limits import check_commands
@@ -35,7 +33,7 @@ def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
 
 @lru_cache(maxsize=4096)
 def _matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
-    tiles = _single(mapping, streams.arrays)
+    tiles = Candidates.of(mapping, streams.arrays)
     m, n, k, groups = (
         -(-extent // tile)
         for extent, tile in (
@@ -56,11 +54,3 @@ def check_matrix(name: str, gemm: Gemm, mapping: Mapping, streams: Streams, befo
     tiles = "x".join(str(extent) for extent in (mapping.tg, mapping.tm, mapping.tn, mapping.tk))
     what = f"{name} in tiles of {tiles} (groups x M x N x K)"
     check_commands(what, matrix_commands(gemm, mapping, streams), before, ADVICE)
-
-
-def _single(mapping: Mapping, arrays: int) -> Candidates:
-    tg, tm, tn, tk = (np.array([extent]) for extent in (mapping.tg, mapping.tm, mapping.tn, mapping.tk))
-    return Candidates(
-        mapping.order, mapping.a_resident, mapping.a_whole_k, mapping.y_resident, mapping.a_slots, tg, tm, tn, tk,
-        split=mapping.split, arrays=arrays,
-    )  # fmt: skip

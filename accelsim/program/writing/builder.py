@@ -52,7 +52,7 @@ class Builder:
 
     def __init__(self, engines: dict[str, str], sequential: Container[str]) -> None:
         self.engines = engines
-        self._sequential = sequential
+        self.sequential = sequential
         self.core = 0  # whose commands are being written
         self.commands: list[Command] | Commands = []
         self.regions: list[Region] = []
@@ -169,4 +169,4 @@ class Builder:
 
     def _ordered(self, engine: str, other: str) -> bool:
         """Whether the two run one after the other anyway."""
-        return engine == other and self.engines[engine] in self._sequential
+        return engine == other and self.engines[engine] in self.sequential

@@ -9,8 +9,9 @@ import pytest
 
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.ports import Ports
-from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape
+from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape, Side
 from accelsim.engines.systolic.mapping.tilings import Candidates
+from accelsim.program.mapping import ORDERS
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.workload.ops.base import Gemm
@@ -19,7 +20,7 @@ from tests.helpers.pass_graphs import chip
 M, N, K = 12, 8, 8
 SHAPE = Shape(
     gemm=Gemm(1, M, N, K, "a", "b"), a_B=1, b_B=1, y_B=1, sum_B=4, cycles_per_row=1, results_share=1.0, functions=(1,),
-    sides=0, side_B=0, parameters_B=0, b_streamed=True,
+    sides=(), parameters_B=0, b_streamed=True,
 )  # fmt: skip
 HOMES = Homes("dram", "dram", "dram", True)
 
@@ -34,8 +35,8 @@ def edu(**memory: object) -> Chip:
 
 def columns(*rows: tuple[int, int, int], y_resident: bool = True) -> Candidates:
     """Candidates of these tiles (tm, tn, tk)."""
-    table = np.array([(1, *row) for row in rows], np.int64)
-    return Candidates("nmk", True, False, y_resident, 2, *table.T)
+    table = np.array([(ORDERS.index("nmk"), 1, *row) for row in rows], np.int64)
+    return Candidates(table[:, 0], True, False, y_resident, 2, *table.T[1:])
 
 
 def bounds(c: Candidates, shape: Shape = SHAPE, on: Chip | None = None) -> Bounds:
@@ -77,7 +78,7 @@ def test_more_of_anything_never_lowers_the_estimate() -> None:
     base = bounds(rows).total()
     for change in (
         {"parameters_B": 64},
-        {"sides": 1, "side_B": 1.0},
+        {"sides": (Side("dram", 1.0, M * N),)},
         {"functions": (3, 2)},
         {"cycles_per_row": 2},
         {"reuse": False},
@@ -86,9 +87,12 @@ def test_more_of_anything_never_lowers_the_estimate() -> None:
         assert (bounds(rows, more).total() >= base).all()
 
 
-def test_the_score_counts_fill_and_drain_in_part() -> None:
-    found = bounds(columns((M, N, K), (4, 4, 4)))
-    assert (found.busiest <= found.score()).all() and (found.score() <= found.total()).all()
+def test_the_score_counts_what_others_wait_for() -> None:
+    """The step; the mean of what its array (36 clocks behind the first fold), vector unit (24) and memory are busy; a
+    clock for the token of its tile."""
+    found = bounds(columns((M, N, K)))
+    memory = (M * K + N * K) // 4
+    assert found.score()[0] == found.total()[0] + (3 * 12 + 24 + memory) / 3 + 1
 
 
 @pytest.mark.parametrize("pipelined", [True, False])
@@ -112,20 +116,33 @@ def test_a_clock_of_its_own_is_counted_in() -> None:
     assert bounds(columns((M, N, K)), on=fast).total()[0] == start + waits + array + results
 
 
-def test_with_one_slot_for_sums_the_array_and_the_vector_unit_take_turns() -> None:
-    """Behind each of three tiles but the last the array drains, and waits for the vector unit to take 128 sums.
-
-    Counted only where the sums share their buffer.
-    """
+def test_a_slot_for_sums_is_held_until_the_vector_unit_has_taken_them() -> None:
+    """Three tiles: each is 4 folds of 16 rows, the drain, and 32 clocks of the vector unit; of two slots each has half."""
     own, c = edu(), columns((16, N, K))
     shape = replace(SHAPE, gemm=Gemm(1, 48, N, K, "a", "b"))
-    kept = {name: buffer for name, buffer in own.buffers.items() if name != "accumulators"}
-    kept["act_sram"] = kept["act_sram"].model_copy(update={"holds": ["activations", "partial_sums"]})
-    together = own.model_copy(update={"buffers": kept})
 
-    def compute(slots: int, on: Chip) -> float:
-        return float(bounds(replace(c, y_slots=np.array([slots])), shape, on).paths["compute"][0])
+    def paths(slots: int) -> dict[str, float]:
+        found = bounds(replace(c, y_slots=np.array([slots])), shape, own).paths
+        return {name: float(path[0]) for name, path in found.items()}
 
     drain, vector = (4 + 4 - 2) + 1, 16 * N // 4
-    assert compute(1, own) == compute(2, own) == compute(2, together)
-    assert compute(1, together) - compute(2, together) == 2 * (drain + vector)
+    start = paths(1)["compute"] - (3 * 4 * 16 + drain + vector)
+    assert paths(1)["accumulators"] == start + 3 * (4 * 16 + drain + vector)
+    assert paths(2)["accumulators"] == start + 3 * (4 * 16 + drain + vector) / 2
+
+
+def test_sums_that_stay_open_are_held_through_all_rounds() -> None:
+    """Two tiles of rows inside two of the reduction: each is held for the round of both, and its own last part."""
+    c = replace(columns((8, N, 4)), order=np.array([ORDERS.index("nkm")]), y_slots=np.array([2]))
+    own, drain, vector = 2 * 8, (4 + 4 - 2) + 1, 8 * N // 4  # folds of one part of a tile
+    found = bounds(c, replace(SHAPE, gemm=Gemm(1, 16, N, K, "a", "b"))).paths
+    start = float(found["compute"][0]) - (4 * own + drain + vector)
+    assert float(found["accumulators"][0]) == start + 2 * (2 * own + own + drain + vector) / 2
+
+
+def test_a_side_operand_comes_from_its_own_memory_in_two_slots() -> None:
+    """Six tiles of 16 results: each side tile waits 10 clocks, 4 for its data, and 4 for the vector unit."""
+    shape = replace(SHAPE, sides=(Side("dram", 1.0, M * N),))
+    alone, found = bounds(columns((4, 4, K))), bounds(columns((4, 4, K)), shape)
+    assert float(found.offchip_B[0] - alone.offchip_B[0]) == M * N
+    assert float(found.paths["latency of dram"][0]) >= 6 * (10 + 4 + 4) / 2

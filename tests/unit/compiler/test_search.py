@@ -36,7 +36,7 @@ def compiled(on: Chip, graph: Graph | None = None, **pinned: Any) -> Program:
 
 
 NEAR = 1.06
-"""For a step alone: the search counts fill and drain only in part, since in a network the neighbours hide them."""
+"""For a step alone: the search also counts for how long others are kept waiting, of whom there are none here."""
 
 PINS: list[dict[str, Any]] = [
     {"order": "mkn"}, {"tm": 5}, {"tn": 3, "tk": 7}, {"a_resident": False}, {"a_resident": False, "a_whole_k": True},

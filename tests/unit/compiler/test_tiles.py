@@ -35,6 +35,13 @@ MAPPINGS = st.builds(
 )
 
 
+def within(mapping: Mapping, gemm: Gemm) -> Mapping:
+    """No tile beyond the product."""
+    return replace(
+        mapping, tm=min(mapping.tm, gemm.M), tn=min(mapping.tn, gemm.N), tk=min(mapping.tk, gemm.K)
+    )
+
+
 @given(GEMMS, MAPPINGS)
 def test_the_tiles_cover_every_mac_once(gemm: Gemm, mapping: Mapping) -> None:
     seen: Counter[tuple[int, int, int, int]] = Counter()
@@ -68,14 +75,7 @@ def test_sums_open_once_and_close_once(gemm: Gemm, mapping: Mapping) -> None:
 @given(GEMMS, MAPPINGS, st.booleans())
 def test_fetches_are_those_of_the_loop(gemm: Gemm, mapping: Mapping, reuse: bool) -> None:
     """Words that pass through the ports when a tile is kept only while the next command wants the same."""
-    tiles = (
-        mapping.tg,
-        min(mapping.tm, gemm.M),
-        min(mapping.tn, gemm.N),
-        min(mapping.tk, gemm.K),
-    )
-    columns = [np.array([size], np.int64) for size in tiles]
-    candidates = Candidates(mapping.order, True, mapping.a_whole_k, True, 2, *columns)
+    candidates = Candidates.of(within(mapping, gemm))
     moved = [0, 0]
     held: list[tuple[int, ...] | None] = [None, None]
     for tile, _, _ in loop(whole(gemm), mapping):
@@ -174,11 +174,7 @@ def test_arrays_cover_every_mac_once(gemm: Gemm, mapping: Mapping, arrays: int) 
 def test_what_arrays_share_is_fetched_once(gemm: Gemm, mapping: Mapping, arrays: int) -> None:
     """Words that pass through the ports when the tiles of a strip of arrays stay for the next strip."""
     arrays = arrays if mapping.split != "none" else 1
-    sizes = (mapping.tg, min(mapping.tm, gemm.M), min(mapping.tn, gemm.N), min(mapping.tk, gemm.K))
-    candidates = Candidates(
-        mapping.order, True, mapping.a_whole_k, True, 2, *(np.array([size], np.int64) for size in sizes),
-        split=mapping.split, arrays=arrays,
-    )  # fmt: skip
+    candidates = Candidates.of(within(mapping, gemm), arrays)
     moved, now, before = [0, 0], set[tuple[int, ...]](), set[tuple[int, ...]]()
     for tile, _, _ in loop(whole(gemm), mapping, arrays):
         if not array_of(tile, mapping, arrays, whole(gemm)):

@@ -20,8 +20,6 @@ from accelsim.account.latency import layers, summary
 from accelsim.cli import main
 from accelsim.cli.validate import _checks
 from accelsim.compiler.passes import PASSES
-from accelsim.engines.systolic.mapping.search import CLOSE
-from accelsim.engines.systolic.mapping.shape import EXPOSED
 from accelsim.engines.systolic.timing import SCHEDULES, fold_timing
 from accelsim.errors import Infeasible
 from accelsim.machine.run import Slice
@@ -297,11 +295,6 @@ def test_fetches_are_those_of_the_table(order: str) -> None:
         }
         times = {"4 times": 4, "once": 1}
         assert read == {"a": times[a] * 16 * 16 * 4, "b": times[b] * 16 * 16 * 4}
-
-
-def test_what_the_search_counts() -> None:
-    assert EXPOSED == 1 / 8
-    assert CLOSE == 1.005
 
 
 def test_example_by_hand_is_the_first_golden_row() -> None:

@@ -16,21 +16,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.engines.simd.spec import VectorUnit
+from accelsim.engines.systolic.mapping.folds import ArrayClocks, FoldClocks
 from accelsim.engines.systolic.mapping.ports import Ports
-from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape
+from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape, Side
 from accelsim.engines.systolic.mapping.tilings import (
     Candidates,
     a_words,
     count,
     fetches,
     first_a,
+    inner_tiles,
+    innermost,
     lanes,
     last,
     over_tiles,
     whole_a,
 )
-from accelsim.engines.systolic.pace import Pace, clocks
-from accelsim.engines.systolic.timing import FoldTiming, fold_timing
+from accelsim.engines.systolic.pace import clocks
+from accelsim.program.mapping import ORDERS
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import b_elements, b_extent, depends, kept, packs
 from accelsim.types import Floats, Ints
@@ -57,26 +60,11 @@ class _Load(NamedTuple):
     slots: int = 0
 
 
-class _Array(NamedTuple):
-    """Clocks of the array alone, from its first streamed row to the last sum: of all folds; were only streamed rows to
-    count; of the last tile (the smallest) and of its last fold. ``rows``: streamed by that fold. ``shift``: stationary
-    rows before a fold; ``reads``: how long the last tile reads its moving and its stationary operand."""
-
-    total: Floats
-    streaming: Floats
-    tile: Floats
-    alone: Floats
-    rows: Floats
-    shift: Floats
-    reads_moving: Floats
-    reads_stationary: Floats
-
-
 class _Step(NamedTuple):
     """What the paths of one step are made of. ``start``: clocks until the first row can stream; ``tail``: from the last
     sum to the end; ``out``: bytes to each memory; ``leave``: from the last result to the end."""
 
-    array: _Array
+    array: ArrayClocks
     loads: list[_Load]
     out: dict[str, Moved]
     start: Floats
@@ -98,6 +86,7 @@ class Estimator:
         self._vector_unit = vector
         self._vector_clock = self._clock / float((vector.clock if vector else None) or roles.chip.clock)
         self._ports = Ports(roles, self._clock, sharing)
+        self._folds = FoldClocks(self._unit)
         self._to_array = self._ports.token - 1.0
         self._to_vector = self._ports.token - self._vector_clock
         self._stationary = {"ws": "b", "is": "a", "os": ""}[self._unit.dataflow]
@@ -105,19 +94,31 @@ class Estimator:
     def bounds(self, shape: Shape, c: Candidates, homes: Homes) -> Bounds:
         """All paths of all candidates."""
         step = self._step(shape, c, homes)
-        paths, busy = self._work_paths(step, c, shape.gemm)
+        paths, busy = self._work_paths(step)
         for memory in dict.fromkeys((*(load.memory for load in step.loads), *step.out)):
             found, occupied = self._port_paths(step, memory, homes.path_name(memory))
             paths |= found
             busy.append(occupied)
         for name, before, rounds in self._round_trips(step, shape, c):
             paths[name] = np.maximum(paths.get(name, 0.0), before + rounds)
-            busy.append(rounds)
         moved = sum((load.all_B for load in step.loads), 0 * step.start)
-        return Bounds(paths, np.maximum.reduce(busy), moved + sum(out.size_B for out in step.out.values()))
+        homes_of_all = {
+            homes.a,
+            homes.b,
+            homes.y,
+            self._roles.weights_home,
+            *(side.memory for side in shape.sides),
+        }
+        held = sum(busy, 0 * step.start) / (2 + len(homes_of_all))
+        handed = self._ports.token * self._products(shape.gemm, c)
+        return Bounds(paths, held + handed, moved + sum(out.size_B for out in step.out.values()))
+
+    def least(self, shape: Shape, c: Candidates) -> Floats:
+        """A lower bound of the estimate that takes little time: the array with all its folds."""
+        return self._folds.last(shape, c).total
 
     def _step(self, shape: Shape, c: Candidates, homes: Homes) -> _Step:
-        array, loads = self._array(shape, c), self._loads(shape, c, homes)
+        array, loads = self._folds.all(shape, c), self._loads(shape, c, homes)
         none: Floats = np.zeros(len(c))
         vector_all, vector_last = self._vector(shape, c)
         out, last_B, leave = {}, none, none
@@ -131,54 +132,6 @@ class Estimator:
         tiles = self._result_tiles(shape.gemm, c)
         return _Step(array, loads, out, start, vector_all, vector_last, leave, through + leave, last_B, tiles)
 
-    def _timing(self, rows: Ints, pace: Pace) -> FoldTiming[Ints]:
-        unit = self._unit
-        return fold_timing(
-            np.asarray(unit.rows), np.asarray(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
-            clocks(rows, pace), unit.load_rows_per_clock, unit.min_interval * max(1, int(pace)),
-        )  # fmt: skip
-
-    def _array(self, shape: Shape, c: Candidates) -> _Array:
-        """Of the array that does the last tile; the first of several may have one more, and all of them large."""
-        end = self._array_times(shape, c, last_array)
-        if c.arrays == 1:
-            return end
-        first = self._array_times(shape, c, first_array)
-        return end._replace(
-            total=np.maximum(end.total, first.total), streaming=np.maximum(end.streaming, first.streaming)
-        )
-
-    def _array_times(self, shape: Shape, c: Candidates, work_of: WorkOf) -> _Array:
-        gemm, unit, pace = shape.gemm, self._unit, shape.pace(c.arrays)
-        dims = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}[unit.dataflow]
-        depth = (
-            kept(shape.sparse, gemm.K),
-            kept(shape.sparse, c.tk),
-        )  # tiles along K are whole groups of weights
-        size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": depth}
-        work = {axis: work_of(*size[axis], c.arrays if axis == c.split else 1) for axis in size}
-        down, across, streamed = (work[axis] for axis in dims)
-        passes = down.over(lambda t: -(-t // unit.rows)) * across.over(lambda t: -(-t // unit.cols))
-        tn, tk = last(gemm.N, c.tn), last(*depth)
-        folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes
-        steps = streamed.over(lambda t: self._timing(t, pace).step)
-        rows = clocks(streamed.last, pace)
-        end = self._timing(streamed.last, pace)
-        alone = rows + end.drain + unit.accumulator_latency
-        packed = packs(unit, last(gemm.groups, c.tg), tn, tk)
-        more = packed * -(-down.last // unit.rows) * -(-across.last // unit.cols) - 1
-        times = (
-            folds * steps - end.step + alone,
-            folds * streamed.over(lambda t: clocks(t, pace)) - rows + alone,
-            more * end.step + alone,
-            alone,
-            rows,
-            end.load,
-            more * end.step + rows,
-            more * (end.reload + end.load) + end.load,
-        )
-        return _Array(*(np.zeros(len(c)) + time for time in times))
-
     def _loads(self, shape: Shape, c: Candidates, homes: Homes) -> list[_Load]:
         """Loads in the order in which the first of each kind is issued."""
         none, loads, gemm = np.zeros(len(c)), [], shape.gemm
@@ -191,13 +144,14 @@ class Estimator:
         elif homes.a_to_load:
             size_B = none + whole_a(gemm) * shape.a_B
             loads.append(_Load("a", homes.a, size_B, size_B, size_B, none + 1))
-        if shape.sides:
-            size_B = none + gemm.groups * gemm.M * gemm.N * shape.side_B
-            one_B = none + self._last_tile(gemm, c) * shape.side_B
-            loads.append(
-                _Load("side", homes.y, size_B, one_B, one_B, self._result_tiles(gemm, c) * shape.sides)
-            )
-        return loads
+        return loads + [self._streamed_side(side, gemm, c) for side in shape.sides]
+
+    def _streamed_side(self, side: Side, gemm: Gemm, c: Candidates) -> _Load:
+        """A side operand: under each tile of sums one of its own, in two slots. One that broadcasts may be smaller."""
+        tiles, sums = self._result_tiles(gemm, c), gemm.groups * gemm.M * gemm.N
+        all_B = np.minimum(sums * side.element_B, tiles * side.size_B)
+        one_B = np.minimum(self._last_tile(gemm, c) * side.element_B, side.size_B)
+        return _Load("side", side.memory, _floats(all_B), _floats(one_B), _floats(one_B), tiles, 2)
 
     def _streamed_a(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm = shape.gemm
@@ -231,7 +185,7 @@ class Estimator:
         each_b = c.arrays if own_b and roles.fixed_slots(roles.weights) is None else 1
         return each_a * c.a_slots, each_b * shape.w_slots
 
-    def _start(self, array: _Array, loads: list[_Load]) -> Floats:
+    def _start(self, array: ArrayClocks, loads: list[_Load]) -> Floats:
         """Clocks until the first row can stream: its operands are there, the stationary one is shifted in."""
         there = {"a": 0 * array.alone, "b": 0 * array.alone}
         first = [load for load in loads if load.kind != "side"]
@@ -243,42 +197,13 @@ class Estimator:
         start: Floats = np.maximum.reduce([shifted, *there.values()])
         return start
 
-    def _work_paths(self, step: _Step, c: Candidates, gemm: Gemm) -> tuple[dict[str, Floats], list[Floats]]:
+    def _work_paths(self, step: _Step) -> tuple[dict[str, Floats], list[Floats]]:
         """The array with all its folds, the vector unit with all its results; and how long each is busy."""
-        array, whole = step.array, step.array.total
-        for load in step.loads:
-            if load.kind == "a" and load.slots == 1 and self._stationary != "a":
-                gaps = (load.requests - 1) * (
-                    self._ports.latency(load.memory) + self._ports.token + self._to_array
-                )
-                rest = self._ports.clocks(load.memory, load.all_B - load.first_B)
-                whole = np.maximum(
-                    whole, array.streaming + gaps + rest
-                )  # nothing streams while the next tile arrives
-        whole = np.maximum(whole, self._one_sum_slot(step, c, gemm))
-        paths = {"compute": step.start + whole + step.tail}
+        array = step.array
+        paths = {"compute": step.start + array.total + step.tail}
         if self._unit.epilogue:
             paths["vector unit"] = step.start + array.tile + self._to_vector + step.vector_all + step.leave
-        return paths, [whole - array.alone, step.vector_all]
-
-    def _one_sum_slot(self, step: _Step, c: Candidates, gemm: Gemm) -> Floats:
-        """Clocks from the first streamed row to the last sum with one accumulator slot for each array that works: none
-        streams another tile before the vector unit has taken the sums of its tile before. 0 with more.
-
-        Of one array counted only where sums share their buffer, since there a second slot competes with other tiles.
-        """
-        array, unshared = step.array, len(self._roles.buffer(self._roles.sums).holds) == 1
-        if c.y_slots is None or (unshared and c.arrays == 1) or not self._unit.epilogue:
-            return 0 * array.total
-        between = array.alone - array.rows + self._to_vector + self._to_array
-        working = lanes(gemm, c)
-        if c.split in ("none", "k"):
-            waits = (step.results - 1) * between + step.vector_all - step.vector_last
-        else:
-            waits = (step.results / working - 1) * (between + step.vector_last)
-            tiles = count(*{"m": (gemm.M, c.tm), "n": (gemm.N, c.tn)}[c.split])
-            waits = np.where(tiles % working == 0, waits, 0.0)  # else the slots change hands
-        return np.where(c.y_slots == working, array.streaming + waits, 0.0)
+        return paths, [array.total - array.alone, step.vector_all]
 
     def _port_paths(self, step: _Step, memory: str, name: str) -> tuple[dict[str, Floats], Floats]:
         """All bytes of a memory through its port, what comes in and what goes out; and how long the port is busy."""
@@ -313,53 +238,102 @@ class Estimator:
         return np.where(stationary[0].requests > behind, step.array.shift, 0.0)
 
     def _round_trips(self, step: _Step, shape: Shape, c: Candidates) -> list[tuple[str, Floats, Floats]]:
-        """(path, clocks of the last round, clocks of all before) of tiles that wait for a slot: it is loaded, used, and
-        free again only then.
+        """(path, clocks before and behind, clocks of all rounds) of what waits for slots: each is held from the request
+        of a tile, or the first row that adds to it, to its last use; one of n for an nth of all that time or more.
         """
         ports, found = self._ports, []
         for load in step.loads:
-            if not load.slots or load.kind == "side":
-                continue
-            arrive = ports.latency(load.memory) + ports.transfer(load.memory, load.last_B)
-            shift = step.array.shift if load.kind == self._stationary else 0 * step.start
-            use = step.array.reads_stationary if load.kind == self._stationary else step.array.reads_moving
-            rounds = np.ceil(load.requests / load.slots) - 1
-            ending = ports.chip + arrive + self._to_array + shift + step.array.tile + step.tail
-            found.append(
-                (f"latency of {load.memory}", ending, rounds * (arrive + self._to_array + use + ports.token))
-            )
+            if load.slots:
+                used, behind = self._used(load, step, shape, c)
+                cycle = load.requests * (ports.latency(load.memory) + ports.token)
+                cycle = cycle + ports.clocks(load.memory, load.all_B) + used
+                ending = ports.chip - ports.token + behind
+                found.append((f"latency of {load.memory}", ending, cycle / load.slots))
         found += [
             self._uneven(load, step, shape, c) for load in step.loads if load.kind == self._stationary == "b"
         ]
+        if self._unit.epilogue:
+            found.append(self._sum_slots(step, shape, c))
         for memory, out in step.out.items():
-            before = (
-                self._to_vector + step.vector_last
-                if self._unit.epilogue
-                else self._to_array + step.array.tile
-            )
-            cycle = before + ports.token + ports.latency(memory) + ports.transfer(memory, step.last_out_B)
-            rounds = np.ceil(out.requests / (2 if self._unit.epilogue else shape.sum_slots)) - 1
-            found.append(
-                (f"latency of results to {memory}", step.start + step.array.tile + step.tail, rounds * cycle)
-            )
+            cycle = out.requests * (ports.token + ports.latency(memory)) + ports.clocks(memory, out.size_B)
+            if self._unit.epilogue:
+                before, slots = step.start + step.array.tile, 2
+                cycle = cycle + step.vector_all + out.requests * self._to_vector
+            else:
+                before, slots = step.start - self._to_array, shape.sum_slots
+                cycle = cycle + step.array.held_sums + out.requests * self._to_array
+            found.append((f"latency of results to {memory}", before, cycle / slots))
         return found
 
+    def _used(self, load: _Load, step: _Step, shape: Shape, c: Candidates) -> tuple[Floats, Floats]:
+        """Clocks from the arrival of each tile to its last use, of all tiles together; and from there to the end."""
+        array = step.array
+        if load.kind == "side":
+            used = self._result_tiles(shape.gemm, c) * self._to_vector + step.vector_all
+            return used, step.leave
+        own = depends(c)[load.kind == "b"]
+        together = 1 if own else lanes(shape.gemm, c)  # arrays that use one tile at a time
+        if load.kind != self._stationary:
+            used = array.held_moving / together + load.requests * self._to_array
+            return used, array.alone - array.rows + step.tail
+        more = np.maximum(0.0, array.steps / together - load.requests * (array.step + array.slack))
+        return more + load.requests * (array.shift + self._to_array), array.alone + step.tail
+
+    def _sum_slots(self, step: _Step, shape: Shape, c: Candidates) -> tuple[str, Floats, Floats]:
+        """Accumulators, as in ``_round_trips``: each is held from its first row until the vector unit has taken it."""
+        working = lanes(shape.gemm, c) if c.split == "k" else 1
+        slots = 2 if c.y_slots is None else c.y_slots
+        taken = step.results * (self._to_vector + self._to_array) + step.vector_all
+        held = step.array.held_sums + working * taken
+        return "accumulators", step.start - self._to_array + step.leave, held / slots
+
     def _uneven(self, load: _Load, step: _Step, shape: Shape, c: Candidates) -> tuple[str, Floats, Floats]:
-        """The small last tile of each row of weight tiles, as in ``_round_trips``: it arrives long before the large one
-        ahead of it has left its slot to the next, with nothing else to load meanwhile.
-        """
-        gemm, unit, ports = shape.gemm, self._unit, self._ports
-        end = self._timing(last(gemm.M, c.tm), shape.pace(c.arrays))
+        """Gaps between weight tiles in two slots, as in ``_round_trips``: where a row of them ends, the next waits."""
+        gaps = np.maximum(self._small_last(load, shape, c), self._until_sums_leave(load, step, shape, c))
+        gaps = np.where((load.slots == 2) & (c.arrays == 1), gaps, 0.0)
+        then = self._to_array + step.array.shift * (load.requests > 1) + step.array.tile + step.tail
+        through = self._ports.chip + self._ports.through(load.memory, load.all_B, load.requests)
+        return f"latency of {load.memory}", then, through + gaps
+
+    def _small_last(self, load: _Load, shape: Shape, c: Candidates) -> Floats:
+        """The small last tile of each row arrives long before the large one ahead of it has left its slot to the next,
+        with nothing else to load meanwhile."""
+        gemm, unit, ports, pace = shape.gemm, self._unit, self._ports, shape.pace(c.arrays)
         last_g, last_n = last(gemm.groups, c.tg), last(gemm.N, c.tn)
         depth = kept(shape.sparse, c.tk)
-        more = packs(unit, last_g, last_n, depth) * -(-depth // unit.rows) * -(-last_n // unit.cols) - 1
-        held = self._to_array + more * (end.reload + end.load) + end.load + ports.token
+        folds = packs(unit, last_g, last_n, depth) * -(-depth // unit.rows) * -(-last_n // unit.cols)
+        end, alone = self._folds.timing(c.tm, pace), self._folds.timing(last(gemm.M, c.tm), pace).step
+        steps = np.where(
+            innermost(c, "m"), over_tiles(gemm.M, c.tm, lambda t: self._folds.timing(t, pace).step), alone
+        )
+        slack = end.step - end.reload - end.load
+        held = self._to_array + np.maximum(0, folds * steps - end.step - slack) + end.load + ports.token
         small_B = _floats(b_elements(unit, c.tg, c.tn, last(gemm.K, c.tk)) * shape.b_B)
-        uneven = (last(gemm.K, c.tk) < c.tk) & (load.slots == 2) & (c.arrays == 1) & (c.order != "mkn")
+        uneven = (last(gemm.K, c.tk) < c.tk) & (c.order != ORDERS.index("mkn"))
         rows = np.where(uneven, load.requests / count(gemm.K, c.tk) - 1, 0.0)
-        then = self._to_array + step.array.shift * (load.requests > 1) + step.array.tile + step.tail
-        through = ports.chip + ports.through(load.memory, load.all_B, load.requests)
-        return f"latency of {load.memory}", then, through + rows * ports.idle(load.memory, held, small_B)
+        return rows * ports.idle(load.memory, held, small_B)
+
+    def _until_sums_leave(self, load: _Load, step: _Step, shape: Shape, c: Candidates) -> Floats:
+        """Where each slot for sums is that of one tile of rows, the next columns wait until the vector unit has taken
+        these (but for the last, where the array loads the next weights meanwhile); two weight tiles arrive until then.
+        """
+        gemm, unit, inner = shape.gemm, self._unit, inner_tiles(shape.gemm, c)
+        if self._vector_unit is None or not unit.epilogue or c.y_slots is None:
+            return 0 * step.start
+        pace, taken = shape.pace(c.arrays), self._vector_clocks(shape, 1)
+        fold, across = self._folds.timing(c.tm, pace), -(-c.tn // unit.cols)
+        depth = kept(shape.sparse, last(gemm.K, c.tk))
+        more = packs(unit, last(gemm.groups, c.tg), c.tn, depth) * -(-depth // unit.rows) * across - 1
+        first = more * fold.step + clocks(c.tm, pace) + fold.drain + unit.accumulator_latency
+        sums = (inner - 1) * taken(c.tm * c.tn) + (across > 1) * taken(last(gemm.M, c.tm) * c.tn)
+        held = self._to_array + step.array.shift + first + self._to_vector + sums * self._vector_clock
+        waiting = innermost(c, "m") & (inner > 1) & (c.y_slots == inner)
+        rows = np.where(waiting, gemm.groups * (count(gemm.N, c.tn) - 1), 0)
+        return rows * self._ports.idle(load.memory, held + self._ports.token, 2 * load.first_B)
+
+    def _products(self, gemm: Gemm, c: Candidates) -> Floats:
+        """Tiles that go through the array."""
+        return self._result_tiles(gemm, c) * count(gemm.K, c.tk)
 
     def _result_tiles(self, gemm: Gemm, c: Candidates) -> Floats:
         return _floats(count(gemm.groups, c.tg) * count(gemm.M, c.tm) * count(gemm.N, c.tn))
@@ -407,34 +381,6 @@ class Estimator:
             return vector.latency + np.maximum.reduce([1 + 0 * sums, -(-sums // vector.lanes) * pace, *moved])
 
         return clocks
-
-
-class Work(NamedTuple):
-    """What an array has along one axis: ``full`` tiles of an extent, and a last one."""
-
-    full: Ints
-    tile: Ints
-    last: Ints
-
-    def over(self, f: Callable[[Any], Any]) -> Ints:
-        """Sum of ``f`` over the tiles."""
-        total: Ints = self.full * f(self.tile) + f(self.last)
-        return total
-
-
-WorkOf = Callable[[int, Ints, int], Work]
-"""From an extent, the extent of its tiles, and the arrays that take them in turn."""
-
-
-def last_array(extent: int, tile: Ints, arrays: int) -> Work:
-    """The array that has the last tile."""
-    return Work((count(extent, tile) - 1) // arrays, tile, last(extent, tile))
-
-
-def first_array(extent: int, tile: Ints, arrays: int) -> Work:
-    """The array that has the first tile."""
-    tiles, end = count(extent, tile), last(extent, tile)
-    return Work(-(-tiles // arrays) - 1, tile, np.where((tiles - 1) % arrays == 0, end, tile))
 
 
 def _floats(values: Any) -> Floats:

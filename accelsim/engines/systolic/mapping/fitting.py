@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.engines.systolic.mapping.shape import Shape
+from accelsim.engines.systolic.mapping.shape import Buffers, Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, lanes, open_sums
 from accelsim.errors import Infeasible
+from accelsim.program.roles import Roles
 from accelsim.program.tiles import b_elements, depends
-from accelsim.program.writing.layout import Layout
 from accelsim.types import Bools, Ints
-from accelsim.workload.ops.base import Gemm
 
 
 class Share(NamedTuple):
@@ -59,10 +58,11 @@ def whole_operands(buffer: str, size_B: int, free_B: int) -> Need:
 
 
 class Fitted(NamedTuple):
-    """Candidates that fit, with their accumulator slots; ``most_B``: room in the buffer of the activations with which
-    none would have been refused there; ``need``: what the best lacks where none fits."""
+    """Candidates that fit, with their accumulator slots, and which of all these are; ``most_B``: room in the buffer of
+    the activations with which none would have been refused there; ``need``: what the best lacks where none fits."""
 
     kept: Candidates
+    fits: Bools
     most_B: int
     need: Need | None
 
@@ -71,14 +71,9 @@ class Fitting:
     """The buffers of one step. ``b_streamed``: the stationary operand comes tile by tile; ``pinned``: fields of the
     mapping that the user gave."""
 
-    def __init__(self, layout: Layout, gemm: Gemm, b_streamed: bool, pinned: Fields[str, Any]) -> None:
-        self._layout, self._roles, self._gemm = layout, layout.roles, gemm
-        self._b_streamed, self._pinned = b_streamed, pinned
-
-    def others(self) -> tuple[int, ...]:
-        """Room in the buffers in which no activations lie, bytes."""
-        names = dict.fromkeys((self._roles.weights, self._roles.sums))
-        return tuple(self._layout.spaces[name].free_B() for name in names if name != self._roles.activations)
+    def __init__(self, roles: Roles, buffers: Buffers, shape: Shape, pinned: Fields[str, Any]) -> None:
+        self._roles, self._gemm, self._b_streamed, self._pinned = roles, shape.gemm, shape.b_streamed, pinned
+        self._free_B, self._shapes = dict(buffers.free_B), dict(buffers.slots)
 
     def fitted(self, c: Candidates, shape: Shape, sides_B: float, room: Room) -> Fitted:
         """Candidates whose tiles fit all buffers. ``sides_B``: bytes per sum of all streamed side operands."""
@@ -94,11 +89,11 @@ class Fitting:
         for buffer, needed_B in _totals(shares).items():
             missing += np.maximum(0, needed_B - self._available(buffer, room))
         for share in limits:
-            missing += np.maximum(0, share.size_B - self._layout.slot_shape(share.buffer)[0])
+            missing += np.maximum(0, share.size_B - self._shapes[share.buffer][0])
         most_B = int(needed.max(initial=0))
         fits = in_order & (missing == 0)
         need = None if fits.any() else self._need(c, missing, in_order, shares, limits, room)
-        return Fitted(replace(c, y_slots=y_slots).keep(fits), most_B, need)
+        return Fitted(replace(c, y_slots=y_slots).keep(fits), fits, most_B, need)
 
     def _slots(self, buffer: str) -> int | None:
         return self._roles.fixed_slots(buffer)
@@ -117,11 +112,11 @@ class Fitting:
             (self._roles.weights, b, self._b_streamed),
         ):
             if streamed and self._slots(buffer):
-                enough &= needed <= self._layout.slot_shape(buffer)[1]
+                enough &= needed <= self._shapes[buffer][1]
         return enough
 
     def _available(self, buffer: str, room: Room) -> int:
-        return room.tiles_B if buffer == self._roles.activations else self._layout.spaces[buffer].free_B()
+        return room.tiles_B if buffer == self._roles.activations else self._free_B[buffer]
 
     def _a_B(self, c: Candidates, shape: Shape) -> Ints:
         size_B: Ints = np.ceil(a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
@@ -208,7 +203,7 @@ class Fitting:
     def _in_slot(self, share: Share, at: int) -> Need:
         """What candidate ``at`` needs of a fixed slot."""
         size_B, spec = int(share.size_B[at]), self._roles.buffer(share.buffer)
-        slot_B, slots = self._layout.slot_shape(share.buffer)
+        slot_B, slots = self._shapes[share.buffer]
         field = "slot_capacity" if spec.slot_capacity else f"capacity / {slots} slots"
         return Need(0, share.buffer, size_B, slot_B, f"{share.what} in one slot", field)
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from accelsim.engines.systolic.pace import Pace
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.tiles import DENSE
 from accelsim.types import Floats
 from accelsim.workload.ops.base import Gemm
 
-EXPOSED = 0.125
-"""Share of the fill and drain of a step that the search counts; the neighbours hide the rest. Chosen by hand, see
-``search.LATE``."""
+
+class Side(NamedTuple):
+    """A side operand that is streamed: the memory that it comes from, bytes of an element and of all of it."""
+
+    memory: str
+    element_B: float
+    size_B: int
 
 
 @dataclass(frozen=True)
@@ -28,8 +34,7 @@ class Shape:
     cycles_per_row: Pace
     results_share: float  # result elements per sum (below 1 behind a pooling)
     functions: tuple[int, ...]  # clocks per element and lane of each fused function
-    sides: int  # side operands that are streamed
-    side_B: float  # of all of them together
+    sides: tuple[Side, ...]  # side operands that are streamed
     parameters_B: int
     b_streamed: bool
     reuse: bool = True  # whether a tile is loaded only when it is not that of the command before
@@ -61,12 +66,54 @@ class Homes:
         return f"weight fetch from {memory}" if memory == self.b else f"activations from {memory}"
 
 
+class Buffers(NamedTuple):
+    """What is left in each buffer but that of the activations, bytes, and of each with fixed slots their (bytes,
+    number), by name."""
+
+    free_B: tuple[tuple[str, int], ...]
+    slots: tuple[tuple[str, tuple[int, int]], ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Everything that the best mapping of a step depends on, but for the room that tiles have: its shape when the
+    activations are streamed and when they are on the chip, and where they are. What is equal is searched once.
+
+    ``sharing``: cores that use the memories at the same time. ``rows``: what tm must be a multiple of, with whole slabs
+    of a streamed convolution and without.
+    """
+
+    unit: MatrixUnit = field(compare=False)  # one per chip, and steps of one chip are compared
+    streamed: Shape
+    resident: Shape
+    homes: Homes
+    rows: tuple[int, int]
+    buffers: Buffers
+    sharing: int
+    pinned: tuple[tuple[str, Any], ...]
+
+    @property
+    def shape(self) -> Shape:
+        """Where it does not matter which."""
+        return self.streamed
+
+    @property
+    def arrays(self) -> int:
+        """Arrays side by side."""
+        return self.unit.count
+
+    def shape_of(self, a_resident: bool) -> Shape:
+        """The shape for one of the residency choices."""
+        return self.resident if a_resident else self.streamed
+
+
 @dataclass(frozen=True)
 class Bounds:
-    """Clocks of each path by name, clocks of the busiest resource, and the bytes that leave or enter the chip."""
+    """Clocks of each path by name, clocks for which others are ``held`` up (see ``score``), and the bytes that leave or
+    enter the chip."""
 
     paths: dict[str, Floats]
-    busiest: Floats
+    held: Floats
     offchip_B: Floats
 
     def total(self) -> Floats:
@@ -75,8 +122,14 @@ class Bounds:
         return longest
 
     def score(self) -> Floats:
-        """What the search compares: in a network most of a step's fill and drain hides behind its neighbours."""
-        return self.busiest + EXPOSED * (self.total() - self.busiest)
+        """What the search compares: how long the step takes, and for how long it keeps others from what they need.
+
+        Steps overlap. One that waits for this step waits for all of it; one beside it, that needs a single resource,
+        for as long as that is busy. Which one it will be is not known yet, so array, vector unit and the ports of the
+        memories count the same: ``held`` is their mean. And the paths take it that all hand-overs are hidden: it has a
+        token for each tile too.
+        """
+        return self.total() + self.held
 
     def binds(self, index: int) -> str:
         """Name of the longest path of one candidate."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.program.mapping import Mapping, Order, Split
+from accelsim.program.mapping import ORDERS, Mapping, Split
 from accelsim.program.tiles import channel_visits, most_channels, slabs
 from accelsim.types import Ints
 from accelsim.workload.ops.base import Gemm
@@ -17,13 +17,13 @@ from accelsim.workload.ops.base import Gemm
 
 @dataclass(frozen=True)
 class Candidates:
-    """Columns of equal length; ``order`` is one loop order for all of them, so are the residency flags and the axis
-    that is split over ``arrays`` side by side (1 where none is).
+    """Columns of equal length, ``order`` as indices of ``ORDERS``; the residency flags are one for all of them, so is
+    the axis that is split over ``arrays`` side by side (1 where none is).
 
     ``y_slots``: accumulator slots, None before it is known how many fit.
     """
 
-    order: Order
+    order: Ints
     a_resident: bool
     a_whole_k: bool
     y_resident: bool
@@ -36,21 +36,38 @@ class Candidates:
     split: Split = "none"
     arrays: int = 1
 
+    @classmethod
+    def of(cls, mapping: Mapping, arrays: int = 1) -> Candidates:
+        """One row: a mapping, on so many arrays where it splits an axis."""
+        tiles = (mapping.tg, mapping.tm, mapping.tn, mapping.tk)
+        order, tg, tm, tn, tk = (np.array([x], np.int64) for x in (ORDERS.index(mapping.order), *tiles))
+        return cls(
+            order, mapping.a_resident, mapping.a_whole_k, mapping.y_resident, mapping.a_slots, tg, tm, tn, tk,
+            split=mapping.split, arrays=1 if mapping.split == "none" else arrays,
+        )  # fmt: skip
+
     def __len__(self) -> int:
         return len(self.tm)
 
-    def keep(self, mask: NDArray[np.bool_]) -> Candidates:
-        """The rows where ``mask`` holds."""
+    def keep(self, mask: NDArray[np.bool_] | Ints) -> Candidates:
+        """The rows where ``mask`` holds, or of these indices."""
         slots = None if self.y_slots is None else self.y_slots[mask]
         return replace(
-            self, tg=self.tg[mask], tm=self.tm[mask], tn=self.tn[mask], tk=self.tk[mask], y_slots=slots
+            self,
+            order=self.order[mask],
+            tg=self.tg[mask],
+            tm=self.tm[mask],
+            tn=self.tn[mask],
+            tk=self.tk[mask],
+            y_slots=slots,
         )
 
     def mapping(self, index: int) -> Mapping:
         """One row as a mapping."""
         y_slots = 2 if self.y_slots is None else int(self.y_slots[index])
+        tm, tn, tk, tg = (int(column[index]) for column in (self.tm, self.tn, self.tk, self.tg))
         return Mapping(
-            self.order, int(self.tm[index]), int(self.tn[index]), int(self.tk[index]), int(self.tg[index]),
+            ORDERS[self.order[index]], tm, tn, tk, tg,
             a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident, a_slots=self.a_slots,
             y_slots=y_slots, split=self.split,
         )  # fmt: skip
@@ -75,12 +92,24 @@ def over_tiles(extent: int, tile: Ints, f: Callable[[Any], Any]) -> Ints:
     return total
 
 
+def innermost(c: Candidates, axis: str) -> NDArray[np.bool_]:
+    """Where ``axis`` is the innermost loop."""
+    found: NDArray[np.bool_] = np.array([order[-1] == axis for order in ORDERS])[c.order]
+    return found
+
+
+def inner_tiles(gemm: Gemm, c: Candidates) -> Ints:
+    """Tiles of sums that are open together: those of the innermost loop where it is not that of the reduction and
+    comes back for each tile of it; else 1."""
+    tiles = np.where(innermost(c, "m"), count(gemm.M, c.tm), count(gemm.N, c.tn))
+    return np.where(innermost(c, "k") | (c.tk >= gemm.K), 1, tiles)
+
+
 def open_sums(gemm: Gemm, c: Candidates) -> Ints:
     """Accumulator slots that are open at once; one for each array that works."""
-    inner, working = {"m": count(gemm.M, c.tm), "n": count(gemm.N, c.tn)}.get(c.order[-1]), lanes(gemm, c)
-    if inner is None:
-        return working
-    return np.where(c.tk >= gemm.K, working, inner * (1 if c.split == c.order[-1] else working))
+    working, tiles = lanes(gemm, c), inner_tiles(gemm, c)
+    along = innermost(c, c.split) & ~innermost(c, "k") & (c.tk < gemm.K)
+    return np.where(along, tiles, tiles * working)
 
 
 def fetches(gemm: Gemm, c: Candidates, reuse: bool = True) -> tuple[Ints, Ints]:
@@ -92,7 +121,9 @@ def fetches(gemm: Gemm, c: Candidates, reuse: bool = True) -> tuple[Ints, Ints]:
         counts[c.split] = -(-counts[c.split] // c.arrays)
     if not reuse:
         return counts["n"] * (counts["k"] if c.a_whole_k else 1), counts["m"]
-    return _passes(c.order, counts, "n", "m" if c.a_whole_k else "mk"), _passes(c.order, counts, "m", "nk")
+    a = [_passes(order, counts, "n", "m" if c.a_whole_k else "mk") for order in ORDERS]
+    b = [_passes(order, counts, "m", "nk") for order in ORDERS]
+    return np.choose(c.order, a), np.choose(c.order, b)
 
 
 def _passes(order: str, counts: dict[str, Ints], foreign: str, key: str) -> Ints:

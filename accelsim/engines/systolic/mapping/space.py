@@ -1,0 +1,230 @@
+"""The tilings that a product may be given, as independent choices that the search of ``mapping`` goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping as Fields
+from dataclasses import dataclass, replace
+from math import inf, isqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.engines.systolic.mapping.estimate import Estimator
+from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room
+from accelsim.engines.systolic.mapping.shape import Bounds, Step
+from accelsim.engines.systolic.mapping.tilings import Candidates
+from accelsim.program.mapping import ORDERS, Mapping, Split
+from accelsim.program.tiles import packs
+from accelsim.types import Bools, Floats, Ints
+
+MOST_ROW_TILES = 1 << 20
+"""Tiles along M that the search considers at the most: what a convolution reads is counted tile by tile."""
+ALL = 1 << 20
+"""Candidates up to which a thorough search has tiles of every extent; beyond, all even cuts."""
+KEYS = 3
+"""Costs that candidates are compared by: score, bytes across the pins, tiles."""
+
+
+Cuts = Callable[[int, int], set[int]]
+"""From an extent and a unit the tile extents to try."""
+
+
+class Option(NamedTuple):
+    """One residency choice: what is on the chip as a whole, and the room that this leaves for tiles."""
+
+    a_resident: bool
+    y_resident: bool
+    room: Room
+
+
+class Plan(NamedTuple):
+    """What many candidates have in common: ``option``, an index; ``row``: what tm is a multiple of, or M."""
+
+    option: int
+    a_whole_k: bool
+    a_slots: int
+    split: Split
+    row: int
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Tile extents to choose from; ``tm`` for each of the rows that a plan may ask for."""
+
+    tg: Ints
+    tm: dict[int, Ints]
+    tn: Ints
+    tk: Ints
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Number of each."""
+        return len(self.tg), max(map(len, self.tm.values()), default=0), len(self.tn), len(self.tk)
+
+
+class Tilings:
+    """The choices plan, order, tg, tm, tn, tk of a step. ``needs``: of each residency choice the room with which no
+    candidate would have been refused; ``misfits``: what candidates lacked, where none of a plan fitted.
+    """
+
+    def __init__(self, step: Step, estimator: Estimator, fitting: Fitting, options: list[Option], plans: list[Plan],
+                 orders: list[int], axes: Axes) -> None:  # fmt: skip
+        self._step, self._estimator, self._fitting = step, estimator, fitting
+        self._options, self._plans, self._orders, self._axes = options, plans, np.array(orders), axes
+        self.needs = dict.fromkeys(range(len(options)), 0)
+        self.misfits: list[Need] = []
+        self._tm = np.zeros((len(plans), axes.sizes[1]), np.int64)
+        for index, plan in enumerate(plans):
+            self._tm[index, : len(axes.tm[plan.row])] = axes.tm[plan.row]
+        splits = {
+            axis: [each.split == axis and each._replace(split="none") in plans for each in plans]
+            for axis in "mnk"
+        }
+        whole = [each.a_whole_k and each._replace(a_whole_k=False) in plans for each in plans]
+        splits["k"] = [x or y for x, y in zip(splits["k"], whole, strict=True)]
+        self._copies = {axis: np.array(flags) for axis, flags in splits.items()}
+        """Plans that are another one where an axis is one tile."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of each choice."""
+        return len(self._plans), len(self._orders), *self._axes.sizes
+
+    def distinct(self, choices: Ints) -> Bools:
+        """Without copies: of loops that turn once the order does not matter, nor who shares an axis of one tile."""
+        gemm, table, plan = self._step.shape.gemm, self._axes, choices[:, 0]
+        order, tm = self._orders[choices[:, 1]], self._tm[plan, choices[:, 3]]
+        tg, tn, tk = table.tg[choices[:, 2]], table.tn[choices[:, 4]], table.tk[choices[:, 5]]
+        one = {"m": tm >= gemm.M, "n": tn >= gemm.N, "k": tk >= gemm.K}
+        there: Bools = (tm > 0) & ((tg == 1) | (one["n"] & one["k"]))
+        for index in self._orders.tolist():  # the first of those that run the loops that turn in one sequence
+            for other in self._orders[self._orders < index].tolist():
+                there &= (order != index) | ~_alike(ORDERS[index], ORDERS[other], one)
+        for axis, plans in self._copies.items():
+            there &= ~(plans[plan] & one[axis])
+        return there
+
+    def smallest(self) -> Ints:
+        """The smallest tiles, without anything resident."""
+        return np.array([len(self._plans) - 1, *[0] * (len(self.sizes) - 1)], np.int64)
+
+    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
+        """See ``mapping.search.Problem``."""
+        found, scored = np.full((len(choices), KEYS), inf), 0
+        for index in np.unique(choices[:, 0]).tolist():
+            rows = np.flatnonzero(choices[:, 0] == index)
+            rows, fitted = self._fitting_rows(choices, rows, index)
+            if len(rows) and limit < inf:
+                near = self._estimator.least(self._step.shape_of(fitted.a_resident), fitted) <= limit
+                rows, fitted = rows[near], fitted.keep(near)
+            if len(rows):
+                found[rows] = self._keys(fitted)
+                scored += len(rows)
+        return found, scored
+
+    def mapping(self, choices: tuple[int, ...]) -> tuple[Mapping, Bounds]:
+        """A candidate as a mapping, and what bounds it."""
+        _, c = self._fitting_rows(np.array([choices], np.int64), np.zeros(1, np.int64), choices[0])
+        return c.mapping(0), self._bounds(c)
+
+    def bounds_of(self, mapping: Mapping) -> Bounds:
+        """What bounds a mapping that fits, whether it is a candidate or not."""
+        c = Candidates.of(mapping, self._step.arrays)
+        return self._bounds(replace(c, y_slots=np.array([mapping.y_slots])))
+
+    def _bounds(self, c: Candidates) -> Bounds:
+        return self._estimator.bounds(self._step.shape_of(c.a_resident), c, self._step.homes)
+
+    def _keys(self, c: Candidates) -> Floats:
+        gemm, bounds = self._step.shape.gemm, self._bounds(c)
+        axes = ((gemm.groups, c.tg), (gemm.M, c.tm), (gemm.N, c.tn), (gemm.K, c.tk))
+        tiles = np.prod([-(-extent // tile) for extent, tile in axes], axis=0)
+        return np.stack([bounds.score(), bounds.offchip_B, tiles], axis=1)
+
+    def _fitting_rows(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
+        """Of these rows, all of one plan, those that are there and fit the buffers."""
+        plan, table = self._plans[index], self._axes
+        option, gemm = self._options[plan.option], self._step.shape.gemm
+        rows = rows[self._tm[index, choices[rows, 3]] > 0]
+        tg, tn, tk = table.tg[choices[rows, 2]], table.tn[choices[rows, 4]], table.tk[choices[rows, 5]]
+        whole = (tg == 1) | ((tn >= gemm.N) & (tk >= gemm.K))
+        rows, tg, tn, tk = rows[whole], tg[whole], tn[whole], tk[whole]
+        c = Candidates(
+            self._orders[choices[rows, 1]], option.a_resident, plan.a_whole_k, option.y_resident, plan.a_slots,
+            tg, self._tm[index, choices[rows, 3]], tn, tk, split=plan.split,
+            arrays=1 if plan.split == "none" else self._step.arrays,
+        )  # fmt: skip
+        if not len(c):
+            return rows, c
+        shape = self._step.shape_of(c.a_resident)
+        fitted = self._fitting.fitted(c, shape, sum(side.element_B for side in shape.sides), option.room)
+        self.needs[plan.option] = max(self.needs[plan.option], fitted.most_B)
+        self.misfits += [fitted.need] if fitted.need else []
+        return rows[fitted.fits], fitted.kept
+
+
+def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
+    """Where two orders run the same loops in the same sequence, those of one turn left out."""
+    pairs = [
+        (x, y)
+        for x, y in ("mn", "mk", "nk")
+        if (name.index(x) < name.index(y)) != (other.index(x) < other.index(y))
+    ]
+    same: Bools = np.ones(len(one["m"]), np.bool_)
+    for x, y in pairs:
+        same &= one[x] | one[y]
+    return same
+
+
+def axes(step: Step, rows: set[int], pinned: Fields[str, Any], plans: int, thorough: bool) -> Axes:
+    """Tile extents of a step: even cuts and powers of two, in units of the array; ``thorough``: all of them where
+    that makes few candidates, else all even cuts."""
+    gemm, unit = step.shape.gemm, step.unit
+    if thorough:
+        every = plans * len(ORDERS) * gemm.groups * gemm.M * gemm.N * gemm.K
+        return _axes(step, rows, pinned, _every if every <= ALL else _even)
+    together = gemm.groups // int(packs(unit, gemm.groups, gemm.N, gemm.K))
+    return _axes(step, rows, pinned, _sizes, (unit.cols, unit.rows, max(1, together)))
+
+
+def _axes(
+    step: Step, rows: set[int], pinned: Fields[str, Any], cuts: Cuts, units: tuple[int, int, int] = (1, 1, 1)
+) -> Axes:
+    gemm = step.shape.gemm
+
+    def pin(name: str, sizes: set[int], extent: int) -> Ints:
+        chosen = [min(int(pinned[name]), extent)] if name in pinned else sorted(sizes)
+        return np.array(chosen, np.int64)
+
+    def few(sizes: set[int]) -> set[int]:
+        return {size for size in sizes if -(-gemm.M // size) <= MOST_ROW_TILES}
+
+    several = {1}
+    if gemm.groups > 1 and not pinned.keys() & {"tm", "tn", "tk"}:
+        several |= cuts(gemm.groups, 1) | cuts(gemm.groups, units[2])
+    return Axes(
+        pin("tg", several, gemm.groups), {row: pin("tm", few(cuts(gemm.M, row)), gemm.M) for row in rows},
+        pin("tn", cuts(gemm.N, units[0]), gemm.N), pin("tk", cuts(gemm.K, units[1]), gemm.K),
+    )  # fmt: skip
+
+
+def _sizes(extent: int, unit: int) -> set[int]:
+    """Multiples of ``unit``: even cuts in 1 to 8 parts, powers of two, and even cuts in as many parts as those give."""
+    units = -(-extent // unit)
+    powers = {1 << power for power in range(units.bit_length())}
+    counts = {*range(1, 9), *(-(-units // power) for power in powers)}
+    return {min(part * unit, extent) for part in powers | {-(-units // count) for count in counts}}
+
+
+def _every(extent: int, unit: int) -> set[int]:
+    """All multiples of ``unit``."""
+    return {min(part * unit, extent) for part in range(1, -(-extent // unit) + 1)}
+
+
+def _even(extent: int, unit: int) -> set[int]:
+    """The smallest tiles that make so many parts, for every number of parts; and powers of two."""
+    units = -(-extent // unit)
+    root = isqrt(units)
+    parts = {*range(1, root + 1), *(-(-units // count) for count in range(1, root + 2))}
+    return {min(part * unit, extent) for part in parts} | _sizes(extent, unit)

@@ -1,0 +1,117 @@
+"""Mappings that the machine decides: each of the best by the closed form is simulated alone, and the fastest is kept.
+
+What was decided is remembered in a file, by everything that it depends on: chip, step, where its operands lie, how the
+memories are followed, how it was searched, and the version of accelsim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.files import text, write_file
+from accelsim.files.reading import exists, read_text
+from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Program
+from accelsim.program.mapping import Mapping
+
+MOST_FILE_B = 2**26
+"""Bytes of a file of decisions; one takes about 300."""
+EXPECTED = "a file that --tune has written, or no file of that name"
+
+
+def default_cache() -> Path:
+    """``$XDG_CACHE_HOME/accelsim/tuned.json`` (``~/.cache`` when unset)."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "accelsim" / "tuned.json"
+
+
+@dataclass
+class Tuning:
+    """Decides among so many ``leaders`` of each search. ``cache``: the file, None for ``default_cache``; ``told``: gets
+    the step that is decided, and the share of its candidates that is done."""
+
+    leaders: int
+    memory_model: str
+    cache: Path | None = None
+    told: Callable[[str, float], None] = lambda stage, share: None
+    simulated: int = 0
+    decided: set[str] = field(default_factory=set)
+    found: set[str] = field(default_factory=set)
+
+    def fastest(
+        self, what: str, depends: str, mappings: Sequence[Mapping], program: Callable[[Mapping], Program]
+    ) -> Mapping:
+        """The mapping whose ``program`` takes least time; of equals the first. ``depends``: all that it depends on.
+
+        Programs that do not fit are passed over; where none does, the first mapping. Raises UsageError when the file
+        of decisions cannot be read or written.
+        """
+        key = self._key(depends)
+        known = self._read()
+        if key in known:
+            self.found.add(key)
+            return self._mapping(known[key])
+        best, least = mappings[0], -1
+        for index, mapping in enumerate(mappings):
+            self.told(f"tune {what}", index / len(mappings))
+            try:
+                time_fs = simulate(program(mapping), None, "off", memory_model=self.memory_model).time_fs
+            except Infeasible:
+                continue
+            self.simulated += 1
+            if least < 0 or time_fs < least:
+                best, least = mapping, time_fs
+        self.decided.add(key)
+        self._write(self._read() | {key: asdict(best)})
+        return best
+
+    def note(self) -> str:
+        """What was decided, in words."""
+        cached = (
+            f", {len(self.found - self.decided)} of them before (from {self._path})"
+            if self.found - self.decided
+            else ""
+        )
+        total = len(self.decided | self.found)
+        return (
+            f"mappings of {total} different products were decided by the machine among the best {self.leaders} of each "
+            f"search{cached}; {self.simulated} simulations of a layer alone"
+        )
+
+    def _key(self, depends: str) -> str:
+        whole = f"{version('accelsim')}\n{self.leaders}\n{self.memory_model}\n{depends}"
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+    @property
+    def _path(self) -> Path:
+        return self.cache or default_cache()
+
+    def _read(self) -> dict[str, Any]:
+        if not exists(self._path):
+            return {}
+        try:
+            found = json.loads(read_text(self._path, MOST_FILE_B))
+        except (OSError, ValueError, RecursionError) as error:
+            raise UsageError(Problem(f"cannot read decisions: {error}", str(self._path), EXPECTED)) from None
+        if not isinstance(found, dict):
+            raise UsageError(Problem("holds no decisions", str(self._path), EXPECTED))
+        return found
+
+    def _mapping(self, fields: Any) -> Mapping:
+        try:
+            return Mapping(**fields)
+        except TypeError:
+            raise UsageError(Problem(f"{fields!r} is no mapping", str(self._path), EXPECTED)) from None
+
+    def _write(self, decisions: dict[str, Any]) -> None:
+        if self.cache is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(self._path, text(json.dumps(decisions, indent=1) + "\n"))

@@ -1,0 +1,74 @@
+"""How good the chosen mappings are: against all mappings by the machine's time, and against many random ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accelsim.engines.systolic.mapping.search import ProductSearch, choose
+from accelsim.engines.systolic.mapping.space import Tilings
+from accelsim.spec.yaml.load import load_chip
+from accelsim.tuning import Tuning
+from accelsim.types import Floats
+from accelsim.workload.sources.load import load_model
+from tests.helpers.all_mappings import Product
+
+SMALL = [
+    *(("edu-4x4", "int8", 1, *sizes) for sizes in (
+        (24, 20, 16), (33, 20, 15), (16, 16, 16), (5, 30, 24), (64, 8, 8), (7, 7, 50), (1, 40, 40), (12, 9, 20),
+        (30, 6, 13), (4, 4, 60))),
+    *(("edu-mixed", "fp16", 1, *sizes) for sizes in ((24, 20, 16), (17, 9, 33), (8, 40, 12), (30, 12, 12))),
+    *(("edu-tensor-core", "int8", 1, *sizes) for sizes in ((20, 16, 18), (16, 24, 16), (32, 9, 10))),
+    *(("edu-4x4", "int8", 4, *sizes) for sizes in ((12, 8, 8), (8, 12, 9), (6, 6, 20))),
+]  # fmt: skip
+"""Chip, format, arrays side by side, and M, N, K of 20 small products."""
+LARGE = [
+    (3025, 64, 64), (3025, 64, 576), (3025, 256, 64), (784, 128, 1152), (784, 512, 128), (196, 256, 2304),
+    (196, 1024, 256), (49, 512, 4608), (49, 2048, 512), (1, 1000, 2048),
+    (128, 768, 768), (128, 3072, 768), (128, 768, 3072), (128, 128, 64), (128, 64, 128), (1, 768, 768),
+    (512, 768, 768), (512, 3072, 768), (384, 1024, 1024), (384, 4096, 1024),
+]  # fmt: skip
+"""M, N, K of 10 layers of ResNet-50 (He et al. 2016, table 1) and 10 of BERT base and large (Devlin et al. 2018)."""
+
+
+def product(chip: str, dtype: str, arrays: int, M: int, N: int, K: int, **options: Any) -> Product:
+    sets = [f"engines.matrix.count={arrays}"] if arrays > 1 else []
+    return Product(load_model(f"gemm?M={M},N={N},K={K}"), load_chip(chip, sets), dtype, **options)
+
+
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_no_mapping_at_all_is_faster_by_more_than_two_percent(case: Any, tmp_path: Path) -> None:
+    """Thoroughly searched and decided by the machine, against everything that it could be."""
+    tuner = Tuning(128, "bandwidth", tmp_path / "tuned.json")
+    tuned = product(*case, search="best", tuner=tuner)
+    chosen = tuned.clocks(choose(tuned.step, tuned.gemm).mapping)
+    assert all(tuned.clocks(mapping) >= chosen / 1.02 for mapping in product(*case).below(chosen / 1.02))
+
+
+class Random(Tilings):
+    """Tilings whose scores can be asked for."""
+
+    def scores(self, count: int) -> Floats:
+        """Of so many random candidates, those that fit."""
+        rng = np.random.default_rng(1)
+        choices = rng.integers(0, np.array(self.sizes), (count, len(self.sizes)))
+        found, _ = self.costs(choices, np.inf)
+        return found[np.isfinite(found[:, 0]), 0]
+
+
+@pytest.mark.parametrize("chip", ["tpu-v1", "neuroncore-v2"])
+@pytest.mark.parametrize("sizes", LARGE, ids=str)
+def test_none_of_many_random_mappings_is_better_by_more_than_two_percent(
+    chip: str, sizes: tuple[int, int, int]
+) -> None:
+    """Tiles of any even cut, not only those that the search has by default."""
+    dtype = {"tpu-v1": "int8", "neuroncore-v2": "bf16"}[chip]
+    case = product(chip, dtype, 1, *sizes)
+    everything = ProductSearch(case.step, case.gemm).tilings(Random, True)
+    chosen = everything.bounds_of(choose(case.step, case.gemm).mapping).score()[0]
+    drawn = everything.scores(10_000)
+    assert len(drawn) > 100
+    assert chosen <= 1.02 * drawn.min()
