@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from accelsim.engines.systolic.counts import Counts, counts, hops
 from accelsim.engines.systolic.spec import MatrixUnit
+from accelsim.engines.systolic.stationary_tiles import packs
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
 from accelsim.program.commands import Tile
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import kept, packs
+from accelsim.program.tiles import kept
 from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Tensor
 

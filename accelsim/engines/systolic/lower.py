@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.systolic.spec import MatrixUnit
+from accelsim.engines.systolic.stationary_tiles import b_elements
 from accelsim.engines.systolic.step_size import Streams, check_matrix
 from accelsim.engines.systolic.tile_costs import TileCosts
 from accelsim.errors import Infeasible
@@ -19,7 +20,6 @@ from accelsim.program.tiles import (
     a_elements,
     a_key,
     array_of,
-    b_elements,
     b_key,
     depends,
     lanes,

@@ -11,10 +11,11 @@ from typing import Any
 from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.engines.systolic.actions import Product, product_actions
 from accelsim.engines.systolic.pace import ADDING, cycles_per_row
+from accelsim.engines.systolic.stationary_tiles import b_elements, folds
 from accelsim.program.actions import READ, WRITE, Action, op
 from accelsim.program.commands import Cycles, Folds, Tile
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import b_elements, folds, kept, sparsity
+from accelsim.program.tiles import kept, sparsity
 from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, fetches
+from accelsim.engines.systolic.stationary_tiles import folds, packs
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping
 from accelsim.program.tiles import (
     a_elements,
@@ -17,11 +18,9 @@ from accelsim.program.tiles import (
     array_of,
     b_key,
     channel_visits,
-    folds,
     loop,
     most_channels,
     open_sums,
-    packs,
     slabs,
     whole,
 )

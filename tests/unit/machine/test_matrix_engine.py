@@ -15,6 +15,7 @@ from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.engines.systolic.spec import MatrixUnit
+from accelsim.engines.systolic.stationary_tiles import folds
 from accelsim.engines.systolic.timing import cycles, fold_timing
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context
@@ -22,7 +23,6 @@ from accelsim.machine.milestones import Milestones
 from accelsim.machine.sram import Buffers
 from accelsim.machine.values.effects import Off
 from accelsim.program.commands import Command, Effect, Folds
-from accelsim.program.tiles import folds
 from accelsim.time import Clock
 from tests.helpers.hand_programs import chip, program
 

@@ -33,9 +33,10 @@ from accelsim.engines.systolic.mapping.tilings import (
     whole_a,
 )
 from accelsim.engines.systolic.pace import clocks
+from accelsim.engines.systolic.stationary_tiles import b_elements, b_extent, packs
 from accelsim.program.mapping import ORDERS
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import b_elements, b_extent, depends, kept, packs
+from accelsim.program.tiles import depends, kept
 from accelsim.types import Floats, Ints
 from accelsim.workload.ops.base import Gemm
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from accelsim.engines.systolic.mapping.shape import Buffers, Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, lanes, open_sums
+from accelsim.engines.systolic.stationary_tiles import b_elements
 from accelsim.errors import Infeasible
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import b_elements, depends
+from accelsim.program.tiles import depends
 from accelsim.types import Bools, Ints
 
 
