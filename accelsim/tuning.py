@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.errors import Infeasible, Problem, UsageError
-from accelsim.files import text, write_file
+from accelsim.files import made_folder, text, write_file
 from accelsim.files.reading import exists, read_text
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -113,5 +113,5 @@ class Tuning:
 
     def _write(self, decisions: dict[str, Any]) -> None:
         if self.cache is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            made_folder(self._path.parent)
         write_file(self._path, text(json.dumps(decisions, indent=1) + "\n"))

@@ -16,8 +16,8 @@ from accelsim.files.streams import is_stream, write_stream
 from accelsim.files.targets import check_file, check_folder, followed, unwritable
 
 __all__ = [
-    "Make", "as_bytes", "check_file", "check_folder", "forget", "records", "recover", "table", "text", "write_file",
-    "write_folder", "written",
+    "Make", "as_bytes", "check_file", "check_folder", "forget", "made_folder", "records", "recover", "table", "text",
+    "write_file", "write_folder", "written",
 ]  # fmt: skip
 
 
@@ -38,6 +38,15 @@ def write_file(path: str | Path, make: Make) -> Path:
     except OSError as error:
         raise unwritable(target, error) from error
     return target
+
+
+def made_folder(folder: Path) -> Path:
+    """A folder that is there from now on, with those above it. Raises UsageError when that is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error, "a folder") from None
+    return folder
 
 
 def write_folder(folder: str | Path, makers: Mapping[str, Make], stale: Iterable[str] = ()) -> list[Path]:

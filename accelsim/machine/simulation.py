@@ -151,8 +151,7 @@ class _Device:
         """What happened; the laws of a run hold."""
         program, context = self.program, self.context
         time_fs = max((piece.end for piece in context.slices), default=0)
-        if time_fs >= NEVER:
-            raise UsageError(_too_long(program))
+        check_length(program, time_fs)
         times = engine_times(program, context.logs, context.records)
         slices, steps = sorted(context.slices, key=itemgetter(0)), len(program.steps)
         run = Run(
@@ -211,9 +210,12 @@ def _check_all_done(devices: Mapping[str, _Device]) -> None:
         raise UsageError(problems)
 
 
-def _too_long(program: Program) -> Problem:
+def check_length(program: Program, time_fs: int) -> None:
+    """UsageError for a run that is longer than times can say."""
+    if time_fs < NEVER:
+        return
     what = f"{program.graph.name} takes more than {NEVER // FS_PER_S:,} s, the longest time that can be simulated"
-    return Problem(what, program.chip.name, "a smaller model, or a faster clock, memory or link")
+    raise UsageError(Problem(what, program.chip.name, "a smaller model, or a faster clock, memory or link"))
 
 
 def _queues(program: Program) -> dict[str, list[Command]]:

@@ -267,7 +267,8 @@ def test_a_cache_that_holds_everything() -> None:
 
 def test_times_by_hand() -> None:
     """A transfer of 320 B in 12 lines, three times, through a cache of 20 ns and 1.6 GB/s before 100 ns and 400 MB/s."""
-    program = accelsim.run("cnn", "edu-cache", values="off").program
+    tiles = {"conv2": {"tn": 8, "tk": 40}}
+    program = accelsim.run("cnn", "edu-cache", values="off", mapping=tiles).program
     addresses = AddressMap(program)
     load = next(each for each in program.commands if each.label == "load conv2.weight")
     assert isinstance(load.work, Transfer) and load.work.nbytes == 320

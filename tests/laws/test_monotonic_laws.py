@@ -20,7 +20,8 @@ from tests.helpers.law_cases import base_chip as chip_named
 from tests.helpers.law_cases import changed, chips, compiled, fitted, formats, graphs, larger, pins, products
 
 QUICK = settings(max_examples=60)
-TOLERANCE = 1.01
+TOLERANCE = 1.02
+"""The search compares steps by a closed form, and traffic where that finds them alike."""
 
 
 def faster_clock(chip: Chip, factor: float) -> Chip:

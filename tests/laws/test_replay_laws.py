@@ -65,7 +65,7 @@ def test_what_is_replayed_is_what_is_simulated(network: tuple[str, str, list[str
          ["buffers.act_sram.capacity=256 KiB", "buffers.accumulators.capacity=8 KiB"]),
         ("gpt?layers=18,hidden=256,heads=4,seq=16", "systolic-generic",
          ["buffers.act_sram.capacity=16 KiB", "buffers.accumulators.capacity=2 KiB"]),
-        ("gpt?layers=15,hidden=256,heads=4,seq=33", "tpu-v1",
+        ("gpt?layers=15,hidden=512,heads=8,seq=32", "tpu-v1",
          ["buffers.unified_buffer.capacity=64 KiB", "buffers.accumulators.capacity=2 KiB"]),
         ("llama?layers=13,hidden=192,seq=64", "haswell-e5-2699v3", []),
     ],

@@ -231,7 +231,7 @@ def _move(layout: Layout, repeat: Repeat, fixed: frozenset[str]) -> None:
             image = names.image(tensor, copy * repeat.blocks)
             layout.presets[repeat.region_id(region, copy)] = (image, core)
     _move_places(layout, repeat, fixed)
-    layout.rename(
+    layout.relabel(
         lambda region: repeat.region_id(region, times),
         lambda name: name if name in fixed else names.image(name, times * repeat.blocks),
         layout.builder.regions,

@@ -37,7 +37,7 @@ from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 
-COMPUTE = "compute"
+ON_THE_CHIP = frozenset({"compute", "accumulators", "vector unit"})
 """What binds a mapping (``Choice.binds``) in which the array never waits for transfers. Where it does, their pace is
 hardly ever a whole number of clocks, and no two laps are alike."""
 PARTED = ("weights", "tiles", "sums")
@@ -111,7 +111,7 @@ class MatrixStep:
         self._check_size()
         a_held, b_held = Held(), Held()
         sums: dict[tuple[int, int, int], list[int]] = {}
-        turning = Laps(self.layout.builder, lambda: self._turns(sums), self.result, self.binds == COMPUTE)
+        turning = Laps(self.layout.builder, lambda: self._turns(sums), self.result, self.binds in ON_THE_CHIP)
         for step in turning.passes(laps(self.tiles, self.mapping, self.arrays, self.gemm.conv is None)):
             tile, array = step.tile, array_of(step.tile, self.mapping, self.arrays, self.tiles)
             if not array:

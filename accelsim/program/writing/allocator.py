@@ -91,7 +91,7 @@ class Space:
             regions += [ident for _, ident, _ in entries]
         return form, regions
 
-    def rename(self, later: Callable[[int], int], regions: Sequence[Region]) -> None:
+    def relabel(self, later: Callable[[int], int], regions: Sequence[Region]) -> None:
         """Its regions become ``later`` ones, of the same bytes."""
         self._live = {later(region): at for region, at in self._live.items()}
         for _, entries in self._past.by_size():

@@ -342,7 +342,7 @@ class Layout:
         """Where the next slots lie in buffers that roles share."""
         return tuple(sorted(self._behind.items()))
 
-    def rename(
+    def relabel(
         self, later: Callable[[int], int], named: Callable[[str], str], regions: Sequence[Region]
     ) -> None:
         """Slots, rooms and whole tensors become ``later`` regions of the same bytes, of tensors ``named`` otherwise."""
@@ -350,7 +350,7 @@ class Layout:
         for ring in self.rings.values():
             ring.slots = [later(region) for region in ring.slots]
         for space in self.spaces.values():
-            space.rename(later, regions)
+            space.relabel(later, regions)
         self._whole = whole
 
     def _note_whole(self, name: str, region: int) -> None:

@@ -94,10 +94,12 @@ def test_what_is_not_rolled(chip: str, sets: list[str], values: str) -> None:
 
 def test_loops_that_transfers_bind_are_not_rolled() -> None:
     model, slow = (
-        "gpt?layers=1,hidden=128,vocab=4096,seq=16,heads=4",
-        "memories.dram.memory.bandwidth=123.457 MB/s",
+        "gpt?layers=1,hidden=256,seq=256,heads=4",
+        "memories.dram.memory.bandwidth=12.3457 MB/s",
     )
-    assert _program(model, "edu-4x4", []).rolled is not None
-    assert _program(model, "edu-4x4", [slow]).rolled is None
-    with mock.patch("accelsim.engines.systolic.lower.COMPUTE", mock.ANY):
-        assert _program(model, "edu-4x4", [slow]).rolled is not None
+    assert _program(model, "edu-4x4").rolled is not None
+    assert _program(model, "edu-4x4", [*SMALL, slow]).rolled is None
+    with mock.patch(
+        "accelsim.engines.systolic.lower.ON_THE_CHIP", mock.MagicMock(__contains__=lambda *_: True)
+    ):
+        assert _program(model, "edu-4x4", [*SMALL, slow]).rolled is not None

@@ -14,7 +14,7 @@ SLOW = ("clock=1 kHz", "peak={}")
 @pytest.mark.parametrize(
     ("rows", "overrides"),
     [
-        (2_200_000, SLOW),
+        (4_400_000, SLOW),
         (10_000_000, SLOW),
         (256, ("memories.pcie_memory.memory.bandwidth=1 B/s",)),
         (256, ("memories.ddr3.memory.bandwidth=1 B/s",)),
@@ -26,7 +26,7 @@ def test_too_long(rows: int, overrides: tuple[str, ...]) -> None:
 
 
 def test_nearly_too_long() -> None:
-    run = accelsim.run("gemm?M=2100000,N=256,K=256", "tpu-v1", values="off", set=SLOW)
+    run = accelsim.run("gemm?M=4000000,N=256,K=256", "tpu-v1", values="off", set=SLOW)
     assert 0.9 * NEVER < run.time_fs < NEVER
     (array,) = [entry for entry in run.engines if entry.engine == "matrix"]
-    assert array.busy == sum(stalls.get("active", 0) for stalls in run.step_stalls) == 2_100_000 * 10**12
+    assert array.busy == sum(stalls.get("active", 0) for stalls in run.step_stalls) == 4_000_000 * 10**12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
@@ -108,14 +108,25 @@ class ProductSearch:
         found = dict(self.kept(tilings, leader.choices) for leader in solved.leaders)
         mapping = self._tuned(tuner, list(found)) if tuner else next(iter(found))
         bounds = found[mapping] if mapping in found else tilings.bounds_of(mapping)
-        return Choice(mapping, float(bounds.total()[0]), bounds.binds(0), solved.tried)
+        choice = Choice(mapping, float(bounds.total()[0]), bounds.binds(0), solved.tried)
+        return choice if tuner or mapping.split == "none" else self._worth_it(choice)
 
-    def tilings(self, kind: type[T], thorough: bool) -> T:
-        """The problem that is searched; ``thorough``: with many more extents of tiles."""
+    def _worth_it(self, choice: Choice) -> Choice:
+        """Several arrays only where they are done before one would be: what they hold meanwhile is not the question."""
+        tilings = self.tilings(Tilings, self._lowering.search != "fast", ["none"])
+        solved = solve(tilings, self._lowering.search)
+        if not solved.leaders:
+            return choice
+        mapping, bounds = self.kept(tilings, solved.leaders[0].choices)
+        one = Choice(mapping, float(bounds.total()[0]), bounds.binds(0), choice.scored + solved.tried)
+        return min(choice._replace(scored=one.scored), one, key=lambda each: each.clocks)
+
+    def tilings(self, kind: type[T], thorough: bool, splits: Sequence[Split] | None = None) -> T:
+        """The problem that is searched; ``thorough``: with many more extents of tiles; ``splits``: with these alone."""
         vector = function_unit(self._roles.chip, [part.op for part in self._node.epilogue])
         estimator = Estimator(self._roles, vector.spec if vector else None, self.step.sharing)
         fitting = Fitting(self._roles, self.step.buffers, self.step.shape, self._pinned)
-        plans = list(self._plans())
+        plans = [plan for plan in self._plans() if splits is None or plan.split in splits]
         orders = (
             [ORDERS.index(self._pinned["order"])] if "order" in self._pinned else list(range(len(ORDERS)))
         )

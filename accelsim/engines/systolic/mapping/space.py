@@ -23,7 +23,12 @@ MOST_ROW_TILES = 1 << 20
 ALL = 1 << 20
 """Candidates up to which a thorough search has tiles of every extent; beyond, all even cuts."""
 KEYS = 3
-"""Costs that candidates are compared by: score, bytes across the pins, tiles."""
+"""Costs that candidates are compared by: score in steps of ``RESOLUTION``, bytes across the pins, tiles."""
+RESOLUTION = 0.005
+"""Relative difference of scores below which candidates count as equally fast, a round number: traffic and tiles, which
+are exact, then decide. The closed form promises no more. Of 366 steps of four networks on five chips, each alone on the
+machine, it was equal to 0.1 % for half of them, and 13.6 % or more too low for a tenth.
+"""
 
 
 Cuts = Callable[[int, int], set[int]]
@@ -116,7 +121,7 @@ class Tilings:
             rows = np.flatnonzero(choices[:, 0] == index)
             rows, fitted = self._fitting_rows(choices, rows, index)
             if len(rows) and limit < inf:
-                near = self._estimator.least(self._step.shape_of(fitted.a_resident), fitted) <= limit
+                near = _steps(self._estimator.least(self._step.shape_of(fitted.a_resident), fitted)) <= limit
                 rows, fitted = rows[near], fitted.keep(near)
             if len(rows):
                 found[rows] = self._keys(fitted)
@@ -140,7 +145,7 @@ class Tilings:
         gemm, bounds = self._step.shape.gemm, self._bounds(c)
         axes = ((gemm.groups, c.tg), (gemm.M, c.tm), (gemm.N, c.tn), (gemm.K, c.tk))
         tiles = np.prod([-(-extent // tile) for extent, tile in axes], axis=0)
-        return np.stack([bounds.score(), bounds.offchip_B, tiles], axis=1)
+        return np.stack([_steps(bounds.score()), bounds.offchip_B, tiles], axis=1)
 
     def _fitting_rows(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
         """Of these rows, all of one plan, those that are there and fit the buffers."""
@@ -162,6 +167,12 @@ class Tilings:
         self.needs[plan.option] = max(self.needs[plan.option], fitted.most_B)
         self.misfits += [fitted.need] if fitted.need else []
         return rows[fitted.fits], fitted.kept
+
+
+def _steps(score: Floats) -> Floats:
+    """Scores as whole numbers of steps of ``RESOLUTION``."""
+    steps: Floats = np.floor(np.log(np.maximum(score, 1.0)) / np.log1p(RESOLUTION))
+    return steps
 
 
 def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
