@@ -10,6 +10,7 @@ import pytest
 
 from accelsim.engines.systolic.mapping.search import ProductSearch, choose
 from accelsim.engines.systolic.mapping.space import Tilings
+from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.spec.yaml.load import load_chip
 from accelsim.tuning import Tuning
 from accelsim.types import Floats
@@ -50,6 +51,9 @@ def test_no_mapping_at_all_is_faster_by_more_than_two_percent(case: Any, tmp_pat
 
 class Random(Tilings):
     """Tilings whose scores can be asked for."""
+
+    def _keys(self, c: Candidates) -> Floats:
+        return self._bounds(c).score()[:, None]
 
     def scores(self, count: int) -> Floats:
         """Of so many random candidates, those that fit."""
