@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from typing import TypeVar, overload
 
+from accelsim.program.lazy import Item, Lazy
 from accelsim.program.repeated import Span
 
-Item = TypeVar("Item")
 
-
-class Repeated(Sequence[Item]):
+class Repeated(Lazy[Item]):
     """What each command has in a run that was replayed: as it is ``before`` the copies and behind them, and
     as ``later`` makes it of that of the unit written last."""
 
@@ -26,24 +24,14 @@ class Repeated(Sequence[Item]):
     def __len__(self) -> int:
         return len(self._items) + self._span.size * self._span.times
 
-    @overload
-    def __getitem__(self, number: int) -> Item: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Item]: ...
-    def __getitem__(self, number: int | slice) -> Item | list[Item]:
-        if isinstance(number, slice):
-            return [self[index] for index in range(*number.indices(len(self)))]
-        index = number + len(self) if number < 0 else number
-        if not 0 <= index < len(self):
-            raise IndexError(f"{number} of {len(self)}")
+    def at(self, index: int) -> Item:
+        """What is there, later for a copy and what is behind the copies."""
         template, copy = self._span.copy_of(index)
         if copy:
             return self._later(self._items[template], copy)
-        return (
-            self._items[index]
-            if index < self._span.end
-            else self._moved(self._items[self._span.short(index)])
-        )
+        if index < self._span.end:
+            return self._items[index]
+        return self._moved(self._items[self._span.short(index)])
 
     @property
     def before(self) -> Sequence[Item]:
@@ -67,13 +55,6 @@ class Repeated(Sequence[Item]):
             for item in unit:
                 yield self._later(item, copy)
         yield from self.behind
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(
-            one == two for one, two in zip(self, other, strict=True)
-        )  # fmt: skip
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class Numbers(Set[int]):

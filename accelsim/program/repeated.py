@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.program.actions import Action
 from accelsim.program.commands import Command, Effect, Program, Region, Use, Wait
+from accelsim.program.lazy import Lazy
 
 if TYPE_CHECKING:
     from accelsim.program.rolled import Loop
@@ -274,7 +275,7 @@ class Repeat:
         return self.kept
 
 
-class Commands(Sequence[Command]):
+class Commands(Lazy[Command]):
     """The commands of a program that repeats itself: those ``before`` the copies and ``behind`` them are written."""
 
     def __init__(self, before: list[Command], behind: list[Command], repeat: Repeat) -> None:
@@ -284,20 +285,11 @@ class Commands(Sequence[Command]):
         """All, written or not."""
         return self.repeat.commands.behind + len(self.behind)
 
-    @overload
-    def __getitem__(self, number: int) -> Command: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Command]: ...
-    def __getitem__(self, number: int | slice) -> Command | list[Command]:
-        """Commands by their ids; a copy is made anew each time. Raises IndexError."""
-        if isinstance(number, slice):
-            return [self[index] for index in range(*number.indices(len(self)))]
-        index = number + len(self) if number < 0 else number
+    def at(self, index: int) -> Command:
+        """The command with this id; a copy is made anew each time."""
         span = self.repeat.commands
         if index >= span.behind:
             return self.behind[index - span.behind]
-        if index < 0:
-            raise IndexError(f"command {number} of {len(self)}")
         template, copy = span.copy_of(index)
         return self.repeat.command(self.before[template], copy) if copy else self.before[index]
 

@@ -11,12 +11,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import NamedTuple, TypeVar, overload
+from typing import NamedTuple
 
 from accelsim.program.commands import Command, Program, Tile, Use
+from accelsim.program.lazy import Item, Lazy
 from accelsim.program.repeated import Commands, Repeat, Span
-
-Item = TypeVar("Item")
 
 
 class Loop(NamedTuple):
@@ -82,7 +81,7 @@ class Cuts:
         return whole - self._more[cut + 1], cut + 1, 0
 
 
-class Unrolled(Sequence[Item]):
+class Unrolled(Lazy[Item]):
     """A rolled sequence as a whole: ``make`` gives the item of a rolled one behind so many cuts, in so many-th copy."""
 
     def __init__(self, items: Sequence[Item], cuts: Cuts, make: Callable[[Item, int, int], Item]) -> None:
@@ -91,16 +90,8 @@ class Unrolled(Sequence[Item]):
     def __len__(self) -> int:
         return len(self.items) + self.cuts.left_out
 
-    @overload
-    def __getitem__(self, number: int) -> Item: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Item]: ...
-    def __getitem__(self, number: int | slice) -> Item | list[Item]:
-        if isinstance(number, slice):
-            return [self[index] for index in range(*number.indices(len(self)))]
-        index = number + len(self) if number < 0 else number
-        if not 0 <= index < len(self):
-            raise IndexError(f"{number} of {len(self)}")
+    def at(self, index: int) -> Item:
+        """The item of a rolled one, where it lies in the whole."""
         rolled, cut, copy = self.cuts.find(index)
         return self._make(self.items[rolled], cut, copy)
 
@@ -116,13 +107,6 @@ class Unrolled(Sequence[Item]):
             begin = end
         for number in range(begin, len(self.items)):
             yield self._make(self.items[number], len(self.cuts.spans), 0)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(
-            one == two for one, two in zip(self, other, strict=True)
-        )  # fmt: skip
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def all_loops(program: Program) -> list[Loop]:
