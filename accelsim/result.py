@@ -12,7 +12,6 @@ from accelsim.account import latency
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import Layer
 from accelsim.account.what_if import with_energy
-from accelsim.api import execute, prepare
 from accelsim.explore.what_ifs import WhatIf, what_ifs
 from accelsim.machine.check import check
 from accelsim.machine.critical_path import critical_path
@@ -25,6 +24,7 @@ from accelsim.report.table import layer_names
 from accelsim.report.text import percent, seconds, si
 from accelsim.request import Request
 from accelsim.request.calling import takes
+from accelsim.request.job import execute, prepare
 from accelsim.request.option import option
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.memory import Memory

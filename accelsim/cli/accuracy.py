@@ -101,8 +101,8 @@ def accuracy(
 def _arguments(
     asked: dict[str, Any], out: Path | None, keep: str, plot: Path | None, table: Path | None
 ) -> dict[str, Any]:
-    from accelsim.api import Gather
     from accelsim.compiler.state import Options
+    from accelsim.request.job import Gather
 
     gather = Gather()
     given = numbers(asked, gather)

@@ -14,9 +14,9 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files import table, write_file
 
 if TYPE_CHECKING:
-    from accelsim.api import Gather
     from accelsim.explore.generation import Call, Generation
     from accelsim.request import Request
+    from accelsim.request.job import Gather
 
 SEVERAL = "several --on or --set"
 

@@ -107,7 +107,7 @@ def link(
 
 def _checked(out: Path | None, plot: Path | None, table: Path | None, read: Callable[[], Any]) -> Any:
     """What ``read`` gives; its problems and those of the directory ``out`` and both files at once."""
-    from accelsim.api import Gather
+    from accelsim.request.job import Gather
 
     gather, made = Gather(), []
     with gather.also():

@@ -14,7 +14,7 @@ from accelsim.request.option import Kind, Option
 from accelsim.request.recording import flag
 
 if TYPE_CHECKING:
-    from accelsim.api import Gather
+    from accelsim.request.job import Gather
 
 Command = Callable[..., None]
 Callback = Callable[[click.Context, click.Parameter, Any], None]

@@ -89,7 +89,7 @@ def quantize(
     Prints each layer's formats, scales and error against the float model on these data.
     """
     from accelsim import quantise_api
-    from accelsim.api import Gather
+    from accelsim.request.job import Gather
 
     gather = Gather()
     with gather.also():

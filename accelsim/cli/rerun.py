@@ -25,10 +25,10 @@ def rerun(report: Path, out: Path | None, as_json: bool) -> None:
     Changes of the chip are simulated again where the report has them. Exit code 1 when a figure differs. Says what has
     changed since: chip, model, files, versions.
     """
-    from accelsim.api import execute, prepare
     from accelsim.explore.what_ifs import what_ifs
     from accelsim.report.write import facts_of, write_run
     from accelsim.request import differences, how_to_repeat, repeated
+    from accelsim.request.job import execute, prepare
 
     before = _saved(report)
     request = repeated(before.get("run", {}), str(report / "summary.json"))

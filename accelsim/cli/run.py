@@ -36,10 +36,10 @@ from accelsim.cli.run_many import (
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
-    from accelsim.api import Gather, Job
     from accelsim.explore.what_ifs import WhatIf
     from accelsim.machine.run import Run
     from accelsim.request import Request
+    from accelsim.request.job import Gather, Job
     from accelsim.validate.against_reference import Verdict
 
 LAYERS = 10
@@ -106,8 +106,8 @@ def run(
     prompt=P and new=N ('llama2-7b?prompt=512,new=128') runs the prompt and then token by token: time to the first
     token, tokens per second, energy per token.
     """
-    from accelsim.api import Gather, execute, prepare
     from accelsim.cli.generation import SEVERAL, Outputs, print_generation
+    from accelsim.request.job import Gather, execute, prepare
 
     chosen = variants(asked["on"], asked["set"])
     gather, files = Gather(), _Files(out, save_mapping, save_trace, table)

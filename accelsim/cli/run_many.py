@@ -18,9 +18,9 @@ from accelsim.files import table, write_file
 from accelsim.files.reading import exists
 
 if TYPE_CHECKING:
-    from accelsim.api import Gather
     from accelsim.machine.run import Run
     from accelsim.request import Request
+    from accelsim.request.job import Gather
 
 
 class Variant(NamedTuple):
@@ -71,7 +71,7 @@ def _tails(paths: Sequence[str]) -> dict[str, str]:
 
 def prepared(request: Request, chosen: Sequence[Variant], gather: Gather) -> list[Any]:
     """A checked job for each variant; the problems of all of them are told at once."""
-    from accelsim.api import prepare
+    from accelsim.request.job import prepare
 
     jobs = []
     for variant in chosen:
@@ -83,7 +83,7 @@ def prepared(request: Request, chosen: Sequence[Variant], gather: Gather) -> lis
 
 def outcomes(request: Request, chosen: Sequence[Variant], gather: Gather) -> list[Outcome]:
     """Each variant simulated; one that does not fit on its chip says so and stops none of the others."""
-    from accelsim.api import execute
+    from accelsim.request.job import execute
 
     found = []
     jobs = prepared(request, chosen, gather)

@@ -92,7 +92,7 @@ def _asked(
     capacity: str, setup: dict[str, Any], out: Path | None, plot: Path | None, table: Path | None
 ) -> tuple[int, Sram]:
     """The bytes and the memory; every problem of the command line at once."""
-    from accelsim.api import Gather
+    from accelsim.request.job import Gather
     from accelsim.sram.model import LIMITS
     from accelsim.sram.model import sram as model
 

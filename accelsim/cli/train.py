@@ -150,7 +150,7 @@ def _number(value: float) -> float | None:
 
 
 def _check_targets(out: Path | None, plot: Path | None, table: Path | None) -> None:
-    from accelsim.api import Gather
+    from accelsim.request.job import Gather
 
     gather = Gather()
     for target, suffixes in ((out, ()), (plot, PICTURES), (table, ())):

@@ -12,7 +12,6 @@ import numpy as np
 
 from accelsim.account.energy import HOST_IDLE, EnergyRow, energy_table, static_power_W, total_J
 from accelsim.account.latency import batch_size
-from accelsim.api import Gather
 from accelsim.compiler.numbers.formats import canonical, pair, resolve
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options, check_choices
@@ -25,6 +24,7 @@ from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
+from accelsim.request.job import Gather
 from accelsim.seeds import of_retraining
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip

@@ -13,11 +13,11 @@ from typing import Any
 from accelsim.account.critical_path import KINDS, Blame, by_blame
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import batch_size
-from accelsim.api import execute, prepare
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.program.commands import Transfer
 from accelsim.request import Request
+from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
 from accelsim.spec.yaml.load import load_chip

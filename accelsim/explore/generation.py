@@ -18,11 +18,11 @@ import numpy as np
 
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import traffic_by_memory
-from accelsim.api import execute, prepare
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.request.calling import takes
+from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph

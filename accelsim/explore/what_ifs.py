@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from accelsim.api import Job, changed, execute
 from accelsim.errors import Infeasible, Problem, SpecError, TooLarge, UsageError
 from accelsim.explore.levers import Lever, levers
 from accelsim.machine.run import Run
+from accelsim.request.job import Job, changed, execute
 from accelsim.time import FS
 
 MOST, LEAST = 12, 3

@@ -133,7 +133,7 @@ class Run:
     )  # transfers whose data the link held up, not the memory behind it
     job: Any = field(
         default=None, repr=False, compare=False
-    )  # the accelsim.api.Job that it did, where it came from one
+    )  # the accelsim.request.job.Job that it did, where it came from one
     memory_model: str = "bandwidth"  # a key of ``memory_models.MODELS``
     dram: dict[str, DramStats] = field(default_factory=dict)  # per memory, where its commands were followed
     caches: dict[str, CacheStats] = field(default_factory=dict)  # by name of the level

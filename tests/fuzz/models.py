@@ -10,9 +10,9 @@ from pathlib import Path
 
 import onnx
 
-from accelsim.api import execute, prepare
 from accelsim.report.write import write_run
 from accelsim.request import Request
+from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from accelsim.api import Job, execute, prepare
 from accelsim.compiler.state import EDGES, SCHEMES, SHARES, Options
 from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES
 from accelsim.formats.ranges.methods import METHODS
@@ -17,6 +16,7 @@ from accelsim.formats.table import FORMATS
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.values.effects import POLICIES
 from accelsim.request import Request
+from accelsim.request.job import Job, execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph

@@ -15,9 +15,9 @@ import yaml
 
 from accelsim.account.energy import energy_table, static_power_W
 from accelsim.account.latency import layers, summary
-from accelsim.api import Request, execute, prepare
 from accelsim.errors import SpecError
 from accelsim.report.words import sentences
+from accelsim.request.job import Request, execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS

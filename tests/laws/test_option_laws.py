@@ -12,11 +12,11 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import by_component, energy_table, total_J
-from accelsim.api import execute
 from accelsim.compiler.state import Options
 from accelsim.errors import AccelsimError
 from accelsim.machine.run import Run
 from accelsim.request import Request
+from accelsim.request.job import execute
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model

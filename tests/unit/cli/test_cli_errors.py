@@ -161,8 +161,8 @@ def test_a_place_below_a_file_is_refused_before_the_simulation(
     def never(*args: object) -> None:
         raise AssertionError("simulated although the result has no place")
 
-    monkeypatch.setattr("accelsim.api.simulate", never)
-    monkeypatch.setattr("accelsim.api.compile", never)
+    monkeypatch.setattr("accelsim.request.job.simulate", never)
+    monkeypatch.setattr("accelsim.request.job.compile", never)
     file = tmp_path / "file"
     file.touch()
     (line,) = refused("run", "cnn", "--on", "tpu-v1", option, file / "deep")
@@ -215,7 +215,7 @@ def test_no_memory_left_is_one_line(cli: Callable[..., object], monkeypatch: pyt
     def hungry(*args: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("accelsim.api.simulate", hungry)
+    monkeypatch.setattr("accelsim.request.job.simulate", hungry)
     result = cli("run", "cnn", "--on", "tpu-v1")
     assert result.exit_code == 1  # type: ignore[attr-defined]
     assert result.stderr.startswith("error: out of memory")  # type: ignore[attr-defined]

@@ -82,7 +82,7 @@ def test_a_check_that_does_not_hold_is_exit_code_1(cli: Cli, monkeypatch: pytest
         run.tensors["pool1"].flat[7] += 1
         return run
 
-    monkeypatch.setattr("accelsim.api.simulate", wrong)
+    monkeypatch.setattr("accelsim.request.job.simulate", wrong)
     result = cli(*CNN, "--check")
     assert result.exit_code == 1
     for text in ("1 beyond the bound", "pool1", "must be equal", "does not hold"):

@@ -12,9 +12,9 @@ import pytest
 from click.testing import Result
 
 import accelsim
-from accelsim.api import prepare
 from accelsim.errors import UsageError
 from accelsim.request import IN_MEMORY, Request, command, differences, how_to_repeat, record, repeated
+from accelsim.request.job import prepare
 from accelsim.spec.yaml.where import find
 from accelsim.workload.onnx.exporting.model import export_onnx
 

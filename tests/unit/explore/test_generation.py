@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 import accelsim
 from accelsim.account.energy import energy_table, total_J
-from accelsim.api import Request
 from accelsim.cli import main
 from accelsim.errors import UsageError
 from accelsim.explore.generation import Call, _between, generation
+from accelsim.request.job import Request
 from accelsim.workload import execute
 from accelsim.workload.sources.load import load_model
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, energy_table, prices_of, total_J
 from accelsim.account.latency import summary
-from accelsim.api import prepare
 from accelsim.errors import UsageError
 from accelsim.machine import memory_models
 from accelsim.machine.bursts import bursts
@@ -29,6 +28,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.addresses import Runs
 from accelsim.program.commands import Transfer, Wait
 from accelsim.request import Request
+from accelsim.request.job import prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.dram import Dram
 from accelsim.spec.yaml.load import load_chip

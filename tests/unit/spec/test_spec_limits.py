@@ -8,8 +8,8 @@ from typing import Any, get_origin
 
 import pytest
 
-from accelsim.api import Request, prepare
 from accelsim.errors import Problem, SpecError
+from accelsim.request.job import Request, prepare
 from accelsim.spec.base import Model
 from accelsim.spec.energy import SramPoint
 from accelsim.spec.sram_energy import sram_J_per_B

@@ -7,10 +7,10 @@ from math import inf, log10
 import numpy as np
 import pytest
 
-from accelsim.api import Job, execute, prepare
 from accelsim.errors import UsageError
 from accelsim.machine.run import Run
 from accelsim.request import Request
+from accelsim.request.job import Job, execute, prepare
 from accelsim.validate.against_reference import BOUNDS, Compared, Verdict, check_run, sqnr_dB
 
 CASES = [

@@ -89,7 +89,7 @@ def test_a_mixture_equals_onnxruntime_at_every_tensor(past: int, seq: int) -> No
                                              ("edu-tensor-core", ""), ("tpu-v1", "int8")])  # fmt: skip
 @pytest.mark.parametrize(("past", "seq"), [(0, 5), (4, 1)])
 def test_policies_agree_and_values_hold(chip: str, dtype: str, past: int, seq: int) -> None:
-    from accelsim.api import Request, execute, prepare
+    from accelsim.request.job import Request, execute, prepare
     from accelsim.validate.against_reference import check_run
 
     jobs = [

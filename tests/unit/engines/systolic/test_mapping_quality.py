@@ -11,8 +11,8 @@ import pytest
 from accelsim.engines.systolic.mapping.search import ProductSearch, choose
 from accelsim.engines.systolic.mapping.space import Tilings
 from accelsim.engines.systolic.mapping.tilings import Candidates
+from accelsim.request.tuning import Tuning
 from accelsim.spec.yaml.load import load_chip
-from accelsim.tuning import Tuning
 from accelsim.types import Floats
 from accelsim.workload.sources.load import load_model
 from tests.helpers.all_mappings import Product

@@ -1,4 +1,4 @@
-"""The whole path in one call: what the command ``accelsim run`` does, as a function."""
+"""A request checked, compiled and simulated: what the command ``accelsim run`` does, as a function."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from accelsim.program.mapping_file import load_mappings
 from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
 from accelsim.request.fields import DEFAULTS, compiled
+from accelsim.request.tuning import Tuning
 from accelsim.seeds import of_inputs, of_ranges
 from accelsim.spec.chip import Chip
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.yaml.load import load_chip, override
 from accelsim.spec.yaml.parts import energy_override, with_table
-from accelsim.tuning import Tuning
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import DEFAULT as ALLOWED

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import accelsim
-from accelsim.api import Gather, prepare
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.errors import Infeasible, ModelError, SpecError, UsageError
 from accelsim.program.mapping_file import save_mappings
 from accelsim.request import Request
+from accelsim.request.job import Gather, prepare
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
 

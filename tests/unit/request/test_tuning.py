@@ -10,7 +10,7 @@ import pytest
 
 import accelsim
 from accelsim.errors import UsageError
-from accelsim.tuning import default_cache
+from accelsim.request.tuning import default_cache
 from tests.helpers.all_mappings import Product
 
 GEMM = "gemm?M=24,N=20,K=16"
