@@ -16,9 +16,11 @@ from accelsim.compiler.numbers.integerise import integerise
 from accelsim.compiler.numbers.quantise import quantise
 from accelsim.compiler.numbers.sparsify import sparsify
 from accelsim.compiler.state import Options, Pass, State, check_choices
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
+from accelsim.program.mapping import wrong_pins
 from accelsim.program.roles import multiplier
 from accelsim.program.rolled import unrolled
 from accelsim.program.verify import verify
@@ -108,15 +110,20 @@ def configured(chip: Chip, options: Options) -> Chip:
 
 
 def _check_names(state: State) -> None:
-    """UsageError for pinned layers and given scales that the model does not have, and for scales that are none."""
+    """UsageError for pinned layers and given scales that the model does not have, for scales that are none, and for
+    fields of mappings that the chip does not choose or that cannot be so."""
     layers, tensors = {node.name for node in state.graph.nodes}, state.graph.tensors
-    problems = [
-        Problem(
-            f"the mapping names a layer {name!r} that the model does not have", "", "", nearest(name, layers)
-        )
-        for name in state.options.pinned
-        if name not in layers
-    ]
+    unit, problems = multiplier(state.chip), list[Problem]()
+    kind = ENGINES[unit.type].mapping if unit is not None else None
+    for name, fields in state.options.pinned.items():
+        where = f"mapping of {name}"
+        if name not in layers:
+            what = f"the mapping names a layer {name!r} that the model does not have"
+            problems.append(Problem(what, "", "", nearest(name, layers)))
+        elif kind is not None:
+            problems += wrong_pins(kind, fields, where)
+        elif fields:
+            problems.append(Problem(f"{state.chip.name} chooses nothing of a layer", where, "no fields"))
     for name, scale in state.options.scales.items():
         values = np.asarray(scale)
         if name not in tensors:

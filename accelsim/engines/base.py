@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from accelsim.engines.device import Device, EngineLog, Point, Walk
 from accelsim.program.commands import Command, Phase, Program
-from accelsim.program.mapping import Mapping as MappingOfProduct
+from accelsim.program.mapping import ProductMapping
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.chip import Chip
@@ -37,6 +37,10 @@ class Offer(NamedTuple):
     multiplies: bool
 
 
+M = TypeVar("M", bound=ProductMapping)
+MappingKind = type[ProductMapping]
+
+
 class Tuner(Protocol):
     """Decides among the best candidates of a search."""
 
@@ -48,9 +52,9 @@ class Tuner(Protocol):
         self,
         what: str,
         depends: str,
-        mappings: Sequence[MappingOfProduct],
-        program: Callable[[MappingOfProduct], Program],
-    ) -> MappingOfProduct:
+        mappings: Sequence[M],
+        program: Callable[[M], Program],
+    ) -> M:
         """One of the mappings of ``what``. ``depends``: everything that the decision depends on, in words; ``program``:
         the step alone with a mapping."""
 
@@ -66,7 +70,7 @@ class Lowering:
     step is done, each of them at its share of the rate.
 
     ``search``: how much effort a search is worth (``mapping.search.solve``); ``tuner``: who decides among its leaders,
-    None for the first of them."""
+    None for the first of them; ``pins``: what the user pinned of all nodes, for an engine type that plans ahead."""
 
     layout: Layout
     index: int
@@ -80,14 +84,15 @@ class Lowering:
     sharing: int = 1
     search: str | float = "fast"
     tuner: Tuner | None = None
+    pins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Mapped(NamedTuple):
-    """How a product was mapped: its form, the mapping (None where the engine has no tiles), the path that binds it by
-    its closed form, candidates scored."""
+    """How a product was mapped: its form, the mapping, the path that binds it by its closed form ('' for an engine that
+    does not tell), candidates scored."""
 
     gemm: Gemm
-    mapping: MappingOfProduct | None
+    mapping: ProductMapping
     binds: str
     scored: int
 
@@ -171,6 +176,8 @@ class EngineType(ABC):
     """Kinds of energy that it brings."""
     pieces: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Kinds of pieces of the critical path that ``back`` emits, each with what happens in it."""
+    mapping: ClassVar[MappingKind | None] = None
+    """What it chooses of a product, None where there is no choice."""
     sequential: ClassVar[bool] = True
     """Whether a command of its queue has completed before the next begins to touch memory."""
     moves: ClassVar[bool] = False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from accelsim.errors import MemoryNeed
 from accelsim.program.actions import Action as Action
-from accelsim.program.mapping import Mapping
+from accelsim.program.mapping import ProductMapping
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import Link
 from accelsim.workload.graph import Graph, Node
@@ -202,7 +202,7 @@ class Step:
     macs: int = 0
     ops: int = 0
     gemm: Gemm | None = None
-    mapping: Mapping | None = None
+    mapping: ProductMapping | None = None
     note: str = ""
     binds: str = ""
     scored: int = 0

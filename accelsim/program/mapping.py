@@ -1,9 +1,19 @@
-"""A mapping: how one matrix op is cut into tiles, in which order they run, and what stays on the chip."""
+"""A mapping: what an engine type chose of one product. Of a systolic array: how the product is cut into tiles, in which
+order they run, and what stays on the chip."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping as Table
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from accelsim.errors import Problem, nearest
+
+if TYPE_CHECKING:
+    from accelsim.spec.chip import Chip
+
+MOST = 2**31
+"""No tile is larger: nor is any dimension of a tensor."""
 
 Order = Literal["nmk", "mnk", "nkm", "mkn"]
 ORDERS: tuple[Order, ...] = ("nmk", "mnk", "nkm", "mkn")
@@ -14,7 +24,57 @@ SHARES: tuple[Share, ...] = ("none", "g", "m", "n", "k")
 
 
 @dataclass(frozen=True)
-class Mapping:
+class ProductMapping:
+    """What an engine type chose of one product. Subclasses are frozen dataclasses whose fields are whole numbers, flags
+    and words; mapping files hold them, and what a user pins of them the choice keeps."""
+
+    words: ClassVar[Table[str, tuple[str, ...]]] = {}
+    """Field -> the words that it may be."""
+
+    @classmethod
+    def types(cls) -> dict[str, type[str] | type[bool] | type[int]]:
+        """Field -> its type."""
+        plain: dict[Any, type[bool] | type[int]] = {"int": int, "bool": bool}
+        return {field.name: plain.get(field.type, str) for field in fields(cls)}
+
+    @property
+    def depth(self) -> int | None:
+        """K of a tile, None for all of it."""
+        return None
+
+    def written(self, chip: Chip) -> dict[str, Any]:
+        """The fields, without those of which this chip has no choice."""
+        return asdict(self)
+
+
+def wrong_pins(kind: type[ProductMapping], pinned: Table[str, Any], where: str) -> list[Problem]:
+    """What is wrong with the fields that a user pinned of a product."""
+    types, problems = kind.types(), list[Problem]()
+    for name, value in pinned.items():
+        if name not in types:
+            what = f"unknown field {name!r}"
+            problems.append(Problem(what, where, ", ".join(types), nearest(name, types)))
+        elif not _may_be(kind, name, value):
+            problems.append(Problem(f"{name} is {value!r}", where, expected(kind, name)))
+    return problems
+
+
+def _may_be(kind: type[ProductMapping], name: str, value: Any) -> bool:
+    if name in kind.words:
+        return value in kind.words[name]
+    if kind.types()[name] is bool:
+        return isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST
+
+
+def expected(kind: type[ProductMapping], name: str) -> str:
+    """What a field may be, in words."""
+    number = f"a whole number from 1 to {MOST:,}"
+    return {str: ", ".join(kind.words.get(name, ())), bool: "true or false", int: number}[kind.types()[name]]
+
+
+@dataclass(frozen=True)
+class Mapping(ProductMapping):
     """Tile sizes and loop order of one GEMM (see ``workload.ops.base.Gemm``), outermost loop first; groups outside all.
 
     ``tm``, ``tn``, ``tk``: tile extents (the last tile of each dimension is smaller). ``tg``: groups per tile; above 1
@@ -50,3 +110,19 @@ class Mapping:
     y_slots: int = 2
     split: Split = "none"
     share: Share = "none"
+
+    words: ClassVar[Table[str, tuple[str, ...]]] = {"order": ORDERS, "split": SPLITS, "share": SHARES}
+
+    @property
+    def depth(self) -> int:
+        """K of a tile."""
+        return self.tk
+
+    def written(self, chip: Chip) -> dict[str, Any]:
+        """The fields, without what a chip with one array or one core has no choice of."""
+        found = asdict(self)
+        if chip.cores == 1:
+            del found["share"]
+        if chip.matrix is None or chip.matrix.count == 1:
+            del found["split"]
+        return found

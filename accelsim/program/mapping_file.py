@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, fields
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,8 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
 from accelsim.files.reading import read_text
 from accelsim.program.commands import Program
-from accelsim.program.mapping import ORDERS, SHARES, SPLITS, Mapping
-from accelsim.spec.chip import Chip
+from accelsim.program.mapping import MOST, Mapping, ProductMapping, expected
 from accelsim.spec.yaml.nodes import compose
-
-WORDS: dict[str, tuple[str, ...]] = {"order": ORDERS, "split": SPLITS, "share": SHARES}
-"""Field -> the words that it may be."""
-
-TYPES: dict[str, type[str] | type[bool] | type[int]] = {
-    field.name: str if field.name in WORDS else bool if isinstance(field.default, bool) else int
-    for field in fields(Mapping)
-}
-
-MOST = 2**31
-"""No tile is larger: nor is any dimension of a tensor."""
 
 MOST_FILE_B = 2**24
 """Bytes of a mapping file; one layer takes about 200."""
@@ -48,23 +35,13 @@ def mapping_text(program: Program) -> str:
         if step.mapping is None or step.gemm is None:
             continue
         gemm = step.gemm
-        body = yaml.safe_dump(
-            _written(step.mapping, program.chip), sort_keys=False, default_flow_style=None, width=10_000
-        )
+        fields = step.mapping.written(program.chip)
+        body = yaml.safe_dump(fields, sort_keys=False, default_flow_style=None, width=10_000)
         name = yaml.safe_dump(step.name, width=10_000).removesuffix("...\n").strip()
-        title = f"# {step.label}, {gemm.groups} x {gemm.M} x {gemm.N} x {gemm.K}, bound by {step.binds}"
+        title = f"# {step.label}, {gemm.groups} x {gemm.M} x {gemm.N} x {gemm.K}"
+        title += f", bound by {step.binds}" if step.binds else ""
         blocks.append(f"{title}\n{name}:\n" + "".join(f"  {line}\n" for line in body.splitlines()))
     return "\n".join(blocks)
-
-
-def _written(mapping: Mapping, chip: Chip) -> dict[str, Any]:
-    """The fields of a mapping, without what a chip with one array or one core has no choice of."""
-    found = asdict(mapping)
-    if chip.cores == 1:
-        del found["share"]
-    if chip.matrix is None or chip.matrix.count == 1:
-        del found["split"]
-    return found
 
 
 def save_mappings(program: Program, path: Path) -> None:
@@ -72,8 +49,14 @@ def save_mappings(program: Program, path: Path) -> None:
     write_file(path, text(mapping_text(program)))
 
 
-def load_mappings(path: Path) -> dict[str, dict[str, Any]]:
-    """Layer name -> the fields that are pinned. Raises UsageError with file and line of all that is wrong."""
+def load_mappings(
+    path: Path, kinds: Sequence[type[ProductMapping]] = (Mapping,)
+) -> dict[str, dict[str, Any]]:
+    """Layer name -> the fields that are pinned; a field is one of any of ``kinds``.
+
+    Raises UsageError with file and line of all that is wrong.
+    """
+    owners = {name: kind for kind in reversed(kinds) for name in kind.types()}
     try:
         tree = compose(read_text(path, MOST_FILE_B))
     except OSError as error:
@@ -90,10 +73,10 @@ def load_mappings(path: Path) -> dict[str, dict[str, Any]]:
             fields: dict[str, Any] = {}
             for key, value in block.value:
                 field_name = _key(path, key, fields, problems)
-                fields[field_name] = _field(path, field_name, key, value, problems)
+                fields[field_name] = _field(path, owners, field_name, key, value, problems)
             pinned[name] = fields
         else:
-            problems.append(Problem("a layer without fields", _at(path, block), ", ".join(TYPES)))
+            problems.append(Problem("a layer without fields", _at(path, block), ", ".join(owners)))
     if not pinned and not problems:
         problems.append(Problem("no layer in it", str(path), LAYERS))
     if problems:
@@ -122,29 +105,32 @@ def _pairs(path: Path, tree: yaml.Node, problems: list[Problem]) -> list[tuple[y
     return []
 
 
-def _field(path: Path, name: str, key: yaml.Node, value: yaml.Node, problems: list[Problem]) -> Any:
-    if name not in TYPES:
+def _field(
+    path: Path,
+    owners: dict[str, type[ProductMapping]],
+    name: str,
+    key: yaml.Node,
+    value: yaml.Node,
+    problems: list[Problem],
+) -> Any:
+    if name not in owners:
         if name:
             what = f"unknown field {name!r}"
-            problems.append(Problem(what, _at(path, key), ", ".join(TYPES), nearest(name, TYPES)))
+            problems.append(Problem(what, _at(path, key), ", ".join(owners), nearest(name, owners)))
         return None
     text = value.value if isinstance(value, yaml.ScalarNode) else None
-    result = None if text is None else _read(name, text)
+    result = None if text is None else _read(owners[name], name, text)
     if result is None:
-        whole_number = f"a whole number from 1 to {MOST:,}"
-        expected = {str: ", ".join(WORDS.get(name, ())), bool: "true or false", int: whole_number}[
-            TYPES[name]
-        ]
         shown = "a list or block" if text is None else repr(text)
-        problems.append(Problem(f"{name} is {shown}", _at(path, value), expected))
+        problems.append(Problem(f"{name} is {shown}", _at(path, value), expected(owners[name], name)))
     return result
 
 
-def _read(name: str, text: str) -> Any:
+def _read(kind: type[ProductMapping], name: str, text: str) -> Any:
     """The value of a field, None when the text is not one."""
-    if name in WORDS:
-        return text if text in WORDS[name] else None
-    return READERS[TYPES[name]](text)
+    if name in kind.words:
+        return text if text in kind.words[name] else None
+    return READERS[kind.types()[name]](text)
 
 
 def _positive(text: str) -> int | None:

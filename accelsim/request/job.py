@@ -15,6 +15,7 @@ from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import prune
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options, copies
+from accelsim.engines.registry import ENGINES
 from accelsim.engines.systolic.timing import known
 from accelsim.errors import AccelsimError, Problem, UsageError, brief, nearest
 from accelsim.files.npz import NUMBERS as NUMERIC
@@ -24,7 +25,9 @@ from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.batch import batch_shape, whole_batch
 from accelsim.mapping.search import known_effort
+from accelsim.program.mapping import ProductMapping
 from accelsim.program.mapping_file import load_mappings
+from accelsim.program.roles import units
 from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
 from accelsim.request.fields import DEFAULTS, compiled
@@ -172,7 +175,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     feeds: dict[str, Array] | None = None
     with gather.also():
         feeds, ranges_from = _feeds(request, graph, _batches(request, chip))
-        options = _options(request, ranges_from, gather)
+        options = _options(request, chip, ranges_from, gather)
         if not options.edges:
             options = replace(options, edges="outside" if graph is not None and graph.products else "host")
     gather.done()
@@ -235,17 +238,23 @@ def _check_names(request: Request) -> None:
     gather.done()
 
 
-def _options(request: Request, ranges_from: Arrays | None, gather: Gather) -> Options:
+def _options(request: Request, chip: Chip | None, ranges_from: Arrays | None, gather: Gather) -> Options:
     pinned: Mapping[str, Mapping[str, Any]] = {}
     with gather.also():
         given = request.mapping
-        pinned = load_mappings(Path(given)) if isinstance(given, str | Path) else given or {}
+        pinned = load_mappings(Path(given), _kinds(chip)) if isinstance(given, str | Path) else given or {}
     with gather.also():
         known_effort(request.search)
     return Options(
         ranges_from=ranges_from, seed=of_ranges(request.seed), pinned=pinned, tuner=_tuner(request),
         **compiled(vars(request)),
     )  # fmt: skip
+
+
+def _kinds(chip: Chip | None) -> list[type[ProductMapping]]:
+    """What the engines of a chip choose of products; of all engine types where it could not be read."""
+    types = ENGINES if chip is None else {unit.type for unit in units(chip).values()}
+    return [kind for name, each in ENGINES.items() if name in types and (kind := each.mapping)]
 
 
 def _tuner(request: Request) -> Tuning | None:

@@ -13,17 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.files import made_folder, text, write_file
 from accelsim.files.reading import exists, read_text
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
-from accelsim.program.mapping import Mapping
+from accelsim.program.mapping import ProductMapping
 
 MOST_FILE_B = 2**26
 """Bytes of a file of decisions; one takes about 300."""
+M = TypeVar("M", bound=ProductMapping)
 EXPECTED = "a file that --tune has written, or no file of that name"
 
 
@@ -46,9 +47,7 @@ class Tuning:
     decided: set[str] = field(default_factory=set)
     found: set[str] = field(default_factory=set)
 
-    def fastest(
-        self, what: str, depends: str, mappings: Sequence[Mapping], program: Callable[[Mapping], Program]
-    ) -> Mapping:
+    def fastest(self, what: str, depends: str, mappings: Sequence[M], program: Callable[[M], Program]) -> M:
         """The mapping whose ``program`` takes least time; of equals the first. ``depends``: all that it depends on.
 
         Programs that do not fit are passed over; where none does, the first mapping. Raises UsageError when the file
@@ -58,7 +57,7 @@ class Tuning:
         known = self._read()
         if key in known:
             self.found.add(key)
-            return self._mapping(known[key])
+            return self._mapping(type(mappings[0]), known[key])
         best, least = mappings[0], -1
         for index, mapping in enumerate(mappings):
             self.told(f"tune {what}", index / len(mappings))
@@ -105,9 +104,9 @@ class Tuning:
             raise UsageError(Problem("holds no decisions", str(self._path), EXPECTED))
         return found
 
-    def _mapping(self, fields: Any) -> Mapping:
+    def _mapping(self, kind: type[M], fields: Any) -> M:
         try:
-            return Mapping(**fields)
+            return kind(**fields)
         except TypeError:
             raise UsageError(Problem(f"{fields!r} is no mapping", str(self._path), EXPECTED)) from None
 

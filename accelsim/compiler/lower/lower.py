@@ -13,6 +13,7 @@ from accelsim.compiler.state import State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, SEQUENTIAL
 from accelsim.program.commands import Program, Step
+from accelsim.program.mapping import Mapping
 from accelsim.program.roles import HOST, Roles, Unit, units
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
@@ -66,7 +67,7 @@ def lower(state: State) -> Program:
             for place in left.finished(node):
                 _free(layout, place)
     if sharing:
-        products = [step.mapping.share for step in steps if step.mapping is not None]
+        products = [step.mapping.share for step in steps if isinstance(step.mapping, Mapping)]
         shared = len(products) - products.count("none")
         state.notes.append(f"{shared} of {len(products)} products are shared by cores of the chip")
     return replace(_program(state, layouts, steps), repeat=repeating.repeat if repeating else None)
@@ -117,7 +118,7 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step, cores: tup
     asked = state.options
     lowering = Lowering(
         layout, index, node, unit, state.dtype, pinned, state.choices, state.notes, cores, search=asked.search,
-        tuner=asked.tuner,
+        tuner=asked.tuner, pins=asked.pinned,
     )  # fmt: skip
     mapped = ENGINES[unit.type].lower(lowering)
     if mapped is not None:

@@ -10,6 +10,7 @@ from accelsim.engines.bsp import words
 from accelsim.engines.bsp.accepting import refusal
 from accelsim.engines.bsp.improve import improvements
 from accelsim.engines.bsp.lower import StepWriter
+from accelsim.engines.bsp.partition import Parts
 from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.clocked import Clocked
 from accelsim.program.commands import Command, Stages
@@ -25,6 +26,7 @@ class Bsp(Clocked):
     plural = True
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
+    mapping = Parts
     hue = "green"
 
     def accepts(self, offer: Offer) -> str | None:

@@ -54,7 +54,7 @@ class StepWriter:
         if key not in memo:
             room_B = self.unit.room_B(self.layout.roles.buffer(self.buffer))
             self.memory = TileMemory(self.unit.tiles, room_B, self.graph.name, self.lowering.notes)
-            found = plan(self.graph, self.memory, self.unit, name, self.lowering.dtype)
+            found = plan(self.graph, self.memory, self.unit, name, self.lowering.dtype, self.lowering.pins)
             memo[key] = [self.memory, found]
             mine = [node for node in self.graph.nodes if node.engine == name]
             for constant in dict.fromkeys(each for node in mine for each in self.layout.constants(node)):
@@ -85,7 +85,7 @@ class StepWriter:
             self._function(operands)
             return None
         self._product(planned, operands)
-        return Mapped(planned.gemm, None, "", planned.choice.compared)
+        return Mapped(planned.gemm, planned.mapping, "", planned.choice.compared)
 
     def _bring(self, name: str) -> int:
         """The region of an operand on the tiles, loaded now unless it is there."""

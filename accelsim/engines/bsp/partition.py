@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +20,23 @@ from accelsim.engines.bsp.supersteps import (
     supersteps,
 )
 from accelsim.engines.bsp.windows import block_cuts, cuts
+from accelsim.errors import Problem, UsageError
+from accelsim.program.mapping import ProductMapping
 from accelsim.types import Ints
+
+AXES = ("g", "m", "n", "k")
+
+
+@dataclass(frozen=True)
+class Parts(ProductMapping):
+    """How a product is cut: in so many ``turns`` over its columns, one after the other, and each of them into parts
+    along groups ``g``, rows ``m``, columns ``n`` and reduction ``k``, one on each tile."""
+
+    turns: int
+    g: int
+    m: int
+    n: int
+    k: int
 
 
 class Choice(NamedTuple):
@@ -37,11 +55,24 @@ class TooSmall(NamedTuple):
     needed_B: int
 
 
-def choose(unit: BspUnit, number_format: str, product: Product, room_B: int) -> Choice | TooSmall:
+def choose(
+    unit: BspUnit,
+    number_format: str,
+    product: Product,
+    room_B: int,
+    pinned: Mapping[str, Any] | None = None,
+) -> Choice | TooSmall:
     """The partition with the fewest clocks whose fullest tile holds at most ``room_B``; of equals the one that
     exchanges least, then the one on the fewest tiles, then with the fewest parts along groups, M and N.
+
+    ``pinned``: parts along an axis that the user chose. Raises UsageError for more of them than there are tiles.
     """
-    parts = candidates(unit, number_format, product)
+    parts = candidates(unit, number_format, product, pinned or {})
+    if not len(parts.g):
+        names = ", ".join(f"{name} {value}" for name, value in (pinned or {}).items())
+        what = f"parts of a product of {product.groups} x {product.M} x {product.N} x {product.K}: {names}"
+        expected = f"at most {unit.tiles:,} parts, none of them empty"
+        raise UsageError(Problem(what, expected=expected))
     multiply, reduce = supersteps(unit, number_format, product, parts)
     held = np.maximum(multiply.held, reduce.held)
     if held.min() > room_B:
@@ -64,14 +95,19 @@ def _received(multiply: Superstep, reduce: Superstep) -> Ints:
     return multiply.received + reduce.received
 
 
-def candidates(unit: BspUnit, number_format: str, product: Product) -> Partitions:
-    """Every partition on the tiles that there are whose largest part no smaller number of parts would give."""
+def candidates(
+    unit: BspUnit, number_format: str, product: Product, pinned: Mapping[str, Any] | None = None
+) -> Partitions:
+    """Every partition on the tiles that there are whose largest part no smaller number of parts would give, or that has
+    as many as are ``pinned``."""
     row = unit.formats[number_format]
     extents = (product.groups, product.M, int(ceil(product.N, row.n)), int(ceil(product.K, row.k)))
     found = np.zeros((0, 1), np.int64)
     tiles = np.ones(1, np.int64)
-    for extent in extents:
+    for axis, extent in zip(AXES, extents, strict=True):
         counts = useful_parts(extent, unit.tiles)
+        if pinned and axis in pinned:
+            counts = np.array([pinned[axis]] if pinned[axis] <= extent else [], np.int64)
         old, new = np.nonzero(tiles[:, None] * counts <= unit.tiles)
         found, tiles = np.vstack((found[:, old], counts[new])), tiles[old] * counts[new]
     return Partitions(*found)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
-from accelsim.engines.bsp.partition import Choice, TooSmall, choose, weights_of_tiles
+from accelsim.engines.bsp.partition import Choice, Parts, TooSmall, choose, weights_of_tiles
 from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.bsp.supersteps import Product
 from accelsim.engines.bsp.tile_memory import TileMemory
+from accelsim.errors import Problem, UsageError
 from accelsim.types import Ints
 from accelsim.workload.graph import FORMAT_BYTES, Graph, Node
 from accelsim.workload.nodes import gemm_view, is_product
@@ -30,6 +32,11 @@ class Planned:
     tiles: Ints
     weights_B: Ints
 
+    @property
+    def mapping(self) -> Parts:
+        """What was chosen of it."""
+        return Parts(self.turns, *self.choice.partition)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -39,9 +46,16 @@ class Plan:
     rooms: dict[str, int]
 
 
-def plan(graph: Graph, memory: TileMemory, unit: BspUnit, engine: str, dtype: str) -> Plan:
-    """The products of an engine, on tiles that are still empty. Raises OverCapacity where constants, or a product
-    beside them, do not fit.
+def plan(
+    graph: Graph,
+    memory: TileMemory,
+    unit: BspUnit,
+    engine: str,
+    dtype: str,
+    pins: Mapping[str, Mapping[str, Any]],
+) -> Plan:
+    """The products of an engine, on tiles that are still empty; ``pins``: fields of ``Parts`` by node. Raises
+    OverCapacity where constants, or a product beside them, do not fit, UsageError for pins that cut it into nothing.
 
     A product gets what the constants and the activations that are alive leave of a tile, were they spread evenly.
     """
@@ -61,6 +75,7 @@ def plan(graph: Graph, memory: TileMemory, unit: BspUnit, engine: str, dtype: st
         gemm, number_format = gemm_view(graph, node), node.format or dtype
         assert gemm is not None
         whole = product_of(graph, unit, node, gemm, number_format)
+        pinned = pins.get(node.name, {})
         own_B = constants.pop(gemm.b, 0)
         sides_B = sum(
             graph.tensors[name].nbytes
@@ -68,10 +83,10 @@ def plan(graph: Graph, memory: TileMemory, unit: BspUnit, engine: str, dtype: st
             if name not in (gemm.a, gemm.b)
         )
         beside_B = even(alive[node.name]) + even(sides_B) - even(own_B)  # its part of B is counted with it
-        turns, choice = in_turns(unit, number_format, whole, memory.room_B - even_B - beside_B)
+        turns, choice = in_turns(unit, number_format, whole, memory.room_B - even_B - beside_B, pinned)
         if isinstance(choice, TooSmall):
             memory.fit(node.name, even_B, beside_B + choice.needed_B)
-            choice = choose(unit, number_format, turn_of(whole, turns), choice.needed_B)
+            choice = choose(unit, number_format, turn_of(whole, turns), choice.needed_B, pinned)
             assert isinstance(choice, Choice)
         product = turn_of(whole, turns)
         weights_B = weights_of_tiles(unit.formats[number_format], product, choice.partition)
@@ -90,18 +105,22 @@ def turn_of(product: Product, turns: int) -> Product:
 
 
 def in_turns(
-    unit: BspUnit, number_format: str, product: Product, room_B: int
+    unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Mapping[str, Any] | None = None
 ) -> tuple[int, Choice | TooSmall]:
     """The fewest turns over N, a divisor of it, of which each fits, and the partition of one; what is too small where
-    not even single columns do.
+    not even single columns do. Raises UsageError for pinned turns that are no divisor.
     """
+    asked = (pinned or {}).get("turns")
+    if asked is not None and product.N % asked:
+        raise UsageError(Problem(f"turns {asked}", expected=f"a divisor of N {product.N:,}"))
     found: Choice | TooSmall | None = None
-    for turns in (each for each in range(1, product.N + 1) if product.N % each == 0):
-        found = choose(unit, number_format, turn_of(product, turns), room_B)
+    turns = asked or 1
+    for turns in [asked] if asked else (each for each in range(1, product.N + 1) if product.N % each == 0):
+        found = choose(unit, number_format, turn_of(product, turns), room_B, pinned)
         if isinstance(found, Choice):
-            return turns, found
+            break
     assert found is not None
-    return product.N, found
+    return turns, found
 
 
 def product_of(graph: Graph, unit: BspUnit, node: Node, gemm: Gemm, number_format: str) -> Product:

@@ -1,35 +1,57 @@
-"""The mapping that a run takes where none is pinned: the best of few candidates, by the array and by the memory.
+"""The mapping that a run takes where not all of it is pinned: the best by the array and by the memory.
 
-``mapper`` goes through all legal mappings, which takes seconds for filters of 1 x 1. Here blocks are even (of all sizes
-that make equally many blocks the least), chains fill at least half of their places (or a power of two of them), and of
-the filters as many are in the global buffer as there is room for.
+``mapper`` goes through all legal mappings, which takes seconds for filters of 1 x 1: that is the effort 'best', and
+what is done where a part is pinned. The effort 'fast' tries few: their blocks are even (of all sizes that make equally
+many blocks the least), chains fill at least half of their places (or a power of two of them), and of the filters as
+many are in the global buffer as there is room for. So many seconds: those first, then all others while there is time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+import time
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as Table
+from itertools import chain, product, takewhile
+from typing import Any
 
 import numpy as np
 
 from accelsim.engines.row_stationary.laws import ceil, ifmap_banks, legal
-from accelsim.engines.row_stationary.mapper import Costs, Objective, least, least_clocks
-from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
+from accelsim.engines.row_stationary.mapper import Costs, Least, Objective, least, least_clocks, mappings
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mappings
 from accelsim.types import Ints
 
 
-def choose(conv: Conv, array: Geometry, clocks_per_word: float) -> Mapping:
+def choose(
+    conv: Conv,
+    array: Geometry,
+    clocks_per_word: float,
+    effort: str | float = "fast",
+    pinned: Table[str, Any] | None = None,
+) -> Least:
     """The mapping whose array or memory, whichever is slower, needs the fewest clocks; of equal ones that with the
     fewer clocks of the array, then words of DRAM.
 
-    ``clocks_per_word``: of the array, for a word to or from DRAM. Raises Infeasible where no mapping is legal.
+    ``clocks_per_word``: of the array, for a word to or from DRAM. ``effort``: as ``mapping.search.solve`` takes it.
+    ``pinned``: fields that are given. Raises Infeasible where no mapping is legal.
     """
 
     def slower(found: Costs) -> tuple[Ints, ...]:
         memory = np.ceil(found.counts.dram * clocks_per_word).astype(np.int64)
         return np.maximum(found.clocks, memory), found.clocks, found.counts.dram
 
-    return least(conv, array, Objective(slower, least_clocks), candidates(conv, array))
+    return least(conv, array, Objective(slower, least_clocks), _tried(conv, array, effort, pinned or {}))
+
+
+def _tried(conv: Conv, array: Geometry, effort: str | float, pinned: Table[str, Any]) -> Iterable[Mappings]:
+    """The mappings that an effort is worth."""
+    if pinned or effort == "best":
+        return mappings(conv, array, pinned)
+    if effort == "fast":
+        return candidates(conv, array)
+    until = time.monotonic() + float(effort)
+    more = takewhile(lambda _: time.monotonic() < until, mappings(conv, array))
+    return chain(candidates(conv, array), more)
 
 
 def candidates(conv: Conv, array: Geometry) -> Iterator[Mappings]:

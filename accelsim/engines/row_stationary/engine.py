@@ -11,6 +11,7 @@ from accelsim.engines.device import Device
 from accelsim.engines.row_stationary import words
 from accelsim.engines.row_stationary.accepting import refusal
 from accelsim.engines.row_stationary.lower import lower_product
+from accelsim.engines.row_stationary.shape import Mapping
 from accelsim.engines.row_stationary.spec import RowStationary as Spec
 from accelsim.program.commands import Command, Cycles, Phase
 from accelsim.program.roles import Unit
@@ -34,6 +35,7 @@ class RowStationary(Clocked):
     title = "the PE array"
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
+    mapping = Mapping
     hue = "blue"
 
     def accepts(self, offer: Offer) -> str | None:

@@ -39,11 +39,11 @@ def lower_product(step: Lowering) -> Mapped:
     gemm = gemm_view(step.layout.graph, step.node)
     assert gemm is not None
     conv, array = convolution(gemm), geometry(step.layout.roles.chip, step.unit.spec)
-    mapping, dtype = mapping_of(step, conv, array), step.node.format or step.dtype
+    (mapping, scored), dtype = mapping_of(step, conv, array), step.node.format or step.dtype
     sums = step.unit.spec.formats[dtype].accumulate
     costing = Costing(step.layout.roles, dtype, sums, conv, array, mapping)
     Passes(step.layout, step.index, step.node, gemm, costing).lower()
-    return Mapped(gemm, None, "", 0)
+    return Mapped(gemm, mapping, "", scored)
 
 
 class Block(NamedTuple):

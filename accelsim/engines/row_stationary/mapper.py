@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Mapping as Table
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,6 +83,13 @@ CHUNK = 4096
 Found = tuple[tuple[int, ...], Mapping]
 
 
+class Least(NamedTuple):
+    """The best mapping, and how many were compared: their costs, or a bound of them."""
+
+    mapping: Mapping
+    compared: int
+
+
 def costs(conv: Conv, array: Geometry, maps: Mappings) -> Costs:
     """Clocks and accesses of many legal mappings."""
     return Costs(layer_clocks(conv, array, maps), layer_counts(conv, maps))
@@ -95,31 +103,42 @@ def _blocks(filters: int, pass_filters: int) -> Ints:
     return np.unique(np.concatenate([even, whole]))
 
 
-def mappings(conv: Conv, array: Geometry) -> Iterator[Mappings]:
-    """Every legal mapping, chunk by chunk.
+def mappings(conv: Conv, array: Geometry, pinned: Table[str, Any] | None = None) -> Iterator[Mappings]:
+    """Every legal mapping, chunk by chunk; ``pinned``: with these fields.
 
     Of the ``m`` that cut the filters into equally many blocks, two are tried: the least, which makes the blocks equal,
     and that rounded up to whole passes. Those between run passes that come out less even, larger ones take more of
     the buffer for nothing.
     """
-    sets = range(1, min(array.rows // conv.R, conv.C) + 1)
-    channels = range(1, min(array.ifmap_pad // conv.S, conv.C) + 1)
-    for q, n, r in product(channels[::-1], range(conv.N, 0, -1), sets):
+    pins = pinned or {}
+
+    def values(axis: str, most: int) -> Ints:
+        """1 to ``most``, or the pinned one of them."""
+        every = np.arange(1, most + 1)
+        return every[every == pins[axis]] if axis in pins else every
+
+    sets = values("r", min(array.rows // conv.R, conv.C)).tolist()
+    channels = values("q", min(array.ifmap_pad // conv.S, conv.C)).tolist()
+    for q, n, r in product(channels[::-1], values("n", conv.N).tolist()[::-1], sets):
         lanes = array.rows // (conv.R * r) * array.cols
         most = min(array.psum_pad, array.filter_pad // (q * conv.S), conv.M)
-        e, t, p = (axis.ravel() for axis in np.meshgrid(
-            np.arange(1, min(lanes, conv.E) + 1), np.arange(1, min(lanes, conv.M) + 1), np.arange(1, most + 1),
-            indexing="ij"))  # fmt: skip
+        axes = values("e", min(lanes, conv.E)), values("t", min(lanes, conv.M)), values("p", most)
+        e, t, p = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
         kept = (t * e <= lanes) & (p <= -(-conv.M // t))
-        chunk = _with_blocks(conv, n, q, r, e[kept], p[kept], t[kept])
+        chunk = _with_blocks(conv, n, q, r, e[kept], p[kept], t[kept], pins.get("m"))
         chunk = chunk.where(legal(conv, array, chunk))
         if len(chunk.m):
             yield chunk
 
 
-def _with_blocks(conv: Conv, n: int, q: int, r: int, e: Ints, p: Ints, t: Ints) -> Mappings:
-    """Each of many (e, p, t) with each size of the blocks of filters."""
-    sizes = {taken: _blocks(conv.M, taken) for taken in np.unique(p * t).tolist()}
+def _with_blocks(
+    conv: Conv, n: int, q: int, r: int, e: Ints, p: Ints, t: Ints, filters: int | None
+) -> Mappings:
+    """Each of many (e, p, t) with each size of the blocks of filters, or with so many ``filters``."""
+    sizes = {
+        taken: _blocks(conv.M, taken) if filters is None else np.array([filters], np.int64)
+        for taken in np.unique(p * t).tolist()
+    }
     lists = [sizes[taken] for taken in (p * t).tolist()]
     times = np.array([len(each) for each in lists], dtype=np.int64)
     m = np.concatenate(lists) if lists else np.zeros(0, dtype=np.int64)
@@ -137,17 +156,19 @@ def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
         raise UsageError(
             Problem(f"unknown objective {objective!r}", expected=", ".join(OBJECTIVES), nearest=near)
         )
-    return least(conv, array, OBJECTIVES[objective], mappings(conv, array))
+    return least(conv, array, OBJECTIVES[objective], mappings(conv, array)).mapping
 
 
-def least(conv: Conv, array: Geometry, objective: Objective, candidates: Iterable[Mappings]) -> Mapping:
+def least(conv: Conv, array: Geometry, objective: Objective, candidates: Iterable[Mappings]) -> Least:
     """The one of legal ``candidates`` with the least of an objective; of equal ones the first.
 
     Raises Infeasible where there is none.
     """
     keys, bound = objective
     found: Found | None = None
+    compared = 0
     for chunk in candidates:
+        compared += len(chunk.m)
         while len(chunk.m):
             at_least = bound(conv, array, chunk)
             order = np.argsort(at_least, kind="stable")
@@ -159,7 +180,7 @@ def least(conv: Conv, array: Geometry, objective: Objective, candidates: Iterabl
         raise Infeasible(
             f"a convolution of {conv.R} x {conv.S}", "the array", 0, 0, "of one row", _why(conv, array)
         )
-    return found[1]
+    return Least(found[1], compared)
 
 
 def _better(

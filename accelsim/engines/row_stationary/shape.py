@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
+from accelsim.program.mapping import ProductMapping
 from accelsim.types import Bools, Ints
 
 Number = TypeVar("Number", int, Ints)
@@ -137,7 +138,7 @@ class Mappings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mapping:
+class Mapping(ProductMapping):
     """How a convolution is cut into processing passes; the names are those of JSSC 2017.
 
     ``m``: ofmap channels whose psums are in the global buffer; ``n``: ifmaps of a pass; ``e``: rows of the ofmap in a

@@ -9,6 +9,7 @@ from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
 from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.simt import words
+from accelsim.engines.simt.kernels import Blocks
 from accelsim.engines.simt.lower import lower_product
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streams import lower_stream
@@ -28,6 +29,7 @@ class Multiprocessors(Clocked):
     plural = True
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
+    mapping = Blocks
     hue = "green"
 
     def accepts(self, offer: Offer) -> str:

@@ -17,15 +17,17 @@ measured times of products from V100 to H100; see docs/engine-simt.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from accelsim.engines.simt.panels import Panel, Product, panel_for, read_B, room_B, smallest
 from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
 from accelsim.engines.simt.waves import Grid, Times, clocks
-from accelsim.errors import Infeasible
+from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.program.mapping import ProductMapping
 from accelsim.program.tiles import kept
 from accelsim.spec.names import FAMILIES
 
@@ -43,6 +45,17 @@ MOST_CUT = 16
 
 Chosen on the rows that the constants of a100-80-sxm are fitted on: 4, 8 and 16 leave a mean error of 6.6, 6.3, 6.0 %.
 """
+
+
+@dataclass(frozen=True)
+class Blocks(ProductMapping):
+    """What a kernel is launched with: blocks of ``m`` rows and ``n`` columns of the result, of so many ``threads``, and
+    ``splits`` of them that share a tile along K."""
+
+    m: int
+    n: int
+    threads: int
+    splits: int
 
 
 class Around(NamedTuple):
@@ -65,6 +78,11 @@ class Kernel(NamedTuple):
     panel: Panel
     read_B: int
     seconds: float
+
+    @property
+    def mapping(self) -> Blocks:
+        """What was chosen of it."""
+        return Blocks(self.tile.m, self.tile.n, self.tile.threads, self.splits)
 
 
 def part_of_k(spec: Simt, tile: TileShape, name: str, depth: int, splits: int = 1) -> int:
@@ -121,18 +139,27 @@ def grid_of(spec: Simt, around: Around, product: Product, tile: TileShape, split
     return Grid(blocks, spec.multiprocessors, spec.residents(tile, name), times)
 
 
-def _grids(spec: Simt, around: Around, product: Product, tile: TileShape) -> Iterator[tuple[int, Grid]]:
+def _grids(
+    spec: Simt, around: Around, product: Product, tile: TileShape, pinned: Mapping[str, Any]
+) -> Iterator[tuple[int, Grid]]:
     """The grids that there are with a tile, by their splits of K."""
     steps = ceil(product.gemm.K / step_of(spec, tile, product.format))
-    for splits in spec.splits:
+    asked = pinned.get("splits")
+    for splits in spec.splits if asked is None else [asked]:
         grid = grid_of(spec, around, product, tile, splits) if splits <= steps else None
-        if grid is not None and (splits == 1 or grid.blocks <= MOST_CUT * grid.multiprocessors):
+        if grid is not None and (splits == 1 or asked or grid.blocks <= MOST_CUT * grid.multiprocessors):
             yield splits, grid
 
 
-def kernel(spec: Simt, around: Around, product: Product, tile: TileShape) -> Kernel | None:
-    """The kernel of a product with a tile that fits a multiprocessor; None where the cache is too small for it."""
-    splits, grid = min(_grids(spec, around, product, tile), key=lambda entry: (clocks(entry[1]), entry[0]))
+def kernel(
+    spec: Simt, around: Around, product: Product, tile: TileShape, pinned: Mapping[str, Any] | None = None
+) -> Kernel | None:
+    """The kernel of a product with a tile that fits a multiprocessor; None where the cache is too small for it, or K
+    for splits that are ``pinned``."""
+    grids = list(_grids(spec, around, product, tile, pinned or {}))
+    if not grids:
+        return None
+    splits, grid = min(grids, key=lambda entry: (clocks(entry[1]), entry[0]))
     wave = max(1, grid.multiprocessors * grid.residents // splits)
     panel = panel_for(product, (tile.m, tile.n), step_of(spec, tile, product.format), wave, around.l2_B)
     if panel is None:
@@ -143,13 +170,23 @@ def kernel(spec: Simt, around: Around, product: Product, tile: TileShape) -> Ker
     return Kernel(tile, splits, grid, taken, panel, read, seconds)
 
 
-def choose(spec: Simt, around: Around, product: Product, name: str, cache: str) -> Kernel:
+def choose(
+    spec: Simt,
+    around: Around,
+    product: Product,
+    name: str,
+    cache: str,
+    pinned: Mapping[str, Any] | None = None,
+) -> Kernel:
     """The kernel with the least estimated time, of several the one with the fewest clocks, then the first in the table.
 
-    Raises Infeasible, about the node ``name`` and the buffer ``cache``, where no tile fits into the cache.
+    Raises Infeasible, about the node ``name`` and the buffer ``cache``, where no tile fits into the cache; UsageError
+    where no tile of the spec has the fields of ``Blocks`` that are ``pinned``.
     """
     fitting = [tile for tile in spec.tiles if spec.residents(tile, product.format)]
-    found = [made for tile in fitting if (made := kernel(spec, around, product, tile)) is not None]
+    if pinned:
+        fitting = _pinned(fitting, pinned, name, ceil(product.gemm.K / spec.formats[product.format].step))
+    found = [made for tile in fitting if (made := kernel(spec, around, product, tile, pinned)) is not None]
     if not found:
         least = min(
             (smallest(product, (tile.m, tile.n), step_of(spec, tile, product.format)) for tile in fitting),
@@ -158,6 +195,27 @@ def choose(spec: Simt, around: Around, product: Product, name: str, cache: str) 
         shape = f"{least.rows}x{least.cols}x{least.depth}"
         raise Infeasible(name, cache, room_B(product, least), around.l2_B, shape)
     return min(found, key=lambda made: (made.seconds, made.clocks))
+
+
+def _pinned(tiles: list[TileShape], pinned: Mapping[str, Any], name: str, steps: int) -> list[TileShape]:
+    """The tiles that have the fields that are pinned."""
+    kept = [
+        tile
+        for tile in tiles
+        if all(getattr(tile, field) == value for field, value in pinned.items() if field != "splits")
+    ]
+    problems = []
+    if not kept:
+        asked = ", ".join(f"{field} {value}" for field, value in pinned.items() if field != "splits")
+        shapes = ", ".join(f"{tile.m} x {tile.n} of {tile.threads} threads" for tile in tiles)
+        problems.append(Problem(f"no tile has {asked}", f"mapping of {name}", shapes))
+    if pinned.get("splits", 1) > steps:
+        problems.append(
+            Problem(f"splits {pinned['splits']}", f"mapping of {name}", f"at most the {steps:,} steps over K")
+        )
+    if problems:
+        raise UsageError(problems)
+    return kept
 
 
 def lanes_clocks(spec: Simt, around: Around, functions: Iterable[tuple[str, int]], moved_B: int) -> int:

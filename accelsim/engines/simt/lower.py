@@ -15,7 +15,7 @@ from accelsim.engines.simt.actions import function_actions, product_actions
 from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
 from accelsim.engines.simt.panels import Product, a_B, b_B, panels
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
-from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.errors import Infeasible
 from accelsim.program.commands import Cycles, Effect, Tile
 from accelsim.program.mapping import Mapping
 from accelsim.program.tiles import Exec, a_elements, loop, sparsity, whole
@@ -38,27 +38,10 @@ def lower_product(step: Lowering) -> Mapped:
         "mnk", panel.rows, panel.cols, panel.depth, panel.groups,
         a_resident=panel.kept == "a", b_resident=panel.kept == "b", y_resident=False, y_slots=1,
     )  # fmt: skip
-    _check_pins(step, mapping)
     ProductStep(step, product, kernel, mapping).lower()
     computed = kernel.clocks / around(step.layout.roles, spec).clock_Hz
     binds = step.unit.name if spec.launch + computed >= kernel.seconds else step.layout.roles.activations_home
-    return Mapped(product.gemm, mapping, binds, len(spec.tiles))
-
-
-def _check_pins(step: Lowering, mapping: Mapping) -> None:
-    """UsageError where the user pinned another mapping than the one that follows from the chosen tile."""
-    chosen = {name: getattr(mapping, name) for name in step.pinned}
-    problems = [
-        Problem(
-            f"{name} {value} is pinned, and {step.unit.name} cuts kernels by itself",
-            step.node.name,
-            f"{name} {own}",
-        )
-        for (name, value), own in zip(step.pinned.items(), chosen.values(), strict=True)
-        if value != own
-    ]
-    if problems:
-        raise UsageError(problems)
+    return Mapped(product.gemm, kernel.mapping, binds, len(spec.tiles))
 
 
 def _product(step: Lowering) -> Product:
@@ -80,12 +63,15 @@ def _chosen(step: Lowering, product: Product) -> Kernel:
     tensors = (product.a, product.b, product.y, *product.sides)
     likeness: Hashable = (
         step.unit.name, gemm.groups, gemm.M, gemm.N, gemm.K, gemm.conv, product.format, product.lane_clocks,
-        product.special, product.sparse, *((tensor.elements, tensor.element_B) for tensor in tensors),
+        product.special, product.sparse, tuple(sorted(step.pinned.items())),
+        *((tensor.elements, tensor.element_B) for tensor in tensors),
     )  # fmt: skip
     found = step.memo.setdefault(likeness, [])
     if not found:
         surroundings = around(roles, step.unit.spec)
-        found.append(choose(step.unit.spec, surroundings, product, step.node.name, roles.activations))
+        found.append(
+            choose(step.unit.spec, surroundings, product, step.node.name, roles.activations, step.pinned)
+        )
     kernel: Kernel = found[0]
     return kernel
 

@@ -23,6 +23,7 @@ from accelsim.engines.systolic.sharing import lower_shared
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.times import ArrayTime
 from accelsim.program.commands import Command, Phase, Program
+from accelsim.program.mapping import Mapping as Tiling
 from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, Clock, clock_of
@@ -41,6 +42,7 @@ class Systolic(EngineType):
     multiplies_as = "the matrix unit"
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
+    mapping = Tiling
     drains = True
     hue = "blue"
 

@@ -138,7 +138,7 @@ class Exact:
             return None
         rows = [FORMATS[tensors[name].dtype] for name in names]
         narrow = all(row.kind in ("int", "binary") and row.bits <= 8 for row in rows)
-        depth = min(step.mapping.tk, step.gemm.K) if step.mapping else step.gemm.K
+        depth = min((step.mapping and step.mapping.depth) or step.gemm.K, step.gemm.K)
         shifted = any(np.any(step.node.attrs.get(f"{operand}_zero_point", 0)) for operand in "ab")
         largest = prod(max(row.high, -row.low) for row in rows)
         return np.float32 if narrow and not shifted and depth * largest < 1 << 24 else None

@@ -24,7 +24,7 @@ from accelsim.engines.systolic.timing import SCHEDULES, fold_timing
 from accelsim.errors import Infeasible
 from accelsim.machine.run import Slice
 from accelsim.program.mapping import ORDERS
-from accelsim.program.mapping_file import TYPES
+from accelsim.program.mapping import Mapping as Tiling
 from accelsim.report.accuracy_report import FILES as ACCURACY_FILES
 from accelsim.report.accuracy_report import HEADERS
 from accelsim.report.page import html
@@ -275,7 +275,7 @@ def test_every_reason_is_explained() -> None:
 
 
 def test_every_field_of_a_mapping_is_explained() -> None:
-    assert set(TYPES) <= codes(page("mapping.md"))
+    assert set(Tiling.types()) <= codes(page("mapping.md"))
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -127,7 +127,7 @@ def _with_words(array: Geometry, words: int) -> Chip:
 @given(problems(), st.sampled_from([0.0, 1.0, 8.0]))
 def test_a_mapping_is_found_wherever_there_is_one(problem, clocks_per_word):
     conv, array, _ = problem
-    chosen = choose(conv, array, clocks_per_word)
+    chosen = choose(conv, array, clocks_per_word).mapping
     assert refusals(conv, array, chosen) == ()
 
 
@@ -136,16 +136,38 @@ def test_few_candidates_are_close_to_the_best_of_all():
     for conv in (Conv(1, 64, 64, 58, 58, 3, 3), Conv(4, 512, 512, 9, 9, 3, 3), Conv(1, 64, 64, 226, 226, 3, 3),
                  Conv(1, 96, 3, 227, 227, 11, 11, U=4)):  # fmt: skip
         found, least = (
-            clocks(conv, EYERISS, mapping) for mapping in (choose(conv, EYERISS, 0.0), best(conv, EYERISS))
+            clocks(conv, EYERISS, mapping)
+            for mapping in (choose(conv, EYERISS, 0.0).mapping, best(conv, EYERISS))
         )
         assert least <= found <= 1.01 * least
+
+
+@pytest.mark.parametrize("effort", ["fast", "best", 0.2])
+def test_more_effort_is_never_slower(effort):
+    """The array of the same layer under each effort; 'best' is the least of all legal mappings."""
+    conv = Conv(1, 32, 16, 18, 18, 3, 3)
+    fast, found = (choose(conv, EYERISS, 0.0, each) for each in ("fast", effort))
+    assert best(conv, EYERISS) == choose(conv, EYERISS, 0.0, "best").mapping
+    assert clocks(conv, EYERISS, found.mapping) <= clocks(conv, EYERISS, fast.mapping)
+    assert found.compared >= fast.compared
+
+
+@settings(max_examples=20)
+@given(problems(), st.sets(st.sampled_from("mneqprt"), min_size=1, max_size=6))
+def test_pinned_fields_are_kept(problem, names):
+    """Of a mapping that is legal some fields are pinned: one with these is found, and none with them is better."""
+    conv, array, mapping = problem
+    pinned = {name: getattr(mapping, name) for name in names}
+    found = choose(conv, array, 1.0, "fast", pinned).mapping
+    assert refusals(conv, array, found) == ()
+    assert {name: getattr(found, name) for name in names} == pinned
 
 
 def test_wide_rows_leave_room_for_few_filters():
     """As many psums as the buffer holds are one row of two filters: sets over filters cannot fill the array."""
     conv = Conv(N=1, M=64, C=1, H=1, W=20_000, R=1, S=1)
     assert any(len(chunk.m) for chunk in candidates(conv, EYERISS))
-    assert choose(conv, EYERISS, 0.0).m <= 2
+    assert choose(conv, EYERISS, 0.0).mapping.m <= 2
 
 
 def test_products_are_convolutions_of_single_pixels():
@@ -245,11 +267,12 @@ def test_what_the_array_refuses_goes_to_the_host(options, why):
     assert why in step.note
 
 
-def test_a_pinned_mapping_must_be_whole_and_legal():
+def test_a_pinned_mapping_must_be_legal():
     graph, fields = one_layer(Conv(1, 8, 8, 9, 9, 3, 3)), asdict(Mapping(8, 1, 7, 4, 2, 1, 2))
     for pinned, why in (
         ({**fields, "w": 1}, "unknown field 'w'"),
-        ({"m": 8}, "no n, e, p, q, r, t"),
+        ({"r": 5}, "array rows: 15 PEs"),
+        ({"r": 0}, "r is 0; expected a whole number from 1"),
         ({**fields, "r": 5}, "array rows: 15 PEs"),
     ):
         with pytest.raises(UsageError, match=why):

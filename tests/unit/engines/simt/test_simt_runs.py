@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import pytest
 
@@ -82,13 +81,18 @@ def test_clocks_of_pieces_are_those_of_the_waves() -> None:
     assert sum(command.work.clocks for command in pieces) == pytest.approx(5 * (loop + 3000), rel=1e-4)
 
 
-def test_its_own_mapping_may_be_pinned_and_no_other() -> None:
-    run = accelsim.run("gemm?M=512,N=512,K=512", on=A100, values="off")
-    mapping: Any = run.program.steps[0].mapping
-    again = accelsim.run("gemm?M=512,N=512,K=512", on=A100, values="off", mapping={"y": asdict(mapping)})
-    assert again.time_fs == run.time_fs
-    with pytest.raises(UsageError, match="y: tm 7 is pinned, and sm cuts kernels by itself; expected tm 512"):
-        accelsim.run("gemm?M=512,N=512,K=512", on=A100, values="off", mapping={"y": {"tm": 7}})
+def test_blocks_may_be_pinned() -> None:
+    product = "gemm?M=512,N=512,K=512"
+    run = accelsim.run(product, on=A100, values="off")
+    chosen = asdict(run.program.steps[0].mapping)
+    assert accelsim.run(product, on=A100, values="off", mapping={"y": chosen}).time_fs == run.time_fs
+    other = accelsim.run(product, on=A100, values="off", mapping={"y": {"splits": 2 * chosen["splits"]}})
+    assert asdict(other.program.steps[0].mapping)["splits"] == 2 * chosen["splits"]
+    assert other.time_fs > run.time_fs
+    with pytest.raises(UsageError, match="y: no tile has m 7; expected 256 x 128 of 256 threads"):
+        accelsim.run(product, on=A100, values="off", mapping={"y": {"m": 7}})
+    with pytest.raises(UsageError, match="y: splits 999; expected at most the 16 steps over K"):
+        accelsim.run(product, on=A100, values="off", mapping={"y": {"splits": 999}})
 
 
 def test_shares_add_up() -> None:
