@@ -11,13 +11,14 @@ from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
 from accelsim.machine.recurrence import cycle_of, recurrence
 from accelsim.machine.replay import replayed
 from accelsim.machine.run import Run
-from accelsim.machine.simulation import How, Simulation, check_length
+from accelsim.machine.simulation import How, Simulation
 from accelsim.machine.turning import Turning
 from accelsim.machine.unrolling import Unrolling, unrolled
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat
 from accelsim.program.rolled import all_loops, place_of, written_out
+from accelsim.program.verify import check_length
 from accelsim.spec.levels import caches
 from accelsim.types import Array
 from accelsim.workload.limits import check_commands
@@ -46,14 +47,14 @@ def simulate(
     while rolled is not None and rolled.loops:
         found = _unrolled(program, rolled, how, progress) if repeats else _places(rolled)
         if isinstance(found, Run):
-            check_length(program, found.time_fs)
+            check_length(program.graph, program.chip, found.time_fs)
             return found
         with no_collection():
             rolled = written_out(rolled, found)
     program = rolled or program
     if program.repeat is not None:
         if repeats and (replay := _replayed(program, program.repeat, how, progress)) is not None:
-            check_length(program, replay[0].time_fs)
+            check_length(program.graph, program.chip, replay[0].time_fs)
             check(replay[0], laws=LAWS_OF_A_REPLAY)
             return replay[0]
         program = _of_all_blocks(program)

@@ -26,9 +26,10 @@ from accelsim.machine.values.batch import batch_shape
 from accelsim.machine.values.effects import policy
 from accelsim.pause import no_collection
 from accelsim.program.commands import Command, Program
+from accelsim.program.verify import check_length
 from accelsim.spec.link import Link
 from accelsim.threads import one_blas_thread
-from accelsim.time import FS_PER_S, NEVER, Clock
+from accelsim.time import NEVER, Clock
 from accelsim.types import Array
 
 SHOWN = 5
@@ -151,7 +152,7 @@ class _Device:
         """What happened; the laws of a run hold."""
         program, context = self.program, self.context
         time_fs = max((piece.end for piece in context.slices), default=0)
-        check_length(program, time_fs)
+        check_length(program.graph, program.chip, time_fs)
         times = engine_times(program, context.logs, context.records)
         slices, steps = sorted(context.slices, key=itemgetter(0)), len(program.steps)
         run = Run(
@@ -208,14 +209,6 @@ def _check_all_done(devices: Mapping[str, _Device]) -> None:
     ]  # fmt: skip
     if problems:
         raise UsageError(problems)
-
-
-def check_length(program: Program, time_fs: int) -> None:
-    """UsageError for a run that is longer than times can say."""
-    if time_fs < NEVER:
-        return
-    what = f"{program.graph.name} takes more than {NEVER // FS_PER_S:,} s, the longest time that can be simulated"
-    raise UsageError(Problem(what, program.chip.name, "a smaller model, or a faster clock, memory or link"))
 
 
 def _queues(program: Program) -> dict[str, list[Command]]:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from accelsim.errors import HazardError
+from accelsim.errors import HazardError, Problem, UsageError
 from accelsim.program.commands import Command, Program
+from accelsim.spec.chip import Chip
+from accelsim.time import FS_PER_S, NEVER
+from accelsim.workload.graph import Graph
+
+
+def check_length(graph: Graph, chip: Chip, time_fs: int) -> None:
+    """UsageError for a run that is longer than times can say."""
+    if time_fs < NEVER:
+        return
+    what = f"{graph.name} takes more than {NEVER // FS_PER_S:,} s, the longest time that can be simulated"
+    raise UsageError(Problem(what, chip.name, "a smaller model, or a faster clock, memory or link"))
 
 
 def verify(program: Program) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.lower.capacity import check_permanent
@@ -15,9 +16,12 @@ from accelsim.engines.registry import ENGINES, SEQUENTIAL
 from accelsim.program.commands import Program, Step
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import HOST, Roles, Unit, units
+from accelsim.program.tiles import kept, sparsity
+from accelsim.program.verify import check_length
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.levels import managed
+from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import check_commands
 from accelsim.workload.nodes import node_work
@@ -46,6 +50,7 @@ def lower(state: State) -> Program:
     all_ = [Layout(state.graph, roles, builder, core) for core, roles in zip(copy, cores, strict=True)]
     layouts, sharing = all_[: state.copies], tuple(all_) if state.copies < count else ()
     check_permanent(state.graph, state.chip, layouts[0], state.copies)
+    check_length(state.graph, state.chip, _least_fs(state))
     uses = [_Uses(state.graph) for _ in layouts]
     steps, kept = list[Step](), frozenset(state.graph.kept)
     repeating = _repeating(state, layouts, uses, steps)
@@ -71,6 +76,19 @@ def lower(state: State) -> Program:
         shared = len(products) - products.count("none")
         state.notes.append(f"{shared} of {len(products)} products are shared by cores of the chip")
     return replace(_program(state, layouts, steps), repeat=repeating.repeat if repeating else None)
+
+
+def _least_fs(state: State) -> int:
+    """What the products of the graph take at the least, fs: those of the busiest engine at the peak of its fastest
+    format, on all cores."""
+    spent: Counter[str] = Counter()
+    for node in state.graph.nodes:
+        spent[node.engine] += kept(sparsity(node), node_work(state.graph, node).macs)
+    least = [
+        spent[name] * FS_PER_S / (max(rates.values()) * Fraction(unit.spec.clock or state.chip.clock))
+        for name, unit in units(state.chip).items() if (rates := unit.spec.rates())
+    ]  # fmt: skip
+    return int(max(least, default=0) * state.copies / state.chip.cores)
 
 
 def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +23,8 @@ from accelsim.errors import Problem, UsageError
 from accelsim.program.mapping import ProductMapping
 from accelsim.types import Ints
 
+Pins = tuple[tuple[str, int], ...]
+"""Fields of ``Parts`` that are given, each with its value."""
 AXES = ("g", "m", "n", "k")
 
 
@@ -60,16 +61,16 @@ def choose(
     number_format: str,
     product: Product,
     room_B: int,
-    pinned: Mapping[str, Any] | None = None,
+    pinned: Pins = (),
 ) -> Choice | TooSmall:
     """The partition with the fewest clocks whose fullest tile holds at most ``room_B``; of equals the one that
     exchanges least, then the one on the fewest tiles, then with the fewest parts along groups, M and N.
 
     ``pinned``: parts along an axis that the user chose. Raises UsageError for more of them than there are tiles.
     """
-    parts = candidates(unit, number_format, product, pinned or {})
+    parts = candidates(unit, number_format, product, pinned)
     if not len(parts.g):
-        names = ", ".join(f"{name} {value}" for name, value in (pinned or {}).items())
+        names = ", ".join(f"{name} {value}" for name, value in pinned)
         what = f"parts of a product of {product.groups} x {product.M} x {product.N} x {product.K}: {names}"
         expected = f"at most {unit.tiles:,} parts, none of them empty"
         raise UsageError(Problem(what, expected=expected))
@@ -95,9 +96,7 @@ def _received(multiply: Superstep, reduce: Superstep) -> Ints:
     return multiply.received + reduce.received
 
 
-def candidates(
-    unit: BspUnit, number_format: str, product: Product, pinned: Mapping[str, Any] | None = None
-) -> Partitions:
+def candidates(unit: BspUnit, number_format: str, product: Product, pinned: Pins = ()) -> Partitions:
     """Every partition on the tiles that there are whose largest part no smaller number of parts would give, or that has
     as many as are ``pinned``."""
     row = unit.formats[number_format]
@@ -106,8 +105,8 @@ def candidates(
     tiles = np.ones(1, np.int64)
     for axis, extent in zip(AXES, extents, strict=True):
         counts = useful_parts(extent, unit.tiles)
-        if pinned and axis in pinned:
-            counts = np.array([pinned[axis]] if pinned[axis] <= extent else [], np.int64)
+        if asked := dict(pinned).get(axis):
+            counts = np.array([asked] if asked <= extent else [], np.int64)
         old, new = np.nonzero(tiles[:, None] * counts <= unit.tiles)
         found, tiles = np.vstack((found[:, old], counts[new])), tiles[old] * counts[new]
     return Partitions(*found)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from math import ceil
 from typing import Any
 
-from accelsim.engines.bsp.partition import Choice, Parts, TooSmall, choose, weights_of_tiles
+from accelsim.engines.bsp.partition import Choice, Parts, Pins, TooSmall, choose, weights_of_tiles
 from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.bsp.supersteps import Product
 from accelsim.engines.bsp.tile_memory import TileMemory
@@ -69,13 +70,14 @@ def plan(
 
     even_B = even(sum(constants.values()))
     memory.fit("", even_B, 0)
+    alike_turns, alike = cache(partial(in_turns, unit)), cache(partial(choose, unit))  # layers repeat
     for node in nodes:
         if not is_product(node):
             continue
         gemm, number_format = gemm_view(graph, node), node.format or dtype
         assert gemm is not None
         whole = product_of(graph, unit, node, gemm, number_format)
-        pinned = pins.get(node.name, {})
+        pinned = tuple(sorted(pins.get(node.name, {}).items()))
         own_B = constants.pop(gemm.b, 0)
         sides_B = sum(
             graph.tensors[name].nbytes
@@ -83,10 +85,10 @@ def plan(
             if name not in (gemm.a, gemm.b)
         )
         beside_B = even(alive[node.name]) + even(sides_B) - even(own_B)  # its part of B is counted with it
-        turns, choice = in_turns(unit, number_format, whole, memory.room_B - even_B - beside_B, pinned)
+        turns, choice = alike_turns(number_format, whole, memory.room_B - even_B - beside_B, pinned)
         if isinstance(choice, TooSmall):
             memory.fit(node.name, even_B, beside_B + choice.needed_B)
-            choice = choose(unit, number_format, turn_of(whole, turns), choice.needed_B, pinned)
+            choice = alike(number_format, turn_of(whole, turns), choice.needed_B, pinned)
             assert isinstance(choice, Choice)
         product = turn_of(whole, turns)
         weights_B = weights_of_tiles(unit.formats[number_format], product, choice.partition)
@@ -105,12 +107,12 @@ def turn_of(product: Product, turns: int) -> Product:
 
 
 def in_turns(
-    unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Mapping[str, Any] | None = None
+    unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()
 ) -> tuple[int, Choice | TooSmall]:
     """The fewest turns over N, a divisor of it, of which each fits, and the partition of one; what is too small where
     not even single columns do. Raises UsageError for pinned turns that are no divisor.
     """
-    asked = (pinned or {}).get("turns")
+    asked = dict(pinned).get("turns")
     if asked is not None and product.N % asked:
         raise UsageError(Problem(f"turns {asked}", expected=f"a divisor of N {product.N:,}"))
     found: Choice | TooSmall | None = None

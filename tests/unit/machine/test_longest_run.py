@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 import accelsim
@@ -23,6 +25,14 @@ SLOW = ("clock=1 kHz", "peak={}")
 def test_too_long(rows: int, overrides: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match=r"tpu-v1: gemm takes more than 4,611 s.*expected a smaller model"):
         accelsim.run(f"gemm?M={rows},N=256,K=256", "tpu-v1", values="off", set=overrides)
+
+
+@pytest.mark.parametrize("chip", ["edu-4x4", "edu-cache", "edu-three-levels"])
+def test_far_too_long(chip: str) -> None:
+    """The peak of its array tells before a command is written."""
+    writes = mock.patch("accelsim.compiler.lower.lower._lower_node", side_effect=AssertionError)
+    with writes, pytest.raises(UsageError, match=f"{chip}: gpt3 takes more than 4,611 s"):
+        accelsim.run("gpt3", chip, values="off", ignore_capacity=True)
 
 
 def test_nearly_too_long() -> None:
