@@ -183,3 +183,12 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     folded = {candidate.casefold(): candidate for candidate in names}
     match = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
     return folded[match[0]] if match else ""
+
+
+def known(what: str, name: str, valid: Iterable[str]) -> str:
+    """``name`` if it is one of ``valid``; else UsageError with the nearest one."""
+    names = list(valid)
+    if name not in names:
+        expected = f"one of {', '.join(names)}"
+        raise UsageError(Problem(f"unknown {what} {name!r}", "", expected, nearest(name, names)))
+    return name

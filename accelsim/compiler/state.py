@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from accelsim.engines.base import Tuner
-from accelsim.engines.systolic.timing import known
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, known
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.spec.chip import Chip
 from accelsim.types import Array

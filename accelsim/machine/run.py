@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from accelsim.engines.registry import ENGINES
-from accelsim.engines.systolic.records import FoldRecord
 from accelsim.machine.cache_stats import CacheStats
 from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.actions import ActionName
@@ -127,7 +126,9 @@ class Run:
     nonzero_macs: dict[int, int] = field(
         default_factory=dict
     )  # per step, where the unit gates multiplications by zero and values are known: those without a zero operand
-    folds: Sequence[FoldRecord] = field(default_factory=list)  # one per MatMul command, in order of execution
+    folds: Sequence[Any] = field(
+        default_factory=list
+    )  # what engine types noted of commands that compute, in order of execution
     by_link: Set[int] = field(
         default_factory=frozenset
     )  # transfers whose data the link held up, not the memory behind it

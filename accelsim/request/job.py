@@ -16,8 +16,7 @@ from accelsim.compiler.numbers.sparsify import prune
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options, copies
 from accelsim.engines.registry import ENGINES
-from accelsim.engines.systolic.timing import known
-from accelsim.errors import AccelsimError, Problem, UsageError, brief, nearest
+from accelsim.errors import AccelsimError, Problem, UsageError, brief, known, nearest
 from accelsim.files.npz import NUMBERS as NUMERIC
 from accelsim.files.npz import read_npz
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model

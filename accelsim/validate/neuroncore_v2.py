@@ -51,7 +51,7 @@ def multiply(N: int, dtype: str) -> Run:
 def interval(run: Run) -> float:
     """Cycles from one multiplication to the next: what one command takes longer than the other, per multiplication."""
     clock, (long, short) = Clock(run.chip.clock), slices_of(run, "MatMul")
-    folds = {record.command: record.folds for record in run.folds}
+    folds: dict[int, int] = {record.command: record.folds for record in run.folds}
     spans = [clock.edge(piece.end) - clock.edge(piece.data) for piece in (long, short)]
     return (spans[0] - spans[1]) / (folds[long.command] - folds[short.command])
 

@@ -15,7 +15,7 @@ from accelsim.engines.row_stationary.counts import Counts, layer_counts
 from accelsim.engines.row_stationary.laws import active_pes, ceil, legal, refusals
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.engines.row_stationary.timing import layer_clocks
-from accelsim.errors import Infeasible, Problem, UsageError, nearest
+from accelsim.errors import Infeasible, known
 from accelsim.types import Ints
 
 RELATIVE_ENERGY = {"macs": 1, "pad": 1, "noc": 2, "glb": 6, "dram": 200}
@@ -151,12 +151,8 @@ def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
 
     Raises UsageError for an unknown objective, Infeasible where no mapping is legal.
     """
-    if objective not in OBJECTIVES:
-        near = nearest(objective, OBJECTIVES)
-        raise UsageError(
-            Problem(f"unknown objective {objective!r}", expected=", ".join(OBJECTIVES), nearest=near)
-        )
-    return least(conv, array, OBJECTIVES[objective], mappings(conv, array)).mapping
+    keys = OBJECTIVES[known("objective", objective, OBJECTIVES)]
+    return least(conv, array, keys, mappings(conv, array)).mapping
 
 
 def least(conv: Conv, array: Geometry, objective: Objective, candidates: Iterable[Mappings]) -> Least:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple
 
 from accelsim.engines.systolic.spec import SHADOW_LOADS
-from accelsim.engines.systolic.timing import DATAFLOWS, Int, cycles, folds, known, spatial
+from accelsim.engines.systolic.timing import DATAFLOWS, Int, cycles, folds, spatial
+from accelsim.errors import known
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from accelsim.engines.systolic.counts import COUNTS, Counts
 from accelsim.engines.systolic.fabric import Batch, Fabric, Setup
 from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.engines.systolic.stationary import StationaryArray
-from accelsim.engines.systolic.timing import DATAFLOWS, known
-from accelsim.errors import UsageError
+from accelsim.engines.systolic.timing import DATAFLOWS
+from accelsim.errors import UsageError, known
 from accelsim.types import Array, Ints
 
 MACHINES: dict[bool, type[Fabric]] = {False: AccumulatingArray, True: StationaryArray}

@@ -10,14 +10,14 @@ Every function takes plain integers or int64 arrays that broadcast; dataflow and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from accelsim.engines.systolic.spec import SHADOW_LOADS
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import known
 from accelsim.types import Ints
 
 Int = TypeVar("Int", int, Ints)
@@ -152,15 +152,6 @@ def cycles(
     along_rows, along_cols = folds(rows, cols, dataflow, M, N, K)
     last_start = 1 + fold.load + (along_rows * along_cols - 1) * fold.step
     return last_start + T - 1 + fold.drain - (1 if schedule == "scalesim" else 0)
-
-
-def known(what: str, name: str, valid: Iterable[str]) -> str:
-    """``name`` if it is one of ``valid``; else UsageError with the nearest one."""
-    names = list(valid)
-    if name not in names:
-        expected = f"one of {', '.join(names)}"
-        raise UsageError(Problem(f"unknown {what} {name!r}", "", expected, nearest(name, names)))
-    return name
 
 
 def _larger(a: Any, b: Any) -> Any:

@@ -13,8 +13,8 @@ from tests.helpers.doc_blocks import ROOT
 PACKAGE = ROOT / "accelsim"
 COMPUTING = [name for name, kind in ENGINES.items() if kind.rank < ENGINES["cpu"].rank]
 ABOUT_ONE = {
-    "systolic": {"cli/array.py", "cli/validate.py", "request/choices.py", "compiler/state.py", "request/job.py",
-                 "account/array_energy.py", "machine/run.py", "spec/chip.py", "program/roles.py"},
+    "systolic": {"cli/array.py", "cli/validate.py", "request/choices.py", "account/array_energy.py",
+                 "spec/chip.py", "program/roles.py"},
     "simd": {"spec/chip.py"},
     "row_stationary": {"cli/validate.py"},
 }  # fmt: skip
