@@ -15,6 +15,7 @@ from accelsim.compiler.numbers.formats import canonical, is_code, is_integer, pa
 from accelsim.compiler.numbers.ranges import batches
 from accelsim.compiler.passes import PASSES
 from accelsim.compiler.state import SCHEMES, Options, State
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.files import as_bytes, write_file
 from accelsim.formats import integer
@@ -214,10 +215,12 @@ def _refuse_codes(graph: Graph) -> None:
 def _chip(dtype: str) -> Chip:
     """A chip that multiplies in this very format."""
     chip = load_chip(CHIP)
-    assert chip.matrix is not None
     whole = all(is_integer(half) for half in pair(dtype))
-    row = chip.matrix.formats["int8" if whole else "fp32"]
-    return chip.with_engine(chip.matrix.model_copy(update={"formats": {dtype: row, **chip.matrix.formats}}))
+    like = "int8" if whole else "fp32"
+    return chip.with_engines(
+        MatrixUnit,
+        lambda unit: unit.model_copy(update={"formats": {dtype: unit.formats[like], **unit.formats}}),
+    )
 
 
 def _compiled(graph: Graph, options: Options) -> tuple[Graph, State]:

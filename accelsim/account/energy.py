@@ -19,7 +19,7 @@ from accelsim.engines.base import Category, Price
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run, Slice
 from accelsim.program.actions import HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
-from accelsim.program.roles import HOST, HOST_OWN_MEMORY, units
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY, part_of, units
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import byte_J
 from accelsim.spec.sram_energy import sram_J_per_B
@@ -48,21 +48,24 @@ def price_list(chip: Chip) -> dict[tuple[str, str], float]:
     """(component, action) -> joules per count, for everything that can happen on this chip.
 
     A link is called '<memory>.link', the memory of the host processor 'host.own_memory'. The names of several
-    cores (see ``spans.unit_of``) share one entry.
+    cores of a kind (see ``roles.part_of``) share one entry.
     """
     prices = {key: price.energy_J for key, price in engine_prices(chip).items()}
-    for name, buffer in chip.buffers.items():
-        for way in WAYS:
-            prices[name, way] = sram_J_per_B(chip.energy.sram, float(buffer.part_B), way == WRITE)
+    for view in chip.views():
+        for name, buffer in view.buffers.items():
+            for way in WAYS:
+                J_per_B = sram_J_per_B(chip.energy.sram, float(buffer.part_B), way == WRITE)
+                prices[view.called(name), way] = J_per_B
     return prices | _host_prices(chip) | _memory_prices(chip)
 
 
 def engine_prices(chip: Chip) -> dict[tuple[str, str], Price]:
     """(engine, action) -> its price, as the types of the engines of the chip say."""
     return {
-        (name, action): price
-        for name, unit in units(chip).items()
-        for action, price in ENGINES[unit.type].prices(chip, unit).items()
+        (view.called(name), action): price
+        for view in chip.views()
+        for name, unit in units(view).items()
+        for action, price in ENGINES[unit.type].prices(view, unit).items()
     }
 
 
@@ -110,7 +113,7 @@ def energy_table(run: Run) -> list[EnergyRow]:
     prices = prices_of(run)
     rows = []
     for row in run.ledger:
-        price = prices.get((unit_of(row.component), row.action))
+        price = prices.get((part_of(run.chip, row.component), row.action))
         if price is None:
             raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
         rows.append(EnergyRow(*row, row.count * price * _done(run, row)))
@@ -227,9 +230,9 @@ def categorised(chip: Chip) -> Callable[[EnergyRow], str]:
     engines = engine_prices(chip)
 
     def category(row: EnergyRow) -> str:
-        unit = unit_of(row.component)
-        if (unit, row.action) in engines:
-            return engines[unit, row.action].category
+        unit, part = unit_of(row.component), part_of(chip, row.component)
+        if (part, row.action) in engines:
+            return engines[part, row.action].category
         if row.action == TRANSFER:
             return "link"
         if unit in chip.buffers or is_level(chip, unit):

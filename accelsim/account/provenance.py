@@ -14,7 +14,7 @@ from accelsim.account.energy import STATIC, EnergyRow, energy_table, engine_pric
 from accelsim.account.spans import is_level, macs_by_format, unit_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import WAYS
-from accelsim.program.roles import HOST_OWN_MEMORY, units
+from accelsim.program.roles import HOST_OWN_MEMORY, bare, part_of, units
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, is_calibrated
 from accelsim.spec.memory import Memory
@@ -38,9 +38,10 @@ def status_of(chip: Chip, component: str, action: str) -> Status:
 
     What belongs to no part of the spec that states one counts as a guess.
     """
-    unit = unit_of(component)
+    part = part_of(chip, component)
+    unit = bare(chip, part)
     if unit in units(chip):
-        priced = engine_prices(chip).get((unit, action))
+        priced = engine_prices(chip).get((part, action))
         return priced.status if priced else UNSTATED
     if unit in chip.buffers or _from_table(chip, unit, action):
         return sram_status(chip.energy)
@@ -99,7 +100,7 @@ def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[Part]:
 def _in_words(chip: Chip, component: str, action: str) -> str:
     unit = unit_of(component)
     if unit in units(chip):
-        return engine_prices(chip)[unit, action].what
+        return engine_prices(chip)[part_of(chip, component), action].what
     if unit in chip.buffers or is_level(chip, unit):
         return "on-chip SRAM"
     if unit in chip.memories:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import inf
 
 from accelsim.account.latency import Layer, layers, main_format
-from accelsim.account.spans import memory_of, peak_mac_rate
+from accelsim.account.spans import peak_mac_rate
 from accelsim.machine.run import Run
-from accelsim.spec.levels import home_behind
+from accelsim.spec.levels import home, home_behind
 from accelsim.spec.memory import Attachment
 from accelsim.time import FS_PER_S
 
@@ -57,7 +57,7 @@ def rooflines(run: Run) -> list[Roofline]:
     if not mac_format:
         return []
     rows = [layer for layer in layers(run) if layer.utilisation is not None]
-    weights = memory_of(run.chip, "weights")
+    weights = home(run.chip, "weights")
     peak = OPS_PER_MAC * peak_mac_rate(run.chip, mac_format)
     return [
         _roofline(run, name, peak, rows)

@@ -83,11 +83,10 @@ def peak_mac_rate(chip: Chip, mac_format: str) -> float:
 
     Raises KeyError where it has none, or they do not know the format.
     """
-    unit = multiplier(chip)
-    if unit is None:
+    found = [(view.core.count, unit.spec) for view in chip.views() if (unit := multiplier(view)) is not None]
+    if not found:
         raise KeyError(f"{chip.name} has no matrix unit, so no peak for {mac_format}")
-    per_clock = unit.spec.rates()[mac_format] * chip.cores
-    return float(per_clock * Fraction(unit.spec.clock or chip.clock))
+    return float(sum(n * spec.rates()[mac_format] * Fraction(spec.clock or chip.clock) for n, spec in found))
 
 
 def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
@@ -103,11 +102,3 @@ def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
 def ideal_seconds(chip: Chip, formats: dict[str, int]) -> float:
     """Time of so many MACs per format at the peak rate, s."""
     return sum(macs / peak_mac_rate(chip, name) for name, macs in sorted(formats.items()))
-
-
-def memory_of(chip: Chip, operand: str) -> str:
-    """Name of the attached memory that holds 'weights' or 'activations'; '' when there is none."""
-    for name, attached in chip.memories.items():
-        if operand in attached.holds and attached.fed_by is None:
-            return name
-    return ""

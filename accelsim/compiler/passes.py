@@ -17,6 +17,7 @@ from accelsim.compiler.numbers.quantise import quantise
 from accelsim.compiler.numbers.sparsify import sparsify
 from accelsim.compiler.state import Options, Pass, State, check_choices
 from accelsim.engines.registry import ENGINES
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
@@ -97,16 +98,14 @@ def preferred_format(chip: Chip) -> str:
 
 def configured(chip: Chip, options: Options) -> Chip:
     """The chip with the dataflow, the schedule and the number of cores that the user asked for."""
-    if options.cores is not None and options.cores != chip.cores:
-        chip = chip.model_copy(update={"cores": options.cores})
+    if options.cores is not None and options.cores != chip.core_count:
+        chip = chip.with_cores(options.cores)
     wanted = {
         name: value
         for name, value in (("dataflow", options.dataflow), ("schedule", options.schedule))
         if value
     }
-    if not wanted or chip.matrix is None:
-        return chip
-    return chip.with_engine(chip.matrix.model_copy(update=wanted))
+    return chip.with_engines(MatrixUnit, lambda unit: unit.model_copy(update=wanted)) if wanted else chip
 
 
 def _check_names(state: State) -> None:

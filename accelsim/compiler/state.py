@@ -112,7 +112,7 @@ class State:
 
 def copies(chip: Chip, options: Options) -> int:
     """See ``State.copies``."""
-    return 1 if options.share == "layer" else chip.cores
+    return 1 if options.share == "layer" else chip.core_count
 
 
 class Pass(NamedTuple):

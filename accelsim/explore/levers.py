@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from accelsim.account.critical_path import OPERANDS, by_blame, by_key, by_step
 from accelsim.engines.base import REMAPPED
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
-from accelsim.program.roles import units
+from accelsim.program.roles import Unit
+from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
 from accelsim.spec.memory import Attachment
 from accelsim.spec.protocol import GENERATIONS, LANES
@@ -129,32 +131,43 @@ def _buffers(scene: Scene) -> Iterator[Lever]:
         "weights": scene.of("weights", "latency", "weight_shift"),
         "partial_sums": scene.of(*OPERANDS, "fill_drain", "weight_shift"),
     }
-    for name, buffer in scene.run.chip.buffers.items():
-        path = f"buffers.{name}"
+    for view, name, buffer in _every(scene, "buffers"):
+        path = view.called(name)
         share = REMAPPED * min(1.0, sum(says[role] for role in buffer.holds))
         capacity = f"{path}.capacity={spell(2 * buffer.capacity, 'B')}"
-        yield Lever(f"twice the capacity of {name}", (capacity,), share)
+        yield Lever(f"twice the capacity of {path}", (capacity,), share)
         if buffer.slots is not None:
             slots = f"{path}.slots={2 * buffer.slots}"
-            yield Lever(f"twice the slots of {name}", (slots, capacity), share)
+            yield Lever(f"twice the slots of {path}", (slots, capacity), share)
         if buffer.ports < 2:
             waits = scene.on(name, "buffer_port")
-            yield Lever(f"a second port of {name}", (f"{path}.ports=2",), waits)
+            yield Lever(f"a second port of {path}", (f"{path}.ports=2",), waits)
         if buffer.holds == ["weights"]:  # the vector unit, which its width may hold up, does not read it
             continue
         widths = tuple(
             f"{path}.{way}_width={spell(2 * getattr(buffer, f'{way}_width'), 'B')}"
             for way in ("read", "write")
         )
-        yield Lever(f"twice the width of {name}", widths, REMAPPED * scene.of("vector"))
+        yield Lever(f"twice the width of {path}", widths, REMAPPED * scene.of("vector"))
 
 
 def _engines(scene: Scene) -> Iterator[Lever]:
-    chip = scene.run.chip
-    for unit in units(chip).values():
-        for change, sets, keys, weight, unless in ENGINES[unit.type].improvements(chip, unit):
+    for view, name, spec in _every(scene, "engines"):
+        unit = Unit(view.called(name), spec.type, spec)
+        for change, sets, keys, weight, unless in ENGINES[unit.type].improvements(view, unit):
             if not _given(scene.run, unless):
-                yield Lever(change, sets, weight * scene.on(unit.name, *keys))
+                yield Lever(change + _of_core(view), sets, weight * scene.on(name, *keys))
+
+
+def _every(scene: Scene, table: str) -> Iterator[tuple[Chip, str, Any]]:
+    """(the chip as its core sees it, name, spec) of what the cores of all kinds have in a table."""
+    for view in scene.run.chip.views():
+        yield from ((view, name, spec) for name, spec in getattr(view, table).items())
+
+
+def _of_core(view: Chip) -> str:
+    """Whose engine a change speaks of, where there are several kinds of cores."""
+    return f", of the {next(iter(view.cores))} cores" if len(view.cores) > 1 else ""
 
 
 def _given(run: Run, option: str) -> bool:
@@ -165,11 +178,15 @@ def _given(run: Run, option: str) -> bool:
 def _clocks(scene: Scene) -> Iterator[Lever]:
     chip = scene.run.chip
     shared = ["requests", "hand_over"]
-    for unit in units(chip).values():
-        kind = ENGINES[unit.type]
-        clock = f"{unit.name}.clock={spell(2 * (unit.spec.clock or chip.clock), 'Hz')}"
+    for view, name, spec in _every(scene, "engines"):
+        unit, kind = Unit(name, spec.type, spec), ENGINES[spec.type]
+        clock = f"{view.called(name)}.clock={spell(2 * (unit.spec.clock or chip.clock), 'Hz')}"
         keys = [reason.key for reason in kind.reasons]
-        yield Lever(f"twice the clock of {kind.called(unit)}", (clock,), scene.on(unit.name, *keys) / 2)
+        yield Lever(
+            f"twice the clock of {kind.called(unit)}{_of_core(view)}",
+            (clock,),
+            scene.on(unit.name, *keys) / 2,
+        )
         shared += keys if unit.spec.clock is None else ()
     everything = f"clock={spell(2 * chip.clock, 'Hz')}"
     yield Lever("twice the clock of the chip", (everything,), scene.of(*shared) / 2)

@@ -17,7 +17,7 @@ from accelsim.machine.lifetimes import lifetimes
 from accelsim.machine.run import LawError, Run, Slice
 from accelsim.program.actions import COMMANDS, MAC, PADDING, RD, READ, WAYS, WR, WRITE, is_done
 from accelsim.program.commands import Transfer
-from accelsim.program.roles import multiplier
+from accelsim.program.roles import multiplier, spec_of
 from accelsim.spec.levels import cache_of
 from accelsim.time import FS_PER_S, transfer_fs
 
@@ -79,15 +79,15 @@ def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
     unit = multiplier(run.chip)
     if unit is None:
         return
-    rates, queues = unit.spec.rates(), len(unit.spec.queues(unit.name))
-    clocks: dict[str, Fraction] = defaultdict(Fraction)
+    needed_fs: dict[str, Fraction] = defaultdict(Fraction)
     for row in run.ledger:
         if is_done(row.action):
-            clocks[row.component] += row.count * queues / rates[row.action.of]
-    period_fs = Fraction(FS_PER_S) / Fraction(unit.spec.clock or run.chip.clock)
-    for array, needed in clocks.items():
-        if needed * period_fs > run.time_fs + 1:
-            yield f"{array} needs {float(needed * period_fs):.0f} fs at its peak, the run took {run.time_fs}"
+            spec = spec_of(run.chip, row.component)
+            clocks = row.count * len(spec.queues(unit.name)) / spec.rates()[row.action.of]
+            needed_fs[row.component] += clocks * Fraction(FS_PER_S) / Fraction(spec.clock or run.chip.clock)
+    for array, needed in needed_fs.items():
+        if needed > run.time_fs + 1:
+            yield f"{array} needs {float(needed):.0f} fs at its peak, the run took {run.time_fs}"
 
 
 class _Moved(NamedTuple):

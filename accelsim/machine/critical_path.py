@@ -17,9 +17,10 @@ from accelsim.engines.device import Edges, Point
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.replay import whole_path
 from accelsim.machine.run import PATH_KINDS, LawError, Run, Segment
-from accelsim.machine.sram import COMPUTE_UNITS
+from accelsim.machine.sram import scarce
 from accelsim.machine.unrolling import Unrolling, unrolled_path
 from accelsim.program.commands import Command, Phase, Transfer, Wait
+from accelsim.program.roles import unit_of
 from accelsim.spec.levels import cache_of
 from accelsim.time import Clock
 
@@ -56,7 +57,6 @@ class _Walk:
         self._records = {record.command: record for record in run.folds}
         self._queue_before = _before(enumerate(command.engine for command in self.commands))
         self._port_before = _before(_port_order(run))
-        self.scarce = {name for name, buffer in chip.buffers.items() if buffer.ports < COMPUTE_UNITS}
         self.segments: list[Segment] = []
         self.t = run.time_fs
 
@@ -167,8 +167,9 @@ class _Walk:
     def buffer(self, command: Command) -> str:
         """The buffer whose ports a command may have to wait for."""
         regions = self.run.program.regions
-        names = {regions[use.region].memory.rpartition(".")[2] for use in (*command.reads, *command.writes)}
-        return next((name for name in self.run.chip.buffers if name in names & self.scarce), "")
+        names = {regions[use.region].memory for use in (*command.reads, *command.writes)}
+        waited_for = {unit_of(name) for name in scarce(self.chip, names)}
+        return next((name for name in self.chip.buffers if name in waited_for), "")
 
     def check(self, command: Command, holds: bool, what: str) -> None:
         if not holds:

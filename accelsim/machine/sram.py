@@ -13,6 +13,8 @@ import simpy
 
 from accelsim.machine.port import late
 from accelsim.program.commands import Command, Program
+from accelsim.program.roles import buffer_of
+from accelsim.spec.chip import Chip
 
 COMPUTE_UNITS = 2
 """The matrix and the vector unit of a core; a buffer with as many ports never makes either wait."""
@@ -43,15 +45,19 @@ class BufferPorts:
         self._pending = []
 
 
+def scarce(chip: Chip, names: Iterable[str]) -> dict[str, int]:
+    """Of these memories of a program, those whose ports can run out, in order -> how many ports they have."""
+    specs = ((name, buffer_of(chip, name)) for name in sorted(names))
+    return {name: spec.ports for name, spec in specs if spec is not None and spec.ports < COMPUTE_UNITS}
+
+
 class Buffers:
     """All buffers whose ports can run out."""
 
     def __init__(self, env: simpy.Environment, program: Program) -> None:
         self._program = program
-        chip = program.chip
-        scarce = {name: spec.ports for name, spec in chip.buffers.items() if spec.ports < COMPUTE_UNITS}
-        names = {region.memory for region in program.regions if region.memory.rpartition(".")[2] in scarce}
-        self._ports = {name: BufferPorts(env, scarce[name.rpartition(".")[2]]) for name in sorted(names)}
+        names = {region.memory for region in program.regions}
+        self._ports = {name: BufferPorts(env, count) for name, count in scarce(program.chip, names).items()}
 
     def needed(self, command: Command) -> list[BufferPorts]:
         """The scarce ports that a command must hold, in order of buffer names."""

@@ -121,7 +121,7 @@ class Mapping(ProductMapping):
     def written(self, chip: Chip) -> dict[str, Any]:
         """The fields, without what a chip with one array or one core has no choice of."""
         found = asdict(self)
-        if chip.cores == 1:
+        if chip.core_count == 1:
             del found["share"]
         if chip.matrix is None or chip.matrix.count == 1:
             del found["split"]

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
+from accelsim.spec.core import Core
+from accelsim.spec.levels import holder, home
 from accelsim.spec.memory import Attachment
 from accelsim.workload.graph import Node
 
@@ -20,7 +22,7 @@ HOST_OWN_MEMORY = f"{HOST}.own_memory"
 """Ledger component of that memory."""
 
 
-_CORE = re.compile(r"^core\d+[./:]")
+_CORE = re.compile(r"^core(\d+)[./:]")
 _ARRAY = re.compile(r":\d+$")
 
 
@@ -42,14 +44,37 @@ class Unit(NamedTuple):
     spec: Any
 
 
+def core_of(chip: Chip, component: str) -> Core:
+    """The kind of core that a component belongs to, by its name in a program ('core1.matrix')."""
+    found = _CORE.match(component) if len(chip.cores) > 1 else None
+    return chip.cores[chip.kind_of(int(found[1]))] if found else chip.core
+
+
+def part_of(chip: Chip, component: str) -> str:
+    """What the spec calls a component: its unit, behind its kind of core where there are several ('little.matrix')."""
+    found = _CORE.match(component) if len(chip.cores) > 1 else None
+    return f"{chip.kind_of(int(found[1]))}.{unit_of(component)}" if found else unit_of(component)
+
+
+def bare(chip: Chip, part: str) -> str:
+    """The name of a part without its kind of core."""
+    kinds = chip.cores if len(chip.cores) > 1 else ()
+    return next((part.removeprefix(f"{kind}.") for kind in kinds if part.startswith(f"{kind}.")), part)
+
+
 def units(chip: Chip) -> dict[str, Unit]:
-    """Name -> engine of a chip, in the order in which they are asked whether they do a node."""
+    """Name -> engine of a core of the first kind, in the order in which they are asked whether they do a node."""
     return {name: Unit(name, spec.type, spec) for name, spec in chip.engines.items()}
 
 
 def spec_of(chip: Chip, engine: str) -> Any:
     """The spec of an engine of the chip, by its name in a program ('core1.matrix')."""
-    return chip.engines[unit_of(engine)]
+    return core_of(chip, engine).engines[unit_of(engine)]
+
+
+def buffer_of(chip: Chip, memory: str) -> Buffer | None:
+    """The spec of a memory of a core, by its name in a program ('core1.act_sram'); None for other memories."""
+    return core_of(chip, memory).memories.get(unit_of(memory))
 
 
 def multiplier(chip: Chip) -> Unit | None:
@@ -70,32 +95,25 @@ def function_unit(chip: Chip, ops: Iterable[str] = ()) -> Unit | None:
 
 @dataclass(frozen=True)
 class Roles:
-    """A chip by role. Buffers are None on a chip without a matrix unit; ``core`` prefixes names when cores > 1."""
+    """A chip by role, as seen from one of its cores; ``core`` prefixes names when cores > 1."""
 
     chip: Chip
     core: str = ""
 
-    def _buffer(self, role: str) -> str:
-        return next((name for name, buffer in self.chip.buffers.items() if role in buffer.holds), "")
-
-    def _memory(self, role: str) -> str:
-        memories = self.chip.memories.items()
-        return next((name for name, each in memories if role in each.holds and each.fed_by is None), HOST)
-
     @cached_property
     def activations(self) -> str:
         """Name of the buffer of the activations, '' without one."""
-        return self._buffer("activations")
+        return holder(self.chip, "activations")
 
     @cached_property
     def weights(self) -> str:
         """Name of the buffer of the weights, '' without one."""
-        return self._buffer("weights")
+        return holder(self.chip, "weights")
 
     @cached_property
     def sums(self) -> str:
         """Name of the buffer of the partial sums, '' without one."""
-        return self._buffer("partial_sums")
+        return holder(self.chip, "partial_sums")
 
     def fixed_slots(self, name: str) -> int | None:
         """Slots into which a buffer is parted for tiles; None where the compiler lays tiles out as it needs them.
@@ -122,18 +140,17 @@ class Roles:
     @cached_property
     def weights_home(self) -> str:
         """Memory in which weights live."""
-        return self._memory("weights")
+        return home(self.chip, "weights") or HOST
 
     @cached_property
     def activations_home(self) -> str:
         """Memory in which activations live when they are not on the chip."""
-        return self._memory("activations")
+        return home(self.chip, "activations") or HOST
 
     @cached_property
     def host_home(self) -> str:
         """Memory that the host works on: there inputs arrive, results end and fallen-back operators run."""
-        held = [name for name, memory in self.chip.memories.items() if "host" in memory.holds]
-        return held[0] if held else self.activations_home
+        return home(self.chip, "host") or self.activations_home
 
     @cached_property
     def matrix(self) -> MatrixUnit:

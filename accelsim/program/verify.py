@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accelsim.errors import HazardError, Problem, UsageError
 from accelsim.program.commands import Command, Program
+from accelsim.program.roles import buffer_of
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, NEVER
 from accelsim.workload.graph import Graph
@@ -48,9 +49,10 @@ def _is_partial(program: Program, command: Command, region: int) -> bool:
 
 
 def _check_regions(program: Program) -> None:
-    capacities = {name: buffer.capacity for name, buffer in program.chip.buffers.items()}
-    capacities |= {name: each.memory.capacity for name, each in program.chip.memories.items()}
+    names, chip = {region.memory for region in program.regions}, program.chip
+    capacities = {name: each.memory.capacity for name, each in chip.memories.items()}
+    capacities |= {name: buffer.capacity for name in names if (buffer := buffer_of(chip, name)) is not None}
     for region in program.regions:
-        capacity = capacities.get(region.memory.rpartition(".")[2])
+        capacity = capacities.get(region.memory)
         if region.offset >= 0 and capacity is not None and region.offset + region.size_B > capacity:
             raise ValueError(f"region {region.name} ends beyond {region.memory} ({capacity} B)")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
 from accelsim.account.energy import CATEGORY_NAMES, STATIC, price_list
 from accelsim.account.latency import Layer, layers, lines, main_format
-from accelsim.account.spans import memory_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import mac
 from accelsim.program.roles import multiplier
@@ -28,6 +27,7 @@ from accelsim.report.style import (
 )
 from accelsim.report.table import layer_names
 from accelsim.report.text import shorten, si
+from accelsim.spec.levels import home
 from accelsim.time import FS
 from accelsim.workload.graph import FORMAT_BYTES
 
@@ -276,7 +276,7 @@ def _connect(axes: Axes, triples: list[list[float]], named: bool) -> None:
 
 def access_note(run: Run) -> str:
     """'one int8 operand from ddr3: 63 pJ = 315 MACs of 0.2 pJ'; '' without matrix work or memory."""
-    memory, mac_format = memory_of(run.chip, "weights"), main_format(run)
+    memory, mac_format = home(run.chip, "weights"), main_format(run)
     prices = price_list(run.chip)
     unit = multiplier(run.chip)
     mac_J = prices.get((unit.name, mac(mac_format)), 0.0) if unit else 0.0

@@ -11,6 +11,7 @@ from accelsim.account.spans import stream_ends_fs
 from accelsim.engines.registry import ENGINES
 from accelsim.machine import lifetimes
 from accelsim.machine.run import Run, Slice
+from accelsim.program.roles import buffer_of
 from accelsim.report.style import (
     ENGINE_LOOKS,
     GREEN,
@@ -158,7 +159,7 @@ def occupancy(run: Run) -> Figure:
 
 
 def _buffer(axes: Axes, run: Run, name: str, points: Sequence[tuple[int, int]], scale: float) -> None:
-    buffer, level = run.chip.buffers.get(name), run.chip.memories.get(name)
+    buffer, level = buffer_of(run.chip, name), run.chip.memories.get(name)
     capacity = float(buffer.capacity if buffer else level.memory.capacity if level else 0.0)
     peak = max(size for _, size in points)
     factor = 100 / capacity if capacity else 1.0

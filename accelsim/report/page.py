@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from accelsim.account.energy import energy_table, prices_of
 from accelsim.account.latency import Layer, lines
-from accelsim.account.spans import unit_of
 from accelsim.machine.run import Run
+from accelsim.program.roles import part_of
 from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS, Column, energy_rows, layer_cells, layer_names, summary_rows
@@ -233,7 +233,7 @@ def _ledger(run: Run) -> str:
         totals[row.component, row.action] = (count + row.count, energy + row.energy_J)
     rows = []
     for (component, action), (count, energy) in totals.items():
-        price = prices.get((unit_of(component), action))
+        price = prices.get((part_of(run.chip, component), action))
         rows.append(
             (
                 component,

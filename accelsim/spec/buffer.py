@@ -1,4 +1,4 @@
-"""An on-chip SRAM of a core, and what it holds."""
+"""A memory of a core, beside its engines, and what it holds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accelsim.spec.base import Model
-from accelsim.spec.counts import Parts, once
+from accelsim.spec.counts import Name, Parts, once
+from accelsim.spec.memory_level import MemoryLevel
 from accelsim.spec.quantity import (
     Bytes,
     Width,
@@ -16,11 +16,16 @@ from accelsim.spec.quantity import (
 Role = Literal["activations", "weights", "partial_sums"]
 
 
-class Buffer(Model):
-    """An on-chip SRAM."""
+class Buffer(MemoryLevel):
+    """A memory of a core, an SRAM; each copy of the core has one of its own."""
 
     capacity: Bytes = Field(description="all of it")
     holds: Annotated[list[Role], once] = Field(min_length=1, description="what lies in it")
+    fed_by: Name | None = Field(
+        None,
+        description="memory of the chip that it is filled from, the nearest on the way to where lives what it holds; "
+        "absent: the same, for each kind of operand from where it lives",
+    )
     slots: Parts | None = Field(
         None,
         description="tiles in flight (2 = double buffering); absent: the compiler decides. A buffer of activations "

@@ -1,27 +1,29 @@
-"""A chip: engines, buffers, memories, and what is known of its energy and power. Frozen, SI numbers, unknown keys
-refused; in the file a field carries its unit.
+"""A chip: cores with their engines and memories, memories that these share, and what is known of its energy and power.
+Frozen, SI numbers, unknown keys refused; in the file a field carries its unit.
 
 Composition: where a field names another file (``memory: memories/ddr3-tpu-v1``) the loader puts that file's
 content in its place, so the models never see a reference.
+
+``Chip.engines`` and ``Chip.buffers`` are those of the first kind of core; ``seen_from`` puts another one first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from accelsim.engines.simd.spec import VectorUnit
 from accelsim.engines.systolic.spec import MatrixUnit
+from accelsim.errors import brief
 from accelsim.spec.base import Model
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.calibration import Calibration
-from accelsim.spec.counts import Clocks, Cores, Name, Words
+from accelsim.spec.core import Core, U
+from accelsim.spec.counts import Clocks, Name, Words
 from accelsim.spec.energy import EnergyTable
-from accelsim.spec.engine import EngineSpec, specs
+from accelsim.spec.engine import EngineSpec
 from accelsim.spec.memory import Attachment
 from accelsim.spec.processor import Processor
 from accelsim.spec.quantity import (
@@ -30,11 +32,7 @@ from accelsim.spec.quantity import (
     SquareMetres,
     Watts,
 )
-
-if TYPE_CHECKING:
-    Engine = EngineSpec
-else:
-    Engine = Annotated[reduce(or_, specs()), Field(discriminator="type")]
+from accelsim.spec.yaml.tree import PathTo
 
 
 class Power(Model):
@@ -45,19 +43,27 @@ class Power(Model):
     tdp: Watts | None = Field(None, description="thermal design power")
 
 
-def _given(engines: Any) -> Any:
-    """Those that are not ``null``."""
-    if not isinstance(engines, dict):
-        return engines
-    return {name: engine for name, engine in engines.items() if engine is not None}
+def _kinds(cores: Any) -> Any:
+    """The table of cores; ValueError for the number of older files."""
+    if isinstance(cores, str | int):
+        raise ValueError(
+            f"{brief(str(cores))} is no table of cores; expected cores: {{core: {{count: {brief(str(cores))}, engines: "
+            "..., memories: ...}}}}"
+        )
+    return cores
 
 
 class Chip(Model):
     """One accelerator (or, without engines, a plain CPU)."""
 
     former: ClassVar[Mapping[str, tuple[str, str]]] = {
-        name: ("engines", f"engines: {{{name}: {{type: {unit}, ...}}}}")
-        for name, unit in (("matrix", "systolic"), ("vector", "simd"))
+        name: ("cores", f"cores: {{core: {{{inner}}}}}")
+        for name, inner in {
+            "engines": "engines: {...}",
+            "buffers": "memories: {...}",
+            "matrix": "engines: {matrix: {type: systolic, ...}}",
+            "vector": "engines: {vector: {type: simd, ...}}",
+        }.items()
     }
     name: Name = Field(description="short name, that of its file")
     title: Words = Field(description="name for tables")
@@ -65,15 +71,17 @@ class Chip(Model):
     process: Words | None = Field(None, description="process node")
     die_area: SquareMetres | None = Field(None, description="area of the die")
     clock: Hertz = Field(description="clock of every unit that states none of its own")
-    cores: Cores = Field(1, description="identical cores on one shared set of memories")
+    cores: Annotated[dict[Name, Core], BeforeValidator(_kinds)] = Field(
+        {"core": Core()},
+        min_length=1,
+        description="kinds of cores by name; all cores share the memories of the chip",
+    )
     token_delay: Clocks = Field(
         1, description="clocks from the release of a buffer slot until it may be acquired"
     )
-    engines: Annotated[dict[Name, Engine], BeforeValidator(_given)] = Field(
-        {}, description="units that compute, by name; `null`: not this one of the file underneath"
+    memories: dict[Name, Attachment] = Field(
+        {}, description="memories that all cores share, and levels before these, by name"
     )
-    buffers: dict[Name, Buffer] = Field({}, description="on-chip SRAMs by name")
-    memories: dict[Name, Attachment] = Field({}, description="off-chip memories by name")
     host: Processor | None = Field(None, description="where operators run that the chip cannot do")
     energy: EnergyTable = Field(description="energy of each action")
     power: Power | None = Field(None, description="measured power")
@@ -81,6 +89,26 @@ class Chip(Model):
         {}, description="stated peak per format, checked against the engines"
     )
     calibration: Calibration | None = Field(None, description="fitted constants")
+
+    @property
+    def core(self) -> Core:
+        """The first kind of core."""
+        return next(iter(self.cores.values()))
+
+    @property
+    def engines(self) -> dict[str, EngineSpec]:
+        """The engines of a core of the first kind."""
+        return self.core.engines
+
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        """The memories of a core of the first kind."""
+        return self.core.memories
+
+    @property
+    def core_count(self) -> int:
+        """Cores of all kinds."""
+        return sum(core.count for core in self.cores.values())
 
     @property
     def matrix(self) -> MatrixUnit | None:
@@ -92,11 +120,43 @@ class Chip(Model):
         """The vector unit, None where there is none."""
         return next((each for each in self.engines.values() if isinstance(each, VectorUnit)), None)
 
-    def with_engine(self, unit: EngineSpec) -> Chip:
-        """The chip with ``unit`` in the place of its engine of that type."""
-        engines = {name: unit if each.type == unit.type else each for name, each in self.engines.items()}
-        return self.model_copy(update={"engines": engines})
+    def kind_of(self, number: int) -> str:
+        """The kind of a core by its number: those of the first kind come first."""
+        kinds = [kind for kind, core in self.cores.items() for _ in range(core.count)]
+        return kinds[number]
 
-    def name_of(self, unit: EngineSpec) -> str:
-        """The name of one of its engines."""
-        return next(name for name, each in self.engines.items() if each is unit)
+    def seen_from(self, kind: str) -> Chip:
+        """The same chip with this kind of core first."""
+        others = {name: core for name, core in self.cores.items() if name != kind}
+        return self.model_copy(update={"cores": {kind: self.cores[kind], **others}})
+
+    def views(self) -> Iterator[Chip]:
+        """The chip as seen from each kind of core."""
+        return map(self.seen_from, self.cores)
+
+    def with_core(self, **fields: Any) -> Chip:
+        """The chip with other fields of its first kind of core."""
+        kind = next(iter(self.cores))
+        return self.model_copy(update={"cores": {**self.cores, kind: self.core.model_copy(update=fields)}})
+
+    def with_cores(self, count: int) -> Chip:
+        """The chip with so many cores of the first kind, and no other."""
+        kind, core = next(iter(self.cores.items()))
+        return self.model_copy(update={"cores": {kind: core.model_copy(update={"count": count})}})
+
+    def with_engine(self, unit: EngineSpec) -> Chip:
+        """The chip with ``unit`` in the place of its engines of that type."""
+        return self.with_engines(type(unit), lambda _: unit)
+
+    def with_engines(self, type_: type[U], change: Callable[[U], U]) -> Chip:
+        """The chip with ``change`` of each of its engines of a type, on cores of all kinds."""
+        cores = {kind: core.with_engines(type_, change) for kind, core in self.cores.items()}
+        return self.model_copy(update={"cores": cores})
+
+    def called(self, name: str) -> str:
+        """An engine or memory of the first kind of core, as a path may start: with the kind where there are several."""
+        return name if len(self.cores) == 1 else f"{next(iter(self.cores))}.{name}"
+
+    def path_to(self, *names: str) -> PathTo:
+        """Where the first kind of core has something: ``path_to("engines", "matrix")``."""
+        return ("cores", next(iter(self.cores)), *names)

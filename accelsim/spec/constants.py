@@ -31,7 +31,8 @@ class Fitted(NamedTuple):
 
 class Constant(NamedTuple):
     """A constant of one chip. ``path``: where it stands in the spec; ``engine``: whose it is; ``value``: what it is,
-    ``default``: what it is where nothing says otherwise; ``whole``: whether it is a whole number."""
+    ``default``: what it is where nothing says otherwise; ``whole``: whether it is a whole number; ``alone``: whether
+    the chip has one kind of core."""
 
     path: PathTo
     engine: str
@@ -40,11 +41,15 @@ class Constant(NamedTuple):
     value: float
     default: float
     whole: bool
+    alone: bool = True
 
     @property
     def name(self) -> str:
-        """As ``--set`` and ``calibration:`` call it: 'sm.formats.fp16.sustained'."""
-        return ".".join(str(part) for part in self.path[1:])
+        """As ``--set`` and ``calibration:`` call it: 'sm.formats.fp16.sustained'; with its core where it is one of
+        several kinds: 'little.sm.launch'."""
+        of_core = self.path[0] == "cores"
+        kind = self.path[1:2] if of_core and not self.alone else ()
+        return ".".join(str(part) for part in (*kind, *self.path[3 if of_core else 1 :]))
 
     @property
     def number_format(self) -> str:
@@ -81,7 +86,12 @@ def marked(model: BaseModel, path: PathTo, engine: str) -> Iterator[Constant]:
 
 def constants(chip: Chip) -> dict[str, Constant]:
     """Every constant of a chip by its name, in the order of its engines."""
-    found = (each for name, unit in chip.engines.items() for each in unit.constants(chip, name))
+    found = (
+        each._replace(alone=len(chip.cores) == 1)
+        for view in chip.views()
+        for name, unit in view.engines.items()
+        for each in unit.constants(view, name)
+    )
     return {each.name: each for each in found}
 
 

@@ -1,7 +1,7 @@
 """Engines of a chip: what the spec of every type has, and the types that there are.
 
 A type is a folder of ``accelsim/engines`` with a module ``spec``. Its ``SPEC`` is the model of a block under
-``engines:`` of a chip, with ``type: Literal["<type>"]``; its ``LAWS``, if it has any, are what the fields of such a
+``engines:`` of a core, with ``type: Literal["<type>"]``; its ``LAWS``, if it has any, are what the fields of such a
 block must agree on, among themselves and with the chip around. As far as imports go these modules belong to
 ``accelsim.spec``: they are found by name, and import only what it may import.
 """
@@ -46,9 +46,9 @@ class EngineSpec(Model):
         nothing."""
         return {}
 
-    def peaks(self, chip: Chip) -> dict[str, float]:
-        """Operand format -> op/s of all cores together, a multiply-add counts as two."""
-        each = 2 * Fraction(self.clock or chip.clock) * chip.cores
+    def peaks(self, chip: Chip, cores: int = 1) -> dict[str, float]:
+        """Operand format -> op/s of so many of it together, a multiply-add counts as two."""
+        each = 2 * Fraction(self.clock or chip.clock) * cores
         return {name: float(each * rate) for name, rate in self.rates().items()}
 
     def queues(self, name: str) -> list[str]:
@@ -56,8 +56,9 @@ class EngineSpec(Model):
         return [name]
 
     def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
-        """What measurements have to give: its fields with the mark ``Fitted``; ``name``: what the chip calls it."""
-        return marked(self, ("engines", name), name)
+        """What measurements have to give: its fields with the mark ``Fitted``; ``name``: what the chip, seen from
+        its kind of core, calls it."""
+        return marked(self, chip.path_to("engines", name), name)
 
     def idle_fields(self) -> Iterable[str]:
         """Fields that mean nothing beside what the others are: a spec that is written out leaves them away."""

@@ -1,10 +1,41 @@
-"""Levels between the buffers of a chip and its memories: which there are, on the way to which memory."""
+"""The memories of a chip as one tree, from those beside the engines to those where operands live: who feeds whom.
+
+What a core's memory (a buffer) holds lives in a memory of the chip, its home; on the way there may lie levels. A level
+that the compiler manages keeps results, so it is on the way of activations alone; a cache is on that of all.
+"""
 
 from __future__ import annotations
 
 from accelsim.spec.chip import Chip
 from accelsim.spec.memory import Memory
 from accelsim.spec.sram_energy import sram_J_per_B
+
+
+def holder(chip: Chip, role: str) -> str:
+    """The memory of a core in which a kind of operand lies, '' where there is none."""
+    return next((name for name, buffer in chip.buffers.items() if role in buffer.holds), "")
+
+
+def home(chip: Chip, role: str) -> str:
+    """The memory of the chip in which a kind of operand lives, '' where there is none."""
+    found = (name for name, each in chip.memories.items() if role in each.holds and each.fed_by is None)
+    return next(found, "")
+
+
+def way(chip: Chip, role: str) -> list[str]:
+    """From the levels that a kind of operand may lie in, the nearest to the core first, to its home; [] without one."""
+    found = home(chip, role)
+    levels = levels_before(chip, found) if role == "activations" else []
+    return [*levels, found] if found else []
+
+
+def feeders(chip: Chip, name: str) -> list[str]:
+    """What fills a memory: of a level what it states; of a core's memory the nearest on the way of each operand that it
+    holds, or the cache before that."""
+    if name in chip.memories:
+        return [feeder] if (feeder := chip.memories[name].fed_by) else []
+    nearest = [found[0] for role in chip.buffers[name].holds if (found := way(chip, role))]
+    return list(dict.fromkeys(cache_of(chip, each) or each for each in nearest))
 
 
 def managed(chip: Chip) -> list[str]:

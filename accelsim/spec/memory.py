@@ -11,6 +11,7 @@ from accelsim.spec.constants import Fitted
 from accelsim.spec.counts import Cores, Name, Parts, Share, Words, once
 from accelsim.spec.dram import Dram
 from accelsim.spec.link import Link
+from accelsim.spec.memory_level import MemoryLevel
 from accelsim.spec.quantity import (
     Bytes,
     BytesPerSecond,
@@ -124,9 +125,9 @@ class Cache(Model):
     )
 
 
-class Attachment(Model):
-    """A memory as one chip sees it: which operands live there and through which engines they move. Or a level on the
-    way from such a memory to the buffers (``fed_by``)."""
+class Attachment(MemoryLevel):
+    """A memory of the chip, which all cores share: which operands live there and through which engines they move. Or a
+    level on the way from such a memory to the cores (``fed_by``)."""
 
     memory: Memory = Field(description="the device")
     link: Link | None = Field(None, description="what lies between the chip and the memory, if anything")
@@ -137,7 +138,7 @@ class Attachment(Model):
     )
     fed_by: Name | None = Field(
         None,
-        description="memory behind this one, which is a level (kind: sram) on the way from it to the buffers: a cache "
+        description="memory behind this one, which is a level (kind: sram) on the way from it to the cores: a cache "
         "of it, or with 'holds: [activations]' where the compiler keeps results while there is room",
     )
     cache: Cache | None = Field(

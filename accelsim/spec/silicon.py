@@ -12,9 +12,9 @@ buffers are changed, by an override or by a spec that starts from the chip's, ge
 from __future__ import annotations
 
 import re
-from math import prod
 from typing import NamedTuple
 
+from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.spec.chip import Chip
 from accelsim.spec.scaling import AREA, interpolate_log
 
@@ -29,7 +29,7 @@ LEAST_LEFT = 0.1
 """Share of a stated figure that stays, however much smaller a chip is made."""
 ESTIMATE = "an estimate"
 """How the note of a power starts that was moved with the size of the chip."""
-SIZED = ("rows", "cols", "capacity", "cores")
+SIZED = ("rows", "cols", "capacity", "count")
 """Fields that the size of a chip rests on."""
 
 
@@ -44,8 +44,11 @@ class Silicon(NamedTuple):
 
 def silicon(chip: Chip) -> Silicon:
     """What the arrays and buffers of a chip take, by the rules of the module."""
-    pes = prod((chip.matrix.count, chip.matrix.rows, chip.matrix.cols, chip.cores)) if chip.matrix else 0
-    held_B = chip.cores * sum(buffer.capacity for buffer in chip.buffers.values())
+    pes = held_B = 0
+    for core in chip.cores.values():
+        arrays = (unit for unit in core.engines.values() if isinstance(unit, MatrixUnit))
+        pes += core.count * sum(array.count * array.rows * array.cols for array in arrays)
+        held_B += core.count * sum(buffer.capacity for buffer in core.memories.values())
     held_B += sum(each.memory.capacity for each in chip.memories.values() if each.fed_by is not None)
     area_m2 = (pes * PE_m2 + held_B * BYTE_m2) * _area_factor(_node_nm(chip))
     return Silicon(pes, held_B, area_m2, area_m2 * IDLE_W / DIE_m2)

@@ -56,14 +56,14 @@ def chip_for(row: Mapping[str, Any]) -> Chip:
         "memories.dram.memory.latency": f"{row['L']} ns",
         "memories.dram.memory.pipelined": "true" if int(row["pipelined"]) else "false",
         "peak": "{}",
-        **{f"buffers.{name}.slots": slots for name in BUFFERS},
+        **{f"{name}.slots": slots for name in BUFFERS},
         **{
-            f"buffers.{name}.capacity": "1 GiB" for name in BUFFERS
+            f"{name}.capacity": "1 GiB" for name in BUFFERS
         },  # the test bench makes slots as large as its tiles
-        "buffers.a_spad.read_width": f"{row['R']} B",
-        "buffers.w_spad.read_width": f"{row['C']} B",
-        "buffers.acc.read_width": f"{4 * int(row['C'])} B",
-        "buffers.acc.write_width": f"{4 * int(row['C'])} B",
+        "a_spad.read_width": f"{row['R']} B",
+        "w_spad.read_width": f"{row['C']} B",
+        "acc.read_width": f"{4 * int(row['C'])} B",
+        "acc.write_width": f"{4 * int(row['C'])} B",
     }
     return load_chip("dae-edu", [f"{path}={value}" for path, value in settings.items()])
 

@@ -148,10 +148,10 @@ def larger_chip() -> Chip:
     """The chip of section 7 of the paper: an array of 512 x 512, and what holds its tiles four times as large."""
     settings = {
         "matrix.rows": 512, "matrix.cols": 512, "peak": "{}",
-        "buffers.weight_fifo.capacity": "1 MiB", "buffers.weight_fifo.slot_capacity": "256 KiB",
-        **{f"buffers.weight_fifo.{way}_width": "512 B" for way in ("read", "write")},
-        **{f"buffers.unified_buffer.{way}_width": "512 B" for way in ("read", "write")},
-        **{f"buffers.accumulators.{way}_width": "2 KiB" for way in ("read", "write")},
+        "weight_fifo.capacity": "1 MiB", "weight_fifo.slot_capacity": "256 KiB",
+        **{f"weight_fifo.{way}_width": "512 B" for way in ("read", "write")},
+        **{f"unified_buffer.{way}_width": "512 B" for way in ("read", "write")},
+        **{f"accumulators.{way}_width": "2 KiB" for way in ("read", "write")},
     }  # fmt: skip
     return load_chip("tpu-v1", [f"{path}={value}" for path, value in settings.items()])
 

@@ -85,10 +85,7 @@ def chips(draw: st.DrawFn) -> Chip:
     fields = {field: getattr(drawn, field) for field in BspUnit.model_fields if field not in kept}
     fields |= {"formats": format_rows, "clock": draw(st.sampled_from([None, chip.clock / 3]))}
     tiles = fields["tiles"]
-    return chip.model_copy(
-        update={
-            "engines": {name: unit.model_copy(update=fields)},
-            "buffers": {memory: buffer.model_copy(update={"capacity": tiles << 20, "parts": tiles})},
-            "token_delay": draw(st.integers(0, 3)),
-        }
+    return chip.model_copy(update={"token_delay": draw(st.integers(0, 3))}).with_core(
+        engines={name: unit.model_copy(update=fields)},
+        memories={memory: buffer.model_copy(update={"capacity": tiles << 20, "parts": tiles})},
     )

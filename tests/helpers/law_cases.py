@@ -36,10 +36,13 @@ def base_chip(name: str) -> Chip:
 
 
 def changed(chip: Chip, path: str, **fields: Any) -> Chip:
-    """The chip with fields of the block at ``path`` ('buffers.act_sram', the name of an engine, '' for the chip itself)
-    replaced."""
+    """The chip with fields of the block at ``path`` (the name of an engine or a memory of a core, '' for the chip
+    itself) replaced."""
     keys = path.split(".") if path else []
-    return _changed(chip, ["engines", *keys] if keys and keys[0] in chip.engines else keys, fields)
+    for table in ("engines", "memories"):
+        if keys and keys[0] in getattr(chip.core, table):
+            keys = [str(key) for key in chip.path_to(table, *keys)]
+    return _changed(chip, keys, fields)
 
 
 def _changed(value: Any, path: list[str], fields: Mapping[str, Any]) -> Any:
@@ -259,7 +262,7 @@ def with_float(chip: Chip) -> Chip:
     assert chip.matrix is not None
     formats = chip.matrix.formats
     return changed(
-        chip, "engines.matrix", formats={**formats, "fp32": formats.get("fp32", MacFormat(accumulate="fp32"))}
+        chip, "matrix", formats={**formats, "fp32": formats.get("fp32", MacFormat(accumulate="fp32"))}
     )
 
 
@@ -276,7 +279,7 @@ def chips(
     if "activations" not in chip.matrix.stationary_from:
         dataflow = draw(st.sampled_from(["ws", "os"]))
     chip = changed(
-        chip, "engines.matrix", rows=rows, cols=cols, dataflow=dataflow,
+        chip, "matrix", rows=rows, cols=cols, dataflow=dataflow,
         count=draw(st.sampled_from(arrays)) if len(arrays) > 1 else arrays[0],
         schedule=draw(st.sampled_from(["overlapped", "overlapped", "sequential"])),
         shadow_load=draw(st.sampled_from(["column", "diagonal"])), load_rows_per_clock=draw(st.integers(1, 3)),
@@ -286,7 +289,7 @@ def chips(
     )  # fmt: skip
     chip = changed(
         chip,
-        "engines.vector",
+        "cores.core.engines.vector",
         lanes=draw(st.integers(1, 8)),
         latency=draw(st.integers(0, 5)),
         chained=draw(st.booleans()),
@@ -318,7 +321,7 @@ def _buffers(draw: Draw, chip: Chip, rows: int, cols: int, tight: bool) -> Chip:
         capacity = draw(st.sampled_from([small, middle] if tight else [large, 1 << 22]))
         width = st.sampled_from([4, 16, 64])
         chip = changed(
-            chip, f"buffers.{name}", capacity=max(capacity, 2 * fold), slot_capacity=None,
+            chip, name, capacity=max(capacity, 2 * fold), slot_capacity=None,
             read_width=draw(width), write_width=draw(width), ports=draw(st.sampled_from([1, 2, 2])),
         )  # fmt: skip
     return shared(chip, draw(st.sampled_from(SHARED))) if draw(st.integers(0, 2)) == 0 else chip
@@ -336,10 +339,8 @@ def shared(chip: Chip, roles: tuple[str, ...]) -> Chip:
     theirs = [name for name, buffer in chip.buffers.items() if set(buffer.holds) & set(roles)]
     capacity = sum(chip.buffers[name].capacity for name in theirs)
     kept = {name: buffer for name, buffer in chip.buffers.items() if name not in theirs[:-1]}
-    chip = changed(chip, "", buffers=kept)
-    return changed(
-        chip, f"buffers.{theirs[-1]}", holds=list(roles), capacity=capacity, slots=None, slot_capacity=None
-    )
+    chip = chip.with_core(memories=kept)
+    return changed(chip, theirs[-1], holds=list(roles), capacity=capacity, slots=None, slot_capacity=None)
 
 
 def _memories(draw: Draw, chip: Chip) -> Chip:
@@ -472,7 +473,7 @@ def fitted(graph: Graph, chip: Chip, dtype: str, mapping: dict[str, dict[str, An
 def larger(chip: Chip, factor: int = 2) -> Chip:
     """The chip with larger buffers."""
     for name, buffer in chip.buffers.items():
-        chip = changed(chip, f"buffers.{name}", capacity=factor * buffer.capacity)
+        chip = changed(chip, name, capacity=factor * buffer.capacity)
     return chip
 
 
@@ -495,5 +496,5 @@ def scaled_energy(chip: Chip, factor: float) -> Chip:
 def whole_tiles(chip: Chip) -> Chip:
     """The chip with buffers in which everything fits, in tiles of any size."""
     for name in chip.buffers:
-        chip = changed(chip, f"buffers.{name}", capacity=1 << 24, slots=None, ports=2)
+        chip = changed(chip, name, capacity=1 << 24, slots=None, ports=2)
     return chip

@@ -34,4 +34,4 @@ def chip_of(array: Geometry) -> Chip:
         "ifmap_register": array.ifmap_pad, "psum_register": array.psum_pad, "filter_bus": array.filter_words,
         "ifmap_bus": array.ifmap_words, "psum_bus": array.psum_words,
     })  # fmt: skip
-    return chip.model_copy(update={"engines": {**chip.engines, "array": unit}})
+    return chip.with_core(engines={**chip.engines, "array": unit})

@@ -39,21 +39,25 @@ CHIP: dict[str, Any] = {
     "kind": "asic",
     "clock": "700 MHz",
     "source": "made up for tests",
-    "engines": {
-        "matrix": {
-            "type": "systolic", "rows": 256, "cols": 256, "formats": {"int8": {}, "int16": {"cycles_per_row": 4}},
-        },
-        "vector": {"type": "simd", "lanes": 256, "functions": {"Relu": 1, "Add": 1}},
-    },
-    "buffers": {
-        "unified": {
-            "capacity": "24 MiB", "holds": ["activations"], "read_width": "256 B", "write_width": "256 B",
-        },
-        "weight_fifo": {
-            "capacity": "256 KiB", "holds": ["weights"], "read_width": "256 B", "write_width": "256 B",
-        },
-        "accumulators": {
-            "capacity": "4 MiB", "holds": ["partial_sums"], "read_width": "1 KiB", "write_width": "1 KiB",
+    "cores": {
+        "core": {
+            "engines": {
+                "matrix": {
+                    "type": "systolic", "rows": 256, "cols": 256, "formats": {"int8": {}, "int16": {"cycles_per_row": 4}},
+                },
+                "vector": {"type": "simd", "lanes": 256, "functions": {"Relu": 1, "Add": 1}},
+            },
+            "memories": {
+                "unified": {
+                    "capacity": "24 MiB", "holds": ["activations"], "read_width": "256 B", "write_width": "256 B",
+                },
+                "weight_fifo": {
+                    "capacity": "256 KiB", "holds": ["weights"], "read_width": "256 B", "write_width": "256 B",
+                },
+                "accumulators": {
+                    "capacity": "4 MiB", "holds": ["partial_sums"], "read_width": "1 KiB", "write_width": "1 KiB",
+                },
+            },
         },
     },
     "memories": {

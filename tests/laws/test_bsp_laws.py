@@ -63,9 +63,7 @@ def test_parts_equal_the_total(graph: Graph, chip: Chip, dtype: str) -> None:
 def test_a_tile_never_holds_more_than_its_memory(graph: Graph, chip: Chip, dtype: str, part_B: int) -> None:
     """What does not fit is refused with its terms; what fits is never faster than with more room."""
     (name, buffer), (unit,) = next(iter(chip.buffers.items())), chip.engines.values()
-    less = chip.model_copy(
-        update={"buffers": {name: buffer.model_copy(update={"capacity": part_B * unit.tiles})}}
-    )
+    less = chip.with_core(memories={name: buffer.model_copy(update={"capacity": part_B * unit.tiles})})
     try:
         tight = compiled(graph, less, dtype)
     except OverCapacity as error:

@@ -57,7 +57,7 @@ def test_so_it_does_under_every_memory_model(case: Case, memory_model: str) -> N
 @settings(QUICK, max_examples=25)
 @given(graphs(), small_chip(), st.integers(2, 3))
 def test_so_it_does_on_several_cores(graph: Graph, chip: Chip, cores: int) -> None:
-    case = compiled(graph, changed(chip, "", cores=cores), "fp32")
+    case = compiled(graph, chip.with_cores(cores), "fp32")
     assert_explained(case.run())
 
 

@@ -51,7 +51,7 @@ def in_step(chip: Chip) -> Chip:
                 update={"bandwidth": 1e3 * memory.bandwidth, "latency": 0.0, "pcie": None}
             )
             chip = changed(chip, f"memories.{name}", link=wide)
-    return whole_tiles(changed(changed(chip, "engines.matrix", clock=None), "engines.vector", clock=None))
+    return whole_tiles(changed(changed(chip, "matrix", clock=None), "vector", clock=None))
 
 
 @QUICK
@@ -68,10 +68,10 @@ def test_one_tile_is_exact(chip: Chip, graph: Graph, a_resident: bool) -> None:
 @given(chips(("edu-4x4",)), lone_products(convolutions=False), st.data())
 def test_a_compute_bound_product_is_exact(chip: Chip, graph: Graph, data: st.DataObject) -> None:
     """Many tiles, but memory and vector unit so fast that the array alone sets the pace: equal but for rounding."""
-    chip = changed(in_step(chip), "engines.vector", lanes=1 << 16, latency=0)
+    chip = changed(in_step(chip), "vector", lanes=1 << 16, latency=0)
     chip = changed(chip, "memories.dram.memory", bandwidth=1e6 * chip.clock, beat=1, latency=0.0)
     for name in chip.buffers:
-        chip = changed(chip, f"buffers.{name}", read_width=1 << 20, write_width=1 << 20)
+        chip = changed(chip, name, read_width=1 << 20, write_width=1 << 20)
     unit = chip.matrix
     assert unit is not None
     chip = changed(chip, "", token_delay=min(1, chip.token_delay))

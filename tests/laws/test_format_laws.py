@@ -49,7 +49,7 @@ def gemm(m: int = 24, n: int = 40, k: int = 64) -> Graph:
 
 def small(rows: int = 8, cols: int = 8) -> Chip:
     """edu-mixed with a small array, so that a few rows and columns are several folds."""
-    return changed(changed(MIXED, "engines.matrix", rows=rows, cols=cols), "", peak={})
+    return changed(changed(MIXED, "matrix", rows=rows, cols=cols), "", peak={})
 
 
 def count(run: Run, *actions: str) -> int:
@@ -138,7 +138,7 @@ def test_every_tensor_is_that_of_the_reference(
     if emulated:
         assert MIXED.matrix is not None
         few = {name: MIXED.matrix.formats[name] for name in ("fp32", "int16", "fp16")}
-        chip = changed(chip, "engines.matrix", formats=few)
+        chip = changed(chip, "matrix", formats=few)
     if options["sparsity"]:
         graph = prune(graph, options["sparsity"])
     case = compiled(
@@ -222,7 +222,7 @@ def test_a_faster_format_never_takes_longer(dtype: str, less: int, m: int, n: in
     rate = formats[dtype].cycles_per_row
     quick = formats[dtype].model_copy(update={"cycles_per_row": max(1, rate - less)})
     slow = compiled(gemm(m, n, k), small(), dtype)
-    faster = changed(small(), "engines.matrix", formats={**formats, dtype: quick})
+    faster = changed(small(), "matrix", formats={**formats, dtype: quick})
     before = slow.run().time_fs
     (step,) = [step for step in slow.program.steps if step.mapping is not None]
     kept = compiled(gemm(m, n, k), faster, dtype, pinned={step.name: vars(step.mapping)})
@@ -289,9 +289,9 @@ def test_the_estimate_of_a_sparse_step_is_never_above_the_machine(
     """Whatever the mapping; all laws of the machine hold, and the weights move at least once."""
     assert MIXED.matrix is not None
     mac = MIXED.matrix.formats[dtype].model_copy(update={"sparse": Sparse(n=sparse[0], m=sparse[1])})
-    chip = changed(small(), "engines.matrix", formats={**MIXED.matrix.formats, dtype: mac})
+    chip = changed(small(), "matrix", formats={**MIXED.matrix.formats, dtype: mac})
     if tight:
-        chip = changed(chip, "buffers.weight_sram", capacity=4096)
+        chip = changed(chip, "weight_sram", capacity=4096)
     g = gemm(m, n, 8 * groups)
     pins = {
         name: data.draw(st.integers(1, 40)) for name in ("tm", "tn", "tk") if data.draw(st.booleans(), name)
@@ -312,7 +312,7 @@ def test_the_estimate_of_a_sparse_step_is_never_above_the_machine(
 
 
 def gated(chip: Chip) -> Chip:
-    return changed(chip, "engines.matrix", zero_gating=True)
+    return changed(chip, "matrix", zero_gating=True)
 
 
 def mac_energy(run: Run) -> float:

@@ -54,7 +54,7 @@ def home(chip: Chip) -> str:
 def leveled(draw: Any) -> Case:
     """A random graph on one or two cores of small buffers, with one or two levels."""
     chip, graph = draw(chips(tight=True)), draw(graphs())
-    chip = changed(chip, "", cores=draw(st.sampled_from([1, 1, 2])))
+    chip = chip.with_cores(draw(st.sampled_from([1, 1, 2])))
     feeder = home(chip)
     for name in draw(st.sampled_from([["far"], ["far", "near"]])):
         capacity = draw(st.sampled_from([64, 500, 2000, 100_000]))

@@ -28,7 +28,7 @@ def faster_clock(chip: Chip, factor: float) -> Chip:
     """All clocks of the chip."""
     for name, unit in chip.engines.items():
         if unit.clock is not None:
-            chip = changed(chip, f"engines.{name}", clock=unit.clock * factor)
+            chip = changed(chip, f"{name}", clock=unit.clock * factor)
     return changed(chip, "", clock=chip.clock * factor)
 
 
@@ -46,7 +46,7 @@ def more_bandwidth(chip: Chip, factor: float) -> Chip:
 def more_sram(chip: Chip, factor: float) -> Chip:
     for name, buffer in chip.buffers.items():
         if buffer.slot_capacity is not None:
-            chip = changed(chip, f"buffers.{name}", slot_capacity=int(factor * buffer.slot_capacity))
+            chip = changed(chip, name, slot_capacity=int(factor * buffer.slot_capacity))
     return larger(chip, int(factor))
 
 
@@ -57,7 +57,7 @@ def one_requester_each(chip: Chip) -> Chip:
     """Weights alone in one memory, activations behind a full-duplex link, buffers with a port for everybody."""
     chip = changed(chip, "memories.pcie_memory.link", duplex="full")
     for name in chip.buffers:
-        chip = changed(chip, f"buffers.{name}", ports=2)
+        chip = changed(chip, name, ports=2)
     return chip
 
 

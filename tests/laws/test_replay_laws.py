@@ -34,7 +34,7 @@ def networks(draw: Any) -> tuple[str, str, list[str]]:
     """A network of alike blocks, a chip, small buffers."""
     chip = draw(st.sampled_from(sorted(BUFFERS)))
     sizes = [draw(st.sampled_from([16, 32, 64, 128])), draw(st.sampled_from([2, 4, 8, 16]))]
-    sets = [f"buffers.{name}.capacity={size} KiB" for name, size in zip(BUFFERS[chip], sizes, strict=False)]
+    sets = [f"{name}.capacity={size} KiB" for name, size in zip(BUFFERS[chip], sizes, strict=False)]
     layers, hidden = draw(st.integers(7, 14)), draw(st.sampled_from([64, 128, 192]))
     seq, kind = draw(st.sampled_from([8, 16, 33])), draw(st.sampled_from(["gpt", "bert", "mlp", "llama"]))
     size = f"layers={layers},hidden={4 * hidden if kind == 'mlp' else hidden}"
@@ -58,15 +58,15 @@ def test_what_is_replayed_is_what_is_simulated(network: tuple[str, str, list[str
     "model, chip, sets",
     [
         ("gpt?layers=12,hidden=192,heads=4,seq=64", "edu-4x4",
-         ["buffers.act_sram.capacity=64 KiB", "buffers.accumulators.capacity=16 KiB"]),
+         ["act_sram.capacity=64 KiB", "accumulators.capacity=16 KiB"]),
         ("mlp?hidden=512,layers=21", "edu-mixed",
-         ["buffers.act_sram.capacity=32 KiB", "buffers.accumulators.capacity=2 KiB"]),
+         ["act_sram.capacity=32 KiB", "accumulators.capacity=2 KiB"]),
         ("bert?layers=13,hidden=192,heads=4,seq=8", "edu-tensor-core",
-         ["buffers.act_sram.capacity=256 KiB", "buffers.accumulators.capacity=8 KiB"]),
+         ["act_sram.capacity=256 KiB", "accumulators.capacity=8 KiB"]),
         ("gpt?layers=18,hidden=256,heads=4,seq=16", "systolic-generic",
-         ["buffers.act_sram.capacity=16 KiB", "buffers.accumulators.capacity=2 KiB"]),
+         ["act_sram.capacity=16 KiB", "accumulators.capacity=2 KiB"]),
         ("gpt?layers=15,hidden=512,heads=8,seq=32", "tpu-v1",
-         ["buffers.unified_buffer.capacity=64 KiB", "buffers.accumulators.capacity=2 KiB"]),
+         ["unified_buffer.capacity=64 KiB", "accumulators.capacity=2 KiB"]),
         ("llama?layers=13,hidden=192,seq=64", "haswell-e5-2699v3", []),
     ],
 )  # fmt: skip

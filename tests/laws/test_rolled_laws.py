@@ -34,9 +34,9 @@ def tile_loops(draw: Any) -> Case:
     chip = draw(st.sampled_from(sorted(BUFFERS)))
     activations, sums, memory = BUFFERS[chip]
     sets = [
-        f"buffers.{activations}.capacity={draw(st.sampled_from([8, 32, 64]))} KiB",
-        f"buffers.{sums}.capacity={draw(st.sampled_from([1, 2, 4]))} KiB",
-        f"buffers.{sums}.ports={draw(st.sampled_from([1, 2]))}",
+        f"{activations}.capacity={draw(st.sampled_from([8, 32, 64]))} KiB",
+        f"{sums}.capacity={draw(st.sampled_from([1, 2, 4]))} KiB",
+        f"{sums}.ports={draw(st.sampled_from([1, 2]))}",
         f"memories.{memory}.memory.latency={draw(st.sampled_from([1, 37, 400]))} ns",
         f"memories.{memory}.arbitration={draw(st.sampled_from(['loads_first', 'stores_first']))}",
     ]
@@ -73,11 +73,11 @@ def test_laps_that_are_replayed_are_those_that_are_simulated(case: Case) -> None
     "model, chip, sets",
     [
         ("gpt?layers=9,hidden=128,seq=128,heads=4", "edu-4x4",
-         ["buffers.act_sram.capacity=16 KiB", "buffers.accumulators.capacity=1 KiB"]),
+         ["act_sram.capacity=16 KiB", "accumulators.capacity=1 KiB"]),
         ("gpt?layers=1,hidden=128,seq=128,heads=4", "edu-tensor-core",
-         ["buffers.act_sram.capacity=64 KiB", "buffers.accumulators.capacity=1 KiB"]),
+         ["act_sram.capacity=64 KiB", "accumulators.capacity=1 KiB"]),
         ("gpt?layers=1,hidden=192,seq=128,heads=4", "systolic-generic",
-         ["buffers.act_sram.capacity=16 KiB", "buffers.accumulators.capacity=1 KiB"]),
+         ["act_sram.capacity=16 KiB", "accumulators.capacity=1 KiB"]),
     ],
 )  # fmt: skip
 def test_laps_are_replayed(model: str, chip: str, sets: list[str]) -> None:

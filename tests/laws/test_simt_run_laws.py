@@ -49,7 +49,7 @@ def gpus(draw: Draw) -> Chip:
         "sparse": draw(st.sampled_from([None, Sparse(n=2, m=4), Sparse(n=1, m=3)])),
     }
     chip = changed(
-        chip, "engines.sm", multiprocessors=draw(st.integers(1, 5)), threads=draw(st.sampled_from([32, 64, 1024])),
+        chip, "cores.core.engines.sm", multiprocessors=draw(st.integers(1, 5)), threads=draw(st.sampled_from([32, 64, 1024])),
         tiles=[TileShape(m=m, n=n, threads=threads) for m, n, threads in tiles],
         splits=draw(st.sampled_from([[1], [1, 2, 3]])), prologue=draw(st.integers(0, 50)), epilogue=draw(st.integers(0, 50)),
         launch=draw(st.sampled_from([0.0, 1e-6])), lanes=draw(st.sampled_from([1, 16])),
@@ -60,7 +60,7 @@ def gpus(draw: Draw) -> Chip:
             "int8": SimtFormat(macs=1, clocks=2, accumulate="int32", **shared),
         },
     )  # fmt: skip
-    chip = changed(chip, "buffers.l2", capacity=draw(st.sampled_from([3000, 20000, 1 << 22])))
+    chip = changed(chip, "l2", capacity=draw(st.sampled_from([3000, 20000, 1 << 22])))
     memory = {
         "bandwidth": draw(st.sampled_from([1e9, 50e9, 2e12])),
         "latency": draw(st.sampled_from([0.0, 1e-7])),

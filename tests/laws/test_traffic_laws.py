@@ -91,7 +91,7 @@ def expected_traffic(graph: Graph) -> tuple[Counter[str], Counter[str], int]:
 def test_what_fits_moves_once(graph: Graph, chip: Chip, data: st.DataObject) -> None:
     """Each constant and input that the chip works on is read once, each result that is wanted outside written once."""
     dtype = data.draw(st.sampled_from(formats(chip)))
-    chip = changed(whole_tiles(chip), "engines.matrix", padded_tiles=False)
+    chip = changed(whole_tiles(chip), "matrix", padded_tiles=False)
     case = compiled(graph, chip, dtype, pinned=dict.fromkeys(products(graph), WHOLE))
     run = case.run()
     read, written, parameters = expected_traffic(case.program.graph)

@@ -40,7 +40,7 @@ def lower(state: State) -> Program:
     share, serves them in turn. Where they share each layer, the first core does what the engine types do not share.
     """
     check_host(state.graph, state.chip)
-    count = state.chip.cores
+    count = state.chip.core_count
     steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
     check_commands(f"{state.graph.name} on {count} cores", state.copies * steps_each)
     cores = [Roles(state.chip, f"core{i}." if count > 1 else "") for i in range(count)]
@@ -95,7 +95,7 @@ def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: li
     """What finds blocks of the model that repeat; None where there are none, values are asked for, or several cores
     share a level."""
     asked = state.options
-    alone = state.copies == state.chip.cores
+    alone = state.copies == state.chip.core_count
     may = asked.repeat and asked.values == "off" and alone
     blocks = alike_blocks(state.graph, asked.pinned) if may else None
     if blocks is not None and len(layouts) > 1 and (levels := managed(state.chip)):
@@ -112,7 +112,7 @@ def _rolls(state: State, builder: Builder) -> bool:
     asked = state.options
     clocks = [ENGINES[kind].clock(state.chip, engine) for engine, kind in builder.engines.items()]
     whole = all(clock is None or clock.exact for clock in clocks)
-    return asked.repeat and asked.values == "off" and state.chip.cores == 1 and whole
+    return asked.repeat and asked.values == "off" and state.chip.core_count == 1 and whole
 
 
 def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:

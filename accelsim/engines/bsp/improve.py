@@ -30,7 +30,7 @@ def improvements(chip: Chip, unit: Unit) -> Iterator[Improvement]:
     for name, buffer in chip.buffers.items():
         twice = (
             f"{unit.name}.tiles={2 * spec.tiles}",
-            f"buffers.{name}.parts={2 * spec.tiles}",
-            f"buffers.{name}.capacity={spell(2 * buffer.capacity, 'B')}",
+            f"{chip.called(name)}.parts={2 * spec.tiles}",
+            f"{chip.called(name)}.capacity={spell(2 * buffer.capacity, 'B')}",
         )
         yield Improvement("twice as many tiles", twice, ("tiles", "exchange"), REMAPPED)

@@ -97,12 +97,14 @@ def the_buffer_is_that_of_the_tiles(unit: BspUnit, chip: Chip, path: PathTo) -> 
     holders = [name for name, buffer in chip.buffers.items() if "activations" in buffer.holds]
     if len(holders) != 1:
         what = "several buffers hold activations" if holders else "no buffer holds activations"
-        yield Finding(("buffers",), what, f"one, of {unit.tiles} parts")
+        yield Finding(chip.path_to("memories"), what, f"one, of {unit.tiles} parts")
         return
     buffer = chip.buffers[holders[0]]
     if buffer.parts != unit.tiles:
         what = f"{buffer.parts or 1} parts for {unit.tiles} tiles"
-        yield Finding(("buffers", holders[0], "parts"), what, f"{unit.tiles}, the memory of each")
+        yield Finding(
+            chip.path_to("memories", holders[0], "parts"), what, f"{unit.tiles}, the memory of each"
+        )
     elif unit.room_B(buffer) <= 0:
         most = show(buffer.part_B, "B", binary=True)
         yield Finding((*path, "reserve"), "leaves nothing of a tile for data", f"less than {most}")

@@ -67,22 +67,25 @@ def buffers_are_the_global_one(unit: RowStationary, chip: Chip, path: PathTo) ->
     for role, names in holders.items():
         if len(names) != 1:
             what = f"{role} live in {' and '.join(names)}" if names else f"no buffer holds {role}"
-            yield Finding(
-                ("buffers", names[1], "holds") if names else ("buffers",), what, "exactly one buffer"
-            )
+            place = (names[1], "holds") if names else ()
+            yield Finding(chip.path_to("memories", *place), what, "exactly one buffer")
     if any(len(names) != 1 for names in holders.values()):
         return
     ((shared,), (filters,), (sums,)) = holders.values()
     if shared != sums:
         what = f"activations live in {shared}, partial sums in {sums}"
-        yield Finding(("buffers", sums, "holds"), what, "one buffer for both")
+        yield Finding(chip.path_to("memories", sums, "holds"), what, "one buffer for both")
     if filters in (shared, sums):
         yield Finding(
-            ("buffers", filters, "holds"), "weights live beside activations", "a buffer of their own"
+            chip.path_to("memories", filters, "holds"),
+            "weights live beside activations",
+            "a buffer of their own",
         )
     for name in {shared: None, filters: None}:
         if chip.buffers[name].slots is not None:
-            yield Finding(("buffers", name, "slots"), "fixed slots, and tiles of any size", "no slots")
+            yield Finding(
+                chip.path_to("memories", name, "slots"), "fixed slots, and tiles of any size", "no slots"
+            )
 
 
 SPEC = RowStationary

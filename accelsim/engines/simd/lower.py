@@ -20,7 +20,8 @@ def lower_vector(layout: Layout, op: int, node: Node, unit: Unit) -> None:
         if not (layout.spill(op, names) or layout.spill(op, ())):
             streamed = sum(layout.place(name).chip is None for name in names)
             needed_B, room = 2 * (streamed + len(graph.outs(node))), layout.spaces[buffer].free_B()
-            tile = f"1 byte of each operand, twice; raise buffers.{buffer}.capacity by {needed_B - room:,} B or more"
+            path = f"{roles.chip.called(buffer)}.capacity"
+            tile = f"1 byte of each operand, twice; raise {path} by {needed_B - room:,} B or more"
             raise Infeasible(node.name, buffer, needed_B, room, tile)
     if whole:
         _at_once(layout, op, node, names, parameters, unit)

@@ -243,7 +243,7 @@ def one_cache_holds_all(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Findin
         or len({names[0] for names in holders.values()}) > 1
     ):
         told = "; ".join(f"{role}: {' and '.join(names) or 'none'}" for role, names in holders.items())
-        yield Finding(("buffers",), f"buffers of {told}", "one buffer for both, the L2 cache")
+        yield Finding(chip.path_to("memories"), f"buffers of {told}", "one buffer for both, the L2 cache")
 
 
 def _known(unit: Simt) -> list[str]:

@@ -42,5 +42,5 @@ def _slots(chip: Chip) -> Iterator[str]:
     """Slots for the larger stationary tile, where their size is stated."""
     for name, buffer in chip.buffers.items():
         if buffer.slot_capacity is not None and "weights" in buffer.holds:
-            yield f"buffers.{name}.capacity={spell(2 * buffer.capacity, 'B')}"
-            yield f"buffers.{name}.slot_capacity={spell(2 * buffer.slot_capacity, 'B')}"
+            yield f"{chip.called(name)}.capacity={spell(2 * buffer.capacity, 'B')}"
+            yield f"{chip.called(name)}.slot_capacity={spell(2 * buffer.slot_capacity, 'B')}"

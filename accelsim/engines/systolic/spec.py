@@ -145,7 +145,9 @@ def slot_holds_a_fold(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Fi
                 key = "slot_capacity" if buffer.slot_capacity else "capacity"
                 slot = show(_slot_B(buffer), "B", binary=True)
                 what = f"a slot of {slot} is too small for {role} of one fold"
-                yield Finding(("buffers", name, key), what, f"at least {show(needed, 'B', binary=True)}")
+                yield Finding(
+                    chip.path_to("memories", name, key), what, f"at least {show(needed, 'B', binary=True)}"
+                )
 
 
 def _slot_B(buffer: Buffer) -> int:

@@ -73,7 +73,7 @@ class Layout:
             self.spaces[name] = Space(name, buffer.capacity, rotate=name == self.roles.sums and alone)
             if buffer.slots is not None and not alone:
                 what = f"fixed slots for {' and '.join(buffer.holds)} together"
-                where = f"{self.roles.chip.name}: buffers.{name}.slots"
+                where = f"{self.roles.chip.name}: {self.roles.chip.called(name)}.slots"
                 raise SpecError(Problem(what, where, "no slots, or a buffer per role"))
         self._levels = levels_before(self.roles.chip, self.roles.activations_home)
         for name in self._levels:

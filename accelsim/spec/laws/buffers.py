@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from accelsim.spec.chip import Chip
 from accelsim.spec.laws.finding import Finding
-from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 
 ROLES = ("activations", "weights", "partial_sums")
@@ -18,8 +17,8 @@ def one_buffer_per_role(chip: Chip) -> Iterator[Finding]:
         holders = [name for name, buffer in chip.buffers.items() if role in buffer.holds]
         if len(holders) != 1:
             what = f"{role} live in {' and '.join(holders)}" if holders else f"no buffer holds {role}"
-            path: PathTo = ("buffers", holders[1], "holds") if holders else ("buffers",)
-            yield Finding(path, what, "exactly one buffer")
+            place = (holders[1], "holds") if holders else ()
+            yield Finding(chip.path_to("memories", *place), what, "exactly one buffer")
 
 
 def slots_hold_one_role(chip: Chip) -> Iterator[Finding]:
@@ -27,7 +26,7 @@ def slots_hold_one_role(chip: Chip) -> Iterator[Finding]:
     for name, buffer in chip.buffers.items():
         if buffer.slots is not None and len(buffer.holds) > 1:
             what = f"fixed slots for {' and '.join(buffer.holds)} together"
-            yield Finding(("buffers", name, "slots"), what, "no slots, or a buffer per role")
+            yield Finding(chip.path_to("memories", name, "slots"), what, "no slots, or a buffer per role")
 
 
 def slots_fit(chip: Chip) -> Iterator[Finding]:
@@ -38,7 +37,7 @@ def slots_fit(chip: Chip) -> Iterator[Finding]:
             size = show(buffer.capacity, "B", binary=True)
             slot = show(buffer.slot_capacity or 0, "B", binary=True)
             what = f"{buffer.slots or 1} slots of {slot} exceed {size}"
-            yield Finding(("buffers", name, "slot_capacity"), what)
+            yield Finding(chip.path_to("memories", name, "slot_capacity"), what)
 
 
 def ports_are_no_wider_than_the_buffer(chip: Chip) -> Iterator[Finding]:
@@ -48,13 +47,15 @@ def ports_are_no_wider_than_the_buffer(chip: Chip) -> Iterator[Finding]:
             if getattr(buffer, key) > buffer.capacity:
                 wide = show(getattr(buffer, key), "B", binary=True)
                 expected = f"at most its capacity, {show(buffer.capacity, 'B', binary=True)}"
-                yield Finding(("buffers", name, key), f"{wide} are more than the buffer holds", expected)
+                yield Finding(
+                    chip.path_to("memories", name, key), f"{wide} are more than the buffer holds", expected
+                )
 
 
 def banks_make_the_buffer(chip: Chip) -> Iterator[Finding]:
     """Banks together are as wide as the ports, and share the capacity in whole words."""
     for name, buffer in chip.buffers.items():
-        path, banks, word = ("buffers", name), buffer.banks, buffer.word
+        path, banks, word = chip.path_to("memories", name), buffer.banks, buffer.word
         if banks is None:
             if word is not None:
                 yield Finding((*path, "word"), "a word of a bank, and no banks", "banks:")
@@ -78,7 +79,7 @@ def parts_share_the_buffer(chip: Chip) -> Iterator[Finding]:
     for name, buffer in chip.buffers.items():
         if buffer.parts is not None and buffer.capacity % buffer.parts:
             what = f"{buffer.parts} parts do not share {show(buffer.capacity, 'B', binary=True)}"
-            yield Finding(("buffers", name, "parts"), what, "a divisor of the capacity in bytes")
+            yield Finding(chip.path_to("memories", name, "parts"), what, "a divisor of the capacity in bytes")
 
 
 BUFFER_LAWS = (

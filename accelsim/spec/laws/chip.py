@@ -35,8 +35,13 @@ Law = Callable[[Chip], Iterator[Finding]]
 
 def stated_peak(chip: Chip) -> Iterator[Finding]:
     """``peak`` agrees with the engines, or where none multiplies with the host, within ``PEAK_TOLERANCE``."""
-    engines = chip.engines.values()
-    rates = sorted((rate, name, unit.rate) for unit in engines for name, rate in unit.peaks(chip).items())
+    together: dict[tuple[str, str, str], float] = {}
+    for core in chip.cores.values():
+        for engine, unit in core.engines.items():
+            for name, rate in unit.peaks(chip, core.count).items():
+                key = (name, engine, unit.rate)
+                together[key] = together.get(key, 0.0) + rate
+    rates = sorted((rate, name, how) for (name, _, how), rate in together.items())
     derived = {name: (rate, how) for rate, name, how in rates}  # of several engines the fastest
     if not derived and chip.host is not None:
         derived = {name: (float(rate), "the host's peak") for name, rate in chip.host.peak.items()}
@@ -54,7 +59,7 @@ def stated_peak(chip: Chip) -> Iterator[Finding]:
 
 def multiplying(chip: Chip) -> list[EngineSpec]:
     """The engines that multiply."""
-    return [unit for unit in chip.engines.values() if unit.peaks(chip)]
+    return [unit for unit in chip.engines.values() if unit.rates()]
 
 
 def one_memory_per_role(chip: Chip) -> Iterator[Finding]:
@@ -89,7 +94,7 @@ def engines_are_distinct(chip: Chip) -> Iterator[Finding]:
     taken = dict.fromkeys(type(chip).model_fields, "a field of the chip")
     taken |= dict.fromkeys(chip.memories, "a memory") | dict.fromkeys(chip.buffers, "a buffer")
     for name in filter(taken.get, chip.engines):
-        yield Finding(("engines", name), f"{name!r} is the name of {taken[name]}", "another name")
+        yield Finding(chip.path_to("engines", name), f"{name!r} is the name of {taken[name]}", "another name")
     loads = {memory.load_engine for memory in chip.memories.values()}
     for name, memory in chip.memories.items():
         for key, engine in ("load_engine", memory.load_engine), ("store_engine", memory.store_engine):
@@ -102,7 +107,7 @@ def engines_are_distinct(chip: Chip) -> Iterator[Finding]:
 
 def energies_are_there(chip: Chip) -> Iterator[Finding]:
     """The energy table has each format that an engine multiplies in, and its operands for the vector unit."""
-    formats = list(dict.fromkeys(name for unit in chip.engines.values() for name in unit.peaks(chip)))
+    formats = list(dict.fromkeys(name for unit in chip.engines.values() for name in unit.rates()))
     operands = [name for name in formats if len(operand_formats(name) or ()) == 1] if chip.vector else []
     for table, needed in ("mac", formats), ("vector", operands):
         for name in needed:
@@ -164,7 +169,7 @@ def _of_type(spec: type[EngineSpec], law: LawOfType) -> Law:
     def each(chip: Chip) -> Iterator[Finding]:
         for name, unit in chip.engines.items():
             if isinstance(unit, spec):
-                yield from law(unit, chip, ("engines", name))
+                yield from law(unit, chip, chip.path_to("engines", name))
 
     return each
 
@@ -219,12 +224,14 @@ LAWS: tuple[Law, ...] = (
 
 
 def broken(chip: Chip, complete: bool = True) -> list[Finding]:
-    """What breaks the laws. Of an incomplete chip (fields with errors) only those that can be judged."""
+    """What breaks the laws, as seen from each kind of core. Of an incomplete chip (fields with errors) only those that
+    can be judged."""
     found: list[Finding] = []
-    for law in LAWS:
-        try:
-            found += law(chip)
-        except (AttributeError, TypeError, IndexError, KeyError):
-            if complete:
-                raise
-    return found
+    for view in chip.views() if complete or getattr(chip, "cores", None) else [chip]:
+        for law in LAWS:
+            try:
+                found += law(view)
+            except (AttributeError, TypeError, IndexError, KeyError):
+                if complete:
+                    raise
+    return list(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""Laws of the levels between buffers and memories: what feeds them, what they hold, and that they are worth having."""
+"""Laws of the tree of memories: what feeds which, what levels hold, and that they are worth having."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from accelsim.errors import nearest
 from accelsim.spec.chip import Chip
 from accelsim.spec.laws.finding import Finding
-from accelsim.spec.levels import home_behind
+from accelsim.spec.levels import cache_of, home_behind, way
 from accelsim.spec.memory import SRAM, Attachment
 from accelsim.units import show
 
@@ -38,6 +38,40 @@ def levels_are_fed(chip: Chip) -> Iterator[Finding]:
             yield Finding(path, f"{feeder!r} is a cache", f"fed_by: {behind.fed_by}")
         elif level.cache is not None and behind.fed_by is not None:
             yield Finding(path, f"{feeder!r} is a level itself", f"fed_by: {home}")
+
+
+def buffers_are_fed_from_where_operands_live(chip: Chip) -> Iterator[Finding]:
+    """What a memory of a core says to be fed by is the nearest memory on the way to where lives what it holds."""
+    for name, buffer in chip.buffers.items():
+        path, feeder = chip.path_to("memories", name, "fed_by"), buffer.fed_by
+        if feeder is None:
+            continue
+        if feeder not in chip.memories:
+            yield Finding(
+                path, f"no memory {feeder!r}", ", ".join(chip.memories), nearest(feeder, chip.memories)
+            )
+            continue
+        ways = [found for role in buffer.holds if (found := way(chip, role))]
+        longest = max(ways, key=len, default=[""])
+        right = {each[-1] for each in ways} <= {feeder, home_behind(chip, feeder)}
+        if ways and right and feeder in (longest[0], cache_of(chip, longest[0])):
+            continue
+        told = " and ".join(buffer.holds)
+        what = (
+            f"{longest[0]!r} lies before {feeder!r}"
+            if feeder in longest[1:]
+            else f"{told} do not pass {feeder!r}"
+        )
+        homes = {each[-1] for each in ways}
+        yield Finding(path, what, f"fed_by: {longest[0]}" if len(homes) == 1 else "no fed_by")
+
+
+def names_are_distinct(chip: Chip) -> Iterator[Finding]:
+    """No memory of a core has the name of one of the chip."""
+    for name in chip.buffers:
+        if name in chip.memories:
+            what = f"{name!r} is the name of a memory of the chip"
+            yield Finding(chip.path_to("memories", name), what, "another name")
 
 
 def levels_are_alone(chip: Chip) -> Iterator[Finding]:
@@ -118,6 +152,8 @@ def caches_have_whole_sets(chip: Chip) -> Iterator[Finding]:
 
 
 LEVEL_LAWS = (
+    buffers_are_fed_from_where_operands_live,
+    names_are_distinct,
     levels_are_fed,
     levels_are_alone,
     levels_hold_what_passes,

@@ -16,6 +16,7 @@ from accelsim.spec.base import Model
 from accelsim.spec.chip import Chip
 from accelsim.spec.dram import Dram
 from accelsim.spec.energy import EnergyTable
+from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws import chip as laws
 from accelsim.spec.laws import dram as dram_laws
 from accelsim.spec.laws import link as link_laws
@@ -92,7 +93,7 @@ def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
     sizes = {
         mark.file
         for path, mark in tree.keys.items()
-        if path[-1] in SIZED and path[0] in ("engines", "buffers", "cores", "memories")
+        if path[-1] in SIZED and path[0] in ("cores", "memories")
     }
     if file == tree.at(()).file:
         sizes = {other for other in sizes if not other.endswith(where.SUFFIXES)}
@@ -255,8 +256,8 @@ def show(chip: Chip) -> str:
     Functions that are (almost) a family stand as one. ``load_chip`` on it gives the same chip.
     """
     content = resolved(chip)
-    for name, unit in chip.engines.items():
-        content["engines"][name] |= {
+    for unit, block in _engines(chip, content):
+        block |= {
             table: families.shortened(getattr(unit, table))
             for table in type(unit).model_fields
             if (families := families_of(annotation_of(type(unit), table))) is not None
@@ -267,10 +268,17 @@ def show(chip: Chip) -> str:
 def resolved(chip: Chip) -> dict[str, Any]:
     """The content of ``show``, with each function by its name."""
     content = chip.model_dump(mode="json", exclude_none=True)
-    for name, unit in chip.engines.items():
+    for unit, block in _engines(chip, content):
         for idle in unit.idle_fields():
-            del content["engines"][name][idle]
+            del block[idle]
     return content
+
+
+def _engines(chip: Chip, content: dict[str, Any]) -> Iterator[tuple[EngineSpec, dict[str, Any]]]:
+    """Each engine of a chip with its block in the chip's content."""
+    for kind, core in chip.cores.items():
+        for name, unit in core.engines.items():
+            yield unit, content["cores"][kind]["engines"][name]
 
 
 def _text(content: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -13,13 +13,17 @@ from accelsim.spec.yaml.marks import PathTo, Tree, dotted, on_top, replace
 from accelsim.spec.yaml.nodes import compose
 from accelsim.spec.yaml.shape import annotation_at, annotation_of, chosen, families_of, item, model_of
 
+CORES = "cores"
+"""Table of the blocks that have tables of their own."""
+
 
 def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo]:
     """Set each override in ``tree`` (a spec of ``model``), also inside what it took from other files.
 
     List items are named by their index, a new key of a table by its name. A path may start with the name of a block in
-    a table (an engine, a buffer, a memory) without the table: ``matrix.rows``. Returns the paths that were set, in
-    full; what is wrong is noted in the tree.
+    a table (an engine, a memory) without the table: ``matrix.rows``; ``little.matrix.rows`` of one of several kinds of
+    cores. ``cores`` alone is their number. Returns the paths that were set, in full; what is wrong is noted in the
+    tree.
     """
     return [path for text in overrides if (path := _apply(tree, model, text)) is not None]
 
@@ -59,9 +63,10 @@ def _set(value: Any, path: PathTo, new: Any) -> None:
 def find(value: Any, annotation: Any, name: str) -> tuple[PathTo, Any, tuple[str, str] | None]:
     """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None."""
     path: PathTo = ()
-    short = _short(value, annotation)
-    tables = dict.fromkeys(table for key, tables in short.items() if _starts(name, key) for table in tables)
-    meant = [f"{table}.{name}" for table in tables]
+    tree, model, short = value, annotation, _short(value, annotation)
+    first = (key for key in short if name == key or (key != CORES and _starts(name, key)))
+    longest = max(first, key=len, default="")
+    meant = [full + name[len(longest) :] for full in short.get(longest, ())]
     if len(meant) > 1:
         return path, annotation, (f"{name!r} may mean {' or '.join(meant)}", "")
     rest = meant[0] if meant else name
@@ -73,7 +78,7 @@ def find(value: Any, annotation: Any, name: str) -> tuple[PathTo, Any, tuple[str
             key = rest.split(".")[0]
             table = model_of(annotation) is None and isinstance(value, dict)
             if not (table and key == rest):
-                near = _near(path, key, known if path else [*known, *short])
+                near = _near(path, key, known) if path else _meant(tree, model, name, [*known, *short])
                 return path, annotation, (f"no field {dotted((*path, key))!r}", near)
         annotation = annotation_of(annotation, key)
         path, rest = (*path, int(key) if isinstance(value, list) else key), rest[len(key) + 1 :]
@@ -89,15 +94,28 @@ def _starts(name: str, key: str) -> bool:
 
 
 def _short(value: Any, annotation: Any) -> dict[str, list[str]]:
-    """Names that may stand first in a path without being fields: those of blocks in tables -> the tables."""
+    """What may stand first in a path without being a field -> the paths that it may mean: names of blocks in tables,
+    and of those in tables of the cores, alone or behind their core; ``cores`` for the number of them."""
     model, found = model_of(annotation), defaultdict[str, list[str]](list)
     fields = model.model_fields if model is not None and isinstance(value, dict) else ()
-    for field in fields:
+    for table, name, inner in _blocks(value, annotation):
+        found[name].append(f"{table}.{name}")
+        if table == CORES:
+            found[table].append(f"{table}.{name}.count")
+            for field, block, _ in _blocks(item(item(value, table), name), inner):
+                for key in (block, f"{name}.{block}"):
+                    found[key].append(f"{table}.{name}.{field}.{block}")
+    return {key: paths for key, paths in found.items() if key not in fields or key == CORES}
+
+
+def _blocks(value: Any, annotation: Any) -> Iterator[tuple[str, str, Any]]:
+    """(table, name, declared type) of each block in a table of a block."""
+    model = model_of(annotation)
+    for field in model.model_fields if model is not None and isinstance(value, dict) else ():
         table, declared = item(value, field), annotation_of(annotation, field)
-        if isinstance(table, dict) and model_of(declared) is None and model_of(annotation_of(declared, "")):
-            for name in table:
-                found[name] += [field] if name not in fields else []
-    return {name: tables for name, tables in found.items() if tables}
+        inner = annotation_of(declared, "")
+        if isinstance(table, dict) and model_of(declared) is None and model_of(inner):
+            yield from ((field, name, inner) for name in table)
 
 
 def _choices(value: Any, annotation: Any) -> list[str]:
@@ -108,6 +126,12 @@ def _choices(value: Any, annotation: Any) -> list[str]:
     if model is not None:
         return list(model.model_fields)
     return sorted(value, key=lambda key: (-len(key), key)) if isinstance(value, dict) else []
+
+
+def _meant(value: Any, annotation: Any, name: str, known: list[str]) -> str:
+    """What a path of no field was to be: without its first part, as in older specs, or with the nearest one; or ''."""
+    first, _, rest = name.partition(".")
+    return rest if rest and find(value, annotation, rest)[2] is None else _near((), first, known)
 
 
 def _near(path: PathTo, key: str, known: list[str]) -> str:

@@ -137,7 +137,7 @@ def test_latency_and_bandwidth_are_told_apart() -> None:
 
 
 def test_one_port_makes_units_wait_for_it() -> None:
-    run = simulated("cnn", "edu-4x4", "buffers.act_sram.ports=1")
+    run = simulated("cnn", "edu-4x4", "act_sram.ports=1")
     assert share(run, kind="buffer_port", resource="act_sram") > 0
 
 

@@ -136,7 +136,7 @@ def test_a_larger_sram_never_costs_less_per_byte(exponents: list[int]) -> None:
 
 def test_prices_cover_everything_that_the_spec_has() -> None:
     prices = energy.price_list(make_chip())
-    for buffer in CHIP["buffers"]:
+    for buffer in CHIP["cores"]["core"]["memories"]:
         assert prices[buffer, "read"] > 0
     assert prices["pcie_memory.link", "transfer"] == pytest.approx(32e-12)
     assert ("weight_memory.link", "transfer") not in prices

@@ -59,9 +59,9 @@ def test_peaks_follow_format_cores_and_clock() -> None:
     chip = make_chip()
     assert spans.peak_mac_rate(chip, "int8") == 65536 * 700e6
     assert spans.peak_mac_rate(chip, "int16") == 65536 * 700e6 / 4
-    assert spans.peak_mac_rate(make_chip(cores=2), "int8") == 2 * 65536 * 700e6
+    assert spans.peak_mac_rate(make_chip().with_cores(2), "int8") == 2 * 65536 * 700e6
     with pytest.raises(KeyError):
-        spans.peak_mac_rate(make_chip(engines={}), "int8")
+        spans.peak_mac_rate(make_chip().with_core(engines={}), "int8")
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4])

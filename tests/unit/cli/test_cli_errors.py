@@ -69,7 +69,7 @@ def test_every_kind_of_wrong_option_is_told_at_once(refused: Refused, tmp_path: 
     assert len(lines) == 8
     text = "\n".join(lines)
     for part in ("--shape 'x'; expected NAME=1,3,224,224", "--param 'resolution=big'", "did you mean 'exact'?",
-                 "did you mean 'ws'?", "did you mean 'overlapped'?", "did you mean 'engines.matrix.rows'?",
+                 "did you mean 'ws'?", "did you mean 'overlapped'?", "did you mean 'cores.core.engines.matrix.rows'?",
                  f"{file}: is a file; expected a directory", "none: cannot read the mapping"):  # fmt: skip
         assert part in text
 
@@ -148,7 +148,7 @@ def test_a_truncated_onnx_file(refused: Refused, tmp_path: Path) -> None:
 
 def test_a_layer_that_cannot_fit_says_which_buffer_and_by_how_much(refused: Refused) -> None:
     (line,) = refused(
-        "run", "cnn", "--on", "edu-4x4", "--set", "buffers.act_sram.capacity=64 B", "--out", "never-made"
+        "run", "cnn", "--on", "edu-4x4", "--set", "act_sram.capacity=64 B", "--out", "never-made"
     )
     assert re.search(r"conv1 does not fit: act_sram needs [\d,]+ B, 64 B are available \(tile ", line)
     assert not Path("never-made").exists()

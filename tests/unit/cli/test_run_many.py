@@ -27,12 +27,10 @@ def test_variants_are_chips_times_the_values_of_each_field() -> None:
 
 
 def test_a_table_names_fields_by_the_shortest_end_that_tells_them_apart() -> None:
-    fields = ["matrix.rows", "buffers.act_sram.capacity", "buffers.weight_sram.capacity"]
+    fields = ["matrix.rows", "act_sram.capacity", "weight_sram.capacity"]
     found = variants(["edu-4x4"], [f"{field}={value}" for field in fields for value in (4, 8)])
     assert found[1].short == "edu-4x4 rows=4 act_sram.capacity=4 weight_sram.capacity=8"
-    assert (
-        found[1].label == "edu-4x4 matrix.rows=4 buffers.act_sram.capacity=4 buffers.weight_sram.capacity=8"
-    )
+    assert found[1].label == "edu-4x4 matrix.rows=4 act_sram.capacity=4 weight_sram.capacity=8"
     assert [each.short for each in variants(["a"], ["matrix.rows=4", "matrix.cols=4"])] == ["a"]
 
 
@@ -56,10 +54,10 @@ def test_one_table_with_the_figures_of_the_single_runs(cli: Cli, tmp_path: Path)
 
 def test_what_does_not_fit_is_a_row_and_stops_no_other(cli: Cli) -> None:
     result = cli("run", "cnn", "--on", "edu-4x4", "--values", "off", "--set",
-                 "buffers.act_sram.capacity=64 B", "--set", "buffers.act_sram.capacity=8 KiB")  # fmt: skip
+                 "act_sram.capacity=64 B", "--set", "act_sram.capacity=8 KiB")  # fmt: skip
     assert result.exit_code == 2
     assert "does not fit" in result.stdout
-    assert "edu-4x4 buffers.act_sram.capacity=64 B" in result.stderr
+    assert "edu-4x4 act_sram.capacity=64 B" in result.stderr
     assert "apacity=8 KiB" in result.stdout
 
 

@@ -225,7 +225,7 @@ def test_codes_below_8_bits_are_packed() -> None:
 
 
 def test_cores_share_their_weights_and_nothing_else() -> None:
-    chip = load_chip("systolic-generic").model_copy(update={"cores": 2})
+    chip = load_chip("systolic-generic").with_cores(2)
     program = compiled("gemm?M=64,N=40,K=96", chip, cores=2)
     found = AddressMap(program)
     first, second = (
@@ -250,9 +250,7 @@ def test_a_gathered_table_is_read_in_rows_spread_over_it() -> None:
 def test_chunks_of_a_node_that_does_not_fit_are_the_whole_tensor() -> None:
     chip = load_chip("systolic-generic")
     small = chip.buffers["act_sram"].model_copy(update={"capacity": 1 << 19})
-    program = compiled(
-        "bert?layers=1", chip.model_copy(update={"buffers": {**chip.buffers, "act_sram": small}})
-    )
+    program = compiled("bert?layers=1", chip.with_core(memories={**chip.buffers, "act_sram": small}))
     found, pieces = AddressMap(program), {}
     for command in transfers(program):
         if command.effect.what in ("none", "copy") and command.label != "load parameters":

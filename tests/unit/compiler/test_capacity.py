@@ -42,7 +42,7 @@ def chain() -> Graph:
     return Graph("chain", nodes, tensors, ["x"], ["z"])
 
 
-SMALL = tuple(f"buffers.{name}.capacity=1 KiB" for name in ("act_sram", "weight_sram", "accumulators"))
+SMALL = tuple(f"{name}.capacity=1 KiB" for name in ("act_sram", "weight_sram", "accumulators"))
 
 
 def test_the_peak_of_a_chain_is_that_of_a_count_by_hand() -> None:

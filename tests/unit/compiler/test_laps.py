@@ -20,7 +20,7 @@ from accelsim.workload.ops.base import Gemm
 from accelsim.workload.sources.load import load_model
 
 MODEL, CHIP = "gpt?layers=1,hidden=128,seq=128,heads=4", "edu-tensor-core"
-SMALL = ["buffers.act_sram.capacity=64 KiB", "buffers.accumulators.capacity=1 KiB"]
+SMALL = ["act_sram.capacity=64 KiB", "accumulators.capacity=1 KiB"]
 
 
 def _program(model: str = MODEL, chip: str = CHIP, sets: list[str] = SMALL, repeat: bool = True) -> Program:

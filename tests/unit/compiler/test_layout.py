@@ -59,7 +59,7 @@ def test_the_largest_makes_room(monkeypatch: pytest.MonkeyPatch, graph: Graph, c
         return asked[-1][0]
 
     monkeypatch.setattr(Layout, "_largest", checked)
-    chip = load_chip("edu-4x4", [f"buffers.act_sram.capacity={capacity}"])
+    chip = load_chip("edu-4x4", [f"act_sram.capacity={capacity}"])
     compile(graph, chip, Options(values="off"))
     assert any(found for found, _ in asked)
     assert all(found == expected for found, expected in asked)

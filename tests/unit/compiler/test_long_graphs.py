@@ -35,7 +35,7 @@ def test_calls_grow_with_the_nodes_and_not_faster(kind: str, chip: str, dtype: s
 def test_making_room_does_not_look_at_all_that_is_there() -> None:
     """What waits in a full buffer is sent away one by one: more of it there does not make each of them dearer."""
     small, large = (
-        calls(LONG["waiting"](1500), "edu-4x4", "fp32", (f"buffers.act_sram.capacity={size}",))
+        calls(LONG["waiting"](1500), "edu-4x4", "fp32", (f"act_sram.capacity={size}",))
         for size in ("8 KiB", "64 KiB")
     )
     assert large < 1.1 * small

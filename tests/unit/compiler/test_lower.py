@@ -26,7 +26,7 @@ def small(activations_B: int = 1 << 16, **matrix: Any) -> Chip:
     buffers = dict(base.buffers)
     buffers["act_sram"] = buffers["act_sram"].model_copy(update={"capacity": activations_B})
     assert base.matrix is not None
-    return base.with_engine(base.matrix.model_copy(update=matrix)).model_copy(update={"buffers": buffers})
+    return base.with_engine(base.matrix.model_copy(update=matrix)).with_core(memories=buffers)
 
 
 def compiled(graph: Graph, on: Chip | None = None, **pinned: dict[str, Any]) -> Program:

@@ -47,7 +47,7 @@ def test_what_is_no_mapping(tmp_path: Path, content: bytes, what: str) -> None:
 
 @pytest.mark.parametrize("split", ["none", "m", "n", "k"])
 def test_the_split_over_arrays_is_kept(tmp_path: Path, split: str) -> None:
-    chip = changed(changed(load_chip("edu-4x4"), "", peak={}), "engines.matrix", count=2)
+    chip = changed(changed(load_chip("edu-4x4"), "", peak={}), "matrix", count=2)
     graph = load_model("gemm?M=16,N=16,K=16")
     program = compiled(graph, chip, "int8", pinned={"y": {"split": split}}).program
     file = tmp_path / "m.yaml"

@@ -28,7 +28,7 @@ def sized(**capacities: int) -> Chip:
     buffers = dict(base.buffers)
     for name, capacity in capacities.items():
         buffers[name] = buffers[name].model_copy(update={"capacity": capacity})
-    return base.model_copy(update={"buffers": buffers})
+    return base.with_core(memories=buffers)
 
 
 def compiled(on: Chip, graph: Graph | None = None, **pinned: Any) -> Program:

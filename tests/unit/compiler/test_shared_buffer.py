@@ -36,7 +36,7 @@ def sharing(base: Chip, roles: tuple[str, ...], capacity_B: int | None = None, *
     size_B = sum(buffer.capacity for buffer in theirs) if capacity_B is None else capacity_B
     fields = {"holds": list(roles), "capacity": size_B, **fields}
     buffers = {"global": theirs[0].model_copy(update=fields), **others}
-    return base.model_copy(update={"buffers": buffers})
+    return base.with_core(memories=buffers)
 
 
 def network() -> Graph:
@@ -89,7 +89,7 @@ def test_the_least_that_is_asked_for_is_enough_and_no_byte_too_many(roles: tuple
     error = caught.value
     assert (error.op, error.buffer, error.available_B) == ("y", "global", 40)
     assert f"y does not fit: global needs {error.needed_B} B, 40 B are available" in str(error)
-    assert f"raise buffers.global.capacity by {error.needed_B - 40} B or more" in str(error)
+    assert f"raise global.capacity by {error.needed_B - 40} B or more" in str(error)
     compile(product(), sharing(chip("edu-4x4"), roles, error.needed_B), Options(dtype="fp32"))
     with pytest.raises(Infeasible):
         compile(product(), sharing(chip("edu-4x4"), roles, error.needed_B - 1), Options(dtype="fp32"))
@@ -122,7 +122,7 @@ def test_two_small_buffers_are_both_counted() -> None:
 def test_fixed_slots_are_for_one_role() -> None:
     on = sharing(chip("edu-4x4"), ("activations", "weights"), slots=2)
     with pytest.raises(
-        SpecError, match=r"buffers.global.slots: fixed slots for activations and weights together"
+        SpecError, match=r"cores.core.memories.global.slots: fixed slots for activations and weights together"
     ):
         compile(product(), on, Options(dtype="fp32"))
 

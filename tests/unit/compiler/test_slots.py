@@ -15,7 +15,7 @@ from accelsim.workload.sources.load import load_model
 
 def flights(*overrides: str) -> int:
     """Slots of the streamed tiles of a product whose operands do not fit the chip."""
-    chip = load_chip("edu-4x4", ["buffers.act_sram.capacity=4 KiB", *overrides])
+    chip = load_chip("edu-4x4", ["act_sram.capacity=4 KiB", *overrides])
     program = compile(load_model("gemm?M=256,N=24,K=64"), chip, Options(dtype="int8", values="off"))
     names = {
         region.name.rpartition(" ")[0]: 0 for region in program.regions if region.memory.endswith("act_sram")
@@ -28,7 +28,7 @@ def flights(*overrides: str) -> int:
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 5])
 def test_so_many_tiles_are_in_flight(slots: int) -> None:
-    assert flights(f"buffers.act_sram.slots={slots}") == slots
+    assert flights(f"act_sram.slots={slots}") == slots
 
 
 def test_without_slots_two_tiles_overlap() -> None:
@@ -45,7 +45,7 @@ def test_without_slots_two_tiles_overlap() -> None:
 @pytest.mark.parametrize("epilogue", ["true", "false"])
 def test_every_model_runs_with_slots(settings: tuple[str, ...], epilogue: str) -> None:
     """Convolutions, pooling, residuals and host nodes; all values right."""
-    overrides = [f"buffers.act_sram.{field}" for field in settings] + [f"matrix.epilogue={epilogue}"]
+    overrides = [f"act_sram.{field}" for field in settings] + [f"matrix.epilogue={epilogue}"]
     graph = load_model("cnn", weights="random:0")
     result = run(graph, load_chip("edu-4x4", overrides), keep=True)
     assert check_run(result, graph).holds
@@ -54,13 +54,13 @@ def test_every_model_runs_with_slots(settings: tuple[str, ...], epilogue: str) -
 def test_the_advice_helps() -> None:
     """Slots that take the whole buffer leave no room for results; with what is asked for there is room."""
     graph, fields = load_model("gemm?M=16,N=4,K=4"), ["slots=2", "slot_capacity=32 KiB"]
-    settings = [f"buffers.act_sram.{field}" for field in fields]
+    settings = [f"act_sram.{field}" for field in fields]
     with pytest.raises(Infeasible) as caught:
         run(graph, load_chip("edu-4x4", settings), values="off")
     missing = caught.value.needed_B - caught.value.available_B
-    assert "raise buffers.act_sram.capacity" in str(caught.value) and missing > 0
+    assert "raise act_sram.capacity" in str(caught.value) and missing > 0
     run(
         graph,
-        load_chip("edu-4x4", [*settings, f"buffers.act_sram.capacity={65536 + missing} B"]),
+        load_chip("edu-4x4", [*settings, f"act_sram.capacity={65536 + missing} B"]),
         values="off",
     )

@@ -21,7 +21,7 @@ def layout(order: str) -> Layout:
     made = {f"{name}.out": Tensor(f"{name}.out", shape) for name, shape in SHAPES.items()}
     nodes = [Node(name, "Relu", [name], [f"{name}.out"]) for name in SHAPES]
     graph = Graph("by hand", nodes, tensors | made, list(tensors), list(made))
-    roles = Roles(load_chip("edu-4x4", ["buffers.act_sram.capacity=172 B"]))
+    roles = Roles(load_chip("edu-4x4", ["act_sram.capacity=172 B"]))
     found = Layout(graph, roles, Builder({"dma_in": "dma", "dma_out": "dma"}, SEQUENTIAL))
     for name in order:
         assert found.load_whole(0, name)

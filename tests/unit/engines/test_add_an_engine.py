@@ -19,7 +19,7 @@ from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import by_category, energy_table
 from accelsim.errors import SpecError
 from accelsim.spec.yaml.load import load_chip
-SETS = ["vector.functions.Tanh=none", "engines.table={type: lut, lanes: 4, entries: 256, functions: {Tanh: 1}}"]
+SETS = ["vector.functions.Tanh=none", "cores.core.engines.table={type: lut, lanes: 4, entries: 256, functions: {Tanh: 1}}"]
 run = accelsim.run("digits-tanh", on=load_chip("edu-4x4", SETS))
 print({command.engine for command in run.program.commands if command.engine == "table"})
 print(any(blame.kind == "lookup" for blame in by_blame(run)))

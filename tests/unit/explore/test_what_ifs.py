@@ -42,7 +42,7 @@ CASES = (
     Case("gpt-decode", "neuroncore-v2", most=6),
     Case("gpt-decode?layers=1,hidden=256,heads=4", "systolic-generic", OS_DECODE),
     Case("cnn", "edu-4x4"),
-    Case("mlp", "edu-4x4", ("buffers.act_sram.ports=1",), (("edges", "outside"),)),
+    Case("mlp", "edu-4x4", ("act_sram.ports=1",), (("edges", "outside"),)),
     Case("cnn", "edu-mixed", (), (("memory_model", "bank"),)),
     Case("cnn", "edu-tensor-core"),
     Case("mlp", "haswell-e5-2699v3"),

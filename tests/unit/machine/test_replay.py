@@ -72,7 +72,7 @@ def test_what_is_told() -> None:
 
 def test_only_what_is_written_counts_as_built() -> None:
     """A limit on commands is one on what takes room; of the copies none does until somebody asks for it."""
-    sets = ["buffers.act_sram.capacity=32 KiB", "buffers.accumulators.capacity=2 KiB"]
+    sets = ["act_sram.capacity=32 KiB", "accumulators.capacity=2 KiB"]
     graph, chip = load_model("mlp?hidden=512,layers=21"), load_chip("edu-mixed", sets)
     program = compile(graph, chip, Options(values="off"))
     assert isinstance(program.commands, Commands)
@@ -84,7 +84,7 @@ def test_only_what_is_written_counts_as_built() -> None:
 
 
 LOOPS = "gpt?layers=9,hidden=128,seq=128,heads=4"
-SMALL = ["buffers.act_sram.capacity=16 KiB", "buffers.accumulators.capacity=1 KiB"]
+SMALL = ["act_sram.capacity=16 KiB", "accumulators.capacity=1 KiB"]
 
 
 def test_what_is_told_of_laps() -> None:

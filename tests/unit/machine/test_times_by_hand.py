@@ -86,7 +86,7 @@ def one_port() -> Chip:
     """One unit at a time in the buffer of the activations."""
     base = chip()
     narrow = base.buffers["act_sram"].model_copy(update={"ports": 1})
-    return base.model_copy(update={"buffers": {**base.buffers, "act_sram": narrow}})
+    return base.with_core(memories={**base.buffers, "act_sram": narrow})
 
 
 def test_a_host_starts_at_any_time_and_the_vector_unit_at_an_edge() -> None:

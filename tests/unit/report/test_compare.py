@@ -146,7 +146,7 @@ def test_missing_summaries_are_all_named(tmp_path: Path) -> None:
 
 def test_idle_power_and_energy_tables_that_differ_are_told() -> None:
     stated, absent = (energy_basis(load_chip(name)) for name in ("tpu-v1", "neuroncore-v2"))
-    grown = energy_basis(load_chip("tpu-v1", ["buffers.unified_buffer.capacity=48 MiB"]))
+    grown = energy_basis(load_chip("tpu-v1", ["unified_buffer.capacity=48 MiB"]))
     found = list(caveats(stated, absent, ("A", "B")))
     assert [sorted(each.grounds) for each in found] == [["table"], ["idle"]]
     assert found[0].text == "the energy table of A is of 28 nm, that of B of 7 nm"

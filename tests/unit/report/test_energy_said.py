@@ -86,6 +86,7 @@ class Prices:
 
     def __init__(self, chip: str) -> None:
         self.spec = part(f"chips/{chip}")
+        self.core = self.spec.get("cores", {}).get("core", {})
         self.table = with_rows(self.spec["energy"])
         self.memories = {
             name: (entry, part(entry["memory"])) for name, entry in self.spec.get("memories", {}).items()
@@ -111,10 +112,10 @@ class Prices:
                 value(table.get(what, "0 J/B")),
                 self.status(what),
             )
-        if self.spec.get("engines", {}).get(component, {}).get("type") == "simd":
+        if self.core.get("engines", {}).get(component, {}).get("type") == "simd":
             name = action.split(".")[1]
             return "vector unit", value(table["vector"][name]), self.status("vector", name)
-        if component in self.spec.get("buffers", {}):
+        if component in self.core.get("memories", {}):
             return "on-chip SRAM", self.sram(component, action), self.status("sram")
         if component.startswith("host"):
             assert self.host is not None
@@ -136,7 +137,7 @@ class Prices:
     def sram(self, buffer: str, way: str) -> float:
         points = sorted((value(p["capacity"]), value(p[way])) for p in self.table["sram"])
         sizes, joules = np.array(points).T
-        capacity = value(self.spec["buffers"][buffer]["capacity"])
+        capacity = value(self.core["memories"][buffer]["capacity"])
         if capacity > sizes[-1]:
             slope = np.log(joules[-1] / joules[-2]) / np.log(sizes[-1] / sizes[-2])
             return float(joules[-1] * (capacity / sizes[-1]) ** slope)

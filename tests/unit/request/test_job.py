@@ -66,7 +66,7 @@ def test_a_single_error_keeps_its_kind_and_several_come_together() -> None:
     with pytest.raises(ModelError):
         accelsim.run("cmm", "tpu-v1")
     with pytest.raises(Infeasible):
-        accelsim.run("cnn", "edu-4x4", set=["buffers.act_sram.capacity=64 B"])
+        accelsim.run("cnn", "edu-4x4", set=["act_sram.capacity=64 B"])
     with pytest.raises(UsageError) as caught:
         accelsim.run("cmm", "tpu-v9", values="exat")
     assert len(caught.value.problems) == 3

@@ -57,7 +57,7 @@ def test_what_the_user_or_a_chip_on_top_states_is_not_calibrated(tmp_path: Path)
     assert constants(chip)["sm.launch"].value == 5e-6 and "sm.launch" not in fitted(chip)
     path = tmp_path / "mine.yaml"
     path.write_text(
-        f"use: chips/{A100}\nname: mine\nengines: {{sm: {{launch: 9 us}}}}\nsource: a test\nas_of: 2026\n"
+        f"use: chips/{A100}\nname: mine\ncores: {{core: {{engines: {{sm: {{launch: 9 us}}}}}}}}\nsource: a test\nas_of: 2026\n"
     )
     mine = load_chip(path)
     assert fitted(mine) == fitted(load_chip(A100)) - {"sm.launch"}

@@ -34,13 +34,14 @@ def test_the_types_are_those_with_a_spec() -> None:
 
 
 def test_engines_have_any_names(write: Write) -> None:
-    text = GOOD.replace("\n  matrix:", "\n  array:").replace("\n  vector:", "\n  pipeline:", 1)
+    text = GOOD.replace("\n      matrix:", "\n      array:").replace(
+        "\n      vector:", "\n      pipeline:", 1
+    )
     chip, base = load_chip(write(text)), load_chip("tpu-v1")
     assert list(chip.engines) == ["array", "pipeline"]
     assert (chip.matrix, chip.vector) == (base.matrix, base.vector)
-    assert chip.matrix is not None and chip.name_of(chip.matrix) == "array"
     assert override(chip, ["array.rows=128", "peak={}"]) == override(
-        chip, ["engines.array.rows=128", "peak={}"]
+        chip, ["cores.core.engines.array.rows=128", "peak={}"]
     )
 
 
@@ -54,13 +55,13 @@ def test_another_unit_in_the_place_of_one() -> None:
 
 @pytest.mark.parametrize(("name", "unit"), [("matrix", "systolic"), ("vector", "simd")])
 def test_units_beside_the_table_are_told_how_they_are_written(write: Write, name: str, unit: str) -> None:
-    head, rest = GOOD.split("engines:\n")
-    text = f"{head}{name}:\n  rows: 4\n{rest[rest.index('buffers:') :]}"
+    head, rest = GOOD.split("cores:\n")
+    text = f"{head}{name}:\n  rows: 4\n{rest[rest.index(chr(10) + 'memories:') + 1 :]}"
     path = write(text)
     (problem,) = told(path)
-    assert problem.what == f"{name}: no key of today: it stands in the table 'engines'"
+    assert problem.what == f"{name}: no key of today: it stands in the table 'cores'"
     assert problem.where == f"{path}:{text[: text.index(f'{name}:')].count(chr(10)) + 1}:1"
-    assert problem.expected == f"engines: {{{name}: {{type: {unit}, ...}}}}"
+    assert problem.expected == f"cores: {{core: {{engines: {{{name}: {{type: {unit}, ...}}}}}}}}"
 
 
 def test_an_unknown_type_is_told_with_its_place_and_the_list(write: Write) -> None:
@@ -68,28 +69,35 @@ def test_an_unknown_type_is_told_with_its_place_and_the_list(write: Write) -> No
     path = write(text)
     (problem,) = told(path)
     line = text[: text.index("type: systolc")].count("\n") + 1
-    assert problem.where == f"{path}:{line}:11"
+    assert problem.where == f"{path}:{line}:15"
     assert problem.expected == "one of " + ", ".join(type_of(spec) for spec in specs())
     assert problem.nearest == "systolic"
 
 
 def test_keys_are_those_of_the_type(write: Write) -> None:
-    (problem,) = told(write(GOOD.replace("    rows: 256", "    rows: 256\n    lanes: 4")))
-    assert (problem.what, problem.nearest) == ("engines.matrix.lanes: unknown key", "")
-    (problem,) = told(write(GOOD.replace("    rows: 256\n", "")))
-    assert problem.what == "engines.matrix.rows: missing" and "PEs in a column" in problem.expected
+    (problem,) = told(write(GOOD.replace("        rows: 256", "        rows: 256\n        lanes: 4")))
+    assert (problem.what, problem.nearest) == ("cores.core.engines.matrix.lanes: unknown key", "")
+    (problem,) = told(write(GOOD.replace("        rows: 256\n", "")))
+    assert problem.what == "cores.core.engines.matrix.rows: missing" and "PEs in a column" in problem.expected
     found = told("tpu-v1", "matrix.formats.int8.cycles_per_row=none")
-    assert "engines.matrix.formats.int8.cycles_per_row: 'none' is no pace" in [each.what for each in found]
+    assert "cores.core.engines.matrix.formats.int8.cycles_per_row: 'none' is no pace" in [
+        each.what for each in found
+    ]
 
 
 def test_a_name_that_is_none(write: Write) -> None:
-    (problem, *_) = told(write(GOOD.replace("\n  matrix:", "\n  My unit:")))
-    assert (problem.what, problem.expected) == ("engines.My unit: not a valid name", "a-z 0-9 _ . -")
+    (problem, *_) = told(write(GOOD.replace("\n      matrix:", "\n      My unit:")))
+    assert (problem.what, problem.expected) == (
+        "cores.core.engines.My unit: not a valid name",
+        "a-z 0-9 _ . -",
+    )
 
 
 @pytest.mark.parametrize(("value", "what"), [("4", "no spec file '4'"), ("[]", "a list is not accepted")])
 def test_what_is_no_block_is_no_engine(value: str, what: str) -> None:
-    assert f"engines.matrix: {what}" in [problem.what for problem in told("tpu-v1", f"matrix={value}")]
+    assert f"cores.core.engines.matrix: {what}" in [
+        problem.what for problem in told("tpu-v1", f"matrix={value}")
+    ]
 
 
 def test_an_engine_may_be_a_file_or_start_from_one(write: Write, tmp_path: Path) -> None:
@@ -111,7 +119,11 @@ def test_an_engine_may_be_a_file_or_start_from_one(write: Write, tmp_path: Path)
 
 def test_a_path_may_start_with_a_name_in_a_table() -> None:
     chip = load_chip("tpu-v1", ["vector.lanes=8", "ddr3.memory.bandwidth=68 GB/s", "weight_fifo.slots=2"])
-    full = ["engines.vector.lanes=8", "memories.ddr3.memory.bandwidth=68 GB/s", "buffers.weight_fifo.slots=2"]
+    full = [
+        "cores.core.engines.vector.lanes=8",
+        "memories.ddr3.memory.bandwidth=68 GB/s",
+        "weight_fifo.slots=2",
+    ]
     assert chip == load_chip("tpu-v1", full)
 
 
@@ -121,21 +133,23 @@ def test_a_path_may_start_with_a_name_in_a_table() -> None:
 )
 def test_names_of_engines_are_no_others(name: str, what: str) -> None:
     unit = "{type: simd, lanes: 4, functions: {}}"
-    found = told("tpu-v1", "engines.vector=null", f"engines.{name}={unit}", "clock=800 MHz")
-    assert [each.what for each in found] == [f"engines.{name}: {name!r} is the name of {what}"]
+    found = told(
+        "tpu-v1", "cores.core.engines.vector=null", f"cores.core.engines.{name}={unit}", "clock=800 MHz"
+    )
+    assert [each.what for each in found] == [f"cores.core.engines.{name}: {name!r} is the name of {what}"]
 
 
 def test_a_name_with_a_dot_is_one_name(write: Write) -> None:
-    text = GOOD.replace("\n  matrix:", "\n  v:").replace("\n  vector:", "\n  v.1:", 1)
+    text = GOOD.replace("\n      matrix:", "\n      v:").replace("\n      vector:", "\n      v.1:", 1)
     chip = load_chip(write(text), ["v.1.lanes=8"])
     assert chip.vector is not None and chip.vector.lanes == 8
 
 
 def test_a_name_in_two_tables_needs_the_table() -> None:
-    adds = "buffers.vector={capacity: 1 KiB, holds: [weights], read_width: 1 B, write_width: 1 B}"
+    adds = "cores.core.memories.vector={capacity: 1 KiB, holds: [weights], read_width: 1 B, write_width: 1 B}"
     found = [each for each in told("tpu-v1", adds, "vector.lanes=8") if "override 'vector" in each.where]
     assert [each.what for each in found] == [
-        "'vector.lanes' may mean engines.vector.lanes or buffers.vector.lanes"
+        "'vector.lanes' may mean cores.core.engines.vector.lanes or cores.core.memories.vector.lanes"
     ]
 
 
@@ -152,8 +166,8 @@ class Toy(EngineSpec):
     type: Literal["toy"]
     wheels: int
 
-    def peaks(self, chip):
-        return {"int8": 2.0 * self.wheels * chip.clock}
+    def rates(self):
+        return {"int8": self.wheels}
 
 
 def even(unit, chip, path):
@@ -171,7 +185,7 @@ accelsim.engines.__path__.append(sys.argv[1])
 from accelsim.errors import SpecError
 from accelsim.spec.yaml.load import load_chip, show
 from accelsim.spec.yaml.schema import reference_markdown, schema
-BASE = ["engines={car: {type: toy, wheels: 4}}", "peak={int8: 18.4 GOPS}",
+BASE = ["cores={core: {engines: {car: {type: toy, wheels: 4}}}}", "peak={int8: 18.4 GOPS}",
     "memories={m: {memory: memories/hbm2, holds: [activations, weights, host]}}"]
 chip = load_chip("haswell-e5-2699v3", BASE)
 print(chip.engines["car"].wheels, chip.peak["int8"], "wheels: 4" in show(chip))
@@ -195,9 +209,9 @@ def test_a_new_type_is_a_new_folder(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [
         "4 18400000000 True",
         "True True",
-        "override 'car.wheels=5': engines.car.wheels: no pairs",
-        "override 'car.weels=4': no field 'engines.car.weels'; did you mean 'engines.car.wheels'?",
-        f"override 'car.type=toi': engines.car.type: no type 'toi'; expected one of {types}; did you mean 'toy'?",
+        "override 'car.wheels=5': cores.core.engines.car.wheels: no pairs",
+        "override 'car.weels=4': no field 'cores.core.engines.car.weels'; did you mean 'cores.core.engines.car.wheels'?",
+        f"override 'car.type=toi': cores.core.engines.car.type: no type 'toi'; expected one of {types}; did you mean 'toy'?",
     ]
 
 

@@ -20,11 +20,13 @@ from accelsim.spec.yaml.schema import schema
 
 Write = Callable[..., Path]
 BASE = "use: chips/dae-edu\nname: mine\nsource: A test.\nas_of: 2026-11\n"
-UNIT = "engines:\n  vector:\n    type: simd\n    lanes: 4\n    functions:\n"
+UNIT = (
+    "cores:\n  core:\n    engines:\n      vector:\n        type: simd\n        lanes: 4\n        functions:\n"
+)
 
 
 def table(*lines: str) -> str:
-    return BASE + UNIT + "".join(f"      {line}\n" for line in lines)
+    return BASE + UNIT + "".join(f"          {line}\n" for line in lines)
 
 
 def functions(chip: Chip) -> dict[str, int]:
@@ -74,24 +76,40 @@ def test_overrides_take_families_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("lines", "found"),
     [
-        (("Rellu: 1",), ("10:14", "engines.vector.functions.Rellu: no operator of this name", "Relu")),
+        (
+            ("Rellu: 1",),
+            ("12:18", "cores.core.engines.vector.functions.Rellu: no operator of this name", "Relu"),
+        ),
         (
             ("rundoing: 1",),
-            ("10:17", "engines.vector.functions.rundoing: no operator or family of this name", "rounding"),
+            (
+                "12:21",
+                "cores.core.engines.vector.functions.rundoing: no operator or family of this name",
+                "rounding",
+            ),
         ),
-        (("Rellu: none",), ("10:7", "engines.vector.functions.Rellu: no operator of this name", "Relu")),
+        (
+            ("Rellu: none",),
+            ("12:11", "cores.core.engines.vector.functions.Rellu: no operator of this name", "Relu"),
+        ),
         (
             ("logic: 1", "Relu: none"),
-            ("11:7", "engines.vector.functions.Relu: leaves out what is not there", ""),
+            ("13:11", "cores.core.engines.vector.functions.Relu: leaves out what is not there", ""),
         ),
-        (("logic: none",), ("10:7", "engines.vector.functions.logic: leaves out what is not there", "")),
+        (
+            ("logic: none",),
+            ("12:11", "cores.core.engines.vector.functions.logic: leaves out what is not there", ""),
+        ),
         (
             ("logic: 1", "logic: 2"),
-            ("11:7", "engines.vector.functions.logic: key given twice, first in line 10", ""),
+            ("13:11", "cores.core.engines.vector.functions.logic: key given twice, first in line 12", ""),
         ),
-        (("logic: fast",), ("10:14", "engines.vector.functions.logic: 'fast' is not accepted", "")),
-        (("logic: 0",), ("10:14", "engines.vector.functions.logic: '0' is not accepted", "")),
-        (("logic: [1]",), ("10:14", "engines.vector.functions.logic: a list is not accepted", "")),
+        (
+            ("logic: fast",),
+            ("12:18", "cores.core.engines.vector.functions.logic: 'fast' is not accepted", ""),
+        ),
+        (("logic: 0",), ("12:18", "cores.core.engines.vector.functions.logic: '0' is not accepted", "")),
+        (("logic: [1]",), ("12:18", "cores.core.engines.vector.functions.logic: a list is not accepted", "")),
     ],
 )
 def test_what_is_wrong_is_told_once_with_its_place(
@@ -106,11 +124,11 @@ def test_what_is_wrong_is_told_once_with_its_place(
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        ("logic=fast", "engines.vector.functions.logic: 'fast' is not accepted"),
-        ("logic=", "engines.vector.functions.logic: an empty value is not accepted"),
-        ("logic=none", "engines.vector.functions.logic: leaves out what is not there"),
-        ("Gelu=none", "engines.vector.functions.Gelu: leaves out what is not there"),
-        ("logics=1", "engines.vector.functions.logics: no operator or family of this name"),
+        ("logic=fast", "cores.core.engines.vector.functions.logic: 'fast' is not accepted"),
+        ("logic=", "cores.core.engines.vector.functions.logic: an empty value is not accepted"),
+        ("logic=none", "cores.core.engines.vector.functions.logic: leaves out what is not there"),
+        ("Gelu=none", "cores.core.engines.vector.functions.Gelu: leaves out what is not there"),
+        ("logics=1", "cores.core.engines.vector.functions.logics: no operator or family of this name"),
     ],
 )
 def test_what_is_wrong_with_an_override(value: str, what: str) -> None:
@@ -140,7 +158,7 @@ def test_a_shown_chip_has_families_and_reads_back_the_same(name: str, write: Wri
     assert json.loads(json.dumps(resolved(chip)))["name"] == name
     units = {unit: spec for unit, spec in chip.engines.items() if isinstance(spec, VectorUnit)}
     for unit, spec in units.items():
-        assert resolved(chip)["engines"][unit]["functions"] == spec.functions
+        assert resolved(chip)["cores"]["core"]["engines"][unit]["functions"] == spec.functions
     assert not units or any(
         set(FAMILIES) & FUNCTIONS.shortened(spec.functions).keys() for spec in units.values()
     )

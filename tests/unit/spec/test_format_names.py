@@ -72,9 +72,9 @@ def test_a_slot_is_measured_in_packed_bytes(fmt: str, least_B: int) -> None:
     formats = {fmt: chip.matrix.formats[fmt]}
     weights = chip.buffers["weight_sram"]
     for capacity, fits in (least_B, True), (least_B - 1, False):
-        small = chip.with_engine(chip.matrix.model_copy(update={"formats": formats})).model_copy(update={
-            "peak": {},
-            "buffers": {**chip.buffers, "weight_sram": weights.model_copy(update={"capacity": capacity})},
-        })  # fmt: skip
+        small = chip.with_engine(chip.matrix.model_copy(update={"formats": formats}))
+        narrow = weights.model_copy(update={"capacity": capacity})
+        small = small.with_core(memories={**chip.buffers, "weight_sram": narrow})
+        small = small.model_copy(update={"peak": {}})
         complaints = [each for each in broken(small) if "too small for weights" in each.what]
         assert (complaints == []) == fits

@@ -27,7 +27,7 @@ def test_overrides_reach_everything() -> None:
             "vector.functions.Gelu=2",
             "vector.chained=no",
             "matrix.stationary_from=[weights, activations]",
-            "buffers.weight_fifo.slots=2",
+            "weight_fifo.slots=2",
             "note=null",
             "host.memory={use: memories/ddr4-3200, capacity: 1 GiB}",
         ],
@@ -70,7 +70,7 @@ def test_the_file_itself_is_left_alone() -> None:
     ("text", "what", "near"),
     [
         ("matrx.rows=4", "no field 'matrx'", "matrix"),
-        ("matrix.row=4", "no field 'engines.matrix.row'", "engines.matrix.rows"),
+        ("matrix.row=4", "no field 'cores.core.engines.matrix.row'", "cores.core.engines.matrix.rows"),
         ("memories.ddr.memory.bandwidth=1 GB/s", "no field 'memories.ddr'", "memories.ddr3"),
         ("energy.sram.77.read=1 pJ/B", "no field 'energy.sram.77'", ""),
         ("clock.rate=4", "'clock' has no fields", ""),
@@ -111,9 +111,11 @@ memories:
     memory: {use: memories/ddr4-2400, capacity: 2 GiB}
     link:
       latency: 5 us
-engines:
-  matrix: {epilogue: false}
-  vector: null
+cores:
+  core:
+    engines:
+      matrix: {epilogue: false}
+      vector: null
 """
 
 

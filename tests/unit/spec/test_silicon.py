@@ -13,8 +13,8 @@ from accelsim.report.words import sentences
 from accelsim.spec.silicon import silicon
 from accelsim.spec.yaml.load import load_chip, show
 
-BIGGER = "buffers.unified_buffer.capacity=48 MiB"
-WIDER = ("matrix.cols=512", "buffers.weight_fifo.slots=null", "buffers.weight_fifo.slot_capacity=null")
+BIGGER = "unified_buffer.capacity=48 MiB"
+WIDER = ("matrix.cols=512", "weight_fifo.slots=null", "weight_fifo.slot_capacity=null")
 
 
 def idle_W(chip: accelsim.Chip) -> float:
@@ -46,7 +46,8 @@ def test_array_and_buffer_of_tpu_v1_take_their_shares_of_it() -> None:
 def test_a_derived_spec_gets_the_difference_and_reads_back(tmp_path: Path) -> None:
     file = tmp_path / "bigger.yaml"
     file.write_text(
-        "use: chips/tpu-v1\nname: bigger\nbuffers: {unified_buffer: {capacity: 48 MiB}}\n", encoding="utf-8"
+        "use: chips/tpu-v1\nname: bigger\ncores: {core: {memories: {unified_buffer: {capacity: 48 MiB}}}}\n",
+        encoding="utf-8",
     )
     chip = load_chip(file)
     assert idle_W(chip) == idle_W(load_chip("tpu-v1", [BIGGER]))

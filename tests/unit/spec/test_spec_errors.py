@@ -40,20 +40,20 @@ def test_five_planted_errors_are_exactly_what_is_reported(write: Write) -> None:
     text = GOOD
     for old, new in (
         ("      latency: 49.6 ns", "      latency: 49.6"),  # no unit
-        ("    lanes: 256", "    lains: 256"),  # unknown key (and not also a missing one)
+        ("        lanes: 256", "        lains: 256"),  # unknown key (and not also a missing one)
         ("  int8: 92 Top/s", "  int8: 46 Top/s"),  # contradicts the array
         ("      bandwidth: 34 GB/s", "      bandwidth: 0 GB/s"),
-        ("    slots: 4", "    slots: 8"),  # 8 x 64 KiB in 256 KiB
+        ("        slots: 4", "        slots: 8"),  # 8 x 64 KiB in 256 KiB
     ):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     path = write(text)
     found = problems(path)
     expected = [
-        (place(text, "    lains", "lains"), "engines.vector.lains: unknown key"),
+        (place(text, "        lains", "lains"), "cores.core.engines.vector.lains: unknown key"),
         (
-            place(text, "    slot_capacity", "64 KiB"),
-            "buffers.weight_fifo.slot_capacity: 8 slots of 64 KiB exceed 256 KiB",
+            place(text, "        slot_capacity", "64 KiB"),
+            "cores.core.memories.weight_fifo.slot_capacity: 8 slots of 64 KiB exceed 256 KiB",
         ),
         (
             place(text, "      bandwidth", "0 GB/s"),
@@ -78,42 +78,57 @@ def test_a_contradicted_peak_is_found_beside_field_errors(write: Write) -> None:
 
 
 FIELD_ERRORS = [
-    ("    rows: 256", "    rows: many", "engines.matrix.rows: 'many' is not accepted", ""),
-    ("    rows: 256", "    rows: -1", "engines.matrix.rows: '-1' is not accepted", ""),
-    ("    dataflow: ws", "    dataflow: sw", "engines.matrix.dataflow: 'sw' is not one of the choices", "ws"),
-    ("    epilogue: true", "    epilogue: perhaps", "engines.matrix.epilogue: 'perhaps' is not accepted", ""),
+    ("    rows: 256", "    rows: many", "cores.core.engines.matrix.rows: 'many' is not accepted", ""),
+    ("    rows: 256", "    rows: -1", "cores.core.engines.matrix.rows: '-1' is not accepted", ""),
+    (
+        "    dataflow: ws",
+        "    dataflow: sw",
+        "cores.core.engines.matrix.dataflow: 'sw' is not one of the choices",
+        "ws",
+    ),
+    (
+        "    epilogue: true",
+        "    epilogue: perhaps",
+        "cores.core.engines.matrix.epilogue: 'perhaps' is not accepted",
+        "",
+    ),
     (
         "    capacity: 24 MiB",
         "    capacity: 24 MHz",
-        "buffers.unified_buffer.capacity: '24 MHz' has the wrong unit 'MHz'",
+        "cores.core.memories.unified_buffer.capacity: '24 MHz' has the wrong unit 'MHz'",
         "",
     ),
     (
         "    capacity: 24 MiB",
         "    capacity: 0.3 B",
-        "buffers.unified_buffer.capacity: '0.3 B' is not a whole number of B",
+        "cores.core.memories.unified_buffer.capacity: '0.3 B' is not a whole number of B",
         "",
     ),
     (
         "    capacity: 24 MiB",
         "    capacity: [24 MiB]",
-        "buffers.unified_buffer.capacity: ['24 MiB'] has no unit",
+        "cores.core.memories.unified_buffer.capacity: ['24 MiB'] has no unit",
         "",
     ),
     ("clock: 700 MHz", "clock: -700 MHz", "clock: '-700 MHz' is out of range", ""),
     ("title: Google TPU v1", "", "title: missing", ""),
     ("as_of: 2017-06", "as_of: last year", "as_of: 'last year' is not accepted", ""),
-    ("engines:", "enginse:", "enginse: unknown key", "engines"),
+    ("    engines:", "    enginse:", "cores.core.enginse: unknown key", "engines"),
     (
         "    type: systolic",
         "    type: systolc",
-        "engines.matrix.type: no type 'systolc'",
+        "cores.core.engines.matrix.type: no type 'systolc'",
         "systolic",
     ),
-    ("    type: systolic\n", "", "engines.matrix.type: missing", ""),
-    ("    type: systolic", "    tpye: systolic", "engines.matrix.tpye: unknown key", "type"),
-    ("    type: systolic", "    type: [systolic]", "engines.matrix.type: no type ['systolic']", "systolic"),
-    ("    type: systolic", "    type:", "engines.matrix.type: missing", ""),
+    ("        type: systolic\n", "", "cores.core.engines.matrix.type: missing", ""),
+    ("    type: systolic", "    tpye: systolic", "cores.core.engines.matrix.tpye: unknown key", "type"),
+    (
+        "    type: systolic",
+        "    type: [systolic]",
+        "cores.core.engines.matrix.type: no type ['systolic']",
+        "systolic",
+    ),
+    ("    type: systolic", "    type:", "cores.core.engines.matrix.type: missing", ""),
 ]
 
 
@@ -146,39 +161,39 @@ LAWS = [
     ("memories.pcie_memory.holds=[activations]", "memories: no memory holds the host's operands"),
     ("host=null", "memories.pcie_memory.holds: the chip has no host"),
     (
-        "buffers.accumulators.holds=[weights, partial_sums]",
-        "buffers.accumulators.holds: weights live in weight_fifo and accumulators",
+        "accumulators.holds=[weights, partial_sums]",
+        "cores.core.memories.accumulators.holds: weights live in weight_fifo and accumulators",
     ),
-    ("buffers.accumulators.holds=[activations]", "buffers: no buffer holds partial_sums"),
-    ("matrix=null buffers.unified_buffer.holds=[weights]", "buffers: no buffer holds activations"),
+    ("accumulators.holds=[activations]", "cores.core.memories: no buffer holds partial_sums"),
+    ("matrix=null unified_buffer.holds=[weights]", "cores.core.memories: no buffer holds activations"),
     ("matrix=null memories.pcie_memory.holds=[host]", "memories: no memory holds activations"),
     ("memories.pcie_memory.holds=[]", "memories.pcie_memory: nothing lives in 'pcie_memory'"),
-    ("buffers.weight_fifo.slots=5", "buffers.weight_fifo.slot_capacity: 5 slots of 64 KiB exceed 256 KiB"),
+    ("weight_fifo.slots=5", "cores.core.memories.weight_fifo.slot_capacity: 5 slots of 64 KiB exceed 256 KiB"),
     (
-        "buffers.weight_fifo.slot_capacity=32 KiB",
-        "buffers.weight_fifo.slot_capacity: a slot of 32 KiB is too small for weights of one fold",
+        "weight_fifo.slot_capacity=32 KiB",
+        "cores.core.memories.weight_fifo.slot_capacity: a slot of 32 KiB is too small for weights of one fold",
     ),
     (
-        "buffers.accumulators.capacity=1000 B",
-        "buffers.accumulators.capacity: a slot of 1000 B is too small for partial_sums of one fold",
+        "accumulators.capacity=1000 B",
+        "cores.core.memories.accumulators.capacity: a slot of 1000 B is too small for partial_sums of one fold",
     ),
-    ("buffers.unified_buffer.word=16 B", "buffers.unified_buffer.word: a word of a bank, and no banks"),
+    ("unified_buffer.word=16 B", "cores.core.memories.unified_buffer.word: a word of a bank, and no banks"),
     (
-        "buffers.unified_buffer.banks=3",
-        "buffers.unified_buffer.banks: 3 banks do not share the read width, 256 B",
-    ),
-    (
-        "buffers.unified_buffer.banks=8 buffers.unified_buffer.word=16 B",
-        "buffers.unified_buffer.banks: 8 banks of 16 B are narrower than the ports",
+        "unified_buffer.banks=3",
+        "cores.core.memories.unified_buffer.banks: 3 banks do not share the read width, 256 B",
     ),
     (
-        "buffers.unified_buffer.banks=7 buffers.unified_buffer.word=64 B",
-        "buffers.unified_buffer.banks: 24 MiB are no whole words of 64 B in 7 banks",
+        "unified_buffer.banks=8 unified_buffer.word=16 B",
+        "cores.core.memories.unified_buffer.banks: 8 banks of 16 B are narrower than the ports",
     ),
-    ("matrix.formats.word={}", "engines.matrix.formats.word: 'word' is no number format"),
+    (
+        "unified_buffer.banks=7 unified_buffer.word=64 B",
+        "cores.core.memories.unified_buffer.banks: 24 MiB are no whole words of 64 B in 7 banks",
+    ),
+    ("matrix.formats.word={}", "cores.core.engines.matrix.formats.word: 'word' is no number format"),
     (
         "matrix.formats.int8.accumulate=big",
-        "engines.matrix.formats.int8.accumulate: 'big' is no number format",
+        "cores.core.engines.matrix.formats.int8.accumulate: 'big' is no number format",
     ),
     ("memories.ddr3.load_engine=matrix", "memories.ddr3.load_engine: 'matrix' is the name of a unit"),
     (
@@ -189,34 +204,34 @@ LAWS = [
     ("energy.status.mac.fp99=guess", "energy.status.mac.fp99: the table has no mac row 'fp99'"),
     ("energy.status.network=guess", "energy.status.network: the table has no energy of the network"),
     ("energy.sram.0.capacity=4 KiB", "energy.sram.1.capacity: sizes must rise from point to point"),
-    ("vector.functions.Rellu=1", "engines.vector.functions.Rellu: no operator of this name"),
+    ("vector.functions.Rellu=1", "cores.core.engines.vector.functions.Rellu: no operator of this name"),
     ("power.busy=20 W", "power.busy: 20 W is less than idle, 28 W"),
     (
         "matrix.shadow_load=column matrix.schedule=sequential",
-        "engines.matrix.shadow_load: has no meaning with dataflow ws, schedule sequential",
+        "cores.core.engines.matrix.shadow_load: has no meaning with dataflow ws, schedule sequential",
     ),
     (
         "matrix.formats.int8.dot=int33",
-        "engines.matrix.formats.int8.dot: 'int33' is no rule that adds up products of int8",
+        "cores.core.engines.matrix.formats.int8.dot: 'int33' is no rule that adds up products of int8",
     ),
     (
         "matrix.formats.int8.dot=tensor-core-a100",
-        "engines.matrix.formats.int8.dot: 'tensor-core-a100' is no rule that adds up products of int8",
+        "cores.core.engines.matrix.formats.int8.dot: 'tensor-core-a100' is no rule that adds up products of int8",
     ),
     (
         "matrix.formats.int8xint16.dot=fp32",
-        "engines.matrix.formats.int8xint16.dot: 'fp32' is no rule that adds up products of int8xint16",
+        "cores.core.engines.matrix.formats.int8xint16.dot: 'fp32' is no rule that adds up products of int8xint16",
     ),
     (
-        "buffers.weight_fifo.holds=[weights, partial_sums] buffers.accumulators=null",
-        "buffers.weight_fifo.slots: fixed slots for weights and partial_sums together",
+        "weight_fifo.holds=[weights, partial_sums] accumulators=null",
+        "cores.core.memories.weight_fifo.slots: fixed slots for weights and partial_sums together",
     ),
     ("memories.ddr3.memory.dram.rate=1 GT/s", "memories.ddr3.memory.dram.rate: 1 GT/s contradicts tCK"),
-    ("matrix.formats.int8.sparse={n: 4, m: 4}", "engines.matrix.formats.int8.sparse: 4:4 keeps every weight"),
-    ("matrix.formats.int8.sparse={n: 5, m: 4}", "engines.matrix.formats.int8.sparse: 5:4 keeps every weight"),
+    ("matrix.formats.int8.sparse={n: 4, m: 4}", "cores.core.engines.matrix.formats.int8.sparse: 4:4 keeps every weight"),
+    ("matrix.formats.int8.sparse={n: 5, m: 4}", "cores.core.engines.matrix.formats.int8.sparse: 5:4 keeps every weight"),
     (
         "matrix.formats.int8.sparse={n: 1, m: 3}",
-        "engines.matrix.formats.int8.sparse: 256 rows are no whole groups of 3",
+        "cores.core.engines.matrix.formats.int8.sparse: 256 rows are no whole groups of 3",
     ),
     (
         "memories.pcie_memory.link.bandwidth=25 GB/s",
@@ -232,17 +247,17 @@ LAWS = [
     ),
     (
         "vector=null",
-        "engines.matrix.epilogue: results are to pass a vector unit, and there is none",
+        "cores.core.engines.matrix.epilogue: results are to pass a vector unit, and there is none",
     ),
     (
-        "engines.other={type: systolic, rows: 4, cols: 4, formats: {int8: {}}}",
-        "engines.other: a second engine of type systolic, beside 'matrix'",
+        "cores.core.engines.other={type: systolic, rows: 4, cols: 4, formats: {int8: {}}}",
+        "cores.core.engines.other: a second engine of type systolic, beside 'matrix'",
     ),
     (
-        "engines.host={type: simd, lanes: 4, functions: {}}",
-        "engines.host: 'host' is the name of a field of the chip",
+        "cores.core.engines.host={type: simd, lanes: 4, functions: {}}",
+        "cores.core.engines.host: 'host' is the name of a field of the chip",
     ),
-    ("buffers.unified_buffer.parts=7", "buffers.unified_buffer.parts: 7 parts do not share 24 MiB"),
+    ("unified_buffer.parts=7", "cores.core.memories.unified_buffer.parts: 7 parts do not share 24 MiB"),
     ("energy.mac.potato=1 pJ", "energy.mac.potato: 'potato' is no number format"),
     (
         "calibration={fitted_on: x, rows: 1, residual: {rows: 1, median: 0, p90: 0}, values: {matrix.rows: 3}}",
@@ -405,7 +420,7 @@ def test_a_block_that_contains_itself(write: Write, text: str, where: str, path:
 def test_a_block_that_contains_itself_by_override_or_beside_a_file() -> None:
     found = problems(Path("tpu-v1"), ("matrix=&x {a: *x}",))
     assert any(
-        problem.what.startswith("engines.matrix.a: a block that contains itself")
+        problem.what.startswith("cores.core.engines.matrix.a: a block that contains itself")
         and "override" in problem.where
         for problem in found
     )
@@ -448,13 +463,13 @@ def test_a_file_too_long_for_a_spec(write: Write) -> None:
 
 
 def test_fixed_slots_of_a_shared_buffer_have_a_place(write: Write) -> None:
-    old = "    holds:\n    - weights\n    slots: 4\n"
+    old = "        holds:\n        - weights\n        capacity: 256 KiB\n        slots: 4\n"
     assert GOOD.count(old) == 1
-    text = GOOD.replace(old, old.replace("- weights\n", "- weights\n    - partial_sums\n"))
+    text = GOOD.replace(old, old.replace("- weights\n", "- weights\n        - partial_sums\n"))
     path = write(text)
     found = [problem for problem in problems(path) if "fixed slots" in problem.what]
     assert [(problem.where, problem.expected) for problem in found] == [
-        (f"{path}:{place(text, '    slots: 4', '4')}", "no slots, or a buffer per role")
+        (f"{path}:{place(text, '        slots: 4', '4')}", "no slots, or a buffer per role")
     ]
 
 

@@ -93,7 +93,7 @@ TOLD: list[tuple[str, str, str]] = [
     ("host.peak={}", "host.peak", "1 or more"),
     ("host.efficiency=1e-320", "host.efficiency", "0.001"),
     ("host.peak.fp32=1e-300 op/s", "host.peak.fp32", "1 kop/s"),
-    ("vector=null", "engines.matrix.epilogue", "epilogue: false"),
+    ("vector=null", "cores.core.engines.matrix.epilogue", "epilogue: false"),
     ("vector.lanes=9223372036854775808", "vector.lanes", "1048576"),
     ("vector.functions.Relu=9223372036854775808", "vector.functions.Relu", "1000000"),
     ("matrix.accumulator_latency=99999999999999999999", "accumulator_latency", "1000000"),
@@ -107,8 +107,8 @@ TOLD: list[tuple[str, str, str]] = [
     ("energy.sram.0.read=1e30 pJ/B", "energy.sram.0.read", "1 J/B"),
     ("energy.mac.int9999=1 pJ", "'int9999' is no number format", "int8"),
     ("energy.vector.fp23=1 pJ", "'fp23' is no number format", "int8"),
-    ("buffers.act_sram={capacity: 1 KiB, holds: [activations], read_width: 4 KiB, write_width: 4 B}", "read_width", "at most its capacity"),
-    ("buffers.act_sram.holds=[activations, activations]", "given twice", "each once"),
+    ("act_sram={capacity: 1 KiB, holds: [activations], read_width: 4 KiB, write_width: 4 B}", "read_width", "at most its capacity"),
+    ("act_sram.holds=[activations, activations]", "given twice", "each once"),
     ("memories.hbm.holds=[activations, weights, host, host]", "given twice", "each once"),
     ("matrix.stationary_from=[]", "stationary_from", "1 or more"),
     ("as_of=2020-13-45", "is no date", "YYYY-MM-DD"),
@@ -187,4 +187,6 @@ def test_a_broken_chip_of_several_cores_has_one_error() -> None:
     asked = {"x": np.zeros((2 * shape[0], *shape[1:]), dtype=np.float32)}
     with pytest.raises(SpecError) as error:
         prepare(Request("mlp", "edu-4x4", inputs=asked, set=("cores=2", "vector.lanes=no")))
-    assert [problem.what.split(":")[0] for problem in error.value.problems] == ["engines.vector.lanes"]
+    assert [problem.what.split(":")[0] for problem in error.value.problems] == [
+        "cores.core.engines.vector.lanes"
+    ]

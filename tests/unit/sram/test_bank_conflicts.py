@@ -114,11 +114,11 @@ def test_buffers_of_a_spec() -> None:
     pattern = feed("ws", 256, 300, 256, 1)
     plain = load_chip("tpu-v1").buffers["unified_buffer"]
     assert plain.banks is None and slowdown(plain, pattern) == 1
-    banked = load_chip("tpu-v1", ["buffers.unified_buffer.banks=16"]).buffers["unified_buffer"]
+    banked = load_chip("tpu-v1", ["unified_buffer.banks=16"]).buffers["unified_buffer"]
     assert banked.word_B == 16
     assert slowdown(banked, pattern) == conflicts(pattern, Banking(16, 16, 2)).slowdown > 4
     assert slowdown(banked, feed("ws", 256, 300, 256, 1, skewed=False)) == 1
-    assert load_chip("tpu-v1", ["buffers.unified_buffer.banks=16"]) != load_chip("tpu-v1")
+    assert load_chip("tpu-v1", ["unified_buffer.banks=16"]) != load_chip("tpu-v1")
 
 
 def test_banks_do_not_change_a_run() -> None:
@@ -126,7 +126,7 @@ def test_banks_do_not_change_a_run() -> None:
 
     runs = [
         accelsim.run("gemm?M=16,N=8,K=8", on="edu-4x4", values="off", set=overrides)
-        for overrides in ([], ["buffers.act_sram.banks=2"])
+        for overrides in ([], ["act_sram.banks=2"])
     ]
     assert runs[0].time_fs == runs[1].time_fs and runs[0].ledger == runs[1].ledger
 

@@ -15,6 +15,7 @@ from accelsim.engines.systolic.stationary_tiles import b_elements
 from accelsim.errors import Infeasible
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import depends
+from accelsim.spec.chip import Chip
 from accelsim.types import Bools, Ints
 
 
@@ -45,10 +46,11 @@ class Need(NamedTuple):
     tile: str
     field: str
 
-    def error(self, op: str, pinned: Iterable[str]) -> Infeasible:
+    def error(self, op: str, pinned: Iterable[str], chip: Chip) -> Infeasible:
         """The error for a node of which no tiling fits; ``pinned``: fields that the user gave."""
         freed = "".join(f", or do not pin {name}" for name in pinned)
-        change = f"raise buffers.{self.buffer}.{self.field} by {self.needed_B - self.available_B:,} B or more{freed}"
+        field, more_B = f"{chip.called(self.buffer)}.{self.field}", self.needed_B - self.available_B
+        change = f"raise {field} by {more_B:,} B or more{freed}"
         tile = f"{self.tile}; no tiling lacks less: {change}"
         return Infeasible(op, self.buffer, self.needed_B, self.available_B, tile)
 

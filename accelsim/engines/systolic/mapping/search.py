@@ -162,7 +162,9 @@ class ProductSearch:
             return Infeasible(self._node.name, self._roles.activations, 0, 0, f"M {self._gemm.M:,}", why)
         for needs in (misfits, self._too_large):
             if needs:
-                return min(needs, key=lambda need: need.missing_B).error(self._node.name, self._pinned)
+                return min(needs, key=lambda need: need.missing_B).error(
+                    self._node.name, self._pinned, self._roles.chip
+                )
         pinned = ", ".join(f"{name}={value}" for name, value in self._pinned.items())
         return Infeasible(
             self._node.name, self._roles.sums, 0, 0, pinned, "no mapping of this chip has all pinned fields"

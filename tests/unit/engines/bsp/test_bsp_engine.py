@@ -16,7 +16,7 @@ from accelsim.program.roles import units
 from accelsim.spec.yaml.load import load_chip
 from tests.helpers.law_cases import RandomGraph, compiled
 
-SMALL = ["tiles.tiles=16", "buffers.tile_memory.capacity=128 KiB", "buffers.tile_memory.parts=16"]
+SMALL = ["tiles.tiles=16", "tile_memory.capacity=128 KiB", "tile_memory.parts=16"]
 RESIDENT = ["tiles.weights=resident"]
 
 

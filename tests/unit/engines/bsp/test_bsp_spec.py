@@ -17,10 +17,10 @@ MORE = "exchange_energy: 1 pJ/B, sync: 1, formats: {fp32: {k: 1, n: 1, cycles_pe
 @pytest.mark.parametrize(
     ("override", "what"),
     [
-        (f"engines.more={{{TILES}, {MORE}}}", "a second engine of type bsp, beside 'tiles'"),
+        (f"cores.core.engines.more={{{TILES}, {MORE}}}", "a second engine of type bsp, beside 'tiles'"),
         ("tiles.tiles=1000", "1472 parts for 1000 tiles"),
-        ("buffers.tile_memory.parts=1", "1 parts for 1472 tiles"),
-        ("buffers.tile_memory.holds=[weights]", "no buffer holds activations"),
+        ("tile_memory.parts=1", "1 parts for 1472 tiles"),
+        ("tile_memory.holds=[weights]", "no buffer holds activations"),
         ("tiles.reserve=624 KiB", "leaves nothing of a tile for data"),
         ("tiles.formats.potato={k: 1, n: 1, cycles_per_row: 1}", "'potato' is no number format"),
         ("tiles.formats.fp16.accumulate=fp17", "'fp17' is no number format"),

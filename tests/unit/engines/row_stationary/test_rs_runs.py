@@ -120,7 +120,7 @@ def _with_words(array: Geometry, words: int) -> Chip:
     chip = chip_of(array)
     sizes = {"capacity": WORD_B * words, "banks": words, "word": WORD_B}
     glb = chip.buffers["glb"].model_copy(update=sizes)
-    return chip.model_copy(update={"buffers": {**chip.buffers, "glb": glb}})
+    return chip.with_core(memories={**chip.buffers, "glb": glb})
 
 
 @settings(max_examples=40)

@@ -11,19 +11,19 @@ from accelsim.spec.yaml.load import load_chip
 
 SIZES = "capacity: 8 KiB, read_width: 8 B, write_width: 8 B"
 CASES = [
-    ("array.formats={int16: {accumulate: int61}}", "engines.array.formats.int16.accumulate: 'int61' is no number format"),
-    ("buffers.filters.holds=[activations]", "buffers.filters.holds: activations live in glb and filters"),
-    ("buffers.filters.holds=[weights, partial_sums]", "buffers.filters.holds: partial_sums live in glb and filters"),
-    ("buffers.glb.holds=[activations]", "buffers: no buffer holds partial_sums"),
+    ("array.formats={int16: {accumulate: int61}}", "cores.core.engines.array.formats.int16.accumulate: 'int61' is no number format"),
+    ("filters.holds=[activations]", "cores.core.memories.filters.holds: activations live in glb and filters"),
+    ("filters.holds=[weights, partial_sums]", "cores.core.memories.filters.holds: partial_sums live in glb and filters"),
+    ("glb.holds=[activations]", "cores.core.memories: no buffer holds partial_sums"),
     (f"buffers={{glb: {{holds: [activations], {SIZES}}}, filters: {{holds: [weights, partial_sums], {SIZES}}}}}",
-     "buffers.filters.holds: activations live in glb, partial sums in filters"),
+     "cores.core.memories.filters.holds: activations live in glb, partial sums in filters"),
     (f"buffers={{glb: {{holds: [activations, partial_sums, weights], {SIZES}}}}}",
-     "buffers.glb.holds: weights live beside activations"),
-    ("buffers.filters.slots=2", "buffers.filters.slots: fixed slots, and tiles of any size"),
+     "cores.core.memories.glb.holds: weights live beside activations"),
+    ("filters.slots=2", "cores.core.memories.filters.slots: fixed slots, and tiles of any size"),
     ("engines={array: {type: row_stationary, rows: 1, cols: 1, filter_register: 1, ifmap_register: 1, psum_register: 1, "
      "formats: {int16: {}}}, other: {type: row_stationary, rows: 1, cols: 1, filter_register: 1, ifmap_register: 1, "
-     "psum_register: 1, formats: {int16: {}}}}", "engines.other: a second engine of type row_stationary"),
-    ("array.rows=0", "engines.array.rows"),
+     "psum_register: 1, formats: {int16: {}}}}", "cores.core.engines.other: a second engine of type row_stationary"),
+    ("array.rows=0", "cores.core.engines.array.rows"),
 ]  # fmt: skip
 
 

@@ -55,15 +55,15 @@ def test_the_blocks_of_an_a100():
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["engines.sm.registers=6000 B"], "engines.sm.formats.fp16: no tile fits a multiprocessor in this format"),
-        (["engines.sm.threads=128"], "256 x 128 takes 256 threads, 229,376 B of registers and 73,728 B of shared memory"),
-        (["engines.sm.formats.fp16.dot=int32"], "'int32' is no rule that adds up products of fp16"),
-        (["engines.sm.formats.fp16.accumulate=fp33"], "'fp33' is no number format"),
-        (["engines.sm.splits=[2, 4]"], "a loop over one step cannot be cut; expected 1 among the splits"),
-        (["engines.sm.formats.fp16.sparse.n=4"], "4:4 keeps every weight; expected n below m"),
-        (["engines.sm.splits=[1, 1]"], "1 is given twice"),
-        (["engines.sm.lanes=0"], "greater than or equal to 1"),
-        (["buffers.l2.holds=[activations]"], "buffers of activations: l2; weights: none"),
+        (["cores.core.engines.sm.registers=6000 B"], "cores.core.engines.sm.formats.fp16: no tile fits a multiprocessor in this format"),
+        (["cores.core.engines.sm.threads=128"], "256 x 128 takes 256 threads, 229,376 B of registers and 73,728 B of shared memory"),
+        (["cores.core.engines.sm.formats.fp16.dot=int32"], "'int32' is no rule that adds up products of fp16"),
+        (["cores.core.engines.sm.formats.fp16.accumulate=fp33"], "'fp33' is no number format"),
+        (["cores.core.engines.sm.splits=[2, 4]"], "a loop over one step cannot be cut; expected 1 among the splits"),
+        (["cores.core.engines.sm.formats.fp16.sparse.n=4"], "4:4 keeps every weight; expected n below m"),
+        (["cores.core.engines.sm.splits=[1, 1]"], "1 is given twice"),
+        (["cores.core.engines.sm.lanes=0"], "greater than or equal to 1"),
+        (["l2.holds=[activations]"], "buffers of activations: l2; weights: none"),
     ],
 )  # fmt: skip
 def test_what_is_refused(overrides: list[str], told: str) -> None:
@@ -75,9 +75,9 @@ def test_what_is_refused(overrides: list[str], told: str) -> None:
 def test_a_file_says_where(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(
-        "use: chips/a100-80-sxm\nname: small\nsource: a test\nas_of: 2026\nengines: {sm: {warps: 64}}\n"
+        "use: chips/a100-80-sxm\nname: small\nsource: a test\nas_of: 2026\ncores: {core: {engines: {sm: {warps: 64}}}}\n"
     )
-    with pytest.raises(SpecError, match=r"small\.yaml:5:16: engines\.sm\.warps"):
+    with pytest.raises(SpecError, match=r"small\.yaml:5:32: cores\.core\.engines\.sm\.warps"):
         accelsim.load_chip(str(path))
 
 

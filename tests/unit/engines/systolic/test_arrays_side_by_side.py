@@ -29,8 +29,8 @@ TILED = {"tm": 4, "tn": 4, "tk": 4, "a_resident": False, "y_resident": False}
 def chip(count: int, width_B: int = 32, **matrix: Any) -> Chip:
     found = changed(load_chip("edu-4x4"), "memories.dram.memory", bandwidth=6.4e9, beat=64)
     for name in found.buffers:
-        found = changed(found, f"buffers.{name}", read_width=width_B, write_width=width_B)
-    return changed(changed(found, "", peak={}), "engines.matrix", count=count, **matrix)
+        found = changed(found, name, read_width=width_B, write_width=width_B)
+    return changed(changed(found, "", peak={}), "matrix", count=count, **matrix)
 
 
 def ran(on: Chip, m: int, n: int, k: int, **pinned: Any) -> Run:

@@ -36,7 +36,7 @@ LARGE = [
 
 
 def product(chip: str, dtype: str, arrays: int, M: int, N: int, K: int, **options: Any) -> Product:
-    sets = [f"engines.matrix.count={arrays}"] if arrays > 1 else []
+    sets = [f"cores.core.engines.matrix.count={arrays}"] if arrays > 1 else []
     return Product(load_model(f"gemm?M={M},N={N},K={K}"), load_chip(chip, sets), dtype, **options)
 
 

@@ -1,0 +1,47 @@
+"""A kind of core: its engines, the memories beside them, and how many copies of it there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from accelsim.spec.base import Model
+from accelsim.spec.buffer import Buffer
+from accelsim.spec.counts import Cores, Name
+from accelsim.spec.engine import EngineSpec, specs
+
+if TYPE_CHECKING:
+    Engine = EngineSpec
+else:
+    Engine = Annotated[reduce(or_, specs()), Field(discriminator="type")]
+
+
+U = TypeVar("U", bound=EngineSpec)
+
+
+def _given(engines: Any) -> Any:
+    """Those that are not ``null``."""
+    if not isinstance(engines, dict):
+        return engines
+    return {name: engine for name, engine in engines.items() if engine is not None}
+
+
+class Core(Model):
+    """A kind of core. Its copies share the memories of the chip; each has these engines and memories of its own."""
+
+    count: Cores = Field(1, description="copies of it")
+    engines: Annotated[dict[Name, Engine], BeforeValidator(_given)] = Field(
+        {}, description="units that compute, by name; `null`: not this one of the file underneath"
+    )
+    memories: dict[Name, Buffer] = Field({}, description="SRAMs of each copy, by name")
+
+    def with_engines(self, type_: type[U], change: Callable[[U], U]) -> Core:
+        """The core with ``change`` of each of its engines of a type."""
+        engines = {
+            name: change(unit) if isinstance(unit, type_) else unit for name, unit in self.engines.items()
+        }
+        return self.model_copy(update={"engines": engines})
