@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -73,6 +74,13 @@ class Options:
     repeat: bool = True
 
 
+def check_share(options: Options, chip: Chip) -> None:
+    """UsageError where cores of several kinds are to share a layer."""
+    if options.share == "layer" and len(chip.cores) > 1:
+        what = f"the cores of {chip.name} are of several kinds ({', '.join(chip.cores)}) and share no layer"
+        raise UsageError(Problem(what, "share 'layer'", "batch"))
+
+
 def check_choices(options: Options) -> None:
     """UsageError, all at once, for choices that do not exist."""
     problems: list[Problem] = []
@@ -100,9 +108,9 @@ class State:
     dtype: str
     notes: list[str] = field(default_factory=list)
     means: dict[str, Array] = field(default_factory=dict)  # per channel, see ``correction``
-    choices: dict[Hashable, list[Any]] = field(
-        default_factory=dict
-    )  # searches that were made, see ``search.choose``
+    choices: defaultdict[str, dict[Hashable, list[Any]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )  # kind of core -> searches that were made, see ``search.choose``
 
     @property
     def copies(self) -> int:

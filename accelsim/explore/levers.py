@@ -167,7 +167,7 @@ def _every(scene: Scene, table: str) -> Iterator[tuple[Chip, str, Any]]:
 
 def _of_core(view: Chip) -> str:
     """Whose engine a change speaks of, where there are several kinds of cores."""
-    return f", of the {next(iter(view.cores))} cores" if len(view.cores) > 1 else ""
+    return f", of the {view.core_kind} cores" if len(view.cores) > 1 else ""
 
 
 def _given(run: Run, option: str) -> bool:

@@ -19,6 +19,7 @@ from accelsim.program.roles import multiplier
 from accelsim.report.table import layer_names
 from accelsim.report.text import count_of, percent, shorten, si, signed
 from accelsim.spec.silicon import ESTIMATE, silicon
+from accelsim.time import FS
 
 MOST_PARTS, WORTH_A_PART = 3, 0.05
 """Parts of the time that are named at most, and the share from which on all but the first are."""
@@ -38,6 +39,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
         return ["Nothing ran."]
     parts = [
         _time(run, summary),
+        _cores(run),
         _layer(run, layers),
         _caches(summary),
         _energy(run, summary),
@@ -61,6 +63,22 @@ def _time(run: Run, summary: dict[str, Any]) -> str:
     if summary["utilisation"] is not None:
         text += f". {_at_its_peak(run, percent(summary['utilisation']))}"
     return text + "."
+
+
+def _cores(run: Run) -> str:
+    """Which core ended last, where they are of several kinds; '' where they are alike."""
+    chip = run.chip
+    if len(chip.cores) == 1:
+        return ""
+    ends: dict[int, int] = {}
+    for piece in run.slices:
+        core = run.program.commands[piece.command].core
+        ends[core] = max(ends.get(core, 0), piece.end)
+    (last, late), *others = sorted(ends.items(), key=lambda item: -item[1])
+    told = [
+        f"core {core} ({chip.kind_of(core)}) after {si(fs * FS, 's')}" for core, fs in others[:MOST_PARTS]
+    ]
+    return f"Core {last} ({chip.kind_of(last)}) ends last, after {si(late * FS, 's')}; {', '.join(told)}."
 
 
 def _at_its_peak(run: Run, share: str) -> str:

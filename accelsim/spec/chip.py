@@ -46,10 +46,8 @@ class Power(Model):
 def _kinds(cores: Any) -> Any:
     """The table of cores; ValueError for the number of older files."""
     if isinstance(cores, str | int):
-        raise ValueError(
-            f"{brief(str(cores))} is no table of cores; expected cores: {{core: {{count: {brief(str(cores))}, engines: "
-            "..., memories: ...}}}}"
-        )
+        expected = "cores: {core: {count: ..., engines: ..., memories: ...}}"
+        raise ValueError(f"{brief(str(cores))} is no table of cores; expected {expected}")
     return cores
 
 
@@ -96,6 +94,11 @@ class Chip(Model):
         return next(iter(self.cores.values()))
 
     @property
+    def core_kind(self) -> str:
+        """The name of that kind."""
+        return next(iter(self.cores))
+
+    @property
     def engines(self) -> dict[str, EngineSpec]:
         """The engines of a core of the first kind."""
         return self.core.engines
@@ -136,13 +139,13 @@ class Chip(Model):
 
     def with_core(self, **fields: Any) -> Chip:
         """The chip with other fields of its first kind of core."""
-        kind = next(iter(self.cores))
-        return self.model_copy(update={"cores": {**self.cores, kind: self.core.model_copy(update=fields)}})
+        core = self.core.model_copy(update=fields)
+        return self.model_copy(update={"cores": {**self.cores, self.core_kind: core}})
 
     def with_cores(self, count: int) -> Chip:
         """The chip with so many cores of the first kind, and no other."""
-        kind, core = next(iter(self.cores.items()))
-        return self.model_copy(update={"cores": {kind: core.model_copy(update={"count": count})}})
+        core = self.core.model_copy(update={"count": count})
+        return self.model_copy(update={"cores": {self.core_kind: core}})
 
     def with_engine(self, unit: EngineSpec) -> Chip:
         """The chip with ``unit`` in the place of its engines of that type."""
@@ -155,8 +158,8 @@ class Chip(Model):
 
     def called(self, name: str) -> str:
         """An engine or memory of the first kind of core, as a path may start: with the kind where there are several."""
-        return name if len(self.cores) == 1 else f"{next(iter(self.cores))}.{name}"
+        return name if len(self.cores) == 1 else f"{self.core_kind}.{name}"
 
     def path_to(self, *names: str) -> PathTo:
         """Where the first kind of core has something: ``path_to("engines", "matrix")``."""
-        return ("cores", next(iter(self.cores)), *names)
+        return ("cores", self.core_kind, *names)

@@ -249,5 +249,5 @@ def _pools(state: State, node: Node, follower: Node) -> bool:
     view = gemm_view(state.graph, node)
     if view is None or view.conv is None:
         return False
-    unit = units(state.chip)[node.engine]
-    return ENGINES[unit.type].pools(state.chip, unit, view.conv)
+    seen = ((chip, units(chip)[node.engine]) for chip in state.chip.views())
+    return all(ENGINES[unit.type].pools(chip, unit, view.conv) for chip, unit in seen)

@@ -54,7 +54,7 @@ def _tell_routing(state: State) -> None:
 
 
 def _engine(state: State, node: Node, counts: Mapping[str, int]) -> tuple[str, str]:
-    """The first engine that does a node; the host, and why, where none does."""
+    """The first engine that does a node on cores of all kinds; the host, and why, where none does."""
     chip, graph = state.chip, state.graph
     op = base.find(node.op)
     if op is None:
@@ -65,11 +65,14 @@ def _engine(state: State, node: Node, counts: Mapping[str, int]) -> tuple[str, s
         return "dma", ""
     multiplied = op.kind == "matrix" and multiplies(state, node)
     why = list[str]()
-    for unit in units(chip).values():
-        answer = ENGINES[unit.type].accepts(Offer(graph, node, op, chip, unit, multiplied))
-        if answer == "":
-            return unit.name, ""
-        why += [answer] if answer else []
+    views = list(chip.views())
+    for name in chip.engines:
+        seen = ((view, units(view)[name]) for view in views)
+        offers = (Offer(graph, node, op, view, unit, multiplied) for view, unit in seen)
+        answers = [ENGINES[offer.unit.type].accepts(offer) for offer in offers]
+        if not any(answer != "" for answer in answers):
+            return name, ""
+        why += [answer for answer in answers if answer][:1]
     missing = f"the chip has no {'matrix' if op.kind == 'matrix' else 'vector'} unit"
     return HOST, f"{node.op}: {why[0] if why else missing}"
 

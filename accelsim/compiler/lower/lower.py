@@ -43,7 +43,8 @@ def lower(state: State) -> Program:
     count = state.chip.core_count
     steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
     check_commands(f"{state.graph.name} on {count} cores", state.copies * steps_each)
-    cores = [Roles(state.chip, f"core{i}." if count > 1 else "") for i in range(count)]
+    seen = [state.chip.seen_from(state.chip.kind_of(i)) for i in range(count)]
+    cores = [Roles(chip, f"core{i}." if count > 1 else "") for i, chip in enumerate(seen)]
     kinds = {engine: kind for roles in cores for engine, kind in roles.engines().items()}
     builder = Builder(kinds, SEQUENTIAL)
     copy = range(count) if state.copies == count else (0,) * count
@@ -80,15 +81,16 @@ def lower(state: State) -> Program:
 
 def _least_fs(state: State) -> int:
     """What the products of the graph take at the least, fs: those of the busiest engine at the peak of its fastest
-    format, on all cores."""
+    format, on all cores; of several kinds the slowest."""
     spent: Counter[str] = Counter()
     for node in state.graph.nodes:
         spent[node.engine] += kept(sparsity(node), node_work(state.graph, node).macs)
     least = [
         spent[name] * FS_PER_S / (max(rates.values()) * Fraction(unit.spec.clock or state.chip.clock))
-        for name, unit in units(state.chip).items() if (rates := unit.spec.rates())
+        for view in state.chip.views()
+        for name, unit in units(view).items() if (rates := unit.spec.rates())
     ]  # fmt: skip
-    return int(max(least, default=0) * state.copies / state.chip.cores)
+    return int(max(least, default=0) * state.copies / state.chip.core_count)
 
 
 def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
@@ -98,10 +100,12 @@ def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: li
     alone = state.copies == state.chip.core_count
     may = asked.repeat and asked.values == "off" and alone
     blocks = alike_blocks(state.graph, asked.pinned) if may else None
-    if blocks is not None and len(layouts) > 1 and (levels := managed(state.chip)):
-        state.notes.append(
-            f"repeat: alike blocks are simulated one by one, for {' and '.join(levels)} is shared by cores"
-        )
+    kinds, levels = list(state.chip.cores), managed(state.chip) if len(layouts) > 1 else []
+    why = f"{' and '.join(levels)} is shared by cores" if levels else ""
+    if len(kinds) > 1:
+        why = f"the cores are of several kinds ({', '.join(kinds)})"
+    if blocks is not None and why:
+        state.notes.append(f"repeat: alike blocks are simulated one by one, for {why}")
         return None
     return Repeating(state.graph, blocks, layouts, uses, steps) if blocks is not None else None
 
@@ -130,12 +134,12 @@ def _step(graph: Graph, node: Node) -> Step:
 
 def _lower_node(state: State, layout: Layout, index: int, step: Step, cores: tuple[Layout, ...] = ()) -> None:
     """The engine that the node was placed on writes its commands; ``cores`` may share it."""
-    node, chip = step.node, state.chip
+    node, chip = step.node, layout.roles.chip
     unit = units(chip).get(step.engine) or Unit(step.engine, OFF_CHIP.get(step.engine, step.engine), None)
     pinned = dict(state.options.pinned.get(node.name, {}))
-    asked = state.options
+    asked, searched = state.options, state.choices[chip.core_kind]
     lowering = Lowering(
-        layout, index, node, unit, state.dtype, pinned, state.choices, state.notes, cores, search=asked.search,
+        layout, index, node, unit, state.dtype, pinned, searched, state.notes, cores, search=asked.search,
         tuner=asked.tuner, pins=asked.pinned,
     )  # fmt: skip
     mapped = ENGINES[unit.type].lower(lowering)

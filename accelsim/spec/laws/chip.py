@@ -17,9 +17,10 @@ from accelsim.spec.energy import EnergyTable
 from accelsim.spec.engine import EngineSpec, laws
 from accelsim.spec.engine import Law as LawOfType
 from accelsim.spec.laws.buffers import BUFFER_LAWS
+from accelsim.spec.laws.cores import kinds_are_no_numbers, kinds_differ_in_numbers
 from accelsim.spec.laws.dram import drams_agree
 from accelsim.spec.laws.finding import Finding as Finding
-from accelsim.spec.laws.levels import LEVEL_LAWS
+from accelsim.spec.laws.levels import FED_LAWS, LEVEL_LAWS
 from accelsim.spec.laws.link import link_rates_agree
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
 from accelsim.spec.status import stray_rows
@@ -205,11 +206,11 @@ LAWS: tuple[Law, ...] = (
     stated_peak,
     one_memory_per_role,
     one_memory_for_the_host,
-    *BUFFER_LAWS,
+    kinds_differ_in_numbers,
+    kinds_are_no_numbers,
     *LEVEL_LAWS,
     link_rates_agree,
     drams_agree,
-    engines_are_distinct,
     energies_are_there,
     energies_are_of_formats,
     statuses_name_rows,
@@ -218,20 +219,25 @@ LAWS: tuple[Law, ...] = (
     calibrated_constants_are_declared,
     residuals_are_ordered,
     something_computes,
+)
+"""Every law of a chip as a whole; a new one is a function and a line here."""
+CORE_LAWS: tuple[Law, ...] = (
+    *BUFFER_LAWS,
+    *FED_LAWS,
+    engines_are_distinct,
     *itertools.starmap(_of_type, laws()),
 )
-"""Every law; a new one is a function and a line here, or of one type of engine in the ``LAWS`` beside its spec."""
+"""Every law of one kind of core, the first of a chip; of one type of engine in the ``LAWS`` beside its spec."""
 
 
 def broken(chip: Chip, complete: bool = True) -> list[Finding]:
-    """What breaks the laws, as seen from each kind of core. Of an incomplete chip (fields with errors) only those that
-    can be judged."""
+    """What breaks the laws. Of an incomplete chip (fields with errors) only those that can be judged."""
     found: list[Finding] = []
-    for view in chip.views() if complete or getattr(chip, "cores", None) else [chip]:
-        for law in LAWS:
-            try:
-                found += law(view)
-            except (AttributeError, TypeError, IndexError, KeyError):
-                if complete:
-                    raise
-    return list(dict.fromkeys(found))
+    views = chip.views() if hasattr(chip, "cores") else ()
+    for law, seen in itertools.chain(((law, chip) for law in LAWS), itertools.product(CORE_LAWS, views)):
+        try:
+            found += law(seen)
+        except (AttributeError, TypeError, IndexError, KeyError):
+            if complete:
+                raise
+    return found

@@ -151,9 +151,9 @@ def caches_have_whole_sets(chip: Chip) -> Iterator[Finding]:
             yield Finding(("memories", name, "fed_by"), what, "a memory without a link of duplex: full")
 
 
+FED_LAWS = (buffers_are_fed_from_where_operands_live, names_are_distinct)
+"""Laws of what feeds the memories of a core."""
 LEVEL_LAWS = (
-    buffers_are_fed_from_where_operands_live,
-    names_are_distinct,
     levels_are_fed,
     levels_are_alone,
     levels_hold_what_passes,

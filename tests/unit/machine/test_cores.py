@@ -53,7 +53,7 @@ def test_inputs_are_drawn_for_every_core() -> None:
 def test_a_program_is_for_all_cores_of_the_chip_unless_told_otherwise() -> None:
     graph, two = scaled_sum(), chip(2)
     program = compile(graph, two, Options(dtype="fp32", values="off"))
-    assert program.cores == program.chip.cores == 2
+    assert program.cores == program.chip.core_count == 2
     asked = run(scaled_sum(), two, dtype="fp32", values="off")
     assert simulate(program).time_fs == asked.time_fs and program.commands == asked.program.commands
 
@@ -62,7 +62,7 @@ def test_a_program_for_fewer_cores_has_the_peak_of_those() -> None:
     """Peak rate and static power are those of the cores that work."""
     alone = simulate(compile(scaled_sum(), chip(1), Options(dtype="fp32", values="off")))
     one_of_two = simulate(compile(scaled_sum(), chip(2), Options(dtype="fp32", values="off", cores=1)))
-    assert one_of_two.program.cores == one_of_two.chip.cores == 1
+    assert one_of_two.program.cores == one_of_two.chip.core_count == 1
     assert summary(one_of_two) == summary(alone)
 
 
