@@ -15,7 +15,7 @@ from accelsim.compiler.lower.lower import lower
 from accelsim.compiler.numbers.integerise import integerise
 from accelsim.compiler.numbers.quantise import quantise
 from accelsim.compiler.numbers.sparsify import sparsify
-from accelsim.compiler.state import Options, Pass, State, check_choices, check_share
+from accelsim.compiler.state import Options, Pass, State, check_choices, check_kinds
 from accelsim.engines.registry import ENGINES
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import Problem, UsageError, nearest
@@ -83,7 +83,7 @@ def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
     state = State(graph, chip, options, options.dtype or preferred_format(chip))
     _check_names(state)
     check_choices(options)
-    check_share(options, chip)
+    check_kinds(options, chip)
     if options.values != "off":
         check_values(graph, state.copies)
     for entry in PASSES:

@@ -74,11 +74,18 @@ class Options:
     repeat: bool = True
 
 
-def check_share(options: Options, chip: Chip) -> None:
-    """UsageError where cores of several kinds are to share a layer."""
-    if options.share == "layer" and len(chip.cores) > 1:
-        what = f"the cores of {chip.name} are of several kinds ({', '.join(chip.cores)}) and share no layer"
-        raise UsageError(Problem(what, "share 'layer'", "batch"))
+def check_kinds(options: Options, chip: Chip) -> None:
+    """UsageError, all at once, for what cores of several kinds cannot do: share a layer, take one mapping."""
+    kinds = f"the cores of {chip.name} are of several kinds ({', '.join(chip.cores)})"
+    asked = {
+        "share 'layer'": (options.share == "layer", "and share no layer", "share 'batch'"),
+        "mapping": (bool(options.pinned), "and one mapping does not suit all", "no mapping"),
+    }
+    problems = [
+        Problem(f"{kinds} {why}", where, instead) for where, (wanted, why, instead) in asked.items() if wanted
+    ]
+    if problems and len(chip.cores) > 1:
+        raise UsageError(problems)
 
 
 def check_choices(options: Options) -> None:

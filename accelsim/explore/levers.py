@@ -155,14 +155,26 @@ def _engines(scene: Scene) -> Iterator[Lever]:
     for view, name, spec in _every(scene, "engines"):
         unit = Unit(view.called(name), spec.type, spec)
         for change, sets, keys, weight, unless in ENGINES[unit.type].improvements(view, unit):
-            if not _given(scene.run, unless):
-                yield Lever(change + _of_core(view), sets, weight * scene.on(name, *keys))
+            if _given(scene.run, unless):
+                continue
+            share = weight * scene.on(name, *keys)
+            if all(text.partition("=")[2][0].isdigit() for text in sets):
+                yield Lever(change + _of_core(view), sets, share)
+            elif view.core_kind == next(iter(view.cores)):  # kinds differ in numbers alone
+                yield Lever(change, _of_all(view, sets), share)
 
 
 def _every(scene: Scene, table: str) -> Iterator[tuple[Chip, str, Any]]:
     """(the chip as its core sees it, name, spec) of what the cores of all kinds have in a table."""
     for view in scene.run.chip.views():
         yield from ((view, name, spec) for name, spec in getattr(view, table).items())
+
+
+def _of_all(view: Chip, sets: tuple[str, ...]) -> tuple[str, ...]:
+    """The changes of one kind of core, made of all kinds."""
+    if len(view.cores) == 1:
+        return sets
+    return tuple(kind + text.removeprefix(view.core_kind) for kind in view.cores for text in sets)
 
 
 def _of_core(view: Chip) -> str:
@@ -189,7 +201,7 @@ def _clocks(scene: Scene) -> Iterator[Lever]:
         )
         shared += keys if unit.spec.clock is None else ()
     everything = f"clock={spell(2 * chip.clock, 'Hz')}"
-    yield Lever("twice the clock of the chip", (everything,), scene.of(*shared) / 2)
+    yield Lever("twice the clock of the chip", (everything,), scene.of(*dict.fromkeys(shared)) / 2)
     if chip.token_delay:
         yield Lever("tokens without delay", ("token_delay=0",), scene.of("hand_over"))
 

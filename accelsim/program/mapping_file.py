@@ -24,6 +24,9 @@ HEADER = """\
 # Delete a layer, or some of its fields, and the search chooses again; keep them and they are pinned.
 """
 
+OF_ONE_KIND = (
+    "# Its cores are of several kinds, each with mappings of its own: these are of the kind {kind}.\n"
+)
 LAYERS = "layer names, each with its fields"
 """What a mapping file holds."""
 
@@ -31,6 +34,8 @@ LAYERS = "layer names, each with its fields"
 def mapping_text(program: Program) -> str:
     """The mappings of a program as YAML, with the GEMM and what binds each as comments."""
     blocks = [HEADER.format(model=program.graph.name, chip=program.chip.name, dtype=program.dtype)]
+    if len(program.chip.cores) > 1:  # each maps a step for itself, and the last is noted
+        blocks.append(OF_ONE_KIND.format(kind=program.chip.kind_of(program.cores - 1)))
     for step in program.steps:
         if step.mapping is None or step.gemm is None:
             continue

@@ -63,7 +63,7 @@ def bare(chip: Chip, part: str) -> str:
 
 
 def units(chip: Chip) -> dict[str, Unit]:
-    """Name -> engine of a core of the first kind, in the order in which they are asked whether they do a node."""
+    """Name -> engine of a core, in the order in which they are asked whether they do a node."""
     return {name: Unit(name, spec.type, spec) for name, spec in chip.engines.items()}
 
 

@@ -4,7 +4,7 @@ Frozen, SI numbers, unknown keys refused; in the file a field carries its unit.
 Composition: where a field names another file (``memory: memories/ddr3-tpu-v1``) the loader puts that file's
 content in its place, so the models never see a reference.
 
-``Chip.engines`` and ``Chip.buffers`` are those of the first kind of core; ``seen_from`` puts another one first.
+``Chip.engines`` and ``Chip.buffers`` are those of one kind of core, the first; ``seen_from`` shows those of another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PrivateAttr
 
 from accelsim.engines.simd.spec import VectorUnit
 from accelsim.engines.systolic.spec import MatrixUnit
@@ -63,6 +63,7 @@ class Chip(Model):
             "vector": "engines: {vector: {type: simd, ...}}",
         }.items()
     }
+    _seen_from: str = PrivateAttr("")
     name: Name = Field(description="short name, that of its file")
     title: Words = Field(description="name for tables")
     kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="what sort of chip")
@@ -89,23 +90,23 @@ class Chip(Model):
     calibration: Calibration | None = Field(None, description="fitted constants")
 
     @property
-    def core(self) -> Core:
-        """The first kind of core."""
-        return next(iter(self.cores.values()))
+    def core_kind(self) -> str:
+        """The kind of core that the chip is seen from, by default the first."""
+        return self._seen_from or next(iter(self.cores))
 
     @property
-    def core_kind(self) -> str:
-        """The name of that kind."""
-        return next(iter(self.cores))
+    def core(self) -> Core:
+        """A core of that kind."""
+        return self.cores[self.core_kind]
 
     @property
     def engines(self) -> dict[str, EngineSpec]:
-        """The engines of a core of the first kind."""
+        """The engines of that core."""
         return self.core.engines
 
     @property
     def buffers(self) -> dict[str, Buffer]:
-        """The memories of a core of the first kind."""
+        """The memories of that core."""
         return self.core.memories
 
     @property
@@ -124,26 +125,27 @@ class Chip(Model):
         return next((each for each in self.engines.values() if isinstance(each, VectorUnit)), None)
 
     def kind_of(self, number: int) -> str:
-        """The kind of a core by its number: those of the first kind come first."""
+        """The kind of a core by its number: cores are counted kind by kind."""
         kinds = [kind for kind, core in self.cores.items() for _ in range(core.count)]
         return kinds[number]
 
     def seen_from(self, kind: str) -> Chip:
-        """The same chip with this kind of core first."""
-        others = {name: core for name, core in self.cores.items() if name != kind}
-        return self.model_copy(update={"cores": {kind: self.cores[kind], **others}})
+        """The same chip, whose ``engines`` and ``buffers`` are those of this kind of core."""
+        view = self.model_copy()
+        view._seen_from = kind
+        return view
 
     def views(self) -> Iterator[Chip]:
         """The chip as seen from each kind of core."""
         return map(self.seen_from, self.cores)
 
     def with_core(self, **fields: Any) -> Chip:
-        """The chip with other fields of its first kind of core."""
+        """The chip with other fields of the kind of core that it is seen from."""
         core = self.core.model_copy(update=fields)
         return self.model_copy(update={"cores": {**self.cores, self.core_kind: core}})
 
     def with_cores(self, count: int) -> Chip:
-        """The chip with so many cores of the first kind, and no other."""
+        """The chip with so many cores of the kind that it is seen from, and no other."""
         core = self.core.model_copy(update={"count": count})
         return self.model_copy(update={"cores": {self.core_kind: core}})
 
@@ -157,9 +159,9 @@ class Chip(Model):
         return self.model_copy(update={"cores": cores})
 
     def called(self, name: str) -> str:
-        """An engine or memory of the first kind of core, as a path may start: with the kind where there are several."""
+        """An engine or memory of that core, as a path may start: with the kind where there are several."""
         return name if len(self.cores) == 1 else f"{self.core_kind}.{name}"
 
     def path_to(self, *names: str) -> PathTo:
-        """Where the first kind of core has something: ``path_to("engines", "matrix")``."""
+        """Where that core has something: ``path_to("engines", "matrix")``."""
         return ("cores", self.core_kind, *names)

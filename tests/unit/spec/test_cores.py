@@ -59,7 +59,7 @@ def test_ways_to_say_an_engine(path: str) -> None:
 def test_ways_to_say_the_number_of_cores(path: str) -> None:
     chip = load_chip("edu-4x4", [f"{path}=3"])
     assert chip.core_count == 3
-    assert override(chip, ["cores=1"]).model_dump() == load_chip("edu-4x4").model_dump()
+    assert override(chip, ["cores=1"]).model_dump()["cores"] == load_chip("edu-4x4").model_dump()["cores"]
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ class ProductSearch:
     def _tuned(self, tuner: Tuner, leaders: list[Mapping]) -> Mapping:
         """The one that the machine decides for, on this chip and with this room."""
         step, rooms = self._lowering, [option.room for option in self.options]
-        chip = self._roles.chip.model_dump_json()
+        chip = f"{self._roles.chip.core_kind}\n{self._roles.chip.model_dump_json()}"
         depends = f"{chip}\n{self.step}\n{self.flags}\n{rooms}\n{step.dtype}\n{step.search}"
         return tuner.fastest(
             step.node.name, depends, leaders, lambda mapping: alone(step, self._gemm, mapping)
