@@ -34,6 +34,24 @@ def show(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
         click.echo(load.show(loaded), nl=False)
 
 
+@spec.command(
+    epilog=example("accelsim spec tree tpu-v1", "accelsim spec tree edu-two-kinds --set little.count=3")
+)
+@click.argument("chip")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
+@json_option
+def tree(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Print the cores of CHIP and its memories as a tree: each below what fills it."""
+    from accelsim.report import memory_tree
+    from accelsim.spec.yaml.load import load_chip
+
+    loaded = load_chip(chip, overrides)
+    if as_json:
+        show_json(memory_tree.facts(loaded))
+    else:
+        click.echo(memory_tree.text(loaded))
+
+
 @spec.command(epilog=example("accelsim spec check my-chip.yaml hwspecs/memories/hbm2.yaml"))
 @click.argument("files", nargs=-1, required=True)
 @json_option

@@ -1,0 +1,95 @@
+"""The memories of a chip as a tree in text: each below what fills it, those of the cores as leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from accelsim.spec.buffer import Buffer
+from accelsim.spec.chip import Chip
+from accelsim.spec.levels import feeders
+from accelsim.spec.memory import Attachment
+from accelsim.units import show
+
+
+class Leaf(NamedTuple):
+    """A memory of the tree: its name (of a core's behind its kind), how many there are, its spec, what fills it."""
+
+    name: str
+    count: int
+    spec: Buffer | Attachment
+    fed_by: list[str]
+
+    @property
+    def capacity_B(self) -> int:
+        """Bytes of one of them."""
+        return int((self.spec if isinstance(self.spec, Buffer) else self.spec.memory).capacity)
+
+    def cells(self) -> tuple[str, str, str]:
+        """Capacity, how much goes in and out, what lies in it."""
+        spec, size = self.spec, show(self.capacity_B, "B", 3, binary=True)
+        if isinstance(spec, Attachment):
+            return size, show(spec.rate_Bps, "B/s", 3), "cache" if spec.cache else ", ".join(spec.holds)
+        out, into = (show(width, "B", 3, binary=True) for width in (spec.read_width, spec.write_width))
+        rate = f"{out} out, {into} in a clock"
+        copies = f" ({self.count} of it)" if self.count > 1 else ""
+        return size + copies, rate, ", ".join(spec.holds)
+
+
+def memories(chip: Chip) -> list[Leaf]:
+    """All memories of a chip, those that its cores share first."""
+    shared = [Leaf(name, 1, each, feeders(chip, name)) for name, each in chip.memories.items()]
+    local = [
+        Leaf(f"{view.core_kind}.{name}", view.core.count, each, feeders(view, name))
+        for view in chip.views()
+        for name, each in view.buffers.items()
+    ]
+    return shared + local
+
+
+def engines(chip: Chip) -> list[str]:
+    """A line for each kind of core: how many, with which engines."""
+    told = {
+        kind: ", ".join(f"{name} ({unit.type})" for name, unit in core.engines.items())
+        for kind, core in chip.cores.items()
+    }
+    return [
+        f"{kind}, {chip.cores[kind].count} of it: {names or 'no engines'}" for kind, names in told.items()
+    ]
+
+
+def rows(chip: Chip) -> list[tuple[str, ...]]:
+    """A row for each memory below what fills it: its name behind branches, and its cells. A memory that is filled from
+    two stands below both; those of the cores that nothing fills come last."""
+    every = memories(chip)
+    roots = [leaf for leaf in every if not leaf.fed_by]
+    return [row for root in roots for row in _below(root, every, "", "")]
+
+
+def _below(leaf: Leaf, every: list[Leaf], branch: str, indent: str) -> Iterator[tuple[str, ...]]:
+    yield (branch + leaf.name, *leaf.cells())
+    inner = [each for each in every if leaf.name in each.fed_by]
+    for number, each in enumerate(inner, 1):
+        last = number == len(inner)
+        yield from _below(
+            each, every, indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  ")
+        )
+
+
+def text(chip: Chip) -> str:
+    """The tree, behind the lines of the cores."""
+    table = rows(chip)
+    widths = [max((len(row[column]) for row in table), default=0) for column in range(3)]
+    lines = [
+        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in table
+    ]
+    return "\n".join([*engines(chip), *lines])
+
+
+def facts(chip: Chip) -> list[dict[str, Any]]:
+    """The same as records."""
+    return [
+        {"name": leaf.name, "count": leaf.count, "capacity_B": leaf.capacity_B, "holds": list(leaf.spec.holds),
+         "fed_by": leaf.fed_by}
+        for leaf in memories(chip)
+    ]  # fmt: skip
