@@ -16,7 +16,7 @@ class Leaf(NamedTuple):
     """A memory of the tree: its name (of a core's behind its kind), how many there are, its spec, what fills it."""
 
     name: str
-    count: int
+    copies: int
     spec: Buffer | Attachment
     fed_by: list[str]
 
@@ -32,8 +32,8 @@ class Leaf(NamedTuple):
             return size, show(spec.rate_Bps, "B/s", 3), "cache" if spec.cache else ", ".join(spec.holds)
         out, into = (show(width, "B", 3, binary=True) for width in (spec.read_width, spec.write_width))
         rate = f"{out} out, {into} in a clock"
-        copies = f" ({self.count} of it)" if self.count > 1 else ""
-        return size + copies, rate, ", ".join(spec.holds)
+        each = f" ({self.copies} of it)" if self.copies > 1 else ""
+        return size + each, rate, ", ".join(spec.holds)
 
 
 def memories(chip: Chip) -> list[Leaf]:
@@ -89,7 +89,7 @@ def text(chip: Chip) -> str:
 def facts(chip: Chip) -> list[dict[str, Any]]:
     """The same as records."""
     return [
-        {"name": leaf.name, "count": leaf.count, "capacity_B": leaf.capacity_B, "holds": list(leaf.spec.holds),
+        {"name": leaf.name, "count": leaf.copies, "capacity_B": leaf.capacity_B, "holds": list(leaf.spec.holds),
          "fed_by": leaf.fed_by}
         for leaf in memories(chip)
     ]  # fmt: skip

@@ -92,7 +92,8 @@ class Chip(Model):
     @property
     def core_kind(self) -> str:
         """The kind of core that the chip is seen from, by default the first."""
-        return self._seen_from or next(iter(self.cores))
+        first = next(iter(self.cores))
+        return first if len(self.cores) == 1 else self._seen_from or first
 
     @property
     def core(self) -> Core:
@@ -131,6 +132,8 @@ class Chip(Model):
 
     def seen_from(self, kind: str) -> Chip:
         """The same chip, whose ``engines`` and ``buffers`` are those of this kind of core."""
+        if kind == self.core_kind:
+            return self
         view = self.model_copy()
         view._seen_from = kind
         return view

@@ -79,7 +79,7 @@ def mutate_text(text: str, rng: random.Random) -> str:
 
 ODDITIES = ("<<: *a", "? [a, b]\n: c", "!!python/object:os.system x: 1", "--- ", "...", "%YAML 9.9", "\t", "a: &a [*a]", "use: tpu-v1",
             "use: [memories/hbm2]", "use: {a: b}", "use: memories/hbm2", "use: chips/edu-4x4", "use: ./m", "use: null", "1: 2", "null: 3",
-            "true: 4", "[a]: b", "'': 5", "name: b", "clock: 1 GHz", "host: null", "vector: null", "engines: {}", "type: simd", "peak: {}", "cores: 3",
+            "true: 4", "[a]: b", "'': 5", "name: b", "clock: 1 GHz", "host: null", "vector: null", "engines: {}", "cores: {}", "cores: {core: 2}", "cores: {core: null}", "type: simd", "peak: {}", "cores: 3",
             "power: {idle: 5 W}", "- a", "x" * 300 + ": 1", "note: |\n  a", "energy: energy/horowitz-45nm", "memories: {}")  # fmt: skip
 
 

@@ -34,14 +34,14 @@ def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
     if not equals or not name.strip():
         tree.problems.append(Problem("not an override", where, "path.to.field=value"))
         return None
-    path, annotation, problem = find(tree.value, model, name.strip())
-    if problem is not None:
-        tree.problems.append(Problem(problem[0], where, "", problem[1]))
-        return None
     try:
         node = compose(value, yaml.SafeLoader)
     except yaml.YAMLError as error:
         tree.problems.append(Problem(f"not valid YAML: {getattr(error, 'problem', error)}", where))
+        return None
+    path, annotation, problem = find(tree.value, model, name.strip(), isinstance(node, yaml.MappingNode))
+    if problem is not None:
+        tree.problems.append(Problem(problem[0], where, "", problem[1]))
         return None
     around = annotation_at(model, tree.value, path[:-1])
     if families_of(around) is not None:
@@ -60,11 +60,14 @@ def _set(value: Any, path: PathTo, new: Any) -> None:
         value[path[-1]] = new
 
 
-def find(value: Any, annotation: Any, name: str) -> tuple[PathTo, Any, tuple[str, str] | None]:
-    """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None."""
+def find(
+    value: Any, annotation: Any, name: str, block: bool = False
+) -> tuple[PathTo, Any, tuple[str, str] | None]:
+    """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None; ``block``: a block is
+    to stand there, so ``cores`` is the table of them."""
     path: PathTo = ()
     tree, model, short = value, annotation, _short(value, annotation)
-    first = (key for key in short if name == key or (key != CORES and _starts(name, key)))
+    first = (key for key in short if (_starts(name, key) if key != CORES else name == CORES and not block))
     longest = max(first, key=len, default="")
     meant = [full + name[len(longest) :] for full in short.get(longest, ())]
     if len(meant) > 1:

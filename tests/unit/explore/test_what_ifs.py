@@ -18,7 +18,9 @@ from accelsim.explore.what_ifs import BUDGET, LEAST, NAMED, SEARCH, WORTH, WhatI
 from accelsim.machine.run import Run
 from accelsim.report.text import si, signed
 from accelsim.report.words import helps, nothing_helps, option_texts, sentences
-from accelsim.spec.yaml.load import list_chips, load_chip, override
+from accelsim.spec.chip import Chip
+from accelsim.spec.yaml.load import list_chips, load_chip, override, resolved
+from accelsim.spec.yaml.overrides import find
 
 
 class Case(NamedTuple):
@@ -179,12 +181,8 @@ def test_every_kind_of_lever_is_one_that_the_spec_takes() -> None:
         for make in LEVERS:
             for lever in make(Scene(run)):
                 for text in lever.sets:
-                    path = text.partition("=")[0].split(".")
-                    value: Any = run.chip.engines if path[0] in run.chip.engines else run.chip
-                    for part in path[:-1]:
-                        value = value[part] if isinstance(value, dict) else getattr(value, part)
-                    known = value if isinstance(value, dict) else type(value).model_fields
-                    assert path[-1] in known, text
+                    _, _, problem = find(resolved(run.chip), Chip, text.partition("=")[0])
+                    assert problem is None, text
 
 
 def test_what_is_not_on_the_path_is_not_tried() -> None:

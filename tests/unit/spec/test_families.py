@@ -158,7 +158,7 @@ def test_a_shown_chip_has_families_and_reads_back_the_same(name: str, write: Wri
     assert json.loads(json.dumps(resolved(chip)))["name"] == name
     units = {unit: spec for unit, spec in chip.engines.items() if isinstance(spec, VectorUnit)}
     for unit, spec in units.items():
-        assert resolved(chip)["cores"]["core"]["engines"][unit]["functions"] == spec.functions
+        assert resolved(chip)["cores"][chip.core_kind]["engines"][unit]["functions"] == spec.functions
     assert not units or any(
         set(FAMILIES) & FUNCTIONS.shortened(spec.functions).keys() for spec in units.values()
     )
