@@ -15,12 +15,12 @@ from accelsim.compiler.numbers.formats import canonical, is_code, is_integer, pa
 from accelsim.compiler.numbers.ranges import batches
 from accelsim.compiler.passes import PASSES
 from accelsim.compiler.state import SCHEMES, Options, State
-from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.files import as_bytes, write_file
 from accelsim.formats import integer
 from accelsim.formats.ranges import methods as ranges
 from accelsim.spec.chip import Chip
+from accelsim.spec.engine import EngineSpec
 from accelsim.spec.yaml.load import load_chip
 from accelsim.threads import one_blas_thread
 from accelsim.types import Array
@@ -217,10 +217,12 @@ def _chip(dtype: str) -> Chip:
     chip = load_chip(CHIP)
     whole = all(is_integer(half) for half in pair(dtype))
     like = "int8" if whole else "fp32"
-    return chip.with_engines(
-        MatrixUnit,
-        lambda unit: unit.model_copy(update={"formats": {dtype: unit.formats[like], **unit.formats}}),
-    )
+
+    def also(unit: Any) -> EngineSpec:
+        formats = getattr(unit, "formats", None)
+        return unit.model_copy(update={"formats": {dtype: formats[like], **formats}}) if formats else unit
+
+    return chip.with_engines(also)
 
 
 def _compiled(graph: Graph, options: Options) -> tuple[Graph, State]:

@@ -17,7 +17,6 @@ from accelsim.compiler.numbers.quantise import quantise
 from accelsim.compiler.numbers.sparsify import sparsify
 from accelsim.compiler.state import Options, Pass, State, check_choices, check_kinds
 from accelsim.engines.registry import ENGINES
-from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
@@ -106,7 +105,9 @@ def configured(chip: Chip, options: Options) -> Chip:
         for name, value in (("dataflow", options.dataflow), ("schedule", options.schedule))
         if value
     }
-    return chip.with_engines(MatrixUnit, lambda unit: unit.model_copy(update=wanted)) if wanted else chip
+    return chip.with_engines(
+        lambda unit: unit.model_copy(update=wanted) if wanted and hasattr(unit, "dataflow") else unit
+    )
 
 
 def _check_names(state: State) -> None:

@@ -20,7 +20,7 @@ from accelsim.errors import brief
 from accelsim.spec.base import Model
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.calibration import Calibration
-from accelsim.spec.core import Core, U
+from accelsim.spec.core import Core
 from accelsim.spec.counts import Clocks, Name, Words
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.engine import EngineSpec
@@ -154,11 +154,11 @@ class Chip(Model):
 
     def with_engine(self, unit: EngineSpec) -> Chip:
         """The chip with ``unit`` in the place of its engines of that type."""
-        return self.with_engines(type(unit), lambda _: unit)
+        return self.with_engines(lambda each: unit if each.type == unit.type else each)
 
-    def with_engines(self, type_: type[U], change: Callable[[U], U]) -> Chip:
-        """The chip with ``change`` of each of its engines of a type, on cores of all kinds."""
-        cores = {kind: core.with_engines(type_, change) for kind, core in self.cores.items()}
+    def with_engines(self, change: Callable[[Any], EngineSpec]) -> Chip:
+        """The chip with ``change`` of each engine, in all kinds of cores."""
+        cores = {kind: core.with_engines(change) for kind, core in self.cores.items()}
         return self.model_copy(update={"cores": cores})
 
     def called(self, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     Engine = EngineSpec
 else:
     Engine = Annotated[reduce(or_, specs()), Field(discriminator="type")]
-
-
-U = TypeVar("U", bound=EngineSpec)
 
 
 def _given(engines: Any) -> Any:
@@ -39,9 +36,8 @@ class Core(Model):
     )
     memories: dict[Name, Buffer] = Field({}, description="SRAMs of each copy, by name")
 
-    def with_engines(self, type_: type[U], change: Callable[[U], U]) -> Core:
-        """The core with ``change`` of each of its engines of a type."""
-        engines = {
-            name: change(unit) if isinstance(unit, type_) else unit for name, unit in self.engines.items()
-        }
-        return self.model_copy(update={"engines": engines})
+    def with_engines(self, change: Callable[[Any], EngineSpec]) -> Core:
+        """The core with ``change`` of each of its engines."""
+        return self.model_copy(
+            update={"engines": {name: change(unit) for name, unit in self.engines.items()}}
+        )

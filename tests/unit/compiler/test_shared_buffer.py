@@ -121,9 +121,7 @@ def test_two_small_buffers_are_both_counted() -> None:
 
 def test_fixed_slots_are_for_one_role() -> None:
     on = sharing(chip("edu-4x4"), ("activations", "weights"), slots=2)
-    with pytest.raises(
-        SpecError, match=r"global.slots: fixed slots for activations and weights together"
-    ):
+    with pytest.raises(SpecError, match=r"global.slots: fixed slots for activations and weights together"):
         compile(product(), on, Options(dtype="fp32"))
 
 

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "accelsim"
 COMPUTING = [name for name, kind in ENGINES.items() if kind.rank < ENGINES["cpu"].rank]
 ABOUT_ONE = {
     "systolic": {"cli/array.py", "cli/validate.py", "request/choices.py", "account/array_energy.py",
-                 "spec/chip.py", "program/roles.py"},
+                 "spec/chip.py", "spec/silicon.py", "program/roles.py"},
     "simd": {"spec/chip.py"},
     "row_stationary": {"cli/validate.py"},
 }  # fmt: skip

@@ -15,12 +15,12 @@ CASES = [
     ("filters.holds=[activations]", "cores.core.memories.filters.holds: activations live in glb and filters"),
     ("filters.holds=[weights, partial_sums]", "cores.core.memories.filters.holds: partial_sums live in glb and filters"),
     ("glb.holds=[activations]", "cores.core.memories: no buffer holds partial_sums"),
-    (f"buffers={{glb: {{holds: [activations], {SIZES}}}, filters: {{holds: [weights, partial_sums], {SIZES}}}}}",
+    (f"cores.core.memories={{glb: {{holds: [activations], {SIZES}}}, filters: {{holds: [weights, partial_sums], {SIZES}}}}}",
      "cores.core.memories.filters.holds: activations live in glb, partial sums in filters"),
-    (f"buffers={{glb: {{holds: [activations, partial_sums, weights], {SIZES}}}}}",
+    (f"cores.core.memories={{glb: {{holds: [activations, partial_sums, weights], {SIZES}}}}}",
      "cores.core.memories.glb.holds: weights live beside activations"),
     ("filters.slots=2", "cores.core.memories.filters.slots: fixed slots, and tiles of any size"),
-    ("engines={array: {type: row_stationary, rows: 1, cols: 1, filter_register: 1, ifmap_register: 1, psum_register: 1, "
+    ("cores.core.engines={array: {type: row_stationary, rows: 1, cols: 1, filter_register: 1, ifmap_register: 1, psum_register: 1, "
      "formats: {int16: {}}}, other: {type: row_stationary, rows: 1, cols: 1, filter_register: 1, ifmap_register: 1, "
      "psum_register: 1, formats: {int16: {}}}}", "cores.core.engines.other: a second engine of type row_stationary"),
     ("array.rows=0", "cores.core.engines.array.rows"),
