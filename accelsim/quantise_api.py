@@ -218,7 +218,7 @@ def _chip(dtype: str) -> Chip:
     whole = all(is_integer(half) for half in pair(dtype))
     like = "int8" if whole else "fp32"
 
-    def also(unit: Any) -> EngineSpec:
+    def also(unit: EngineSpec) -> EngineSpec:
         formats = getattr(unit, "formats", None)
         return unit.model_copy(update={"formats": {dtype: formats[like], **formats}}) if formats else unit
 
