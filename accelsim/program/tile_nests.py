@@ -1,7 +1,7 @@
 """Where the elements of a tile lie in the tensor that it is cut from: nests of strides, counted in elements.
 
 Tensors are row-major. A matrix product sees them as A [M, K], B [K, N] and Y [M, N] per group; a convolution's input is
-[image, group, channel, row, column], its weights [group, N, K], its result [image, group, N, position].
+[image, group, channel, row, column], its weights [group, N, K], its result [image, group, N, row, column].
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def nest(start: int, length: int, dims: Dims) -> Nest:
 
 
 def a_nests(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
-    """The streamed operand under a tile; of a convolution the whole input rows that it touches, channel by channel."""
+    """The streamed operand under a tile; of a convolution the input rows that it touches, channel by channel: whole
+    ones, or of each strip the columns that it needs."""
     if gemm.conv is not None:
         return list(_slabs(gemm, gemm.conv, tile))
     if node.op == "ExpertMatMul":
@@ -90,57 +91,78 @@ def y_nests(gemm: Gemm, rows: int, tile: Tile) -> list[Nest]:
     """A result tile in a tensor of ``rows`` rows per group: fewer than M where a pooling is fused."""
     first, last = tile.m0 * rows // gemm.M, tile.m1 * rows // gemm.M
     groups, columns = tile.g1 - tile.g0, tile.n1 - tile.n0
-    if gemm.conv is None:
+    if (conv := gemm.conv) is None:
         start = (tile.g0 * rows + first) * gemm.N + tile.n0
         return [nest(start, columns, ((rows * gemm.N, groups), (gemm.N, last - first)))]
-    positions = rows // gemm.conv.batch
+    positions = rows // conv.batch
     channel = tile.g0 * gemm.N + tile.n0
     image = gemm.groups * gemm.N * positions
     return [
         nest(
-            at * image + channel * positions + begin, end - begin,
-            ((image, images), (gemm.N * positions, groups), (positions, columns)),
+            at * image + channel * positions + line * conv.out[1] + left + begin, end - begin,
+            ((image, images), (gemm.N * positions, groups), (positions, columns), (conv.out[1], lines)),
         )
-        for at, images, begin, end in _by_image(first, last, positions)
+        for at, images, left, width, top, bottom in _strips(conv, first, last, positions)
+        for line, lines, begin, end in _pieces(top, bottom, width if conv.strip else positions)
     ]  # fmt: skip
 
 
-def _by_image(first: int, last: int, positions: int) -> Iterator[tuple[int, int, int, int]]:
-    """The range [first, last) of (image, position) as (image, images, first position, end): at most three pieces."""
-    image, end = first // positions, last // positions
+def _pieces(first: int, last: int, positions: int) -> Iterator[tuple[int, int, int, int]]:
+    """The range [first, last) of (row, position) as (row, rows, first position, end): at most three pieces."""
+    row, end = first // positions, last // positions
     begin, left = first % positions, last % positions
-    if image == end:
-        yield image, 1, begin, left
+    if row == end:
+        yield row, 1, begin, left
         return
     if begin:
-        yield image, 1, begin, positions
-        image += 1
-    if end > image:
-        yield image, end - image, 0, positions
+        yield row, 1, begin, positions
+        row += 1
+    if end > row:
+        yield row, end - row, 0, positions
     if left:
         yield end, 1, 0, left
+
+
+def _strips(
+    conv: Conv, first: int, last: int, positions: int
+) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """The rows [first, last) of a product, ``positions`` per image, strip by strip: (image, images, first column,
+    columns, first position in the strip, end); whole images where there are no strips."""
+    if not conv.strip:
+        for image, images, begin, end in _pieces(first, last, positions):
+            yield image, images, 0, conv.out[1], begin, end
+    while conv.strip and first < last:
+        image, within = divmod(first, positions)
+        strip, begin = divmod(within, conv.strip * conv.out[0])
+        left = strip * conv.strip
+        width = min(conv.strip, conv.out[1] - left)
+        end = min(begin + last - first, width * conv.out[0])
+        yield image, 1, left, width, begin, end
+        first += end - begin
 
 
 def _slabs(gemm: Gemm, conv: Conv, tile: Tile) -> Iterator[Nest]:
     kernel, plane = conv.kernel[0] * conv.kernel[1], conv.height * conv.width
     c0, c1 = tile.k0 // kernel, -(-tile.k1 // kernel)
-    for image, images, begin, end in _by_image(tile.m0, tile.m1, conv.out[0] * conv.out[1]):
-        top, bottom = _input_rows(conv, begin // conv.out[1], (end - 1) // conv.out[1])
-        if bottom > top:
-            start = ((image * gemm.groups + tile.g0) * conv.channels + c0) * plane + top * conv.width
+    for image, images, at, width, begin, end in _strips(conv, tile.m0, tile.m1, conv.out[0] * conv.out[1]):
+        top, bottom = _read(conv, 0, begin // width, (end - 1) // width)
+        left, right = _read(conv, 1, at, at + width - 1) if conv.strip else (0, conv.width)
+        if bottom > top and right > left:
+            start = ((image * gemm.groups + tile.g0) * conv.channels + c0) * plane + top * conv.width + left
             dims = (
                 (gemm.groups * conv.channels * plane, images),
                 (conv.channels * plane, tile.g1 - tile.g0),
                 (plane, c1 - c0),
+                (conv.width, bottom - top),
             )
-            yield nest(start, (bottom - top) * conv.width, dims)
+            yield nest(start, right - left, dims)
 
 
-def _input_rows(conv: Conv, first: int, last: int) -> tuple[int, int]:
-    """Input rows [top, bottom) that the output rows first..last read, padding left out."""
-    top = max(first * conv.stride[0] - conv.pad[0], 0)
-    bottom = last * conv.stride[0] - conv.pad[0] + (conv.kernel[0] - 1) * conv.dilation[0]
-    return top, min(bottom, conv.height - 1) + 1
+def _read(conv: Conv, axis: int, first: int, last: int) -> tuple[int, int]:
+    """Input rows (axis 0) or columns (1), [begin, end), that the output's first..last read, padding left out."""
+    begin = max(first * conv.stride[axis] - conv.pad[axis], 0)
+    end = last * conv.stride[axis] - conv.pad[axis] + (conv.kernel[axis] - 1) * conv.dilation[axis]
+    return begin, min(end, (conv.height, conv.width)[axis] - 1) + 1
 
 
 def _matrix(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple, Protocol
@@ -174,7 +175,8 @@ def b_key(tile: Tile) -> tuple[int, ...]:
 
 
 def a_elements(gemm: Gemm, groups: int, m0: int, m1: int, k0: int, k1: int) -> int:
-    """Elements of an activation tile as they lie in memory: of a convolution the input rows it touches, once."""
+    """Elements of an activation tile as they lie in memory: of a convolution the input rows it touches, once (of each
+    strip of the image that it is in, the columns that it needs)."""
     if gemm.conv is None:
         return groups * (m1 - m0) * (k1 - k0)
     kernel = gemm.conv.kernel[0] * gemm.conv.kernel[1]
@@ -206,21 +208,62 @@ def slabs(conv: Conv, M: int, tm: int) -> tuple[int, int, int]:
 
 
 def input_pixels(conv: Conv, m0: Ints, m1: Ints) -> Ints:
-    """Input pixels under the output pixels [m0, m1), whole rows, padding left out."""
-    per_image, width = conv.out[0] * conv.out[1], conv.out[1]
-    first, last = m0 // per_image, (m1 - 1) // per_image
-    top, bottom = (m0 - first * per_image) // width, (m1 - 1 - last * per_image) // width
-    end = conv.out[0] - 1
-    within = _input_rows(conv, top, bottom)
-    across = _input_rows(conv, top, end) + _input_rows(conv, 0 * top, bottom)
-    across = across + (last - first - 1) * _input_rows(conv, 0 * top, end + 0 * top)
-    pixels: Ints = np.where(first == last, within, across) * conv.width
+    """Input pixels under the rows [m0, m1) of a product, padding left out: whole rows, or of each strip that they are
+    in a block of rows x columns."""
+    strips = _of_image(conv)
+    (first, top), (last, bottom) = (_strip_and_row(conv, strips, m) for m in (m0, m1 - 1))
+    begin, end = 0 * top, conv.out[0] - 1 + 0 * top
+    columns = strips.columns[first % len(strips.lefts)]
+    within = _read(conv, 0, top, bottom) * columns
+    across = _read(conv, 0, top, end) * columns
+    across += _read(conv, 0, begin, bottom) * strips.columns[last % len(strips.lefts)]
+    across += _read(conv, 0, begin, end) * (strips.until(last) - strips.until(first + 1))
+    pixels: Ints = np.where(first == last, within, across)
     return pixels
 
 
-def _input_rows(conv: Conv, first: Ints, last: Ints | int) -> Ints:
-    """Input rows that the output rows first..last read."""
-    top = np.maximum(first * conv.stride[0] - conv.pad[0], 0)
-    bottom = last * conv.stride[0] - conv.pad[0] + (conv.kernel[0] - 1) * conv.dilation[0]
-    rows: Ints = np.maximum(0, np.minimum(bottom, conv.height - 1) - top + 1)
-    return rows
+class _Strips(NamedTuple):
+    """Strips of an image: their first columns of the output, how many these have, the columns of the input that each
+    reads, and those of all before it (and of all)."""
+
+    lefts: Ints
+    widths: Ints
+    columns: Ints
+    before: Ints
+
+    def until(self, strip: Ints) -> Ints:
+        """Columns of the input before a strip, counted over all images."""
+        images, within = np.divmod(strip, len(self.lefts))
+        columns: Ints = images * self.before[-1] + self.before[within]
+        return columns
+
+
+@lru_cache(maxsize=256)
+def _of_image(conv: Conv) -> _Strips:
+    lefts = np.arange(0, conv.out[1], conv.strip or conv.out[1])
+    rights = np.append(lefts[1:], conv.out[1])
+    columns = _read(conv, 1, lefts, rights - 1) if conv.strip else np.array([conv.width])
+    return _Strips(lefts, rights - lefts, columns, np.append(0, np.cumsum(columns)))
+
+
+def _strip_and_row(conv: Conv, strips: _Strips, m: Ints) -> tuple[Ints, Ints]:
+    """Strip, counted over all images, and row of the output in which rows of the product lie."""
+    image, within = np.divmod(m, conv.out[0] * conv.out[1])
+    strip = within // (strips.widths[0] * conv.out[0])
+    row = (within - strips.lefts[strip] * conv.out[0]) // strips.widths[strip]
+    return image * len(strips.lefts) + strip, row
+
+
+def _read(conv: Conv, axis: int, first: Ints, last: Ints) -> Ints:
+    """Input rows (axis 0) or columns (1) that the output's first..last read."""
+    begin = np.maximum(first * conv.stride[axis] - conv.pad[axis], 0)
+    end = last * conv.stride[axis] - conv.pad[axis] + (conv.kernel[axis] - 1) * conv.dilation[axis]
+    read: Ints = np.maximum(0, np.minimum(end, (conv.height, conv.width)[axis] - 1) - begin + 1)
+    return read
+
+
+def in_strips(gemm: Gemm, columns: int) -> Gemm:
+    """A convolution with the rows of its product in strips of so many columns of the output (0: in whole rows)."""
+    if gemm.conv is None or gemm.conv.strip == columns:
+        return gemm
+    return replace(gemm, conv=replace(gemm.conv, strip=columns))

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from accelsim.types import Array
+from accelsim.types import Array, Ints
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Conv, Gemm, Shape
 from accelsim.workload.ops.conv import columns_of
@@ -19,12 +21,12 @@ from accelsim.workload.ops.window import Window, padded
 def a_matrix(gemm: Gemm, value: Array, group: int, node: Node | None = None) -> Array:
     """Activations of one group, [M, K], in the type of ``value`` (a view where the layout allows it).
 
-    Conv: implicit im2col, rows (image, p, q), columns (channel, r, s), zeros in the padding. ``node`` is
+    Conv: implicit im2col, rows in the order of ``rows_of``, columns (channel, r, s), zeros in the padding. ``node`` is
     needed for what its attrs say: transA of a Gemm, and ``a_zero_point``, which is subtracted (giving int32).
     """
     zero = _zero_point(node, "a_zero_point", value)
     if gemm.conv is not None:
-        return _im2col(gemm.conv, shifted(value, zero), group)
+        return in_order(gemm.conv, _im2col(gemm.conv, shifted(value, zero), group), 0)
 
     def view(whole: Array) -> Array:
         return _one_of_batch(gemm, whole, group, (gemm.M, gemm.K), _attr(node, "transA"))
@@ -49,8 +51,24 @@ def y_from_matrix(gemm: Gemm, y: Array, out_shape: Shape) -> Array:
     if gemm.conv is None:
         return y.reshape(out_shape)
     positions = y.shape[1] // gemm.conv.batch  # fewer than M behind a fused pooling
+    if gemm.conv.strip:
+        y = y[:, np.argsort(rows_of(gemm.conv))]
     by_image = y.reshape(gemm.groups, gemm.conv.batch, positions, gemm.N).transpose(1, 0, 3, 2)
     return by_image.reshape(out_shape)
+
+
+@lru_cache(maxsize=16)
+def rows_of(conv: Conv) -> Ints:
+    """Which output pixel each row of the product is, as an index of (image, p, q), [M]."""
+    pixels = np.arange(conv.batch * conv.out[0] * conv.out[1]).reshape(conv.batch, *conv.out)
+    cuts = range(conv.strip, conv.out[1], conv.strip) if conv.strip else ()
+    strips = [part.reshape(conv.batch, -1) for part in np.split(pixels, list(cuts), axis=2)]
+    return np.concatenate(strips, axis=1).reshape(-1)
+
+
+def in_order(conv: Conv, rows: Array, axis: int) -> Array:
+    """Rows (image, p, q) along an axis in the order in which the product has them."""
+    return np.take(rows, rows_of(conv), axis) if conv.strip else rows
 
 
 def finish(node: Node, y: Array, extra: Array | None) -> Array:

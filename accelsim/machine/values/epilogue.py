@@ -18,6 +18,7 @@ from accelsim.program.commands import Tile
 from accelsim.types import Array
 from accelsim.workload.execute import row_major
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.matrix import in_order
 from accelsim.workload.ops.base import Gemm, get
 from accelsim.workload.ops.values import contain
 
@@ -77,7 +78,7 @@ def result_matrix(gemm: Gemm, value: Array, shape: tuple[int, ...]) -> Array:
     if gemm.conv is None:
         return full.reshape(gemm.groups, gemm.M, gemm.N)
     by_group = full.reshape(gemm.conv.batch, gemm.groups, gemm.N, -1).transpose(1, 0, 3, 2)
-    return by_group.reshape(gemm.groups, gemm.M, gemm.N)
+    return in_order(gemm.conv, by_group.reshape(gemm.groups, gemm.M, gemm.N), 1)
 
 
 def run_epilogue(node: Node, graph: Graph, shape: TileShape, sums: Array, sides: dict[str, Array]) -> Array:

@@ -17,7 +17,8 @@ Shape = tuple[int, ...]
 class Conv:
     """Geometry of a 2-D convolution (1-D has height 1), per group: what an implicit GEMM needs of it.
 
-    The GEMM row index is (image, p, q), the reduction index (channel, r, s), all row-major.
+    The GEMM row index is (image, p, q), the reduction index (channel, r, s), all row-major. With ``strip`` the rows are
+    those of one vertical strip of the output after the other, (image, strip, p, q within it), the last strip narrower.
     """
 
     batch: int
@@ -29,6 +30,7 @@ class Conv:
     pad: tuple[int, int, int, int]  # top, left, bottom, right
     dilation: tuple[int, int]
     out: tuple[int, int]  # P, Q
+    strip: int = 0  # columns of the output; 0: all
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.machine.values.epilogue import result_matrix
 from accelsim.program.addresses import ALIGN_B, AddressMap, Runs
 from accelsim.program.commands import Command, Program, Tile, Transfer
 from accelsim.program.tile_nests import Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import a_elements
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph, Node, Tensor
-from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
+from accelsim.workload.matrix import a_matrix, b_matrix, rows_of, y_from_matrix
 from accelsim.workload.ops.base import Conv, Gemm
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
@@ -62,7 +64,8 @@ def convolutions(draw: Any) -> tuple[Gemm, Tile]:
         for axis, size in enumerate((height, width))
     )
     batch, groups, channels, N = (draw(st.integers(1, 3)) for _ in range(4))
-    conv = Conv(batch, channels, height, width, kernel, stride, pad, dilation, (out[0], out[1]))
+    strip = draw(st.integers(0, out[1]))
+    conv = Conv(batch, channels, height, width, kernel, stride, pad, dilation, (out[0], out[1]), strip)
     gemm = Gemm(groups, batch * out[0] * out[1], N, channels * kernel[0] * kernel[1], "a", "b", conv)
     return gemm, Tile(*ranges(draw, groups, gemm.M, N, gemm.K))
 
@@ -70,7 +73,8 @@ def convolutions(draw: Any) -> tuple[Gemm, Tile]:
 @settings(max_examples=150)
 @given(convolutions())
 def test_tiles_of_a_convolution_are_the_elements_that_it_multiplies(case: tuple[Gemm, Tile]) -> None:
-    """Activations: whole input rows under the tile, each once. Weights and results: exactly those of the tile."""
+    """Activations: whole input rows under the tile, each once, or the blocks of its strips. Weights and results: exactly
+    those of the tile."""
     gemm, tile = case
     conv, node = gemm.conv, Node("c", "Conv", ["a", "b"], ["y"])
     assert conv is not None
@@ -84,13 +88,55 @@ def test_tiles_of_a_convolution_are_the_elements_that_it_multiplies(case: tuple[
         for v in a_matrix(gemm, x, g)[tile.m0 : tile.m1, tile.k0 : tile.k1].flat
         if v
     }
-    assert used <= set(loaded) and len(set(loaded)) == len(loaded)
+    assert used <= set(loaded)
+    assert sorted(loaded) == sorted(blocks_read(gemm, conv, tile))
     assert len(loaded) == a_elements(gemm, tile.g1 - tile.g0, tile.m0, tile.m1, tile.k0, tile.k1)
     weights = [b_matrix(gemm, w, g)[tile.k0 : tile.k1, tile.n0 : tile.n1] for g in groups]
     loaded = elements(b_nests(gemm, node, Tensor("b", w.shape), tile))
     assert sorted(loaded) == sorted(int(v) - 1 for part in weights for v in part.flat)
     shape = (conv.batch, gemm.groups * gemm.N, *conv.out)
     assert_results(gemm, tile, gemm.M, shape)
+
+
+def blocks_read(gemm: Gemm, conv: Conv, tile: Tile) -> list[int]:
+    """Elements of the input under a tile, counted by hand: of each strip of an image (or of the image) all between the
+    first and the last row and column that an output pixel reads."""
+    kernel, width = conv.kernel[0] * conv.kernel[1], conv.strip or conv.out[1]
+    pixels: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for row in rows_of(conv)[tile.m0 : tile.m1].tolist():
+        image, p, q = (int(at) for at in np.unravel_index(row, (conv.batch, *conv.out)))
+        pixels.setdefault((image, q // width), []).append((p, q - q % width))
+    found = []
+    for (image, _), inside in pixels.items():
+        lines, left = [p for p, _ in inside], inside[0][1]
+        across = range(left, min(left + width, conv.out[1])) if conv.strip else ()
+        down = span(conv, 0, lines)
+        columns = span(conv, 1, across) if conv.strip else range(conv.width)
+        for g, c in product(range(tile.g0, tile.g1), range(tile.k0 // kernel, (tile.k1 - 1) // kernel + 1)):
+            plane = (image * gemm.groups + g) * conv.channels + c
+            found += [(plane * conv.height + y) * conv.width + x for y, x in product(down, columns)]
+    return found
+
+
+def span(conv: Conv, axis: int, outputs: Sequence[int]) -> range:
+    """Input rows or columns from the first to the last one that these of the output read."""
+    taps = range(0, conv.kernel[axis] * conv.dilation[axis], conv.dilation[axis])
+    read = [at * conv.stride[axis] - conv.pad[axis] + tap for at in outputs for tap in taps]
+    return range(max(min(read), 0), min(max(read) + 1, (conv.height, conv.width)[axis]))
+
+
+@given(convolutions())
+def test_rows_come_strip_by_strip(case: tuple[Gemm, Tile]) -> None:
+    """Every pixel once; by image, strip, row and column; and side operands as the sums that they are added to."""
+    conv = case[0].conv
+    assert conv is not None
+    rows, width = rows_of(conv), conv.strip or conv.out[1]
+    places = np.stack(np.unravel_index(rows, (conv.batch, *conv.out)), axis=1).tolist()
+    keys = [(image, q // width, p, q) for image, p, q in places]
+    assert keys == sorted(set(keys)) and len(keys) == case[0].M
+    shape = (conv.batch, case[0].groups * case[0].N, *conv.out)
+    side = indices(shape)
+    assert (y_from_matrix(case[0], result_matrix(case[0], side, shape), shape) == side).all()
 
 
 def assert_results(gemm: Gemm, tile: Tile, rows: int, shape: tuple[int, ...]) -> None:
