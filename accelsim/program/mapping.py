@@ -30,6 +30,8 @@ class ProductMapping:
 
     words: ClassVar[Table[str, tuple[str, ...]]] = {}
     """Field -> the words that it may be."""
+    may_be_0: ClassVar[frozenset[str]] = frozenset()
+    """Whole numbers that may be 0; all others are positive."""
 
     @classmethod
     def types(cls) -> dict[str, type[str] | type[bool] | type[int]]:
@@ -64,12 +66,17 @@ def _may_be(kind: type[ProductMapping], name: str, value: Any) -> bool:
         return value in kind.words[name]
     if kind.types()[name] is bool:
         return isinstance(value, bool)
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST
+    return isinstance(value, int) and not isinstance(value, bool) and least(kind, name) <= value <= MOST
+
+
+def least(kind: type[ProductMapping], name: str) -> int:
+    """The smallest that a whole number may be."""
+    return 0 if name in kind.may_be_0 else 1
 
 
 def expected(kind: type[ProductMapping], name: str) -> str:
     """What a field may be, in words."""
-    number = f"a whole number from 1 to {MOST:,}"
+    number = f"a whole number from {least(kind, name)} to {MOST:,}"
     return {str: ", ".join(kind.words.get(name, ())), bool: "true or false", int: number}[kind.types()[name]]
 
 
@@ -79,6 +86,8 @@ class Mapping(ProductMapping):
 
     ``tm``, ``tn``, ``tk``: tile extents (the last tile of each dimension is smaller). ``tg``: groups per tile; above 1
     only when a tile holds whole groups (tn = N, tk = K).
+    ``tq``: of a convolution, columns of the output in a tile, a block of tm / tq x tq pixels: M goes through the image
+    in vertical strips of so many columns, one after the other (the last one narrower). 0: through whole rows.
     ``reuse``: a load is left out when its tile is that of the command just before.
     ``a_resident``: the whole activation operand lies in its buffer before the op starts; otherwise it is streamed from
     its memory tile by tile. ``y_resident``: the result stays in an activation buffer; otherwise tiles go out.
@@ -110,8 +119,10 @@ class Mapping(ProductMapping):
     y_slots: int = 2
     split: Split = "none"
     share: Share = "none"
+    tq: int = 0
 
     words: ClassVar[Table[str, tuple[str, ...]]] = {"order": ORDERS, "split": SPLITS, "share": SHARES}
+    may_be_0: ClassVar[frozenset[str]] = frozenset({"tq"})
 
     @property
     def depth(self) -> int:
@@ -119,10 +130,12 @@ class Mapping(ProductMapping):
         return self.tk
 
     def written(self, chip: Chip) -> dict[str, Any]:
-        """The fields, without what a chip with one array or one core has no choice of."""
+        """The fields, without what a chip with one array or one core has no choice of, or whole rows do not need."""
         found = asdict(self)
         if chip.core_count == 1:
             del found["share"]
         if chip.matrix is None or chip.matrix.count == 1:
             del found["split"]
+        if not self.tq:
+            del found["tq"]
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
 from accelsim.files.reading import read_text
 from accelsim.program.commands import Program
-from accelsim.program.mapping import MOST, Mapping, ProductMapping, expected
+from accelsim.program.mapping import MOST, Mapping, ProductMapping, expected, least
 from accelsim.spec.yaml.nodes import compose
 
 MOST_FILE_B = 2**24
@@ -135,16 +135,7 @@ def _read(kind: type[ProductMapping], name: str, text: str) -> Any:
     """The value of a field, None when the text is not one."""
     if name in kind.words:
         return text if text in kind.words[name] else None
-    return READERS[kind.types()[name]](text)
-
-
-def _positive(text: str) -> int | None:
+    if kind.types()[name] is bool:
+        return {"true": True, "false": False}.get(text)
     number = whole(text)
-    return number if number and number <= MOST else None
-
-
-READERS: dict[type, Callable[[str], Any]] = {
-    bool: {"true": True, "false": False}.get,
-    int: _positive,
-}
-"""Type of a field that is no word -> its value, None when the text is not one."""
+    return number if number is not None and least(kind, name) <= number <= MOST else None

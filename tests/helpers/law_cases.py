@@ -366,6 +366,7 @@ def pins(draw: Draw, arrays: bool = False) -> dict[str, Any]:
     sizes = st.one_of(st.integers(1, 40), st.just(10**6))
     for name, values in (
         ("order", st.sampled_from(["nmk", "mnk", "nkm", "mkn"])), ("tm", sizes), ("tn", sizes), ("tk", sizes),
+        ("tq", st.integers(1, 9)),
         ("reuse", st.booleans()), ("a_resident", st.booleans()), ("y_resident", st.booleans()),
         ("a_whole_k", st.booleans()), ("y_slots", st.integers(1, 4)), ("w_slots", st.integers(1, 3)),
         ("a_slots", st.integers(1, 3)), *([("split", st.sampled_from(SPLITS))] if arrays else []),

@@ -22,6 +22,7 @@ from accelsim.program.tiles import (
     array_of,
     b_key,
     depends,
+    in_strips,
     lanes,
     laps,
     most_channels,
@@ -86,8 +87,8 @@ class Result:
 
 @dataclass
 class MatrixStep:
-    """One matrix node while its commands are written; ``part``: what of it, all without; ``binds``: what limits its
-    mapping, by the search."""
+    """One matrix node while its commands are written; ``gemm``: with the rows in the order of the mapping; ``part``:
+    what of it, all without; ``binds``: what limits its mapping, by the search."""
 
     layout: Layout
     op: int
@@ -103,7 +104,8 @@ class MatrixStep:
     def __post_init__(self) -> None:
         queues = len(self.layout.roles.arrays)
         self.arrays = queues if self.mapping.split != "none" else 1
-        self.tiles, self.seen = self.part or Part(whole(self.gemm), self.gemm)
+        self.tiles, seen = self.part or Part(whole(self.gemm), self.gemm)
+        self.seen = in_strips(seen, self.mapping.tq)
 
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles do not fit."""

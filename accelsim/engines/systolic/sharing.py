@@ -20,7 +20,7 @@ from accelsim.engines.systolic.mapping.search import Choice, choose, choose_with
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import SHARES, Share
-from accelsim.program.tiles import sparsity, whole
+from accelsim.program.tiles import in_strips, sparsity, whole
 from accelsim.program.writing.entries import nbytes
 from accelsim.program.writing.layout import Place
 from accelsim.workload.graph import Node
@@ -57,6 +57,7 @@ def lower_shared(step: Lowering, gemm: Gemm) -> Mapped:
     _gather(step)
     mapping = replace(best.choice.mapping, share=best.axis)
     dtype, result, gathered = step.node.format or step.dtype, Result(), Gathered()
+    gemm = in_strips(gemm, mapping.tq)
     given = [
         (layout, step.index, step.node, gemm, mapping, dtype, part, result)
         for layout, part in zip(step.cores, best.parts, strict=False)
@@ -103,7 +104,8 @@ def _best(step: Lowering, gemm: Gemm) -> Shared:
     for name in step.node.reads:  # where another core will find it
         step.cores[1].places[name] = Place(step.layout.place(name).home)
     for axis, cores in product(SHARES[1:] if asked is None else [asked], _numbers(len(step.cores))):
-        parts = list(_parts(step, gemm, axis, cores)) if axis in AXES else []
+        torn = axis == "m" and step.pinned.get("tq")  # the parts are rows of whole images
+        parts = list(_parts(step, gemm, axis, cores)) if axis in AXES and not torn else []
         if len(parts) > 1:
             ways += _shared(step, gemm, axis, parts, kept)
     if not ways:
@@ -123,6 +125,8 @@ def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[Part], kept: li
     """The best mapping of the largest part, if one fits; of all loop orders that the axis allows. ``kept``: see
     ``_kept``."""
     pinned, seen = {**step.pinned, "y_resident": False}, parts[0].seen
+    if axis == "m":
+        pinned["tq"] = 0
     step = replace(step, layout=step.cores[1], sharing=len(parts), pinned=pinned)
     for more in _pins(step, len(parts)) if axis == "k" else [{}]:
         if any(step.pinned.get(name, value) != value for name, value in more.items()):

@@ -7,6 +7,7 @@ from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.program.commands import Program
 from accelsim.program.commands import Step as Row
 from accelsim.program.mapping import Mapping
+from accelsim.program.tiles import in_strips
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.ops.base import Gemm
@@ -15,6 +16,7 @@ from accelsim.workload.ops.base import Gemm
 def alone(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program:
     """The commands of a step with this mapping, and of nothing else. Raises Infeasible where it does not fit."""
     layout, node = _as_now(step), step.node
+    gemm = in_strips(gemm, mapping.tq)
     MatrixStep(layout, 0, node, gemm, mapping, node.format or step.dtype).lower()
     out = layout.graph.tensors[node.writes[0]]
     row = Row(node.name, node.label(), node.engine, out.shape, node, gemm.macs, gemm=gemm, mapping=mapping)

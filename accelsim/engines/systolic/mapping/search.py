@@ -14,11 +14,12 @@ from accelsim.engines.systolic.mapping.describe import describe
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
 from accelsim.engines.systolic.mapping.shape import Bounds
-from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Tilings, axes
+from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
 from accelsim.errors import Infeasible
 from accelsim.mapping.search import solve
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping, Split
 from accelsim.program.roles import function_unit
+from accelsim.program.tiles import in_strips
 from accelsim.workload.ops.base import Gemm
 
 T = TypeVar("T", bound=Tilings)
@@ -50,6 +51,7 @@ def lower_product(step: Lowering, gemm: Gemm, choice: Choice | None = None) -> M
     """The commands of a product by its best mapping, which may be known. Raises Infeasible when nothing fits, whatever
     makes room."""
     choice = choice or choose_with_room(step, gemm)
+    gemm = in_strips(gemm, choice.mapping.tq)
     dtype = step.node.format or step.dtype
     MatrixStep(step.layout, step.index, step.node, gemm, choice.mapping, dtype, binds=choice.binds).lower()
     return Mapped(gemm, choice.mapping, choice.binds, choice.scored)
@@ -130,7 +132,7 @@ class ProductSearch:
         orders = (
             [ORDERS.index(self._pinned["order"])] if "order" in self._pinned else list(range(len(ORDERS)))
         )
-        extents = axes(self.step, {plan.row for plan in plans}, self._pinned, len(plans), thorough)
+        extents = axes(self.step, {plan.rows for plan in plans}, self._pinned, len(plans), thorough)
         return kind(self.step, estimator, fitting, self.options, plans, orders, extents)
 
     @property
@@ -171,8 +173,14 @@ class ProductSearch:
         )
 
     def _refuse_torn_images(self) -> None:
-        """A fused pooling needs whole images, so a pinned tm must hold them. Raises Infeasible otherwise."""
+        """A fused pooling needs whole images, so a pinned tm must hold them; and only images have columns. Raises
+        Infeasible otherwise."""
         image, tm = self.step.rows[False], int(self._pinned.get("tm", self._gemm.M))
+        if (tq := int(self._pinned.get("tq", 0))) and (image > 1 or self._gemm.conv is None):
+            why = f"tq {tq} cuts images, and " + (
+                "the fused pooling needs them whole" if self._gemm.conv else "it has none"
+            )
+            raise Infeasible(self._node.name, self._roles.sums, 0, 0, f"tq {tq}", why)
         if tm < self._gemm.M and tm % image:
             why = f"tm {tm} is no multiple of {image}, the positions of an image that the fused pooling needs"
             raise Infeasible(self._node.name, self._roles.sums, 0, 0, f"tm {tm}", why)
@@ -210,7 +218,14 @@ class ProductSearch:
             for a_whole_k, a_slots, split in product(
                 slabs if whole is None else [bool(whole)], self._a_slots(option), self._splits()
             ):
-                yield Plan(index, a_whole_k, a_slots, split, self.step.rows[slab])
+                yield Plan(index, a_whole_k, a_slots, split, self._rows(slab))
+
+    def _rows(self, slab: bool) -> Rows:
+        """How M may be cut; ``slab``: activations are streamed in whole rows of the image."""
+        conv, strip = self._gemm.conv, int(self._pinned.get("tq", 0))
+        if conv is not None and 0 < strip < conv.out[1]:
+            return Rows(conv.out[0] * strip, strip, strip)
+        return Rows(self._gemm.M, self.step.rows[slab])
 
     def _splits(self) -> list[Split]:
         """Axes that arrays side by side may share. What they have of a sum is added in the vector unit.

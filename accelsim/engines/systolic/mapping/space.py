@@ -43,22 +43,30 @@ class Option(NamedTuple):
     room: Room
 
 
+class Rows(NamedTuple):
+    """How M is cut: tiles are even cuts of ``extent`` into multiples of ``unit``, or M; ``strip``: see ``Conv``."""
+
+    extent: int
+    unit: int
+    strip: int = 0
+
+
 class Plan(NamedTuple):
-    """What many candidates have in common: ``option``, an index; ``row``: what tm is a multiple of, or M."""
+    """What many candidates have in common: ``option``, an index."""
 
     option: int
     a_whole_k: bool
     a_slots: int
     split: Split
-    row: int
+    rows: Rows
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Tile extents to choose from; ``tm`` for each of the rows that a plan may ask for."""
+    """Tile extents to choose from; ``tm`` for each way to cut M that a plan may ask for."""
 
     tg: Ints
-    tm: dict[int, Ints]
+    tm: dict[Rows, Ints]
     tn: Ints
     tk: Ints
 
@@ -81,7 +89,7 @@ class Tilings:
         self.misfits: list[Need] = []
         self._tm = np.zeros((len(plans), axes.sizes[1]), np.int64)
         for index, plan in enumerate(plans):
-            self._tm[index, : len(axes.tm[plan.row])] = axes.tm[plan.row]
+            self._tm[index, : len(axes.tm[plan.rows])] = axes.tm[plan.rows]
         splits = {
             axis: [each.split == axis and each._replace(split="none") in plans for each in plans]
             for axis in "mnk"
@@ -158,7 +166,7 @@ class Tilings:
         c = Candidates(
             self._orders[choices[rows, 1]], option.a_resident, plan.a_whole_k, option.y_resident, plan.a_slots,
             tg, self._tm[index, choices[rows, 3]], tn, tk, split=plan.split,
-            arrays=1 if plan.split == "none" else self._step.arrays,
+            arrays=1 if plan.split == "none" else self._step.arrays, strip=plan.rows.strip,
         )  # fmt: skip
         if not len(c):
             return rows, c
@@ -188,7 +196,7 @@ def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
     return same
 
 
-def axes(step: Step, rows: set[int], pinned: Fields[str, Any], plans: int, thorough: bool) -> Axes:
+def axes(step: Step, rows: set[Rows], pinned: Fields[str, Any], plans: int, thorough: bool) -> Axes:
     """Tile extents of a step: even cuts and powers of two, in units of the array; ``thorough``: all of them where
     that makes few candidates, else all even cuts."""
     gemm, unit = step.shape.gemm, step.unit
@@ -200,7 +208,7 @@ def axes(step: Step, rows: set[int], pinned: Fields[str, Any], plans: int, thoro
 
 
 def _axes(
-    step: Step, rows: set[int], pinned: Fields[str, Any], cuts: Cuts, units: tuple[int, int, int] = (1, 1, 1)
+    step: Step, rows: set[Rows], pinned: Fields[str, Any], cuts: Cuts, units: tuple[int, int, int] = (1, 1, 1)
 ) -> Axes:
     gemm = step.shape.gemm
 
@@ -215,7 +223,7 @@ def _axes(
     if gemm.groups > 1 and not pinned.keys() & {"tm", "tn", "tk"}:
         several |= cuts(gemm.groups, 1) | cuts(gemm.groups, units[2])
     return Axes(
-        pin("tg", several, gemm.groups), {row: pin("tm", few(cuts(gemm.M, row)), gemm.M) for row in rows},
+        pin("tg", several, gemm.groups), {way: pin("tm", few(cuts(way.extent, way.unit)), gemm.M) for way in rows},
         pin("tn", cuts(gemm.N, units[0]), gemm.N), pin("tk", cuts(gemm.K, units[1]), gemm.K),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.program.mapping import ORDERS, Mapping, Split
-from accelsim.program.tiles import channel_visits, most_channels, slabs
+from accelsim.program.tiles import channel_visits, in_strips, most_channels, slabs
 from accelsim.types import Ints
 from accelsim.workload.ops.base import Gemm
 
@@ -18,7 +18,7 @@ from accelsim.workload.ops.base import Gemm
 @dataclass(frozen=True)
 class Candidates:
     """Columns of equal length, ``order`` as indices of ``ORDERS``; the residency flags are one for all of them, so is
-    the axis that is split over ``arrays`` side by side (1 where none is).
+    the axis that is split over ``arrays`` side by side (1 where none is), and the ``strip`` of a convolution.
 
     ``y_slots``: accumulator slots, None before it is known how many fit.
     """
@@ -35,6 +35,7 @@ class Candidates:
     y_slots: Ints | None = None
     split: Split = "none"
     arrays: int = 1
+    strip: int = 0
 
     @classmethod
     def of(cls, mapping: Mapping, arrays: int = 1) -> Candidates:
@@ -43,7 +44,7 @@ class Candidates:
         order, tg, tm, tn, tk = (np.array([x], np.int64) for x in (ORDERS.index(mapping.order), *tiles))
         return cls(
             order, mapping.a_resident, mapping.a_whole_k, mapping.y_resident, mapping.a_slots, tg, tm, tn, tk,
-            split=mapping.split, arrays=1 if mapping.split == "none" else arrays,
+            split=mapping.split, arrays=1 if mapping.split == "none" else arrays, strip=mapping.tq,
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -69,7 +70,7 @@ class Candidates:
         return Mapping(
             ORDERS[self.order[index]], tm, tn, tk, tg,
             a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident, a_slots=self.a_slots,
-            y_slots=y_slots, split=self.split,
+            y_slots=y_slots, split=self.split, tq=self.strip,
         )  # fmt: skip
 
 
@@ -142,10 +143,9 @@ def _passes(order: str, counts: dict[str, Ints], foreign: str, key: str) -> Ints
 
 def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
     """Words of all activation tiles of one pass, and of the largest tile (a convolution's rows overlap)."""
-    if gemm.conv is None:
+    if (conv := in_strips(gemm, c.strip).conv) is None:
         tile_k = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
         return np.full_like(c.tm, gemm.groups * gemm.M * gemm.K), c.tg * np.minimum(c.tm, gemm.M) * tile_k
-    conv = gemm.conv
     by_tile = {int(tm): slabs(conv, gemm.M, int(tm)) for tm in np.unique(c.tm)}
     pixels = np.array([by_tile[int(tm)] for tm in c.tm], np.int64).reshape(-1, 3)
     tk = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
@@ -156,9 +156,8 @@ def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
 def first_a(gemm: Gemm, c: Candidates) -> Ints:
     """Words of the first activation tile."""
     tile_k = gemm.K if c.a_whole_k else np.minimum(c.tk, gemm.K)
-    if gemm.conv is None:
+    if (conv := in_strips(gemm, c.strip).conv) is None:
         return c.tg * np.minimum(c.tm, gemm.M) * tile_k
-    conv = gemm.conv
     pixels = np.array([slabs(conv, gemm.M, int(tm))[2] for tm in c.tm], np.int64)
     words: Ints = c.tg * pixels * (-(-tile_k // (conv.kernel[0] * conv.kernel[1])))
     return words
