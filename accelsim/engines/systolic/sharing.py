@@ -104,7 +104,7 @@ def _best(step: Lowering, gemm: Gemm) -> Shared:
     for name in step.node.reads:  # where another core will find it
         step.cores[1].places[name] = Place(step.layout.place(name).home)
     for axis, cores in product(SHARES[1:] if asked is None else [asked], _numbers(len(step.cores))):
-        torn = axis == "m" and step.pinned.get("tq")  # the parts are rows of whole images
+        torn = _tears(gemm, axis) and step.pinned.get("tq")
         parts = list(_parts(step, gemm, axis, cores)) if axis in AXES and not torn else []
         if len(parts) > 1:
             ways += _shared(step, gemm, axis, parts, kept)
@@ -125,7 +125,7 @@ def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[Part], kept: li
     """The best mapping of the largest part, if one fits; of all loop orders that the axis allows. ``kept``: see
     ``_kept``."""
     pinned, seen = {**step.pinned, "y_resident": False}, parts[0].seen
-    if axis == "m":
+    if _tears(gemm, axis):
         pinned["tq"] = 0
     step = replace(step, layout=step.cores[1], sharing=len(parts), pinned=pinned)
     for more in _pins(step, len(parts)) if axis == "k" else [{}]:
@@ -268,6 +268,11 @@ def _rows(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
     seen = replace(gemm, M=ranges[0][1], conv=_band(conv, ranges[0][1]) if conv else None)
     for m0, m1 in ranges:
         yield Part(whole(gemm)._replace(m0=m0, m1=m1), seen)
+
+
+def _tears(gemm: Gemm, axis: Share) -> bool:
+    """Whether parts are rows of the only image: whole ones, since they cut all its strips."""
+    return axis == "m" and gemm.conv is not None and gemm.conv.batch == 1
 
 
 def _band(conv: Conv, rows: int) -> Conv:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from accelsim.engines.base import Lowering, Mapped, Tuner
@@ -15,6 +16,7 @@ from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
 from accelsim.engines.systolic.mapping.shape import Bounds
 from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
+from accelsim.engines.systolic.mapping.strips import FEW, strips
 from accelsim.errors import Infeasible
 from accelsim.mapping.search import solve
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping, Split
@@ -86,6 +88,15 @@ def choose(step: Lowering, gemm: Gemm) -> Choice:
     return entries[-1].choice
 
 
+class _Leaders(NamedTuple):
+    """The best mappings with their bounds, best first; how many were tried, one of the problems, what others lacked."""
+
+    best: list[tuple[Mapping, Bounds]]
+    tried: int
+    tilings: Tilings
+    misfits: list[Need]
+
+
 class ProductSearch:
     """``step``: what the result depends on; ``options``: residency choices, with the room that each leaves."""
 
@@ -101,34 +112,59 @@ class ProductSearch:
     def best(self) -> Choice:
         """The mapping that costs least, or of the best the one that the tuner takes."""
         self._refuse_torn_images()
-        effort, tuner = self._lowering.search, self._lowering.tuner
-        tilings = self.tilings(Tilings, effort != "fast")
-        solved = solve(tilings, effort, leaders=tuner.leaders if tuner else 1)
-        self.needs = [tilings.needs[index] for index in range(len(self.options))]
-        if not solved.leaders:
-            raise self._infeasible(tilings.misfits)
-        found = dict(self.kept(tilings, leader.choices) for leader in solved.leaders)
-        mapping = self._tuned(tuner, list(found)) if tuner else next(iter(found))
-        bounds = found[mapping] if mapping in found else tilings.bounds_of(mapping)
-        choice = Choice(mapping, float(bounds.total()[0]), bounds.binds(0), solved.tried)
+        tuner, found = self._lowering.tuner, self._leaders()
+        if not found.best:
+            raise self._infeasible(found.misfits)
+        bounds_of = dict(found.best)
+        mapping = self._tuned(tuner, list(bounds_of)) if tuner else next(iter(bounds_of))
+        bounds = bounds_of[mapping] if mapping in bounds_of else found.tilings.bounds_of(mapping)
+        choice = Choice(mapping, float(bounds.total()[0]), bounds.binds(0), found.tried)
         return choice if tuner or mapping.split == "none" else self._worth_it(choice)
 
     def _worth_it(self, choice: Choice) -> Choice:
         """Several arrays only where they are done before one would be: what they hold meanwhile is not the question."""
-        tilings = self.tilings(Tilings, self._lowering.search != "fast", ["none"])
-        solved = solve(tilings, self._lowering.search)
-        if not solved.leaders:
+        found = self._leaders(["none"])
+        if not found.best:
             return choice
-        mapping, bounds = self.kept(tilings, solved.leaders[0].choices)
-        one = Choice(mapping, float(bounds.total()[0]), bounds.binds(0), choice.scored + solved.tried)
+        mapping, bounds = found.best[0]
+        one = Choice(mapping, float(bounds.total()[0]), bounds.binds(0), choice.scored + found.tried)
         return min(choice._replace(scored=one.scored), one, key=lambda each: each.clocks)
 
-    def tilings(self, kind: type[T], thorough: bool, splits: Sequence[Split] | None = None) -> T:
-        """The problem that is searched; ``thorough``: with many more extents of tiles; ``splits``: with these alone."""
+    def _leaders(self, splits: Sequence[Split] | None = None) -> _Leaders:
+        """The best tilings, those through whole rows first; blocks of images too where they have something to save."""
+        effort, tuner = self._lowering.search, self._lowering.tuner
+        most = tuner.leaders if tuner else 1
+        tilings = self.tilings(Tilings, effort != "fast", splits)
+        solved = solve(tilings, effort, leaders=most)
+        best = [(leader.costs, *self.kept(tilings, leader.choices)) for leader in solved.leaders]
+        tried, misfits, needs = solved.tried, tilings.misfits, tilings.needs
+        if widths := self._strips(best[0][1] if best else None):
+            blocks = self.tilings(Tilings, effort != "fast", splits, widths)
+            blocks.limit = best[-1][0][0] if len(best) == most else inf
+            solved = solve(blocks, effort, leaders=most)
+            best += [(leader.costs, *self.kept(blocks, leader.choices)) for leader in solved.leaders]
+            best = sorted(best, key=lambda each: each[0])[:most]
+            tried, misfits = tried + solved.tried, misfits + blocks.misfits
+            needs = {index: max(need, blocks.needs[index]) for index, need in needs.items()}
+        self.needs = [max(need, needs[index]) for index, need in enumerate(self.needs)]
+        return _Leaders([(mapping, bounds) for _, mapping, bounds in best], tried, tilings, misfits)
+
+    def _strips(self, flat: Mapping | None) -> list[int]:
+        """Widths of strips to try beside the best tiling through whole rows."""
+        if self._pinned.keys() & {"tm", "tq"}:
+            return []
+        beat_B = self._roles.memory(self.step.homes.a).memory.beats_B
+        return strips(self.step, flat, beat_B, None if self._lowering.search != "fast" else FEW)
+
+    def tilings(
+        self, kind: type[T], thorough: bool, splits: Sequence[Split] | None = None, widths: Sequence[int] = ()
+    ) -> T:
+        """The problem that is searched; ``thorough``: with many more extents of tiles; with these ``splits`` and
+        ``widths`` of strips alone."""
         vector = function_unit(self._roles.chip, [part.op for part in self._node.epilogue])
         estimator = Estimator(self._roles, vector.spec if vector else None, self.step.sharing)
         fitting = Fitting(self._roles, self.step.buffers, self.step.shape, self._pinned)
-        plans = [plan for plan in self._plans() if splits is None or plan.split in splits]
+        plans = [plan for plan in self._plans(widths) if splits is None or plan.split in splits]
         orders = (
             [ORDERS.index(self._pinned["order"])] if "order" in self._pinned else list(range(len(ORDERS)))
         )
@@ -209,8 +245,9 @@ class ProductSearch:
             else:
                 yield Option(a_resident, y_resident, Room(room, free_B - room))
 
-    def _plans(self) -> Iterator[Plan]:
-        """What candidates have in common, for each residency choice."""
+    def _plans(self, widths: Sequence[int]) -> Iterator[Plan]:
+        """What candidates have in common, for each residency choice; with ``widths`` of strips where activations are
+        streamed."""
         whole = self._pinned.get("a_whole_k")
         for index, option in enumerate(self.options):
             slab = self._gemm.conv is not None and not option.a_resident
@@ -218,14 +255,19 @@ class ProductSearch:
             for a_whole_k, a_slots, split in product(
                 slabs if whole is None else [bool(whole)], self._a_slots(option), self._splits()
             ):
-                yield Plan(index, a_whole_k, a_slots, split, self._rows(slab))
+                for rows in self._rows(slab, widths):
+                    yield Plan(index, a_whole_k, a_slots, split, rows)
 
-    def _rows(self, slab: bool) -> Rows:
-        """How M may be cut; ``slab``: activations are streamed in whole rows of the image."""
-        conv, strip = self._gemm.conv, int(self._pinned.get("tq", 0))
-        if conv is not None and 0 < strip < conv.out[1]:
-            return Rows(conv.out[0] * strip, strip, strip)
-        return Rows(self._gemm.M, self.step.rows[slab])
+    def _rows(self, slab: bool, widths: Sequence[int]) -> Iterator[Rows]:
+        """How M may be cut; ``slab``: activations are streamed in whole rows of the image, or of strips of these
+        ``widths``."""
+        conv, pinned = self._gemm.conv, int(self._pinned.get("tq", 0))
+        if conv is not None and 0 < pinned < conv.out[1]:
+            yield Rows(conv.out[0] * pinned, pinned, pinned)
+        elif not widths:
+            yield Rows(self._gemm.M, self.step.rows[slab])
+        elif conv is not None and slab:
+            yield from (Rows(conv.out[0] * width, width, width) for width in widths)
 
     def _splits(self) -> list[Split]:
         """Axes that arrays side by side may share. What they have of a sum is added in the vector unit.

@@ -78,7 +78,8 @@ class Axes:
 
 class Tilings:
     """The choices plan, order, tg, tm, tn, tk of a step. ``needs``: of each residency choice the room with which no
-    candidate would have been refused; ``misfits``: what candidates lacked, where none of a plan fitted.
+    candidate would have been refused; ``misfits``: what candidates lacked, where none of a plan fitted; ``limit``:
+    what the first cost of a candidate that is wanted must not exceed.
     """
 
     def __init__(self, step: Step, estimator: Estimator, fitting: Fitting, options: list[Option], plans: list[Plan],
@@ -87,6 +88,7 @@ class Tilings:
         self._options, self._plans, self._orders, self._axes = options, plans, np.array(orders), axes
         self.needs = dict.fromkeys(range(len(options)), 0)
         self.misfits: list[Need] = []
+        self.limit = inf
         self._tm = np.zeros((len(plans), axes.sizes[1]), np.int64)
         for index, plan in enumerate(plans):
             self._tm[index, : len(axes.tm[plan.rows])] = axes.tm[plan.rows]
@@ -124,7 +126,7 @@ class Tilings:
 
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
         """See ``mapping.search.Problem``."""
-        found, scored = np.full((len(choices), KEYS), inf), 0
+        found, scored, limit = np.full((len(choices), KEYS), inf), 0, min(limit, self.limit)
         for index in np.unique(choices[:, 0]).tolist():
             rows = np.flatnonzero(choices[:, 0] == index)
             rows, fitted = self._fitting_rows(choices, rows, index)
