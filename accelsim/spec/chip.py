@@ -92,7 +92,7 @@ class Chip(Model):
     @property
     def core_kind(self) -> str:
         """The kind of core that the chip is seen from, by default the first."""
-        first = next(iter(self.cores))
+        first = next(iter(self.cores), "")
         return first if len(self.cores) == 1 else self._seen_from or first
 
     @property

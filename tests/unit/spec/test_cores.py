@@ -169,3 +169,18 @@ def test_what_a_memory_of_a_core_says_to_be_fed_by_is_true(
 def test_a_circle_of_levels_is_told(write: Write) -> None:
     found = [problem.what for problem in told(write(TWO_LEVELS), "memories.far.fed_by=near")]
     assert "memories.far.fed_by: 'far' feeds itself" in found
+
+
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        ("{}", "cores: 0 entries"),
+        ("{core: null}", "cores.core: an empty value is not accepted"),
+        ("{core: 2}", "cores.core: no spec file '2'"),
+        ("{A b: {}}", "cores.A b: not a valid name"),
+        ("{core: {engine: {}}}", "cores.core.engine: unknown key"),
+        ("{core: {count: 0}}", "cores.core.count: '0' is not accepted"),
+    ],
+)
+def test_what_is_no_table_of_cores(table: str, what: str) -> None:
+    assert what in [problem.what for problem in told("edu-4x4", f"cores={table}")]
