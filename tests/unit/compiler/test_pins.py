@@ -11,6 +11,7 @@ import pytest
 import accelsim
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import UsageError
+from accelsim.program.mapping import Mapping
 from accelsim.program.mapping_file import load_mappings, save_mappings
 from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.where import names
@@ -69,8 +70,7 @@ def test_all_mistakes_at_once() -> None:
         accelsim.run(PRODUCT, on="edu-4x4", values="off", mapping=pins)
     assert [str(problem) for problem in caught.value.problems] == [
         "mapping of y: tn is 0; expected a whole number from 1 to 2,147,483,648",
-        "mapping of y: unknown field 'ordr'; expected order, tm, tn, tk, tg, reuse, a_resident, b_resident, y_resident, "
-        "a_whole_k, a_slots, w_slots, y_slots, split, share; did you mean 'order'?",
+        f"mapping of y: unknown field 'ordr'; expected {', '.join(Mapping.types())}; did you mean 'order'?",
         "mapping of y: reuse is 1; expected true or false",
         "mapping of y: split is 'rows'; expected none, m, n, k",
         "the mapping names a layer 'z' that the model does not have",
