@@ -138,7 +138,7 @@ def test_every_tensor_is_that_of_the_reference(
     if emulated:
         assert MIXED.matrix is not None
         few = {name: MIXED.matrix.formats[name] for name in ("fp32", "int16", "fp16")}
-        chip = changed(chip, "matrix", formats=few)
+        chip = changed(chip, "engines.matrix", formats=few)
     if options["sparsity"]:
         graph = prune(graph, options["sparsity"])
     case = compiled(

@@ -122,6 +122,7 @@ def test_every_chip_may_have_a_level(on: str, kind: str) -> None:
     feeder = Roles(chip).activations_home
     memory = "{kind: sram, capacity: 16 KiB, bandwidth: 3 TB/s, beat: 32 B, latency: 10 ns}"
     more = [f"memories.more={{memory: {memory}, fed_by: {feeder}, {kind}}}"]
+    more += [f"{view.called(name)}.fed_by=null" for view in chip.views() for name in view.buffers]
     try:
         run = accelsim.run("cnn", on, set=more, edges="outside", keep=True)
     except (SpecError, ModelError) as error:  # it has one, a link has two directions, operators lack a host
