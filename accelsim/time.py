@@ -28,6 +28,20 @@ class Clock:
         """Whether a period is a whole number of femtoseconds."""
         return self._den == 1
 
+    @property
+    def period(self) -> Fraction:
+        """Exact, fs."""
+        return Fraction(self._num, self._den)
+
+    def cut_off(self, times_fs: NDArray[np.int64], den: int) -> NDArray[np.int64]:
+        """What the times of edges lack to the exact ones, in parts ``1 / den`` of a femtosecond, of which a period is a
+        whole number; -1 for a time that is none of an edge."""
+        wide = int(times_fs.max(initial=0)) * self._den >= 1 << 62
+        times = times_fs.astype(object) if wide else times_fs
+        exact = -(-times * self._den // self._num) * self._num
+        cut: NDArray[np.int64] = (exact % self._den * (den // self._den)).astype(np.int64)
+        return np.where(exact // self._den == times, cut, -1)
+
     def at(self, cycle: int) -> int:
         """Time of an edge, fs."""
         return cycle * self._num // self._den

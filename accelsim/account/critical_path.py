@@ -144,14 +144,20 @@ def _by_step(run: Run) -> dict[int, Times]:
     elif not isinstance(replay, Replay) or not isinstance(path, Repeated):
         _add(table, _parts(run, path))
     else:
-        before, unit = list(_parts(run, path.before)), dict[int, Times]()
+        before, commands, steps = (
+            list(_parts(run, path.before)),
+            replay.repeat.commands.size,
+            replay.repeat.steps.size,
+        )
         _add(table, before)
-        _add(unit, _parts(run, path.unit, before[-1].step))
-        steps, times = replay.repeat.steps.size, replay.repeat.times
-        for copy in range(1, times + 1):
-            moved = ((step + copy * steps, parts) for step, parts in unit.items())
-            _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))
-        _add(table, _parts(run, path.behind, before[-1].step + times * steps))
+        for copies in replay.alike():
+            first, unit = copies[0], dict[int, Times]()
+            like = (piece._replace(command=piece.command - first * commands) for piece in path.copy(first))
+            _add(unit, _parts(run, like, before[-1].step))
+            for copy in copies:
+                moved = ((step + copy * steps, parts) for step, parts in unit.items())
+                _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))
+        _add(table, _parts(run, path.behind, before[-1].step + replay.repeat.times * steps))
     return {step: ranked(times) for step, times in table.items()}
 
 

@@ -45,14 +45,16 @@ def own_fs(run: Run) -> list[int]:
 
 def _busy(run: Run) -> Callable[[Sequence[Slice]], dict[tuple[int, str], int]]:
     """What gives (step, engine or memory) -> how long it worked, for some slices of a run."""
-    streamed, commands = stream_ends_fs(run), run.program.commands
+    commands = run.program.commands
+    starts = {piece.command: piece.data for piece in run.slices}
+    streamed = {number: end_fs - starts[number] for number, end_fs in stream_ends_fs(run).items()}
 
     def found(pieces: Sequence[Slice]) -> dict[tuple[int, str], int]:
         busy: dict[tuple[int, str], int] = {}
         for piece in pieces:
             work = commands[piece.command].work
             key = (piece.op, work.memory if isinstance(work, Transfer) else piece.engine)
-            busy[key] = busy.get(key, 0) + streamed.get(piece.command, piece.end) - piece.data
+            busy[key] = busy.get(key, 0) + streamed.get(piece.command, piece.end - piece.data)
         return busy
 
     return found

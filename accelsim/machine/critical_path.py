@@ -9,7 +9,6 @@ How the path leads back through the commands of an engine is a matter of its typ
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -17,6 +16,7 @@ from accelsim.engines.device import Edges, Point
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.replay import whole_path
 from accelsim.machine.run import PATH_KINDS, LawError, Run, Segment
+from accelsim.machine.shifts import port_order
 from accelsim.machine.sram import scarce
 from accelsim.machine.unrolling import Unrolling, unrolled_path
 from accelsim.program.commands import Command, Phase, Transfer, Wait
@@ -56,7 +56,7 @@ class _Walk:
         self.delay_fs = self.clock.at(chip.token_delay)
         self._records = {record.command: record for record in run.folds}
         self._queue_before = _before(enumerate(command.engine for command in self.commands))
-        self._port_before = _before(_port_order(run))
+        self._port_before = _before(port_order(run))
         self.segments: list[Segment] = []
         self.t = run.time_fs
 
@@ -185,14 +185,3 @@ def _before(order: Iterable[tuple[int, object]]) -> dict[int, int]:
             found[ident] = last[queue]
         last[queue] = ident
     return found
-
-
-def _port_order(run: Run) -> Iterable[tuple[int, object]]:
-    """Transfers with their ports, those of a port in the order in which it accepted them."""
-    ports: dict[object, list[tuple[int, int]]] = defaultdict(list)
-    duplex = {name: each.full_duplex and name not in run.dram for name, each in run.chip.memories.items()}
-    for piece in run.slices:
-        work = run.program.commands[piece.command].work
-        if isinstance(work, Transfer):
-            ports[work.memory, work.write and duplex[work.memory]].append((piece.start, piece.command))
-    return [(ident, port) for port, pieces in ports.items() for _, ident in sorted(pieces)]

@@ -7,68 +7,74 @@ import numpy as np
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run
+from accelsim.machine.shifts import Shift, clocks_of, fractions_of, nearest_shift
 from accelsim.program.commands import Program
-from accelsim.program.repeated import Repeat
 from accelsim.time import NEVER, Clock
 from accelsim.types import Ints
 
 
-def recurrence(program: Program, short: Run, cycle: int = 1) -> Replay | None:
-    """How ``short``, the run of ``program`` without its copies, becomes that of the whole; None where it does not.
-
-    ``cycle``: after how many units everything comes again; one more than these must be written at least.
-    """
+def recurrence(program: Program, short: Run) -> Replay | None:
+    """How ``short``, the run of ``program`` without its copies, becomes that of the whole; None where it does not."""
     repeat = program.repeat
     assert repeat is not None
-    times = _times_by_unit(repeat, short)
-    shifts = times[-1] - times[-1 - cycle]
-    shift_fs = int(shifts[0, 0])
-    if not np.all(shifts == shift_fs) or shift_fs <= 0 or not whole_edges(program, shift_fs):
+    last = short.slices[repeat.commands.unit.start]
+    before = short.slices[last.command - repeat.commands.size]
+    shift = nearest_shift(program, last.start - before.start)
+    if shift is None:
         return None
-    found = Replay(program, short, repeat.together(cycle), shift_fs)
-    if short.time_fs + found.whole_fs >= NEVER:
+    fractions = None if shift.denominator == 1 else fractions_of(short, repeat.commands.unit.start)
+    if fractions is None and shift.denominator > 1:
         return None
-    holds = _begins_alike(found), _records_recur(found), _links_recur(found), _settled(found)
+    den = 1 if fractions is None else fractions.den
+    found = Replay(program, short, repeat, Shift(int(shift * den), den), fractions)
+    if short.time_fs + found.whole_fs >= NEVER or not _begins_clearly(found):
+        return None
+    holds = (
+        _times_recur(found),
+        _begins_alike(found),
+        _records_recur(found),
+        _links_recur(found),
+        _settled(found),
+    )
     return found if all(holds) else None
 
 
+def _times_recur(replay: Replay) -> bool:
+    """Whether all times of the unit written last are those of the one before, a shift later."""
+    pieces, unit, size = replay.short.slices, replay.unit, replay.repeat.commands.size
+    times: Ints = np.array([piece[4:] for piece in pieces[unit.start - size : unit.stop]], np.int64)
+    before, now = times[: len(unit)], times[size:]
+    whole_fs, rest = divmod(replay.shift.num, replay.shift.den)
+    if replay.fractions is None:
+        return bool(np.all(now == before + whole_fs))
+    cut, carried = replay.fractions.of[unit.start - size : unit.stop], replay.shift.den
+    sums = cut[: len(unit)] + rest
+    return bool(np.all(now == before + whole_fs + sums // carried) and np.all(cut[size:] == sums % carried))
+
+
+def _begins_clearly(replay: Replay) -> bool:
+    """Whether no other moment than that at which the unit begins has the same time."""
+    begin_fs, cut = replay.begin
+    return replay.fractions is None or replay.fractions.moments([begin_fs]) == {begin_fs: cut}
+
+
 def _begins_alike(replay: Replay) -> bool:
-    """Whether only the last unit, and a cycle before only the one there, is at work when the next one begins."""
+    """Whether only the last unit, and before only the one there, is at work when the next one begins."""
     pieces, unit = replay.short.slices, replay.unit
-    first = replay.repeat.commands.unit.start  # of the unit behind the one a cycle before the last
-    begin_fs = replay.begin_fs
-    before_fs = max((piece.end for piece in pieces[: first - len(unit)]), default=0)
-    cycle_fs = max((piece.end for piece in pieces[: unit.start]), default=0)
+    begin_fs = replay.begin[0]
+    before_fs = max((piece.end for piece in pieces[: unit.start - len(unit)]), default=0)
+    unit_fs = max((piece.end for piece in pieces[: unit.start]), default=0)
     behind_fs = min((piece.start for piece in pieces[unit.stop :]), default=0)
-    return before_fs <= begin_fs and cycle_fs <= begin_fs + replay.shift_fs <= behind_fs
-
-
-def _times_by_unit(repeat: Repeat, short: Run) -> Ints:
-    """Start, data and end of each command of the written units, fs [units, commands, 3]."""
-    span = repeat.commands
-    pieces = short.slices[span.end - repeat.units * span.size : span.end]
-    return np.array([piece[4:] for piece in pieces], np.int64).reshape(repeat.units, -1, 3)
-
-
-def cycle_of(program: Program, short: Run) -> int:
-    """After how many units all clocks should be where they are now: a unit may take so many edges of each, and yet no
-    whole number of femtoseconds. 0 where no number of units would do."""
-    assert program.repeat is not None
-    times = _times_by_unit(program.repeat, short)
-    took = int(times[-1, 0, 0] - times[-2, 0, 0])
-    clocks = [ENGINES[kind].clock(program.chip, engine) for engine, kind in program.engines.items()]
-    exact = {clock.nearest(took) for clock in clocks if clock is not None}
-    return exact.pop().denominator if len(exact) == 1 else 0
+    return before_fs <= begin_fs and unit_fs <= replay.end_fs <= behind_fs
 
 
 def whole_edges(program: Program, shift_fs: int) -> bool:
     """Whether the shift is a whole number of edges of every clock (that of the ports is the clock of who asks)."""
-    clocks = [ENGINES[kind].clock(program.chip, engine) for engine, kind in program.engines.items()]
-    return all(clock.nearest(shift_fs) == shift_fs for clock in clocks if clock is not None)
+    return all(clock.nearest(shift_fs) == shift_fs for clock in clocks_of(program))
 
 
 def _records_recur(replay: Replay) -> bool:
-    """Whether what the engines noted of a unit is what they noted of the one a cycle before, as much later."""
+    """Whether what the engines noted of a unit is what they noted of the one before, as much later."""
     short, span, records = (
         replay.short,
         replay.repeat.commands,
@@ -89,7 +95,7 @@ def _links_recur(replay: Replay) -> bool:
 
 
 def _settled(replay: Replay) -> bool:
-    """Whether what is older than the unit before the cycle (behind the copies: than the last unit) was there before
+    """Whether what is older than the unit before the last (behind the copies: than the last unit) was there before
     anybody who waits for it could have gone on: it may be older in each copy, and must decide about none.
     """
     assert replay.program.repeat is not None

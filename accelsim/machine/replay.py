@@ -3,9 +3,9 @@
 Two units of which one does everything as the other, later by the same ``shift_fs``, which is a whole number of edges
 of every clock, leave the machine in the same state, if nothing older is still at work when the next unit begins, and
 no token that is older decides about anything. So what follows is as much later again, and what is behind the copies
-moves with it. Where a unit takes a whole number of edges that is no whole number of femtoseconds, everything comes
-again after a ``cycle`` of several units. Where any of that does not hold, the whole program is
-simulated (``accelsim.machine.recurrence``).
+moves with it. Where so many edges are no whole number of femtoseconds, times are cut off in each copy in its own way
+(``accelsim.machine.shifts``). Where any of that does not hold, the whole program is simulated
+(``accelsim.machine.recurrence``).
 """
 
 from __future__ import annotations
@@ -14,43 +14,56 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from accelsim.engines.base import Times
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.accounting import Clips, busy, costs, engine_times, ledger_rows, spans, step_stalls
+from accelsim.machine.accounting import Clips, busy, costs, engine_times, ledger_rows, step_stalls
 from accelsim.machine.run import Run, Segment, Slice
 from accelsim.machine.sequences import Numbers, Repeated
+from accelsim.machine.shifts import Fractions, Shift
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat, Span
-from accelsim.time import FS
+from accelsim.time import FS, NEVER
 
-SEEN = 32
-"""Pieces of the critical path that must be those of a cycle before: from there on the way back is the same."""
 Key = TypeVar("Key", bound=tuple[Any, ...])
 
 
 @dataclass
 class Replay:
-    """How the ``short`` run becomes that of the whole ``program``: what ``repeat`` takes as a unit, a cycle of those
-    that the program has, comes again ``repeat.times`` times, each ``shift_fs`` later than the one before."""
+    """How the ``short`` run becomes that of the whole ``program``: its unit written last comes again
+    ``repeat.times`` times, each a ``shift`` later than the one before.
+    ``fractions``: what is cut off of times, needed where the shift is no whole number of femtoseconds."""
 
     program: Program
     short: Run
     repeat: Repeat
-    shift_fs: int
+    shift: Shift
+    fractions: Fractions | None = None
 
     @property
     def unit(self) -> range:
         """Commands of the unit written last."""
-        assert self.program.repeat is not None
-        return self.program.repeat.commands.unit
+        return self.repeat.commands.unit
 
     @cached_property
-    def begin_fs(self) -> int:
-        """When the cycle that is copied begins."""
-        return min(piece.start for piece in self.short.slices[self.repeat.commands.unit.start :])
+    def begin(self) -> tuple[int, int]:
+        """When the unit that is copied begins, fs, and what is cut off there."""
+        first = min(self.short.slices[self.repeat.commands.unit.start :], key=attrgetter("start"))
+        return first.start, self.fraction(first.command, 0)
+
+    @property
+    def end_fs(self) -> int:
+        """When its first copy begins."""
+        return self.shift.later(*self.begin, 1)
+
+    @property
+    def shift_fs(self) -> int:
+        """How much later the first copy is, cut off to whole femtoseconds."""
+        return self.shift.fs(1)
 
     @property
     def commands(self) -> int:
@@ -70,34 +83,56 @@ class Replay:
     @property
     def whole_fs(self) -> int:
         """How much later is what comes behind the copies."""
-        return self.shift_fs * self.repeat.times
+        return self.shift.fs(self.repeat.times)
+
+    def fraction(self, command: int, which: int) -> int:
+        """What is cut off of the start (0), the data (1) or the end (2) of a command of the short run."""
+        return 0 if self.fractions is None else int(self.fractions.of[command, which])
+
+    def moved(self, piece: Slice, times: int) -> Slice:
+        """A slice of the short run so many shifts later, with its own number."""
+        start, data, end = (
+            self.shift.later(at, self.fraction(piece.command, which), times)
+            for which, at in enumerate(piece[4:])
+        )
+        return piece._replace(start=start, data=data, end=end)
+
+    def alike(self) -> list[list[int]]:
+        """The copies in groups that take all their times alike: of those of a group as much is cut off."""
+        groups: dict[int, list[int]] = {}
+        for copy in range(1, self.repeat.times + 1):
+            groups.setdefault(copy * self.shift.num % self.shift.den, []).append(copy)
+        return list(groups.values())
 
     def later(self, piece: Slice, copy: int) -> Slice:
         """A slice of the unit in a copy."""
-        repeat, fs = self.repeat, copy * self.shift_fs
-        return Slice(
-            piece.command + copy * repeat.commands.size, piece.engine, piece.op + copy * repeat.steps.size,
-            repeat.text(piece.label, copy), piece.start + fs, piece.data + fs, piece.end + fs,
+        repeat, found = self.repeat, self.moved(piece, copy)
+        return found._replace(
+            command=piece.command + copy * repeat.commands.size, op=piece.op + copy * repeat.steps.size,
+            label=repeat.text(piece.label, copy),
         )  # fmt: skip
 
     def behind(self, piece: Slice) -> Slice:
         """A slice behind the copies in the whole run."""
-        ident, fs = self.repeat.commands.long(piece.command), self.whole_fs
-        op = self.program.commands[ident].op
-        return piece._replace(
-            command=ident, op=op, start=piece.start + fs, data=piece.data + fs, end=piece.end + fs
+        ident = self.repeat.commands.long(piece.command)
+        return self.moved(piece, self.repeat.times)._replace(
+            command=ident, op=self.program.commands[ident].op
         )
 
     def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]]) -> dict[Key, int]:
         """Figures of the whole run by keys that begin with a step: ``of`` gives those of some slices of the short
         run, in which steps behind the copies have the numbers that they have in the whole run."""
         pieces, span, steps = self.short.slices, self.repeat.commands, self.repeat.steps.size
-        unit = of(pieces[span.end - span.size : span.end])
-        found = dict(of(pieces[: span.end]))
-        for copy in range(1, self.repeat.times + 1):
+        found, times = dict(of(pieces[: span.end])), self.repeat.times
+        units = dict[int, Mapping[Key, int]]()
+        for copies in self.alike():
+            unit = of([self.moved(piece, copies[0]) for piece in pieces[span.end - span.size : span.end]])
+            units |= dict.fromkeys(copies, unit)
+        for copy, unit in sorted(units.items()):
             _add(found, {cast(Key, (key[0] + copy * steps, *key[1:])): count for key, count in unit.items()})
         ops = (self.program.commands[span.long(piece.command)].op for piece in pieces[span.end :])
-        _add(found, of([piece._replace(op=op) for piece, op in zip(pieces[span.end :], ops, strict=True)]))
+        behind = zip(pieces[span.end :], ops, strict=True)
+        _add(found, of([self.moved(piece, times)._replace(op=op) for piece, op in behind]))
         return found
 
 
@@ -109,7 +144,9 @@ def _add(totals: dict[Key, int], more: Mapping[Key, int]) -> None:
 def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
     """The run of the whole program; ``logs``: how the engines of the short one spent their time."""
     program, short, repeat = replay.program, replay.short, replay.repeat
-    span, time_fs, steps = repeat.commands, short.time_fs + replay.whole_fs, len(program.steps)
+    span, steps = repeat.commands, len(program.steps)
+    tail = short.slices[repeat.commands.unit.start :]
+    time_fs = max(replay.moved(piece, repeat.times).end for piece in tail)
     times = _engine_times(replay, logs)
     return replace(
         short, program=program, time_fs=time_fs,
@@ -137,14 +174,41 @@ def _ledger(replay: Replay) -> list[Any]:
 
 def _step_spans(replay: Replay) -> list[tuple[int, int]]:
     """First start and last end of the commands of each step."""
-    pieces, span = replay.short.slices, replay.repeat.commands
-    found = spans(pieces[: span.end])
-    unit, steps = spans(pieces[span.end - span.size : span.end]), replay.repeat.steps.size
-    for copy in range(1, replay.repeat.times + 1):
-        fs = copy * replay.shift_fs
-        _widen(found, {op + copy * steps: (start + fs, end + fs) for op, (start, end) in unit.items()})
-    _widen(found, spans([replay.behind(piece) for piece in pieces[span.end :]]))
+    pieces, repeat = replay.short.slices, replay.repeat
+    end, size, times = repeat.commands
+    found = _moved_spans(replay, pieces[:end], 0)
+    unit = _outer(replay, pieces[end - size : end])
+    for copy in range(1, times + 1):
+        _widen(found, _later_spans(replay, unit, copy, copy * repeat.steps.size))
+    behind = [piece._replace(op=replay.behind(piece).op) for piece in pieces[end:]]
+    _widen(found, _moved_spans(replay, behind, times))
     return [found.get(step, (0, 0)) for step in range(len(replay.program.steps))]
+
+
+Moment = tuple[int, int]
+"""A time, fs, and what is cut off of it."""
+
+
+def _outer(replay: Replay, pieces: Sequence[Slice]) -> dict[int, tuple[Moment, Moment]]:
+    """Step -> first start and last end of its commands."""
+    found: dict[int, tuple[Moment, Moment]] = {}
+    for piece in pieces:
+        start = piece.start, replay.fraction(piece.command, 0)
+        end = piece.end, replay.fraction(piece.command, 2)
+        first, last = found.get(piece.op, (start, end))
+        found[piece.op] = min(first, start), max(last, end)
+    return found
+
+
+def _later_spans(
+    replay: Replay, found: Mapping[int, tuple[Moment, Moment]], times: int, steps: int = 0
+) -> dict[int, tuple[int, int]]:
+    later = replay.shift.later
+    return {op + steps: (later(*start, times), later(*end, times)) for op, (start, end) in found.items()}
+
+
+def _moved_spans(replay: Replay, pieces: Sequence[Slice], times: int) -> dict[int, tuple[int, int]]:
+    return _later_spans(replay, _outer(replay, pieces), times)
 
 
 def _widen(found: dict[int, tuple[int, int]], more: Mapping[int, tuple[int, int]]) -> None:
@@ -154,31 +218,80 @@ def _widen(found: dict[int, tuple[int, int]], more: Mapping[int, tuple[int, int]
 
 
 def _engine_times(replay: Replay, logs: Mapping[str, EngineLog]) -> dict[str, Times]:
-    """As in the short run, and once more for each copy what happened in the time that it takes.
+    """What happened until the first copy begins, in the time that each copy takes, and behind the copies."""
+    repeat, begin_fs, cut_fs = replay.repeat, replay.begin[0], replay.end_fs
+    unit, behind = repeat.commands.unit, range(repeat.commands.end, len(replay.short.slices))
+    clips = {engine: Clips(logs[engine]) for engine in replay.short.program.engines}
+    found = {engine: Times(0, {}, {}) for engine in clips}
 
-    That is a cycle from its first start on.
-    """
-    short, repeat, span = replay.short, replay.repeat, replay.repeat.commands
-    begin, end = replay.begin_fs, replay.begin_fs + replay.shift_fs
-    window = {engine: Clips(log).part(begin, end) for engine, log in logs.items()}
-    unit = [record for record in short.folds if record.command in span.unit]
-    once = engine_times(short.program, logs, short.folds)
-    again = engine_times(short.program, window, unit)
-    return {engine: _times(once[engine], again[engine], repeat) for engine in once}
+    def add(part: Part, times: int, copies: Sequence[int]) -> None:
+        """A part of the short run, as it is so many shifts later, in each of the copies (0: as it is)."""
+        for engine, spent in engine_times(replay.short.program, *part.moved(times)).items():
+            found[engine] = _sum(found[engine], spent, copies, repeat.steps)
 
-
-def _times(once: Times, again: Times, repeat: Repeat) -> Times:
-    by_step = {repeat.steps.long(op): dict(reasons) for op, reasons in once.by_step.items()}
-    for copy in range(1, repeat.times + 1):
-        for op, reasons in again.by_step.items():
-            _add_reasons(by_step.setdefault(op + copy * repeat.steps.size, {}), reasons)
-    stalled = {why: fs + repeat.times * again.stalled.get(why, 0) for why, fs in once.stalled.items()}
-    return Times(once.busy + repeat.times * again.busy, stalled, by_step)
+    add(Part(replay, clips, (0, cut_fs), range(unit.stop)), 0, [0])
+    window = Part(replay, clips, (begin_fs, cut_fs), unit)
+    for copies in replay.alike():
+        add(window, copies[0], copies)
+    add(Part(replay, clips, (cut_fs, NEVER), behind), repeat.times, [0])
+    return found
 
 
-def _add_reasons(totals: dict[str, int], more: Mapping[str, int]) -> None:
+def _sum(total: Times, more: Times, copies: Sequence[int], steps: Span) -> Times:
+    stalled = dict(total.stalled)
+    _add_reasons(stalled, more.stalled, len(copies))
+    by_step = dict(total.by_step)
+    for copy in copies:
+        for op, reasons in more.by_step.items():
+            _add_reasons(by_step.setdefault(steps.long(op) + copy * steps.size, {}), reasons)
+    return Times(total.busy + len(copies) * more.busy, stalled, by_step)
+
+
+def _add_reasons(totals: dict[str, int], more: Mapping[str, int], times: int = 1) -> None:
     for why, fs in more.items():
-        totals[why] = totals.get(why, 0) + fs
+        totals[why] = totals.get(why, 0) + times * fs
+
+
+class Part:
+    """What the short run did between two moments, and noted of some commands. Raises KeyError for moments at which
+    nothing began or ended."""
+
+    def __init__(
+        self, replay: Replay, clips: Mapping[str, Clips], between: tuple[int, int], commands: range
+    ) -> None:
+        self._replay = replay
+        self.logs = {engine: clip.part(*between) for engine, clip in clips.items()}
+        self.records = [record for record in replay.short.folds if record.command in commands]
+
+    def moved(self, times: int) -> tuple[dict[str, EngineLog], list[Any]]:
+        """Logs and records so many shifts later; times that are whole femtoseconds later say the same as they are."""
+        fractions, program = self._replay.fractions, self._replay.short.program
+        if fractions is None or not times:
+            return self.logs, self.records
+        fs, chip = self._replay.shift.fs(times), self._replay.short.chip
+        records = []
+        for record in self.records:
+            engine = program.commands[record.command].engine
+            records.append(ENGINES[program.engines[engine]].later(chip, engine, record, 0, fs))
+        return {engine: self._later(engine, times) for engine in self.logs}, records
+
+    def _later(self, engine: str, times: int) -> EngineLog:
+        log, fractions, shift = self.logs[engine], self._replay.fractions, self._replay.shift
+        assert fractions is not None
+        begin_fs, cut = self._replay.begin
+        edges = {begin_fs: cut, self._replay.end_fs: (cut + shift.num) % shift.den}
+        both = [*log.busy, *((a, b) for a, b, _ in log.waits)]
+        edges |= fractions.edges(engine, chain.from_iterable(both))
+        ends = edges | fractions.loose_ends(engine)  # a transfer begins at an edge, a processor does not
+        begins = edges if ENGINES[self._replay.program.engines[engine]].moves else ends
+
+        def later(known: Mapping[int, int], t_fs: int) -> int:
+            return shift.later(t_fs, known[t_fs], times)
+
+        return EngineLog(
+            [(later(begins, a), later(ends, b)) for a, b in log.busy],
+            [(later(begins, a), later(begins, b), why) for a, b, why in log.waits],
+        )
 
 
 def _records(replay: Replay) -> Sequence[Any]:
@@ -202,39 +315,54 @@ def _records(replay: Replay) -> Sequence[Any]:
 
     return Repeated(
         items, Span(len(before), len(unit), span.times),
-        lambda record, copy: moved(record, copy * span.size, copy * replay.shift_fs),
+        lambda record, copy: moved(record, copy * span.size, replay.shift.fs(copy)),
         behind,
     )  # fmt: skip
 
 
 def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | None:
     """The critical path of the whole run, given that of the short one; None where it does not recur."""
-    cut = path_period(replay, path)
+    try:
+        moments = _Moments(replay, path)
+        cut = path_period(replay, path, moments)
+    except KeyError:
+        return None
     if cut is None:
         return None
-    span, shift_fs = replay.repeat.commands, replay.shift_fs
+    span = replay.repeat.commands
 
     def later(piece: Segment, copy: int) -> Segment:
-        fs = copy * shift_fs
-        return piece._replace(
-            start=piece.start + fs, end=piece.end + fs, command=piece.command + copy * span.size
-        )
+        return moments.later(piece, copy)._replace(command=piece.command + copy * span.size)
 
     def behind(piece: Segment) -> Segment:
-        fs, number = replay.whole_fs, piece.command
+        number = piece.command
         number = span.long(number) if number >= span.end else number + span.size * span.times
-        return piece._replace(start=piece.start + fs, end=piece.end + fs, command=number)
+        return moments.later(piece, span.times)._replace(command=number)
 
     return Repeated(path, Span(*cut, span.times), later, behind)
 
 
-def path_period(replay: Replay, path: Sequence[Segment]) -> tuple[int, int] | None:
-    """(end, pieces) of a part of the path whose end is that of what comes before it, a cycle earlier; None for none."""
-    span, shift_fs = replay.repeat.commands, replay.shift_fs
+class _Moments:
+    """Pieces of the critical path later. Raises KeyError for one that begins or ends at no moment that is known."""
+
+    def __init__(self, replay: Replay, path: Sequence[Segment]) -> None:
+        self._shift, fractions = replay.shift, replay.fractions
+        self._known = None if fractions is None else fractions.moments([0, *(piece.end for piece in path)])
+
+    def later(self, piece: Segment, times: int) -> Segment:
+        """The same piece, of the same command."""
+        start, end = (
+            self._shift.later(at, 0 if self._known is None else self._known[at], times) for at in piece[:2]
+        )
+        return piece._replace(start=start, end=end)
+
+
+def path_period(replay: Replay, path: Sequence[Segment], moments: _Moments) -> tuple[int, int] | None:
+    """(end, pieces) of a part of the path whose end is that of what comes before it, a unit earlier; None for none."""
+    span = replay.repeat.commands
     starts = [piece.start for piece in path]
     last = bisect_right(starts, max(replay.short.slices[number].end for number in replay.unit))
-    earlier = [piece._replace(start=piece.start + shift_fs, end=piece.end + shift_fs, command=piece.command + span.size)
-               for piece in path[:last]]  # fmt: skip
+    earlier = [moments.later(piece, 1)._replace(command=piece.command + span.size) for piece in path[:last]]
     at = {(piece.end, piece.command): index for index, piece in enumerate(earlier)}
     for end in range(last, 0, -1):
         piece = path[end - 1]
@@ -242,9 +370,6 @@ def path_period(replay: Replay, path: Sequence[Segment]) -> tuple[int, int] | No
             continue
         before = at[piece.end, piece.command] + 1
         size = end - before
-        seen = (
-            size * len(replay.unit) // span.size
-        )  # of a cycle of several units so much as one of them takes
-        if seen and before >= seen and list(path[end - seen : end]) == earlier[before - seen : before]:
+        if size and before >= size and list(path[end - size : end]) == earlier[before - size : before]:
             return end, size
     return None

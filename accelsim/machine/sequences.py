@@ -35,13 +35,13 @@ class Repeated(Lazy[Item]):
 
     @property
     def before(self) -> Sequence[Item]:
-        """What comes before the copies; ``unit`` is its end."""
+        """What comes before the copies, with what they are copies of."""
         return self._items[: self._span.end]
 
-    @property
-    def unit(self) -> Sequence[Item]:
-        """What the copies are copies of."""
-        return self._items[self._span.end - self._span.size : self._span.end]
+    def copy(self, number: int) -> Iterator[Item]:
+        """A copy, counted from 1."""
+        unit = self._items[self._span.end - self._span.size : self._span.end]
+        return (self._later(item, number) for item in unit)
 
     @property
     def behind(self) -> Iterator[Item]:
@@ -50,10 +50,8 @@ class Repeated(Lazy[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         yield from self.before
-        unit = self.unit
-        for copy in range(1, self._span.times + 1):
-            for item in unit:
-                yield self._later(item, copy)
+        for number in range(1, self._span.times + 1):
+            yield from self.copy(number)
         yield from self.behind
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from accelsim.engines.device import EngineLog
 from accelsim.machine.check import LAWS_OF_A_PART, LAWS_OF_A_REPLAY, check
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
-from accelsim.machine.recurrence import cycle_of, recurrence
+from accelsim.machine.recurrence import recurrence
 from accelsim.machine.replay import replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import How, Simulation
@@ -102,27 +102,10 @@ def _replayed(
     the engines spent their time in what was simulated."""
     short, logs = _simulate(repeat.short(program), None, how, progress)
     replay = recurrence(program, short)
-    if replay is None and (more := _units(repeat, cycle := cycle_of(program, short))):
-        del short, logs
-        with no_collection():
-            program = repeat.with_more(program, more)
-            assert program.repeat is not None
-            written = program.repeat.short(program)
-        short, logs = _simulate(written, None, how, progress)
-        replay = recurrence(program, short, cycle)
     if replay is None:
         return None
     with no_collection():
         return replayed(replay, logs), logs
-
-
-def _units(repeat: Repeat, cycle: int) -> int:
-    """How many units more it takes to see a cycle recur, so that whole cycles are left; 0 where it does not pay."""
-    if cycle < 2:
-        return 0
-    more = max(0, cycle + 1 - repeat.units)
-    more += (repeat.times - more) % cycle
-    return more if more < repeat.times // 2 else 0
 
 
 def _simulate(

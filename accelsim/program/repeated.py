@@ -38,18 +38,6 @@ class Span(NamedTuple):
         """Numbers of the unit written last."""
         return range(self.end - self.size, self.end)
 
-    def first(self, copies: int) -> range:
-        """Numbers of the first so many copies."""
-        return range(self.end, self.end + copies * self.size)
-
-    def later(self, copies: int) -> Span:
-        """The same behind the first so many copies."""
-        return Span(self.end + copies * self.size, self.size, self.times - copies)
-
-    def together(self, units: int) -> Span:
-        """The same with so many units taken as one."""
-        return Span(self.end, self.size * units, self.times // units)
-
     def short(self, number: int) -> int:
         """A number that belongs to no copy, where copies are not counted."""
         return number if number < self.end else number - self.size * self.times
@@ -165,31 +153,6 @@ class Repeat:
             self._uses(command.reads, copy), self._uses(command.writes, copy), self._entries(command.actions, copy),
             command.core,
         )  # fmt: skip
-
-    def together(self, units: int) -> Repeat:
-        """The same with so many units taken as one; ``times`` must be a multiple of it."""
-        return replace(
-            self, units=self.units // units, times=self.times // units, blocks=self.blocks * units,
-            commands=self.commands.together(units), regions=self.regions.together(units),
-            steps=self.steps.together(units), kept=_Kept(),
-        )  # fmt: skip
-
-    def with_more(self, program: Program, units: int) -> Program:
-        """The program with so many more units written."""
-        commands = program.commands
-        assert isinstance(commands, Commands) and units < self.times
-        before = [*commands.before, *(commands[number] for number in self.commands.first(units))]
-        repeat = replace(
-            self, units=self.units + units, times=self.times - units, commands=self.commands.later(units),
-            regions=self.regions.later(units), steps=self.steps.later(units), kept=_Kept(),
-        )  # fmt: skip
-        more = [loop.later(self, copy) for copy in range(1, units + 1) for loop in self.loops_of(program)]
-        return replace(
-            program,
-            commands=Commands(before, commands.behind, repeat),
-            repeat=repeat,
-            loops=[*program.loops, *more],
-        )
 
     def loops_of(self, program: Program) -> list[Loop]:
         """The loops of the unit written last that are rolled up."""

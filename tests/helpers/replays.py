@@ -9,6 +9,8 @@ from accelsim.account.energy import energy_table
 from accelsim.account.latency import layers, summary
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.errors import Infeasible, SpecError, TooLarge
+from accelsim.machine.check import check
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.run import Run
@@ -29,6 +31,18 @@ def both(
             for on_or_off in (True, False)
         ]
     return runs[0], runs[1]
+
+
+def assert_replayed_is_simulated(
+    model: str, chip: str, sets: Sequence[str], pinned: Mapping[str, Mapping[str, Any]] | None = None
+) -> None:
+    """Slices, counts, femtoseconds, joules, path of a network, if it fits; whether its state recurs or not."""
+    try:
+        run, whole = both(model, chip, sets, pinned)
+    except (Infeasible, SpecError, TooLarge):
+        return
+    assert_equal(run, whole)
+    check(run, thorough=True)
 
 
 def assert_equal(run: Run, whole: Run) -> None:

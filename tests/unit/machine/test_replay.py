@@ -32,7 +32,6 @@ def test_numbers_of_copies() -> None:
         (9, 0), (6, 1), (9, 1), (6, 2), (9, 3), (22, 0),
     ]  # fmt: skip
     assert span.short(22) == 10 and span.long(10) == 22 and span.long(9) == 9
-    assert span.later(2) == Span(18, 4, 1) and span.together(3) == Span(10, 12, 1)
 
 
 def test_names_move_on() -> None:
