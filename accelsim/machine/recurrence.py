@@ -44,12 +44,11 @@ def _times_recur(replay: Replay) -> bool:
     pieces, unit, size = replay.short.slices, replay.unit, replay.repeat.commands.size
     times: Ints = np.array([piece[4:] for piece in pieces[unit.start - size : unit.stop]], np.int64)
     before, now = times[: len(unit)], times[size:]
-    whole_fs, rest = divmod(replay.shift.num, replay.shift.den)
     if replay.fractions is None:
-        return bool(np.all(now == before + whole_fs))
-    cut, carried = replay.fractions.of[unit.start - size : unit.stop], replay.shift.den
-    sums = cut[: len(unit)] + rest
-    return bool(np.all(now == before + whole_fs + sums // carried) and np.all(cut[size:] == sums % carried))
+        return bool(np.all(now == before + replay.shift.num))
+    cut, shift = replay.fractions.of[unit.start - size : unit.stop], replay.shift
+    carried = (cut[size:] - cut[: len(unit)] - shift.num % shift.den) % shift.den
+    return bool(np.all(now == shift.later(before, cut[: len(unit)], 1)) and not carried.any())
 
 
 def _begins_clearly(replay: Replay) -> bool:

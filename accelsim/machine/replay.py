@@ -18,6 +18,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from accelsim.engines.base import Times
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
@@ -28,6 +30,7 @@ from accelsim.machine.shifts import Fractions, Shift
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat, Span
 from accelsim.time import FS, NEVER
+from accelsim.types import Ints
 
 Key = TypeVar("Key", bound=tuple[Any, ...])
 
@@ -276,22 +279,27 @@ class Part:
         return {engine: self._later(engine, times) for engine in self.logs}, records
 
     def _later(self, engine: str, times: int) -> EngineLog:
-        log, fractions, shift = self.logs[engine], self._replay.fractions, self._replay.shift
+        log, moments = self.logs[engine], self._replay.shift.later(*self._moments[engine], times)
+        both, busy = list(map(tuple, moments.tolist())), len(log.busy)
+        waits = zip(both[busy:], log.waits, strict=True)
+        return EngineLog(both[:busy], [(start, end, why) for (start, end), (_, _, why) in waits])
+
+    @cached_property
+    def _moments(self) -> dict[str, tuple[Ints, Ints]]:
+        """Engine -> when it began and ended to work, then to wait, fs, and what is cut off there, [intervals, 2]."""
+        return {engine: self._cut(engine, log) for engine, log in self.logs.items()}
+
+    def _cut(self, engine: str, log: EngineLog) -> tuple[Ints, Ints]:
+        fractions, shift = self._replay.fractions, self._replay.shift
         assert fractions is not None
-        begin_fs, cut = self._replay.begin
+        (begin_fs, cut), waits = self._replay.begin, [(a, b) for a, b, _ in log.waits]
         edges = {begin_fs: cut, self._replay.end_fs: (cut + shift.num) % shift.den}
-        both = [*log.busy, *((a, b) for a, b, _ in log.waits)]
-        edges |= fractions.edges(engine, chain.from_iterable(both))
+        edges |= fractions.edges(engine, chain.from_iterable([*log.busy, *waits]))
         ends = edges | fractions.loose_ends(engine)  # a transfer begins at an edge, a processor does not
         begins = edges if ENGINES[self._replay.program.engines[engine]].moves else ends
-
-        def later(known: Mapping[int, int], t_fs: int) -> int:
-            return shift.later(t_fs, known[t_fs], times)
-
-        return EngineLog(
-            [(later(begins, a), later(ends, b)) for a, b in log.busy],
-            [(later(begins, a), later(begins, b), why) for a, b, why in log.waits],
-        )
+        cuts = [(begins[a], ends[b]) for a, b in log.busy] + [(begins[a], begins[b]) for a, b in waits]
+        moments = [*log.busy, *waits]
+        return np.array(moments, np.int64).reshape(-1, 2), np.array(cuts, np.int64).reshape(-1, 2)
 
 
 def _records(replay: Replay) -> Sequence[Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from accelsim.machine.run import Run
 from accelsim.program.commands import Command, Program, Transfer, Wait
 from accelsim.time import FS_PER_S, Clock
 from accelsim.types import Ints
+
+Int = TypeVar("Int", int, Ints)
 
 
 class Shift(NamedTuple):
@@ -35,9 +37,11 @@ class Shift(NamedTuple):
         """So often, cut off to whole femtoseconds."""
         return times * self.num // self.den
 
-    def later(self, t_fs: int, fraction: int, times: int) -> int:
-        """The time of what has this ``fraction`` (parts of ``den``), so often later, fs."""
-        return t_fs + (times * self.num + fraction) // self.den
+    def later(self, t_fs: Int, fraction: Int, times: int) -> Int:
+        """The time of what has this ``fraction`` (parts of ``den``), so often later, fs; numbers or int64 arrays."""
+        whole_fs, rest = divmod(times * self.num, self.den)
+        found: Int = t_fs + whole_fs + (fraction + rest) // self.den
+        return found
 
 
 def clocks_of(program: Program) -> list[Clock]:

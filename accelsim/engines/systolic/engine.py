@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -129,9 +128,9 @@ class Systolic(EngineType):
             why: edge and edge + (clock.edge(own[why]) if why in own else edges)
             for why, edge in record.ready.items()
         }
-        return replace(
-            record, command=record.command + commands, free=record.free + edges, load_first=record.load_first + edges,
-            stream_first=record.stream_first + edges, done=record.done + edges, ready=ready,
+        return FoldRecord(
+            record.command + commands, record.free + edges, record.load_first + edges, record.stream_first + edges,
+            record.step, record.reload, record.load, record.rows, record.folds, record.done + edges, ready,
         )  # fmt: skip
 
     def times(
