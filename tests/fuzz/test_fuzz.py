@@ -7,8 +7,6 @@ import pytest
 from .harness import Tally, draw
 from .registry import FUZZERS
 
-pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
-
 SMALL = [name for name, row in FUZZERS.items() if row.few]
 
 

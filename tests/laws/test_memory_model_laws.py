@@ -18,8 +18,6 @@ from accelsim.spec.dram import Dram
 from accelsim.spec.yaml.load_dram import load_dram
 from tests.helpers.law_cases import Case, cases, changed
 
-pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
-
 QUICK = settings(max_examples=15)
 PRESETS = ("ddr3-1600", "ddr4-3200", "hbm2-2000", "lpddr4-2400")
 FOLLOWED = [name for name, level in MODELS.items() if level.dram is not None]
@@ -28,12 +26,6 @@ FOLLOWED = [name for name, level in MODELS.items() if level.dram is not None]
 @cache
 def preset(name: str) -> Dram:
     return load_dram(name)
-
-
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small programs: nothing to gain from compiling the loop."""
-    monkeypatch.setenv("ACCELSIM_KERNEL", "python")
 
 
 def run(case: Case, model: str, dram: str = "", values: str = "off") -> Run:

@@ -18,6 +18,8 @@ from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
 from accelsim.types import Array
 
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
 MEMORIES = ("ddr3-1600", "ddr4-2400", "ddr4-3200", "hbm2-2000")
 MAPPINGS = (
     "row-bank-column",

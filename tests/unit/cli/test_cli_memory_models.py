@@ -102,9 +102,9 @@ def test_compare_names_the_level_where_it_differs(cli: Cli, tmp_path: Path) -> N
 def test_more_bandwidth_is_not_the_only_advice(cli: Cli) -> None:
     """A DRAM that is followed has no bandwidth of its own: that of its channels follows from rows, banks and buses."""
     plain, followed = (
-        cli("run", "mlp0", "--on", "tpu-v1", "--values", "off", "--memory-model", model).stdout.replace(
-            "\n", " "
-        )
+        cli(
+            "run", "gemm?M=8,N=1024,K=1024", "--on", "tpu-v1", "--values", "off", "--memory-model", model
+        ).stdout.replace("\n", " ")
         for model in ("bandwidth", "bank")
     )
     assert "twice the bandwidth of ddr3" in plain

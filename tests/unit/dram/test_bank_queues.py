@@ -33,6 +33,8 @@ from tests.helpers.bank_cases import (
 )
 from tests.helpers.bank_cases import made as plain
 
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
 KERNELS = ("python", "")
 CAPPED = {"page_policy": "capped", "cap": 2}
 

@@ -13,6 +13,8 @@ from accelsim.explore.dram_lessons import LESSONS, Point, value
 from accelsim.explore.dram_replay import replay
 from accelsim.report.dram_lesson_plots import draw, page, write_lessons
 
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
 ACCESSES = 12_000
 
 

@@ -18,6 +18,8 @@ from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
 from accelsim.validate.dram_replay import Golden, device_of, golden_rows
 
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
 TRACES = ("seq_read", "seq_write", "stream3", "rand_read", "conflict")
 BOUND = {"stream3": 0.08}
 """Others: 0.05."""

@@ -12,6 +12,8 @@ from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
 from accelsim.validate.dram_mixes import errors
 
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
 SEED, COUNTS = 2, (4_000,)
 MEDIAN, P90 = 0.10, 0.30
 """Bars of |error|: of the median, and of the 90th percentile of the ten mixes (two spans, five shares of writes)."""

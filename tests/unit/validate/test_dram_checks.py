@@ -21,6 +21,8 @@ from accelsim.validate.dram import BARS, Bars, Statement, single, summary
 from accelsim.validate.dram_mixes import Row
 from accelsim.validate.dram_replay import DRAMSIM3, RAMULATOR2, SPECS, Golden, Replay, device_of, golden_rows
 
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
 REPORTS = Path(__file__).parents[3] / "reports"
 
 

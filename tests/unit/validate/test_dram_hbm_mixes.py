@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from accelsim.dram import bank
 from accelsim.dram.traces import Trace, made
 from accelsim.validate.dram_ranks import mix
 from accelsim.validate.dram_replay import RAMULATOR2, device_of
+
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "dram"
 
@@ -38,7 +41,8 @@ def test_rows_are_those_of_two_configurations() -> None:
 
 
 @pytest.mark.skipif(
-    bank.engine() != "numba", reason="65,536 accesses take a minute without numba (extra `fast`)"
+    importlib.util.find_spec("numba") is None,
+    reason="65,536 accesses take a minute without numba (extra `fast`)",
 )
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['config']}-{row['trace']}{row['write_percent']}")
 def test_commands_meet_the_rows(row: dict[str, str]) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
 
-from accelsim.dram import bank
 from accelsim.dram.device import SCHEDULERS
 from accelsim.validate import dram_ranks
 from accelsim.validate.base import CHECKS
 from accelsim.validate.dram_ranks import Found, mix, replay, rows, statements, with_scheduler
 from accelsim.validate.dram_replay import DRAMSIM3, SPECS, device_of
 
-NUMBA = bank.engine() == "numba"
+pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
+
+NUMBA = importlib.util.find_spec("numba") is not None
 
 
 def test_rows_are_mixes_on_golden_configurations() -> None:
