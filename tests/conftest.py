@@ -17,14 +17,13 @@ settings.register_profile("search", COMMON)
 settings.register_profile("unshrunk", COMMON, derandomize=True, phases=(Phase.explicit, Phase.generate))
 pytest.register_assert_rewrite("tests.helpers")  # before any of them is imported
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
-os.environ.setdefault(
-    "ACCELSIM_KERNEL", "python"
-)  # to compile a loop takes as long as it takes to serve 400,000 bursts
+# To compile a loop over DRAM bursts takes as long as it takes to serve 400,000 of them.
+os.environ.setdefault("ACCELSIM_KERNEL", "python")
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _compiled_loops(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Modules of the group ``compiled`` serve DRAM bursts by compiled loops, all in one process; the others do not."""
+    """Tests of the group ``compiled`` serve DRAM bursts by compiled loops, all in one process; the others do not."""
     group = request.node.get_closest_marker("xdist_group")
     with pytest.MonkeyPatch.context() as patch:
         if group is not None and "compiled" in group.args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,14 @@ from tests.helpers.doc_blocks import PAGES, PICTURES, ROOT, SCRIPTS, Page, argum
 ROOTS = ("accelsim/", "hwspecs/", "docs/", "tests/", "reports/", "examples/", ".ci/")
 NOT_MADE_YET = re.compile(r"reports/(resnet50-tpu-v1|cnn|count|one-port)")
 pages = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+LONG = ("README.md", "dram.md", "dram_energy.py")
+"""Pages and pictures with a DRAM behind a whole network, or long traces of one."""
+
+
+def runs(paths: Sequence[Path]) -> list[Any]:
+    """Pages or programs that are run: the long ones where the loops over DRAM bursts are compiled."""
+    compiled = pytest.mark.xdist_group("compiled")
+    return [pytest.param(path, id=path.name, marks=[compiled] if path.name in LONG else []) for path in paths]
 
 
 def prose(path: Path) -> str:
@@ -66,7 +74,7 @@ def run() -> accelsim.Run:
     return accelsim.run("gemm?M=8,N=8,K=8", on="edu-4x4", values="off")
 
 
-@pages
+@pytest.mark.parametrize("path", runs(PAGES))
 @pytest.mark.usefixtures("unpainted")
 def test_outputs_are_those_of_today(path: Path, tmp_path: Path) -> None:
     old, new = path.read_text(encoding="utf-8"), Page(path, tmp_path).refreshed()
@@ -156,7 +164,7 @@ SHORTER: dict[str, dict[str, Any]] = {
 """Programs that train for long: what they are told here instead. Their pictures then look different."""
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", runs(SCRIPTS))
 def test_pictures_are_drawn_again(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script(path)
     for name, value in SHORTER.get(path.stem, {}).items():
