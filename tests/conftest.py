@@ -11,14 +11,17 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+pytest.register_assert_rewrite("tests.helpers")  # before any of them is imported
+from tests.helpers.shipped import remember  # noqa: E402
+
 COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("same", COMMON, derandomize=True)
 settings.register_profile("search", COMMON)
 settings.register_profile("unshrunk", COMMON, derandomize=True, phases=(Phase.explicit, Phase.generate))
-pytest.register_assert_rewrite("tests.helpers")  # before any of them is imported
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # To compile a loop over DRAM bursts takes as long as it takes to serve 400,000 of them.
 os.environ.setdefault("ACCELSIM_KERNEL", "python")
+remember()  # before anything imports the function
 
 
 @pytest.fixture(autouse=True)
