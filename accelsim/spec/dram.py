@@ -5,10 +5,11 @@ What must agree between the fields is in ``dram_laws``; ``dram_device`` makes th
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
+from accelsim.dram.standards import STANDARDS
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
 from accelsim.spec.dram_quantity import Bits, Clocks, Interval
@@ -25,9 +26,10 @@ from accelsim.spec.quantity import (
 )
 from accelsim.spec.status import Status
 
-StandardName = Literal[
-    "ddr3", "ddr4", "ddr5", "lpddr4", "lpddr5", "gddr5", "gddr6", "hbm1", "hbm2", "hbm2e", "hbm3"
-]
+if TYPE_CHECKING:
+    StandardName = str
+else:
+    StandardName = Literal[tuple(STANDARDS)]
 
 
 MOST_CHANNELS, MOST_PARTS, MOST_ROWS = 1024, 64, 2**24
