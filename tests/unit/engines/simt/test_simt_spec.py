@@ -77,7 +77,7 @@ def test_a_file_says_where(tmp_path: Path) -> None:
     path.write_text(
         "use: chips/a100-80-sxm\nname: small\nsource: a test\nas_of: 2026\ncores: {core: {engines: {sm: {warps: 64}}}}\n"
     )
-    with pytest.raises(SpecError, match=r"small\.yaml:5:32: cores\.core\.engines\.sm\.warps"):
+    with pytest.raises(SpecError, match=r"small\.yaml:5:31: cores\.core\.engines\.sm\.warps"):
         accelsim.load_chip(str(path))
 
 
