@@ -330,14 +330,10 @@ def _records(replay: Replay) -> Sequence[Any]:
 
 def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | None:
     """The critical path of the whole run, given that of the short one; None where it does not recur."""
-    try:
-        moments = _Moments(replay, path)
-        cut = path_period(replay, path, moments)
-    except KeyError:
-        return None
+    moments, span = _Moments(replay, path), replay.repeat.commands
+    cut = path_period(replay, path, moments) if moments.known(path) else None
     if cut is None:
         return None
-    span = replay.repeat.commands
 
     def later(piece: Segment, copy: int) -> Segment:
         return moments.later(piece, copy)._replace(command=piece.command + copy * span.size)
@@ -351,11 +347,15 @@ def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | N
 
 
 class _Moments:
-    """Pieces of the critical path later. Raises KeyError for one that begins or ends at no moment that is known."""
+    """Pieces of the critical path later."""
 
     def __init__(self, replay: Replay, path: Sequence[Segment]) -> None:
         self._shift, fractions = replay.shift, replay.fractions
         self._known = None if fractions is None else fractions.moments([0, *(piece.end for piece in path)])
+
+    def known(self, path: Sequence[Segment]) -> bool:
+        """Whether of all moments of a path it is known what is cut off."""
+        return self._known is None or all(piece.end in self._known for piece in path)
 
     def later(self, piece: Segment, times: int) -> Segment:
         """The same piece, of the same command."""

@@ -83,6 +83,8 @@ def test_it_is_replayed(model: str, chip: str, sets: list[str]) -> None:
         ("llama2-7b", "neuroncore-v2", ["scalar.clock=1.12 GHz", "gpsimd.clock=1.12 GHz"]),
         ("gpt?layers=12,hidden=192,heads=4,seq=64", "edu-4x4",
          ["clock=70 MHz", "act_sram.capacity=64 KiB", "accumulators.capacity=16 KiB"]),
+        ("gpt?layers=9,hidden=64,heads=4,seq=33", "edu-4x4",
+         ["clock=700 MHz", "act_sram.capacity=16 KiB", "accumulators.capacity=2 KiB"]),
         ("mlp?hidden=512,layers=21", "edu-mixed",
          ["clock=933 MHz", "act_sram.capacity=32 KiB", "accumulators.capacity=2 KiB"]),
         ("gpt?layers=18,hidden=256,heads=4,seq=16", "systolic-generic",
