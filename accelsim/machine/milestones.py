@@ -7,7 +7,7 @@ at a known edge. Whoever waits continues when the time is known, and starts at t
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Any
+from typing import Any, get_args
 
 import simpy
 
@@ -17,24 +17,23 @@ Waiting = Generator[simpy.Event, Any, tuple[int, str]]
 
 
 class Milestones:
-    """Release times in fs by (command, phase); ``delay_fs`` passes before a release may be acquired."""
+    """Release times in fs by phase and command; ``delay_fs`` passes before a release may be acquired."""
 
     def __init__(self, env: simpy.Environment, delay_fs: int) -> None:
         self._env = env
         self._delay_fs = delay_fs
-        self._times: dict[tuple[int, Phase], int] = {}
+        self._times: dict[Phase, dict[int, int]] = {phase: {} for phase in get_args(Phase)}
         self._waiters: dict[tuple[int, Phase], simpy.Event] = {}
 
     def publish(self, command: int, phase: Phase, t_fs: int) -> None:
         """Command passes the phase at ``t_fs`` (now or later)."""
-        self._times[command, phase] = t_fs
-        waiter = self._waiters.pop((command, phase), None)
-        if waiter is not None:
+        self._times[phase][command] = t_fs
+        if self._waiters and (waiter := self._waiters.pop((command, phase), None)) is not None:
             waiter.succeed()
 
     def known(self, command: int, phase: Phase) -> int | None:
         """The time, if it is known yet."""
-        return self._times.get((command, phase))
+        return self._times[phase].get(command)
 
     def available(self, waits: Iterable[Wait], why: str = "") -> Waiting:
         """Wait until all release times are known (with ``why``: only of those that wait for this).
@@ -46,13 +45,14 @@ class Milestones:
         for wait in waits:
             if why and wait.why != why:
                 continue
-            key = (wait.command, wait.phase)
-            if key not in self._times:
+            known = self._times[wait.phase]
+            if wait.command not in known:
+                key = (wait.command, wait.phase)
                 waiter = self._waiters.get(key)
                 if waiter is None:
                     waiter = self._waiters[key] = self._env.event()
                 yield waiter
-            released = self._times[key] + self._delay_fs
+            released = known[wait.command] + self._delay_fs
             if released > latest:
                 latest, missing = released, wait.why
         return latest, missing
