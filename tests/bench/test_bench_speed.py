@@ -11,9 +11,18 @@ GPT3_LAYER = "gpt-prefill?hidden=12288,heads=96,seq=2048"
 """One decoder layer of the size of GPT-3 (Brown et al. 2020): hidden 12,288, 96 heads, 2,048 tokens."""
 SMALL_BERT = "bert?layers=1,hidden=64,heads=4,seq=9"
 GPT_CHIPS = (("tpu-v1", "int8"), ("systolic-generic", "fp32"), ("neuroncore-v2", "bf16"))
-REPEATED_CHIPS = ("edu-mixed", "edu-tensor-core", "haswell-e5-2699v3", "neuroncore-v2", "systolic-generic")
-FEW_LAYERS, LAYERS_RATIO = 8, 4.0
-"""Chips on which GPT-3 is replayed; layers to compare all 96 with, and how many times as much these may take."""
+REPEATED_CHIPS = (
+    "a100-80-sxm",
+    "edu-mixed",
+    "edu-tensor-core",
+    "haswell-e5-2699v3",
+    "neuroncore-v2",
+    "systolic-generic",
+)
+FEW_LAYERS, LAYERS_RATIO, LAYERS_S, LAYERS_MB = 8, 2.0, 10.0, 700.0
+"""Chips on which GPT-3 is replayed; layers to compare all 96 with, and how many times as much these may take (1.06 to 1.2
+are measured), CPU seconds and peak memory. TPU v1 replays it too, but transfers bind its loops, whose laps are all
+written and simulated in ten layers: 50 s and 2.2 GB."""
 RESNET_TARGETS = (("tpu-v1", "int8"), ("systolic-generic", "fp32"))
 SCALESIM_S, SCALESIM_MB = 247, 6800
 """SCALE-Sim 3.0.0 on ResNet-50, 128 x 128: CPU seconds and peak memory, measured on a quiet machine."""
@@ -151,7 +160,8 @@ def test_layer_of_gpt3(benchmark: Any, probe: Probe, figure: Any) -> None:
 
 @pytest.mark.parametrize("chip", REPEATED_CHIPS)
 def test_all_layers_of_gpt3(benchmark: Any, probe: Probe, figure: Any, chip: str) -> None:
-    """What is replayed takes hardly any time: twelve times the layers take far less than twelve times as long."""
+    """What is replayed takes hardly any time: twelve times the layers take far less than twelve times as long. There is
+    no bar where all of them take less than a second: there the ratio is that of two small numbers."""
 
     def measure() -> tuple[dict[str, float], dict[str, float]]:
         return probe("run", f"gpt3?layers={FEW_LAYERS}", chip), probe("run", "gpt3", chip)
@@ -159,10 +169,12 @@ def test_all_layers_of_gpt3(benchmark: Any, probe: Probe, figure: Any, chip: str
     few, all_of_them = once(benchmark, measure)
     note = f"{all_of_them['total']:.1f} s, {all_of_them['commands']:,.0f} commands, {all_of_them['replayed']:,.0f} replayed"
     what = f"GPT-3 on {chip}, values off: 96 layers / {FEW_LAYERS} layers"
+    bar = LAYERS_RATIO if all_of_them["total"] > 1.0 else None
     held = [
-        figure(f"{what}: CPU", all_of_them["total"] / few["total"], " x", LAYERS_RATIO, note).holds,
-        figure(f"{what}: peak memory", all_of_them["rss_MB"] / few["rss_MB"], " x", LAYERS_RATIO).holds,
-        figure(f"GPT-3 on {chip}, values off: peak memory", all_of_them["rss_MB"], " MB", 700).holds,
+        figure(f"{what}: CPU", all_of_them["total"] / few["total"], " x", bar, note).holds,
+        figure(f"{what}: peak memory", all_of_them["rss_MB"] / few["rss_MB"], " x", bar).holds,
+        figure(f"GPT-3 on {chip}, values off: CPU", all_of_them["total"], " s", LAYERS_S).holds,
+        figure(f"GPT-3 on {chip}, values off: peak memory", all_of_them["rss_MB"], " MB", LAYERS_MB).holds,
     ]
     assert all(held)
 
