@@ -109,7 +109,7 @@ def knee(facts: dict[str, Any]) -> Iterator[Anchor]:
     for what, simulated, bound in (
         (f"{slope} the peak", peak_rate / per_weight_B, 0.01),
         (f"{slope} the rate sustained at batch {HIGH_BATCH}", high.macs_per_s / per_weight_B, 0.03),
-        ("batch from which the array no longer waits for weights", first_without_wait(), 0.06),
+        ("batch from which the array no longer waits for weights", first_without_wait(), 0.02),
     ):
         yield relative(what, ridge, simulated, bound, " MACs/B")
 

@@ -41,7 +41,7 @@ EVERY_LINE = dict.fromkeys(LINES, 5.0)
 CLAIMED: dict[tuple[str, str], Bounds] = {
     ("MLP0", "host"): Bounds(2.0, EVERY_LINE, 0.20),
     ("MLP1", "host"): Bounds(5.0, EVERY_LINE, 0.40),
-    ("CNN0", "outside"): Bounds(None, dict.fromkeys(("array_active", "weight_shift", "weight_stall"), 7.2)),
+    ("CNN0", "outside"): Bounds(None, dict.fromkeys(("array_active", "weight_shift", "weight_stall"), 7.7)),
 }
 """(network, edges) -> what is claimed; other columns are compared only."""
 NETWORKS = ("MLP0", "MLP1", "LSTM0", "LSTM1", "CNN0")
@@ -58,8 +58,8 @@ REMARKS = (
     "weights; taken are six cells of four gates, and nine cells and a projection, all of one size, one time "
     "step. Simulated active cycles are a third to a half too low: at batches of 64 and 96 a weight tile is "
     "used for 64 and 96 of its 1,349 cycles, and what else kept the array active is not published.",
-    "CNN0's array is active in 85.3 % of the simulated cycles, 7 points more than published: the search chooses by "
-    "its closed form alone, which was not fitted to the paper. "
+    "CNN0's array is active in 85.8 % of the simulated cycles, 8 points more than published: the search takes "
+    "what is done first, and was not fitted to the paper. "
     "CNN0 is rebuilt with an assumption: 2888 operations per weight byte are a batch of 8 times 19 x 19, "
     "and 8 million weights in 16 layers are one 5 x 5 on 48 channels, thirteen 3 x 3 and two 1 x 1, all "
     "with 256 filters. These were chosen with the published figures in sight.",

@@ -12,7 +12,6 @@ from accelsim.machine.run import Run
 from accelsim.program.actions import MAC
 from accelsim.program.commands import Folds
 from accelsim.spec.chip import Chip
-from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
 from tests.helpers.law_cases import (
     Case,
@@ -92,10 +91,8 @@ def test_each_array_takes_its_turn(chip: Chip, graph: Graph) -> None:
 @QUICK
 @given(chips(arrays=SEVERAL), lone_products())
 def test_the_search_is_no_slower_than_one_array(chip: Chip, graph: Graph) -> None:
-    """By more than 1 % and eight clocks, which hand-overs may take: the estimate of the choice on several arrays against
-    that on one."""
+    """By more than 1 %: the choice on several arrays against that on one."""
     several = fitted(graph, chip, "fp32", {})
     one = fitted(graph, changed(several.chip, "matrix", count=1), "fp32", {})
     assume(several.chip.buffers == one.chip.buffers)
-    slack_fs = 8 * FS_PER_S / chip.clock
-    assert several.run().time_fs <= 1.01 * one.run().time_fs + slack_fs
+    assert several.run().time_fs <= 1.01 * one.run().time_fs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
@@ -67,6 +68,10 @@ class Layout:
         for node in self.graph.nodes:
             if node.engine == "alias":
                 self._roots[node.writes[0]] = self._roots.get(node.reads[0], node.reads[0])
+        self._empty()
+
+    def _empty(self) -> None:
+        """Buffers, and slots that come before all else."""
         for name, buffer in self.roles.chip.buffers.items():
             alone = len(buffer.holds) == 1
             # beside other tiles, sums that turn could leave no block as large as the search has counted
@@ -85,6 +90,15 @@ class Layout:
             self.rings[own] = Ring(
                 self._row_of_slots(own, "slot", size, count, self.roles.chip.name, "slots")
             )
+
+    def anew(self, builder: Builder) -> Layout:
+        """The same graph on the same chip with nothing placed yet; what tiles and transfers cost is shared."""
+        other = copy(self)
+        other.builder, other.spills = builder, 0
+        other.places, other.spaces, other.rings, other.presets = {}, {}, {}, {}
+        other.makers, other._whole, other._behind = {}, [], {}
+        other._empty()
+        return other
 
     def made(self, node: Node, step: int | None) -> None:
         """Note which step made what ``node`` writes; None for tensors that no step makes."""

@@ -30,7 +30,7 @@ def alone(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program:
 def _as_now(step: Lowering) -> Layout:
     """A layout of nothing but what the step reads, and of room that others take."""
     was = step.layout
-    layout = Layout(was.graph, was.roles, Builder(was.roles.engines(), was.builder.sequential))
+    layout = was.anew(Builder(was.roles.engines(), was.builder.sequential))
     buffer, there_B = was.roles.activations, 0
     for name in dict.fromkeys(step.node.reads):
         place, tensor = was.place(name), was.graph.tensors[name]
@@ -40,8 +40,13 @@ def _as_now(step: Lowering) -> Layout:
             there_B += tensor.nbytes
             assert new.chip is not None
             layout.presets[new.chip] = (name, 0)
-        if place.home is not None:
-            new.home = layout.off_chip(was.builder.regions[place.home].memory, name, was.room_B(tensor))
+        if (
+            place.home is not None or place.chip is None
+        ):  # what another core still has will be in its memory by then
+            memory = (
+                layout.result_home(name) if place.home is None else was.builder.regions[place.home].memory
+            )
+            new.home = layout.off_chip(memory, name, was.room_B(tensor))
             layout.presets[new.home] = (name, 0)
     taken_B = layout.spaces[buffer].free_B() - was.spaces[buffer].free_B()
     if taken_B > 0:

@@ -22,6 +22,7 @@ def describe(step: Lowering, gemm: Gemm) -> Step:
     return Step(
         step.layout.roles.matrix, streamed, resident, _homes(step.layout, gemm, step.node.writes[0]), _rows(step, gemm),
         _buffers(step.layout), step.sharing, tuple(sorted(step.pinned.items())),
+        step.layout.graph.tensors[gemm.b].is_constant and len(step.layout.builder.commands) > 0,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import inf
 from typing import Any, NamedTuple, TypeVar
@@ -11,14 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 from accelsim.engines.base import Lowering, Mapped, Tuner
 from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.engines.systolic.mapping.alone import alone
+from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort, fastest
 from accelsim.engines.systolic.mapping.describe import describe
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
-from accelsim.engines.systolic.mapping.shape import Bounds
 from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
 from accelsim.engines.systolic.mapping.strips import FEW, strips
 from accelsim.errors import Infeasible
-from accelsim.mapping.search import solve
+from accelsim.mapping.search import Solved, solve
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping, Split
 from accelsim.program.roles import function_unit
 from accelsim.program.tiles import in_strips
@@ -89,9 +90,9 @@ def choose(step: Lowering, gemm: Gemm) -> Choice:
 
 
 class _Leaders(NamedTuple):
-    """The best mappings with their bounds, best first; how many were tried, one of the problems, what others lacked."""
+    """The best candidates, best first; how many were tried, one of the problems, what others lacked."""
 
-    best: list[tuple[Mapping, Bounds]]
+    best: list[Candidate]
     tried: int
     tilings: Tilings
     misfits: list[Need]
@@ -110,44 +111,65 @@ class ProductSearch:
         self.needs = [0] * len(self.options)
 
     def best(self) -> Choice:
-        """The mapping that costs least, or of the best the one that the tuner takes."""
+        """The mapping that costs least; or the one that the tuner takes of that and the other best."""
         self._refuse_torn_images()
         tuner, found = self._lowering.tuner, self._leaders()
         if not found.best:
             raise self._infeasible(found.misfits)
-        bounds_of = dict(found.best)
-        mapping = self._tuned(tuner, list(bounds_of)) if tuner else next(iter(bounds_of))
-        bounds = bounds_of[mapping] if mapping in bounds_of else found.tilings.bounds_of(mapping)
-        choice = Choice(mapping, float(bounds.total()[0]), bounds.binds(0), found.tried)
-        return choice if tuner or mapping.split == "none" else self._worth_it(choice)
+        best, clocks = self._decided(found)
+        if tuner:
+            every = [best, *(candidate.mapping() for candidate in found.best)]
+            best = self._tuned(tuner, list(dict.fromkeys(every))[: tuner.leaders])
+        choice = self._choice(found, best, found.tried)
+        return choice if tuner or best.split == "none" else self._worth_it(choice, clocks)
 
-    def _worth_it(self, choice: Choice) -> Choice:
-        """Several arrays only where they are done before one would be: what they hold meanwhile is not the question."""
+    def _choice(self, found: _Leaders, mapping: Mapping, tried: int) -> Choice:
+        bounds = found.tilings.bounds_of(mapping)
+        return Choice(mapping, float(bounds.total()[0]), bounds.binds(0), tried)
+
+    def _worth_it(self, choice: Choice, clocks: float | None) -> Choice:
+        """Several arrays only where they are done before one would be: what they hold meanwhile is not the question.
+        ``clocks``: of the choice, where they are known better than by its estimate."""
         found = self._leaders(["none"])
         if not found.best:
             return choice
-        mapping, bounds = found.best[0]
-        one = Choice(mapping, float(bounds.total()[0]), bounds.binds(0), choice.scored + found.tried)
-        return min(choice._replace(scored=one.scored), one, key=lambda each: each.clocks)
+        mapping, alone_clocks = self._decided(found)
+        one = self._choice(found, mapping, choice.scored + found.tried)
+        if clocks is None or alone_clocks is None:
+            clocks, alone_clocks = choice.clocks, one.clocks
+        return choice._replace(scored=one.scored) if clocks <= alone_clocks else one
+
+    def _decided(self, found: _Leaders) -> tuple[Mapping, float | None]:
+        """The first of the leaders, or where few tiles let it be known which is fastest that one, and its clocks."""
+        decided = fastest(self._lowering, self._gemm, self.step, self._effort, found.best)
+        return decided or (found.best[0].mapping(), None)
+
+    @property
+    def _effort(self) -> Effort:
+        return EFFORTS["fast" if self._lowering.search == "fast" else "best"]
 
     def _leaders(self, splits: Sequence[Split] | None = None) -> _Leaders:
         """The best tilings, those through whole rows first; blocks of images too where they have something to save."""
         effort, tuner = self._lowering.search, self._lowering.tuner
-        most = tuner.leaders if tuner else 1
+        most = max(self._effort.leaders, tuner.leaders if tuner else 0)
         tilings = self.tilings(Tilings, effort != "fast", splits)
         solved = solve(tilings, effort, leaders=most)
-        best = [(leader.costs, *self.kept(tilings, leader.choices)) for leader in solved.leaders]
+        best = self._candidates(tilings, solved)
         tried, misfits, needs = solved.tried, tilings.misfits, tilings.needs
-        if widths := self._strips(best[0][1] if best else None):
+        if widths := self._strips(best[0].mapping() if best else None):
             blocks = self.tilings(Tilings, effort != "fast", splits, widths)
-            blocks.limit = best[-1][0][0] if len(best) == most else inf
+            blocks.limit = best[-1].costs[0] if len(best) == most else inf
             solved = solve(blocks, effort, leaders=most)
-            best += [(leader.costs, *self.kept(blocks, leader.choices)) for leader in solved.leaders]
-            best = sorted(best, key=lambda each: each[0])[:most]
+            best = sorted([*best, *self._candidates(blocks, solved)], key=lambda each: each.costs)[:most]
             tried, misfits = tried + solved.tried, misfits + blocks.misfits
             needs = {index: max(need, blocks.needs[index]) for index, need in needs.items()}
         self.needs = [max(need, needs[index]) for index, need in enumerate(self.needs)]
-        return _Leaders([(mapping, bounds) for _, mapping, bounds in best], tried, tilings, misfits)
+        return _Leaders(best, tried, tilings, misfits)
+
+    def _candidates(self, tilings: Tilings, solved: Solved) -> list[Candidate]:
+        return [
+            Candidate(leader.costs, partial(self.kept, tilings, leader.choices)) for leader in solved.leaders
+        ]
 
     def _strips(self, flat: Mapping | None) -> list[int]:
         """Widths of strips to try beside the best tiling through whole rows."""
@@ -176,12 +198,11 @@ class ProductSearch:
         """Which residency choices are open."""
         return tuple((option.a_resident, option.y_resident) for option in self.options)
 
-    def kept(self, tilings: Tilings, choices: tuple[int, ...]) -> tuple[Mapping, Bounds]:
+    def kept(self, tilings: Tilings, choices: tuple[int, ...]) -> Mapping:
         """A candidate with the fields that no search chooses."""
-        mapping, bounds = tilings.mapping(choices)
         slots: dict[str, Any] = {"b_resident": not self.step.shape.b_streamed}
         slots |= {name: self._pinned[name] for name in ("w_slots", "reuse") if name in self._pinned}
-        return replace(mapping, **slots), bounds
+        return replace(tilings.mapping(choices), **slots)
 
     def _tuned(self, tuner: Tuner, leaders: list[Mapping]) -> Mapping:
         """The one that the machine decides for, on this chip and with this room."""

@@ -79,7 +79,8 @@ class Step:
     """Everything that the best mapping of a step depends on, but for the room that tiles have: its shape when the
     activations are streamed and when they are on the chip, and where they are. What is equal is searched once.
 
-    ``sharing``: cores that use the memories at the same time. ``rows``: what tm must be a multiple of, with whole slabs
+    ``sharing``: cores that use the memories at the same time. ``ahead``: the first weights may be loaded while the step
+    before is still at work. ``rows``: what tm must be a multiple of, with whole slabs
     of a streamed convolution and without.
     """
 
@@ -91,6 +92,7 @@ class Step:
     buffers: Buffers
     sharing: int
     pinned: tuple[tuple[str, Any], ...]
+    ahead: bool = False
 
     @property
     def shape(self) -> Shape:

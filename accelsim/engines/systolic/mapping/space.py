@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Mapping as Fields
 from dataclasses import dataclass, replace
-from math import inf, isqrt
+from math import inf, isqrt, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,11 @@ MOST_ROW_TILES = 1 << 20
 """Tiles along M that the search considers at the most: what a convolution reads is counted tile by tile."""
 ALL = 1 << 20
 """Candidates up to which a thorough search has tiles of every extent; beyond, all even cuts."""
-KEYS = 3
-"""Costs that candidates are compared by: score in steps of ``RESOLUTION``, bytes across the pins, tiles."""
+FEW = 1 << 15
+"""Candidates up to which a fast search has all even cuts, of any extent: arrays take these together in a few ms."""
+KEYS = 4
+"""Costs that candidates are compared by: score in steps of ``RESOLUTION``, bytes across the pins, tiles, estimate."""
+TRAFFIC, TILES, ESTIMATE = 1, 2, 3
 RESOLUTION = 0.005
 """Relative difference of scores below which candidates count as equally fast, a round number: traffic and tiles, which
 are exact, then decide. The closed form promises no more. Of 366 steps of four networks on five chips, each alone on the
@@ -131,17 +134,17 @@ class Tilings:
             rows = np.flatnonzero(choices[:, 0] == index)
             rows, fitted = self._fitting_rows(choices, rows, index)
             if len(rows) and limit < inf:
-                near = _steps(self._estimator.least(self._step.shape_of(fitted.a_resident), fitted)) <= limit
+                near = steps(self._estimator.least(self._step.shape_of(fitted.a_resident), fitted)) <= limit
                 rows, fitted = rows[near], fitted.keep(near)
             if len(rows):
                 found[rows] = self._keys(fitted)
                 scored += len(rows)
         return found, scored
 
-    def mapping(self, choices: tuple[int, ...]) -> tuple[Mapping, Bounds]:
-        """A candidate as a mapping, and what bounds it."""
+    def mapping(self, choices: tuple[int, ...]) -> Mapping:
+        """A candidate as a mapping."""
         _, c = self._fitting_rows(np.array([choices], np.int64), np.zeros(1, np.int64), choices[0])
-        return c.mapping(0), self._bounds(c)
+        return c.mapping(0)
 
     def bounds_of(self, mapping: Mapping) -> Bounds:
         """What bounds a mapping that fits, whether it is a candidate or not."""
@@ -155,7 +158,7 @@ class Tilings:
         gemm, bounds = self._step.shape.gemm, self._bounds(c)
         axes = ((gemm.groups, c.tg), (gemm.M, c.tm), (gemm.N, c.tn), (gemm.K, c.tk))
         tiles = np.prod([-(-extent // tile) for extent, tile in axes], axis=0)
-        return np.stack([_steps(bounds.score()), bounds.offchip_B, tiles], axis=1)
+        return np.stack([steps(bounds.score()), bounds.offchip_B, tiles, bounds.total()], axis=1)
 
     def _fitting_rows(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
         """Of these rows, all of one plan, those that are there and fit the buffers."""
@@ -179,10 +182,9 @@ class Tilings:
         return rows[fitted.fits], fitted.kept
 
 
-def _steps(score: Floats) -> Floats:
-    """Scores as whole numbers of steps of ``RESOLUTION``."""
-    steps: Floats = np.floor(np.log(np.maximum(score, 1.0)) / np.log1p(RESOLUTION))
-    return steps
+def steps(clocks: Any) -> Any:
+    """Clocks as whole numbers of steps of ``RESOLUTION``."""
+    return np.floor(np.log(np.maximum(clocks, 1.0)) / np.log1p(RESOLUTION))
 
 
 def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
@@ -205,6 +207,9 @@ def axes(step: Step, rows: set[Rows], pinned: Fields[str, Any], plans: int, thor
     if thorough:
         every = plans * len(ORDERS) * gemm.groups * gemm.M * gemm.N * gemm.K
         return _axes(step, rows, pinned, _every if every <= ALL else _even)
+    finer = _axes(step, rows, pinned, _even)
+    if plans * len(ORDERS) * prod(finer.sizes) <= FEW:
+        return finer
     together = gemm.groups // int(packs(unit, gemm.groups, gemm.N, gemm.K))
     return _axes(step, rows, pinned, _sizes, (unit.cols, unit.rows, max(1, together)))
 

@@ -1,0 +1,102 @@
+"""Which of the best candidates it shall be: those of few tiles are rehearsed, and time decides instead of its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple
+
+from accelsim.engines.base import Lowering
+from accelsim.engines.systolic.mapping.alone import alone
+from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
+from accelsim.engines.systolic.mapping.shape import Step
+from accelsim.engines.systolic.mapping.space import ESTIMATE, RESOLUTION, TILES, TRAFFIC, steps
+from accelsim.errors import Infeasible, TooLarge
+from accelsim.program.commands import Program
+from accelsim.program.mapping import Mapping
+from accelsim.program.roles import Roles
+from accelsim.program.tiles import in_strips
+from accelsim.time import FS_PER_S
+from accelsim.workload.ops.base import Gemm
+
+
+class Effort(NamedTuple):
+    """How much of a search is rehearsed: how many of the best candidates at the most, how many tiles of all of them."""
+
+    leaders: int
+    tiles: int
+
+
+EFFORTS = {"fast": Effort(128, 1200), "best": Effort(256, 4000)}
+"""A tile takes some 0.1 ms: a default search spends no more on rehearsals than a small network on all the rest."""
+
+
+class Candidate(NamedTuple):
+    """One of the best of a search: its costs (``space.KEYS``), and what makes its mapping."""
+
+    costs: tuple[float, ...]
+    mapping: Callable[[], Mapping]
+
+
+class _Found(NamedTuple):
+    """A mapping, its clocks alone, its costs that are exact, and its commands."""
+
+    clocks: float
+    traffic_B: float
+    tiles: float
+    mapping: Mapping
+    program: Program
+
+
+def fastest(
+    step: Lowering, gemm: Gemm, described: Step, effort: Effort, leaders: Sequence[Candidate]
+) -> tuple[Mapping, float] | None:
+    """Of the leaders that count as fast as the fastest the one that is best once its first weights are there; and the
+    clocks of the fastest. None where the first of the leaders has too many tiles, or there is no other.
+
+    No estimate is above the time: who is estimated no better than the fastest so far need not be rehearsed.
+    """
+    least, left, found = inf, effort.tiles, []
+    if len(leaders) == 1 or leaders[0].costs[TILES] > left:
+        return None
+    for leader in [leaders[0], *sorted(leaders[1:], key=_first)]:
+        costs = leader.costs
+        if costs[TILES] <= left and costs[ESTIMATE] * (1 + RESOLUTION) <= least:
+            left -= int(costs[TILES])
+            kept = leader.mapping()
+            program = _program(step, gemm, kept)
+            clocks = None if program is None else rehearsed(program, step.layout.roles, described)
+            if program is not None and clocks is not None:
+                least = min(least, clocks)
+                found.append(_Found(clocks, costs[TRAFFIC], costs[TILES], kept, program))
+    near = [each for each in found if each.clocks <= least * (1 + RESOLUTION)]
+    if not near:
+        return None
+    return min(near, key=lambda each: _key(each, step.layout.roles, described)).mapping, least
+
+
+def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
+    """The step alone; None where a mapping does not fit after all."""
+    try:
+        return alone(step, in_strips(gemm, mapping.tq), mapping)
+    except (Infeasible, TooLarge):
+        return None
+
+
+def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
+    """What those are compared by that are as fast alone."""
+    ahead = rehearsed(found.program, roles, described, True) if described.ahead else found.clocks
+    return float(steps(ahead)), found.traffic_B, found.tiles, found.clocks
+
+
+def rehearsed(program: Program, roles: Roles, described: Step, ahead: bool = False) -> float | None:
+    """Clocks of the array that the machine takes, ``ahead``: with the first weights there before; None where only the
+    machine can tell."""
+    time_fs = Rehearsal(program, roles, described.sharing, ahead).time_fs()
+    clock_Hz = float(roles.matrix.clock or roles.chip.clock)
+    return None if time_fs is None else time_fs / FS_PER_S * clock_Hz
+
+
+def _first(leader: Candidate) -> tuple[float, float]:
+    """Who is rehearsed first: who may be fastest, of equals who costs least."""
+    return float(steps(leader.costs[ESTIMATE])), leader.costs[TILES]

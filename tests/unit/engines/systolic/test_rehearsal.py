@@ -1,0 +1,83 @@
+"""The rehearsal of a step alone against the machine: equal to the femtosecond, whatever the step consists of."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import inf
+from typing import Any
+
+import pytest
+
+import accelsim
+from accelsim.engines.base import Lowering
+from accelsim.engines.systolic.mapping import search
+from accelsim.engines.systolic.mapping.alone import alone
+from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
+from accelsim.errors import Infeasible
+from accelsim.machine.simulate import simulate
+from accelsim.mapping.search import solve
+from accelsim.program.commands import Program
+from accelsim.program.roles import Roles
+from accelsim.workload.ops.base import Gemm
+from tests.unit.engines.systolic.test_mapping_quality import SMALL, product
+
+MODELS = [
+    ("cnn", "edu-4x4", {}), ("cnn", "tpu-v1", {}), ("digits-cnn", "neuroncore-v2", {}), ("gpt", "edu-mixed", {}),
+    ("moe", "systolic-generic", {}), ("mobilenet?width=25,resolution=32", "edu-tensor-core", {}),
+    ("bert?layers=1,hidden=64,heads=4,seq=9", "edu-4x4", {}), ("cnn", "edu-4x4", {"dataflow": "os"}),
+    ("cnn", "edu-4x4", {"dataflow": "is", "array_timing": "sequential"}), ("cnn", "edu-tensor-core", {"sparsity": "2:4"}),
+    ("cnn", "edu-4x4", {"set": ["matrix.count=2"]}),
+]  # fmt: skip
+"""Model, chip and options: convolutions, groups, side operands, experts, other dataflows, sparse weights, two arrays."""
+
+FRAMING = 1e-3
+"""Share of the time that packets of a link may take, which no rehearsal counts."""
+
+
+def agrees(program: Program) -> bool:
+    """Whether the rehearsal takes what the machine takes; and no longer with weights that are there."""
+    roles = Roles(program.chip)
+    taken = Rehearsal(program, roles).time_fs()
+    ahead = Rehearsal(program, roles, ahead=True).time_fs()
+    assert taken is not None and ahead is not None and ahead <= taken
+    time_fs = simulate(program, None, "off").time_fs
+    framed = any(
+        memory.link is not None and memory.link.bandwidth < inf for memory in program.chip.memories.values()
+    )
+    return 0 <= time_fs - taken <= (FRAMING * time_fs if framed else 0)
+
+
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_products_of_all_leading_mappings(case: Any) -> None:
+    """The ten best candidates of each."""
+    one = product(*case)
+    problem = search.ProductSearch(one.step, one.gemm)
+    tilings = problem.tilings(search.Tilings, False)
+    for leader in solve(tilings, "fast", leaders=10).leaders:
+        assert agrees(alone(one.step, one.gemm, problem.kept(tilings, leader.choices)))
+
+
+@pytest.mark.parametrize(("model", "chip", "options"), MODELS, ids=str)
+def test_steps_of_models(
+    model: str, chip: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each product where it comes in a model."""
+    chosen = search.choose
+    compared: list[bool] = []
+
+    def watched(step: Lowering, gemm: Gemm) -> Any:
+        choice = chosen(step, gemm)
+        with suppress(Infeasible):  # spilling makes room first
+            compared.append(agrees(alone(step, gemm, choice.mapping)))
+        return choice
+
+    monkeypatch.setattr(search, "choose", watched)
+    accelsim.run(model, on=chip, values="off", **options)
+    assert compared and all(compared)
+
+
+def test_commands_that_only_the_machine_knows() -> None:
+    """A layer on the host is none of them."""
+    program = accelsim.run("moe", on="edu-4x4", values="off").program
+    hosted = [command for command in program.commands if command.kind == "Host"]
+    assert not hosted or Rehearsal(program, Roles(program.chip)).time_fs() is None
