@@ -107,3 +107,22 @@ def test_what_cannot_be_mapped_says_why():
         best(Conv(1, 1, 1, 20, 20, 13, 3), EYERISS)
     with pytest.raises(UsageError, match="did you mean 'clocks'"):
         best(Conv(1, 1, 1, 3, 3, 3, 3), EYERISS, "clock")
+
+
+@pytest.mark.parametrize(
+    "conv", [Conv(1, 512, 64, 6, 6, 6, 6), Conv(4, 512, 64, 6, 6, 6, 6), Conv(1, 64, 128, 15, 15, 3, 3)]
+)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_bounds_are_near_the_best_where_filters_or_products_decide(objective, conv):
+    """A bound that is far below leaves the choice as it is, and all mappings to be looked at."""
+    keys, bound = OBJECTIVES[objective]
+    chosen = best(conv, EYERISS, objective).many()
+    assert bound(conv, EYERISS, chosen)[0] >= 0.9 * keys(costs(conv, EYERISS, chosen))[0][0]
+
+
+def test_the_bound_of_clocks_is_near_where_psums_decide():
+    layer = ALEXNET[2]
+    chosen = layer.mapping.many()
+    assert OBJECTIVES["clocks"].bound(layer.conv, EYERISS, chosen)[0] >= 0.9 * clocks(
+        layer.conv, EYERISS, layer.mapping
+    )
