@@ -210,7 +210,20 @@ def _remarks(told: Sequence[Anchor]) -> list[str]:
         f"All layers: {latency:.1f} ms with what the array waits for, {all_ms:.1f} ms published. It waits {waits}.",
         f"DRAM words per multiply-accumulate, maps compressed: {per_mac:.4f}, {known} published. The ledger has them "
         "uncompressed; the zeros of the maps that compress them are published or bounded, not simulated.",
+        _energy_by_level(per_mac, known),
         "Nothing of this is a prediction. The rows of processing, GLB and DRAM were looked at when the mechanisms of "
         "the closed forms were chosen, those of latency when it was chosen that ifmaps come one by one where those of "
         "two passes do not fit into the buffer. No constant was fitted.",
     ]
+
+
+def _energy_by_level(dram_words: float, known: float) -> str:
+    """What accesses that were published cost by level, beside those of the model; DRAM as words per multiplication."""
+    cost, macs = published("eyeriss")["table4"], sum(row.layer.conv.macs for row in rows())
+    price = cost["buffer"] * 1e6 / WORD_B / macs
+    buffer, mine = price * sum(row.layer.glb_MB for row in rows()), price * sum(row.glb_MB for row in rows())
+    return (
+        "Energy by level per multiply-accumulate, accesses of the chip times the costs of ISCA 2016, Table IV: buffer "
+        f"{buffer:.2f} (accesses recalled), DRAM {cost['DRAM'] * known:.2f} (words measured on the chip); of the model "
+        f"{mine:.2f} and {cost['DRAM'] * dram_words:.2f}. Of registers and network no accesses are published."
+    )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from accelsim.engines.row_stationary.published import ALEXNET_TOTAL_MS
+import re
+from pathlib import Path
+
+from accelsim.engines.row_stationary.published import ALEXNET, ALEXNET_TOTAL_MS, WORD_B
 from accelsim.validate import row_stationary as validated
 from accelsim.validate.row_stationary import UNEXPLAINED, equalities, mean_errors, row_stationary, rows
+
+PAGE = Path(__file__).parents[3] / "docs" / "row-stationary.md"
 
 
 def test_clocks_and_words_are_those_of_the_closed_forms() -> None:
@@ -39,3 +44,28 @@ def test_latency_is_what_the_array_works_and_waits() -> None:
     for row in rows():
         left = row.latency_ms - row.ms - sum(row.waits.values())
         assert 0 <= left < 0.06 * row.latency_ms
+
+
+def test_energy_by_level_is_that_of_the_page() -> None:
+    """Chip and model, in multiplications for each multiplication."""
+    (told,) = [line for line in row_stationary().details if line.startswith("Energy by level")]
+    chip, model = told.split("; of the model ")
+    rows_of = {
+        cells[0].split(",")[0]: cells[2:4]
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith(("| GLB |", "| DRAM, maps"))
+        for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
+    }
+    buffer, dram = re.findall(r"\d\.\d\d", chip)
+    assert rows_of == {"GLB": [buffer, model[:4]], "DRAM": [dram, model[9:13]]}
+
+
+def test_published_accesses_of_conv3_do_not_hold_its_psums() -> None:
+    """64 rounds of 256 channels, 4 at a time, each written and all but the first read; 48 are as many as there is room."""
+    layer = next(layer for layer in ALEXNET if layer.name == UNEXPLAINED[0])
+    conv, mapping = layer.conv, layer.mapping
+    assert mapping is not None
+    ofmap_MB = conv.N * conv.M * conv.E * conv.F * WORD_B / 1e6
+    rounds = conv.C // (mapping.q * mapping.r)
+    assert (rounds, round((2 * rounds - 1) * ofmap_MB)) == (64, 66)
+    assert int(layer.glb_MB / (2 * ofmap_MB)) == 48
