@@ -21,7 +21,8 @@ settings.register_profile("unshrunk", COMMON, derandomize=True, phases=(Phase.ex
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # To compile a loop over DRAM bursts takes as long as it takes to serve 400,000 of them.
 os.environ.setdefault("ACCELSIM_KERNEL", "python")
-remember()  # before anything imports the function
+if os.environ.get("HYPOTHESIS_PROFILE") != "unshrunk":  # of mutants, which must see what each test reaches
+    remember()  # before anything imports the function
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,38 @@ def test_alexnet_fits_however_108_KiB_are_shared(roles: tuple[str, ...]) -> None
     run = alexnet_on(roles)
     assert fullest(run)["global"] <= run.chip.buffers["global"].capacity
     assert run.time_fs <= 1.01 * alexnet_on(()).time_fs
+
+
+def slots_of_three_products(on: Chip) -> dict[str, list[tuple[int, int]]]:
+    """Buffer -> begin and end of each slot for tiles, in the order in which steps take them."""
+    g = Graphs()
+    y = g.input("x", (24, 16))
+    for name in ("y0", "y1", "y2"):
+        y = g.matmul(y, g.weight(f"w_{name}", (16, 16)), name)
+    program = compile(g.finish(y), on, Options(dtype="fp32", values="off"))
+    found: dict[str, list[tuple[int, int]]] = {}
+    for region in program.regions:
+        if region.memory in on.buffers and region.name not in program.graph.tensors:
+            found.setdefault(region.memory, []).append((region.offset, region.offset + region.size_B))
+    return found
+
+
+@pytest.mark.parametrize("roles", [ALL, ("weights", "partial_sums")], ids="+".join)
+def test_slots_of_a_step_lie_behind_those_of_the_step_before(roles: tuple[str, ...]) -> None:
+    """Where roles share a buffer, so that no step waits until the one before has left; else they begin anew."""
+    shared = slots_of_three_products(sharing(chip("edu-4x4"), roles, 1 << 14))["global"]
+    tensor_B = 24 * 16 * 4 if "activations" in roles else 0
+    assert [begin for begin, _ in shared] == [tensor_B, *(end for _, end in shared[:-1])]
+    alone = slots_of_three_products(chip("edu-4x4"))["weight_sram"]
+    assert [begin for begin, _ in alone].count(0) == 3
+
+
+@pytest.mark.parametrize(("capacity_B", "steps"), [(1800, [6, 10]), (3072, [10])])
+def test_slots_of_a_step_stay_side_by_side_where_there_is_no_room_behind(
+    capacity_B: int, steps: list[int]
+) -> None:
+    """All of them move to the front, also those that would have fitted; ``steps``: of which the first slot is so."""
+    on = sharing(chip("edu-4x4"), ("weights", "partial_sums"), capacity_B)
+    found = slots_of_three_products(on)["global"]
+    anew = {at: begin for at, ((_, end), (begin, _)) in enumerate(pairwise(found), 1) if begin != end}
+    assert anew == dict.fromkeys(steps, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,31 @@ def test_macs_are_those_of_the_table():
     """0.42, 0.90, 0.60, 0.45, 0.30 G of AlexNet, 46.04 G of VGG-16."""
     assert [round(layer.conv.macs / 1e9, 2) for layer in ALEXNET] == [0.42, 0.9, 0.6, 0.45, 0.3]
     assert sum(layer.conv.macs for layer in VGG16) / 1e9 == pytest.approx(46.04, abs=0.01)
+
+
+def test_columns_add_up_to_the_published_totals():
+    """Tables V and VI: ms, MB of the buffer and of DRAM, and the PEs at work over the processing time."""
+
+    def totals(layers):
+        sums = [sum(getattr(layer, name) for layer in layers) for name in ("ms", "glb_MB", "dram_MB")]
+        return [*sums, sum(layer.active * layer.ms for layer in layers) / sums[0]]
+
+    assert totals(ALEXNET) == pytest.approx([103.5, 208.6, 15.4, 148], rel=0.003)
+    assert totals(VGG16) == pytest.approx([3755.2, 11025.6, 321.1, 158], rel=0.001)
+    assert sum(published.ALEXNET_TOTAL_MS.values()) == pytest.approx(115.3)
+
+
+def test_shapes_and_mappings_fit_each_other():
+    """Windows reach the last row, each ifmap is the ofmap before with its padding, active PEs are those of the sets."""
+    for layer in ALEXNET:
+        conv, mapping = layer.conv, layer.mapping
+        assert (conv.H - conv.R) % conv.U == (conv.W - conv.S) % conv.U == 0
+        assert conv.R * mapping.e * mapping.r * mapping.t == layer.active
+        assert conv.N % mapping.n == conv.M % (mapping.p * mapping.t) == conv.C % (mapping.q * mapping.r) == 0
+    for before, after in pairwise(ALEXNET):
+        side = (before.conv.E - 3) // 2 + 1 if before.pooled else before.conv.E
+        assert after.conv.H == after.conv.W == side + 2 * ((after.conv.R - 1) // 2)
+        assert before.conv.M * before.conv.G == after.conv.C * after.conv.G
 
 
 def test_time_of_alexnet():
