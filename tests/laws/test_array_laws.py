@@ -31,7 +31,7 @@ SEVERAL = (2, 3, 4)
 
 def on_one_array(case: Case) -> Case:
     """The same tiles, all on one array."""
-    chip = changed(case.chip, "matrix", count=1)
+    chip = changed(case.chip, "engines.matrix", count=1)
     pinned = {
         step.name: asdict(step.mapping) | {"split": "none"}
         for step in case.program.steps
@@ -93,6 +93,6 @@ def test_each_array_takes_its_turn(chip: Chip, graph: Graph) -> None:
 def test_the_search_is_no_slower_than_one_array(chip: Chip, graph: Graph) -> None:
     """By more than 1 %: the choice on several arrays against that on one."""
     several = fitted(graph, chip, "fp32", {})
-    one = fitted(graph, changed(several.chip, "matrix", count=1), "fp32", {})
+    one = fitted(graph, changed(several.chip, "engines.matrix", count=1), "fp32", {})
     assume(several.chip.buffers == one.chip.buffers)
     assert several.run().time_fs <= 1.01 * one.run().time_fs
