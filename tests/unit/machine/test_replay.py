@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from accelsim.account.latency import summary
@@ -14,12 +15,14 @@ from accelsim.compiler.state import Options
 from accelsim.engines.device import EngineLog
 from accelsim.errors import TooLarge
 from accelsim.machine.accounting import Clips
+from accelsim.machine.shifts import Shift
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
 from accelsim.machine.unrolling import Unrolling
 from accelsim.program.messages import barrier
 from accelsim.program.repeated import Chains, Commands, Span
 from accelsim.spec.yaml.load import load_chip
+from accelsim.time import Clock
 from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 from tests.helpers.long_graphs import residuals
@@ -32,6 +35,20 @@ def test_numbers_of_copies() -> None:
         (9, 0), (6, 1), (9, 1), (6, 2), (9, 3), (22, 0),
     ]  # fmt: skip
     assert span.short(22) == 10 and span.long(10) == 22 and span.long(9) == 9
+
+
+def test_times_are_cut_off() -> None:
+    """Edges of 700 MHz, some clocks later: as the clock itself cuts them off, and a time behind an edge with it."""
+    clock, clocks = Clock(700e6), 12_345
+    shift = Shift(*(clocks * clock.period).as_integer_ratio())
+    edges = np.arange(1, 30)
+    times = np.array([clock.at(int(edge)) for edge in edges])
+    cut = clock.cut_off(times, shift.den)
+    for copy in range(1, 9):
+        later = [clock.at(int(edge) + copy * clocks) for edge in edges]
+        assert shift.later(times, cut, copy).tolist() == later
+        assert shift.later(int(times[3]) + 17, int(cut[3]), copy) == later[3] + 17
+    assert clock.cut_off(times + 2, shift.den).tolist() == [-1] * len(times)
 
 
 def test_names_move_on() -> None:
