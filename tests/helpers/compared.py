@@ -111,7 +111,7 @@ def main(words: Sequence[str]) -> int:
         ratios = [each.ratio for each in found]
         more = [each for each in found if each.ratio > SLOWER]
         less = sum(ratio < FASTER for ratio in ratios)
-        print(f"{case.model} on {case.on}: whole run {whole - 1:+.2%}; of {len(found)} products that are mapped otherwise "
+        print(f"{case.model} on {case.on}: whole run {whole - 1:+.2%}; of {len(found)} products alone "
               f"{len(more)} slower, {less} faster; together "
               f"{sum(each.now_fs for each in found) / max(1, sum(each.then_fs for each in found)) - 1:+.2%}", flush=True)  # fmt: skip
         for each in sorted(more, key=lambda each: -each.ratio):
