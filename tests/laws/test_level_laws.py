@@ -23,6 +23,7 @@ from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
+from tests.helpers.pruned import pruned
 from tests.helpers.replays import assert_equal, both
 
 QUICK = settings(max_examples=60)
@@ -74,7 +75,7 @@ def leveled(draw: Any) -> Case:
 def test_a_level_changes_where_results_lie_and_nothing_of_what_they_are(case: Case) -> None:
     """All laws of a run hold; values are those of the reference; nothing beyond its capacity is ever in it."""
     run = case.run("exact", keep=True)
-    verdict = check_run(run, case.graph)
+    verdict = check_run(run, pruned(case))
     assert verdict.holds, verdict.wrong
     for name in managed(case.chip):
         most = max((held for _, held in occupancy(run).get(name, [])), default=0)

@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
-from accelsim.compiler.numbers.sparsify import prune
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.check import THOROUGH, check
 from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.run import Run
 from accelsim.workload import execute
-from accelsim.workload.graph import Array, Graph
+from accelsim.workload.graph import Array
 from accelsim.workload.ops import base
 from tests.fuzz.graphs import right_values
 from tests.helpers.law_cases import (
@@ -33,6 +32,7 @@ from tests.helpers.law_cases import (
     scaled_energy,
     small_chip,
 )
+from tests.helpers.pruned import pruned
 
 QUICK = settings(max_examples=60)
 FLOAT_TOLERANCE = 1e-5
@@ -80,11 +80,6 @@ def values_do_not_depend_on_the_tiling(case: Case, exact: Run, fast: Run) -> Non
     for name, values in exact.tensors.items():
         assert_same(name, values, whole[name])
         assert_same(name, values, plain[name])  # codes are whole numbers; what the host computes is float
-
-
-def pruned(case: Case) -> Graph:
-    sparsity = case.options.get("sparsity")
-    return prune(case.graph, sparsity) if sparsity else case.graph
 
 
 def same_timeline_and_ledger(one: Run, other: Run) -> None:

@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
-from accelsim.compiler.numbers.sparsify import prune
 from accelsim.engines.simt.spec import SimtFormat, TileShape
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Cycles
 from accelsim.spec.chip import Chip
 from accelsim.spec.products import Sparse
 from accelsim.workload import execute
-from accelsim.workload.graph import Graph
 from tests.fuzz.graphs import right_values
 from tests.helpers.law_cases import (
     Case,
@@ -32,6 +30,7 @@ from tests.helpers.law_cases import (
     larger,
     lone_products,
 )
+from tests.helpers.pruned import pruned
 
 QUICK = settings(max_examples=60)
 TILES = [(16, 8, 32), (8, 16, 32), (8, 8, 32), (4, 1, 32)]
@@ -80,12 +79,6 @@ def cases(draw: Draw, models: Any = graphs) -> Case:
             return compiled(graph.copy(), chip, dtype, **options)
         except Infeasible:
             chip = larger(chip)
-
-
-def pruned(case: Case) -> Graph:
-    """The graph with the weights that are multiplied."""
-    sparsity = case.options["sparsity"]
-    return prune(case.graph, sparsity) if sparsity else case.graph
 
 
 @QUICK
