@@ -172,7 +172,8 @@ def test_bytes_from_memory_shrink_exactly_with_the_bits(dtype: str, on: str) -> 
     """Everything fits and moves once: INT8 a quarter of FP32, INT4 an eighth, INT1 a thirty-second."""
     chip = base_chip(on)
     assert chip.matrix is not None
-    runs = [compiled(gemm(32, 96, 64), chip, name).run() for name in ("fp32", dtype)]
+    pinned = {"y": {"order": "nmk", "a_resident": True}}
+    runs = [compiled(gemm(32, 96, 64), chip, name, pinned=pinned).run() for name in ("fp32", dtype)]
     for tensor in ("a", "b"):
         wide, narrow = (moved(run, tensor) for run in runs)
         assert wide == 4 * {"a": 32 * 64, "b": 96 * 64}[tensor]

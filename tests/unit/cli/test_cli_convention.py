@@ -24,7 +24,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "quantize": ("digits-mlp", "--weights", "random:0", "--out", "q.onnx"),
     "accuracy": ("digits-mlp", "--on", "edu-mixed", "--dtypes", "int8", "--steps", "1"),
     "train": ("digits-mlp", "--steps", "1"), "chips": (), "models": (), "memories": (),
-    "spec show": ("edu-4x4",), "spec check": ("edu-4x4",), "spec schema": ("links",),
+    "spec show": ("edu-4x4",), "spec tree": ("edu-4x4",), "spec check": ("edu-4x4",), "spec schema": ("links",),
     "dram": ("ddr3-1600", "--limit", "20"), "dram list": (), "dram compare": ("ddr3-1600", "--limit", "20"),
     "dram lessons": ("--limit", "20"), "sram": ("--capacity", "1MiB"), "sram conflicts": ("--length", "16"),
     "energy table": (), "energy eyeriss": ("--out", "eyeriss"), "link": ("pcie-gen4-x16",),
@@ -38,8 +38,8 @@ NO_TABLE = {"spec schema", "dram lessons", "energy eyeriss", "export-trace"}
 """Commands that print a schema, the names of the files that they wrote, or a trace."""
 SLOW = {"dram lessons", "energy eyeriss"}
 """Of these, commands that take up to a minute; other tests run them."""
-NO_CSV = {"rerun", "formats show", "spec show", "spec check"}
-"""Commands whose result is no table: a verdict, one number, one spec."""
+NO_CSV = {"rerun", "formats show", "spec show", "spec tree", "spec check"}
+"""Commands whose result is no table: a verdict, one number, one spec, a tree."""
 
 
 def leaves(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
