@@ -36,8 +36,7 @@ def base_chip(name: str) -> Chip:
 
 
 def changed(chip: Chip, path: str, **fields: Any) -> Chip:
-    """The chip with fields of the block at ``path`` (the name of an engine or a memory of a core, '' for the chip
-    itself) replaced; ``engines.matrix`` is the engine too."""
+    """The chip with fields of the block at ``path`` replaced: an engine or a memory of a core, '' for the chip itself."""
     keys = path.removeprefix("engines.").split(".") if path else []
     for table in ("engines", "memories"):
         if keys and keys[0] in getattr(chip.core, table):
