@@ -11,12 +11,13 @@ from accelsim.engines.systolic.mapping.alone import alone
 from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.engines.systolic.mapping.space import ESTIMATE, RESOLUTION, TILES, TRAFFIC, steps
-from accelsim.errors import Infeasible, TooLarge
+from accelsim.errors import Infeasible
 from accelsim.program.commands import Program
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import in_strips
 from accelsim.time import FS_PER_S
+from accelsim.workload.limits import MOST_B, MOST_COMMANDS, limited
 from accelsim.workload.ops.base import Gemm
 
 
@@ -76,10 +77,12 @@ def fastest(
 
 
 def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
-    """The step alone; None where a mapping does not fit after all."""
+    """The step alone; None where a mapping does not fit after all. It has few tiles, so the limits of the run do
+    not hold for it, and do not change what is chosen."""
     try:
-        return alone(step, in_strips(gemm, mapping.tq), mapping)
-    except (Infeasible, TooLarge):
+        with limited(commands=MOST_COMMANDS, memory_B=MOST_B):
+            return alone(step, in_strips(gemm, mapping.tq), mapping)
+    except Infeasible:
         return None
 
 
