@@ -146,12 +146,21 @@ def test_a_truncated_onnx_file(refused: Refused, tmp_path: Path) -> None:
     assert "truncated" in line
 
 
-def test_a_layer_that_cannot_fit_says_which_buffer_and_by_how_much(refused: Refused) -> None:
+def test_a_layer_that_cannot_fit_says_which_buffer_and_by_how_much(
+    refused: Refused, cli: Callable[..., object]
+) -> None:
+    """conv1 goes in blocks of a few pixels; the pooling behind conv2 needs its images whole."""
     (line,) = refused(
         "run", "cnn", "--on", "edu-4x4", "--set", "act_sram.capacity=64 B", "--out", "never-made"
     )
-    assert re.search(r"conv1 does not fit: act_sram needs [\d,]+ B, 64 B are available \(tile ", line)
+    found = re.search(r"conv2 does not fit: act_sram needs ([\d,]+) B, 64 B are available \(tile ", line)
+    assert found is not None
     assert not Path("never-made").exists()
+    least_B = int(found[1].replace(",", ""))
+    (line,) = refused("run", "cnn", "--on", "edu-4x4", "--set", f"act_sram.capacity={least_B - 1} B")
+    assert f"conv2 does not fit: act_sram needs {least_B} B, {least_B - 1} B are available" in line
+    result = cli("run", "cnn", "--on", "edu-4x4", "--set", f"act_sram.capacity={least_B} B")
+    assert result.exit_code == 0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("option", ["--out", "--save-mapping"])

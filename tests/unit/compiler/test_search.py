@@ -58,9 +58,17 @@ def test_a_pinned_tile_beyond_the_product_is_the_whole() -> None:
 
 def test_what_does_not_fit_is_said_as_data() -> None:
     with pytest.raises(Infeasible) as caught:
-        compiled(sized(accumulators=8))
+        compiled(sized(accumulators=8), tn=4)
     assert (caught.value.op, caught.value.buffer, caught.value.available_B) == ("y", "accumulators", 8)
-    assert caught.value.needed_B > 8
+    assert caught.value.needed_B == 16
+
+
+@pytest.mark.parametrize("graph", [product(), product(M=240, N=200, K=161)], ids=["small", "large"])
+def test_tiles_below_the_array_where_none_of_it_fits(graph: Graph) -> None:
+    """A row of 4 sums of fp32 takes 16 B; however many tilings there are, those of fewer columns are found."""
+    mapping = compiled(sized(accumulators=8), graph).steps[0].mapping
+    assert mapping is not None
+    assert mapping.tm * mapping.tn * mapping.y_slots <= 2
 
 
 def test_pins_that_exclude_each_other_are_said_as_such() -> None:

@@ -61,7 +61,8 @@ def lower_product(step: Lowering, gemm: Gemm, choice: Choice | None = None) -> M
 
 
 def choose_with_room(step: Lowering, gemm: Gemm) -> Choice:
-    """The best mapping. Where nothing fits, tensors that wait on the chip for later steps make room, then the operands.
+    """The best mapping. Where nothing fits, tensors that wait on the chip for later steps make room, then the operands;
+    then tiles may be smaller than the array.
 
     Raises Infeasible when not even that helps.
     """
@@ -70,17 +71,19 @@ def choose_with_room(step: Lowering, gemm: Gemm) -> Choice:
             return choose(step, gemm)
         except Infeasible:
             if not (step.layout.spill(step.index, step.node.reads) or step.layout.spill(step.index, ())):
-                raise
+                break
+    return choose(step, gemm, least=True)
 
 
-def choose(step: Lowering, gemm: Gemm) -> Choice:
-    """The best mapping of a step where things lie now; what the user pinned is kept.
+def choose(step: Lowering, gemm: Gemm, least: bool = False) -> Choice:
+    """The best mapping of a step where things lie now; what the user pinned is kept. ``least``: with tiles down to the
+    smallest.
 
     Steps that are alike are searched once. Raises Infeasible (the buffer, needed and available bytes of the smallest
     tile) when nothing fits.
     """
-    search = ProductSearch(step, gemm)
-    entries: list[Searched] = step.memo.setdefault((search.step, search.flags), [])
+    search = ProductSearch(step, gemm, least)
+    entries: list[Searched] = step.memo.setdefault((search.step, search.flags, least), [])
     rooms = [option.room.tiles_B for option in search.options]
     for entry in entries:
         if entry.holds_for(rooms):
@@ -99,10 +102,11 @@ class _Leaders(NamedTuple):
 
 
 class ProductSearch:
-    """``step``: what the result depends on; ``options``: residency choices, with the room that each leaves."""
+    """``step``: what the result depends on; ``options``: residency choices, with the room that each leaves;
+    ``least``: see ``choose``."""
 
-    def __init__(self, step: Lowering, gemm: Gemm) -> None:
-        self._lowering = step
+    def __init__(self, step: Lowering, gemm: Gemm, least: bool = False) -> None:
+        self._lowering, self._least = step, least
         self._layout, self._node, self._gemm, self._pinned = step.layout, step.node, gemm, step.pinned
         self._roles = step.layout.roles
         self.step = describe(step, gemm)
@@ -150,7 +154,7 @@ class ProductSearch:
 
     def _leaders(self, splits: Sequence[Split] | None = None) -> _Leaders:
         """The best tilings, those through whole rows first; blocks of images too where they have something to save."""
-        effort, tuner = self._lowering.search, self._lowering.tuner
+        effort, tuner = "best" if self._least else self._lowering.search, self._lowering.tuner
         most = max(self._effort.leaders, tuner.leaders if tuner else 0)
         tilings = self.tilings(Tilings, effort != "fast", splits)
         solved = solve(tilings, effort, leaders=most)
@@ -175,7 +179,7 @@ class ProductSearch:
         """Widths of strips to try beside the best tiling through whole rows."""
         if self._pinned.keys() & {"tm", "tq"}:
             return []
-        beat_B = self._roles.memory(self.step.homes.a).memory.beats_B
+        beat_B = 0 if self._least else self._roles.memory(self.step.homes.a).memory.beats_B
         return strips(self.step, flat, beat_B, None if self._lowering.search != "fast" else FEW)
 
     def tilings(
@@ -190,7 +194,9 @@ class ProductSearch:
         orders = (
             [ORDERS.index(self._pinned["order"])] if "order" in self._pinned else list(range(len(ORDERS)))
         )
-        extents = axes(self.step, {plan.rows for plan in plans}, self._pinned, len(plans), thorough)
+        extents = axes(
+            self.step, {plan.rows for plan in plans}, self._pinned, len(plans), thorough, self._least
+        )
         return kind(self.step, estimator, fitting, self.options, plans, orders, extents)
 
     @property

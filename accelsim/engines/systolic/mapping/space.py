@@ -200,10 +200,14 @@ def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
     return same
 
 
-def axes(step: Step, rows: set[Rows], pinned: Fields[str, Any], plans: int, thorough: bool) -> Axes:
+def axes(
+    step: Step, rows: set[Rows], pinned: Fields[str, Any], plans: int, thorough: bool, least: bool = False
+) -> Axes:
     """Tile extents of a step: even cuts and powers of two, in units of the array; ``thorough``: all of them where
-    that makes few candidates, else all even cuts."""
+    that makes few candidates, else all even cuts; ``least``: powers of two from a single row, column and word on."""
     gemm, unit = step.shape.gemm, step.unit
+    if least:
+        return _axes(step, rows, pinned, _powers)
     if thorough:
         every = plans * len(ORDERS) * gemm.groups * gemm.M * gemm.N * gemm.K
         return _axes(step, rows, pinned, _every if every <= ALL else _even)
@@ -241,6 +245,11 @@ def _sizes(extent: int, unit: int) -> set[int]:
     powers = {1 << power for power in range(units.bit_length())}
     counts = {*range(1, 9), *(-(-units // power) for power in powers)}
     return {min(part * unit, extent) for part in powers | {-(-units // count) for count in counts}}
+
+
+def _powers(extent: int, unit: int) -> set[int]:
+    """Powers of two of ``unit``, and all."""
+    return {extent, *(unit << power for power in range((extent // unit).bit_length()))}
 
 
 def _every(extent: int, unit: int) -> set[int]:

@@ -23,7 +23,7 @@ def strips(step: Step, flat: Mapping | None, beat_B: int, most: int | None) -> l
     gemm, conv = step.shape.gemm, step.shape.gemm.conv
     if conv is None or step.rows[False] > 1:
         return []
-    halves = [-(-conv.out[1] // 2**power) for power in range(1, conv.out[1].bit_length())]
+    halves = [-(-conv.out[1] // 2**power) for power in range(1, (conv.out[1] - 1).bit_length() + 1)]
     wide = [width for width in halves if width * conv.stride[1] * step.shape.a_B >= beat_B]
     if flat is None:
         return wide
