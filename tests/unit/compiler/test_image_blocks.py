@@ -195,6 +195,14 @@ def test_which_strips_are_tried() -> None:
     assert strips(replace(step, rows=(32 * 64, 32 * 64)), flat, 8, None) == []
 
 
+@pytest.mark.parametrize(
+    ("width", "widths"), [(1, []), (2, [1]), (3, [2, 1]), (6, [3, 2, 1]), (8, [4, 2, 1]), (9, [5, 3, 2, 1])]
+)
+def test_strips_go_down_to_a_column(width: int, widths: list[int]) -> None:
+    step = step_of(Conv(1, 4, 8, width, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), (8, width)))
+    assert strips(step, None, 0, None) == widths
+
+
 @pytest.mark.parametrize(("share", "batch"), [("n", 1), ("k", 1), ("g", 1), ("m", 2)])
 def test_cores_share_a_layer_in_blocks(share: str, batch: int) -> None:
     graph = network(batch, 8, 16, groups=2)
