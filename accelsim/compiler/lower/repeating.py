@@ -28,7 +28,8 @@ LONGEST = 4
 """Blocks in a unit at the most: so many may pass until the state is the same again."""
 
 PATIENCE = 16
-"""Blocks that are looked at; a state that has not recurred by then grows, or turns round in too large a buffer."""
+"""Blocks that are looked at; a state that has not recurred by then grows, or turns round in too large a buffer. Of one
+that has, the rest of the units is written."""
 
 
 class Uses(Protocol):
@@ -78,7 +79,8 @@ class Repeating:
     def _copies(self, index: int) -> int:
         """How many nodes from node ``index`` on need not be lowered, for they are copies by now."""
         block, rest = divmod(index - self._blocks.first, self._blocks.size)
-        if rest or not 0 <= block < min(self._blocks.number, PATIENCE) or self.repeat is not None:
+        looked_at = min(self._blocks.number, PATIENCE + self._found)
+        if rest or not 0 <= block < looked_at or self.repeat is not None:
             return 0
         needed = [self._needed(*pair, index) for pair in zip(self._layouts, self._uses, strict=True)]
         self._seen[block] = self._recorder.take(self._layouts, len(self._steps), block, needed)
