@@ -19,6 +19,7 @@ from accelsim.machine.shifts import Shift
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
 from accelsim.machine.unrolling import Unrolling
+from accelsim.program.commands import Program
 from accelsim.program.messages import barrier
 from accelsim.program.repeated import Chains, Commands, Span
 from accelsim.spec.yaml.load import load_chip
@@ -114,18 +115,31 @@ def test_what_is_told_of_laps() -> None:
     assert re.search(words, told["notes"][-1])
 
 
-def test_a_loop_that_does_not_recur_is_written_out() -> None:
-    """Transfers bind it, and their pace is no whole number of clocks."""
+def _rolled(rate: str) -> tuple[Program, Program]:
+    """A network whose loops are all rolled up whatever binds them, at this bandwidth of the memory; and written out."""
     graph = load_model("gpt?layers=1,hidden=128,vocab=4096,seq=16,heads=4")
-    chip = load_chip("edu-4x4", ["memories.dram.memory.bandwidth=123.457 MB/s"])
+    chip = load_chip("edu-4x4", [f"memories.dram.memory.bandwidth={rate}"])
     with mock.patch(
         "accelsim.engines.systolic.lower.ON_THE_CHIP", mock.MagicMock(__contains__=lambda *_: True)
     ):
         program = compile(graph, chip, Options(values="off"))
-    run = simulate(program)
-    whole = simulate(compile(graph, chip, Options(values="off", repeat=False)))
+    return program, compile(graph, chip, Options(values="off", repeat=False))
+
+
+def test_a_loop_that_does_not_recur_is_written_out() -> None:
+    """Transfers bind it, and their pace is no whole number of clocks."""
+    program, long = _rolled("61.728 MB/s")
+    run, whole = simulate(program), simulate(long)
     assert program.rolled is not None and run.replay is None and run.program.rolled is None
     assert run.slices == whole.slices and run.program.commands == whole.program.commands
+
+
+def test_a_loop_that_transfers_bind_recurs_at_whole_clocks() -> None:
+    """The same network on a memory that is a little faster: a lap takes a whole number of clocks."""
+    program, long = _rolled("64 MB/s")
+    run, whole = simulate(program), simulate(long)
+    assert isinstance(run.replay, Unrolling) and run.replay.base is None
+    assert list(run.slices) == whole.slices and list(run.program.commands) == whole.program.commands
 
 
 def test_parts_of_a_log() -> None:
