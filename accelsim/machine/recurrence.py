@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run
-from accelsim.machine.shifts import Shift, clocks_of, fractions_of, nearest_shift
+from accelsim.machine.shifts import Shift, clocks_of, fractions_of, nearest_shift, turns_of_clocks
 from accelsim.program.commands import Program
+from accelsim.program.repeated import Repeat
 from accelsim.time import NEVER, Clock
 from accelsim.types import Ints
+
+UNITS = 2
+"""Units that are compared."""
 
 
 def recurrence(program: Program, short: Run) -> Replay | None:
     """How ``short``, the run of ``program`` without its copies, becomes that of the whole; None where it does not."""
     repeat = program.repeat
     assert repeat is not None
-    last = short.slices[repeat.commands.unit.start]
-    before = short.slices[last.command - repeat.commands.size]
-    shift = nearest_shift(program, last.start - before.start)
+    shift = nearest_shift(program, _took_fs(repeat, short))
     if shift is None:
         return None
     fractions = None if shift.denominator == 1 else fractions_of(short, repeat.commands.unit.start)
@@ -37,6 +41,26 @@ def recurrence(program: Program, short: Run) -> Replay | None:
         _settled(found),
     )
     return found if all(holds) else None
+
+
+def _took_fs(repeat: Repeat, short: Run) -> int:
+    """From the first command of the unit before the last to that of the last."""
+    last = short.slices[repeat.commands.unit.start]
+    return last.start - short.slices[last.command - repeat.commands.size].start
+
+
+def cycles(program: Program, short: Run) -> Iterator[Program]:
+    """The program with so many units as one that all clocks may be where they were behind them, which they are not
+    behind each: two, for units take turns, or as many as it takes where each takes as long as the last. None that would
+    leave few copies."""
+    repeat = program.repeat
+    assert repeat is not None
+    turns = turns_of_clocks(program, _took_fs(repeat, short))
+    for units in sorted({2, turns}) if turns > 1 and not program.loops else ():
+        more = UNITS * units - repeat.units
+        more += (repeat.times - more) % units
+        if more < repeat.times // 2:
+            yield repeat.wider(program, units, more)
 
 
 def _times_recur(replay: Replay) -> bool:

@@ -57,6 +57,18 @@ def nearest_shift(program: Program, took_fs: int) -> Fraction | None:
     return found if not exact and found > 0 and abs(found - took_fs) < 1 else None
 
 
+def turns_of_clocks(program: Program, took_fs: int) -> int:
+    """How often what took so long must pass until all clocks stand to each other as they did; 0 for what took a whole
+    number of edges of none."""
+    clocks = clocks_of(program)
+    whole = [each for clock in clocks if abs((each := clock.nearest(took_fs)) - took_fs) < 1]
+    if not whole:
+        return 0
+    den = lcm(*(clock.period.denominator for clock in clocks))
+    together = Fraction(lcm(*(int(clock.period * den) for clock in clocks)), den)
+    return (whole[0] / together).denominator
+
+
 def port_order(run: Run) -> Iterable[tuple[int, tuple[str, bool]]]:
     """Transfers with their ports, those of a port in the order in which it accepted them."""
     ports: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from accelsim.engines.device import EngineLog
 from accelsim.machine.check import LAWS_OF_A_PART, LAWS_OF_A_REPLAY, check
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
-from accelsim.machine.recurrence import recurrence
+from accelsim.machine.recurrence import cycles, recurrence
 from accelsim.machine.replay import replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import How, Simulation
@@ -102,6 +102,11 @@ def _replayed(
     the engines spent their time in what was simulated."""
     short, logs = _simulate(repeat.short(program), None, how, progress)
     replay = recurrence(program, short)
+    for wider in cycles(program, short) if replay is None else ():
+        assert wider.repeat is not None
+        short, logs = _simulate(wider.repeat.short(wider), None, how, progress)
+        if (replay := recurrence(wider, short)) is not None:
+            break
     if replay is None:
         return None
     with no_collection():

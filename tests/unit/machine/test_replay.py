@@ -15,7 +15,7 @@ from accelsim.compiler.state import Options
 from accelsim.engines.device import EngineLog
 from accelsim.errors import TooLarge
 from accelsim.machine.accounting import Clips
-from accelsim.machine.shifts import Shift
+from accelsim.machine.shifts import Shift, turns_of_clocks
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
 from accelsim.machine.unrolling import Unrolling
@@ -160,3 +160,27 @@ def test_programs_that_are_changed_have_all_their_commands() -> None:
     simulation.add("other", program)
     runs = simulation.run()
     assert runs["one"].slices[:-1] == runs["other"].slices == list(simulate(program).slices)
+
+
+def test_units_that_are_taken_as_one() -> None:
+    """Three units as one are the same program, and are replayed as what they are."""
+    graph = load_model("mlp?layers=40")
+    program = compile(graph, load_chip("haswell-e5-2699v3"), Options(values="off"))
+    repeat, short = program.repeat, simulate(program)
+    assert repeat is not None
+    more = 3 * 2 - repeat.units
+    more += (repeat.times - more) % 3
+    wider = repeat.wider(program, 3, more)
+    assert wider.repeat is not None and wider.repeat.times == (repeat.times - more) // 3
+    assert list(wider.commands) == list(program.commands)
+    run = simulate(wider)
+    assert run.replay is not None and run.replay.repeat is wider.repeat
+    assert list(run.slices) == list(short.slices) and run.ledger == short.ledger
+
+
+def test_turns_of_clocks() -> None:
+    """Clocks of 2.8, 1.4 and 1.12 GHz come together every ten edges of the first; six edges more are so in five turns."""
+    program = compile(load_model("mlp"), load_chip("neuroncore-v2"), Options(values="off"))
+    edge = Clock(2.8e9).at
+    assert [turns_of_clocks(program, edge(edges)) for edges in (100, 106, 105, 101)] == [1, 5, 2, 10]
+    assert turns_of_clocks(program, edge(100) + 7) == 0
