@@ -15,7 +15,6 @@ from accelsim.errors import Infeasible
 from accelsim.program.commands import Program
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import in_strips
 from accelsim.time import FS_PER_S
 from accelsim.workload.limits import MOST_B, MOST_COMMANDS, limited
 from accelsim.workload.ops.base import Gemm
@@ -81,7 +80,7 @@ def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
     not hold for it, and do not change what is chosen."""
     try:
         with limited(commands=MOST_COMMANDS, memory_B=MOST_B):
-            return alone(step, in_strips(gemm, mapping.tq), mapping)
+            return alone(step, gemm, mapping)
     except Infeasible:
         return None
 
