@@ -47,10 +47,11 @@ class Clock:
         return cycle * self._num // self._den
 
     def at_all(self, cycles: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Times of many edges, fs (a column of Python integers where 64 bits would not do)."""
-        if max(self._den, int(cycles.max(initial=1)) * self._num) >= 1 << 62:
-            return np.array([self.at(int(cycle)) for cycle in cycles], object)
-        times: NDArray[np.int64] = cycles * self._num // self._den
+        """Times of many edges, fs."""
+        if self._num * self._den >= 1 << 62:
+            return np.array([self.at(int(cycle)) for cycle in cycles.flat], np.int64).reshape(cycles.shape)
+        whole, rest = np.divmod(cycles, self._den)  # so that no product is larger than the time itself
+        times: NDArray[np.int64] = whole * self._num + rest * self._num // self._den
         return times
 
     def edge(self, t_fs: int) -> int:
