@@ -13,6 +13,7 @@ from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
+from accelsim.machine.paced import Paced
 from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run, Segment
 from accelsim.machine.sequences import Repeated
@@ -141,24 +142,29 @@ def _by_step(run: Run) -> dict[int, Times]:
     path, replay = critical_path(run), run.replay
     if isinstance(replay, Unrolling) and isinstance(path, Unrolled):
         _add_laps(table, replay, path)
-    elif not isinstance(replay, Replay) or not isinstance(path, Repeated):
+    elif not isinstance(path, Repeated) or (blocks := _blocks(replay)) is None:
         _add(table, _parts(run, path))
     else:
         before, commands, steps = (
             list(_parts(run, path.before)),
-            replay.repeat.commands.size,
-            replay.repeat.steps.size,
+            blocks.repeat.commands.size,
+            blocks.repeat.steps.size,
         )
         _add(table, before)
-        for copies in replay.alike():
+        for copies in blocks.alike():
             first, unit = copies[0], dict[int, Times]()
             like = (piece._replace(command=piece.command - first * commands) for piece in path.copy(first))
             _add(unit, _parts(run, like, before[-1].step))
             for copy in copies:
                 moved = ((step + copy * steps, parts) for step, parts in unit.items())
                 _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))
-        _add(table, _parts(run, path.behind, before[-1].step + replay.repeat.times * steps))
+        _add(table, _parts(run, path.behind, before[-1].step + blocks.repeat.times * steps))
     return {step: ranked(times) for step, times in table.items()}
+
+
+def _blocks(replay: Replay | Unrolling | None) -> Replay | None:
+    """How blocks were replayed, in numbers of the whole program."""
+    return replay.blocks if isinstance(replay, Paced) else replay if isinstance(replay, Replay) else None
 
 
 def _add_laps(table: dict[int, Times], replay: Unrolling, path: Unrolled[Segment]) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from accelsim.engines.device import Device, EngineLog, Point, Walk
+from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
+from accelsim.engines.timer import Ports, Table, Timer
 from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.mapping import ProductMapping
 from accelsim.program.roles import Unit
@@ -148,15 +149,6 @@ class Improvement(NamedTuple):
     unless: str = ""
 
 
-class Times(NamedTuple):
-    """How one engine spent its time, fs: ``busy``, ``stalled`` by reason, and ``by_step`` (for engines that tell):
-    step -> reason -> fs, 'active' for work."""
-
-    busy: int
-    stalled: dict[str, int]
-    by_step: dict[int, dict[str, int]]
-
-
 class EngineType(ABC):
     """One type of engine. Subclasses are found by the registry, see ``accelsim.engines.registry``."""
 
@@ -240,6 +232,10 @@ class EngineType(ABC):
     @abstractmethod
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """Start the processes of an engine that runs ``queue`` in order."""
+
+    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> Timer | None:
+        """What works out the times of a queue without events, into ``table``; None for types that cannot."""
+        return None
 
     @abstractmethod
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:

@@ -65,6 +65,15 @@ class EngineLog:
             self.waits.append((start_fs, end_fs, why))
 
 
+class Times(NamedTuple):
+    """How one engine spent its time, fs: ``busy``, ``stalled`` by reason, and ``by_step`` (for engines that tell):
+    step -> reason -> fs, 'active' for work."""
+
+    busy: int
+    stalled: dict[str, int]
+    by_step: dict[int, dict[str, int]]
+
+
 class Device(Protocol):
     """What the engines of one device share.
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from accelsim.engines.base import Times
-from accelsim.engines.device import EngineLog
+from accelsim.engines.device import EngineLog, Times
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Busy, Row, Slice
 from accelsim.program.actions import Action, ActionName

@@ -9,18 +9,22 @@ How the path leads back through the commands of an engine is a matter of its typ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 from accelsim.engines.device import Edges, Point
 from accelsim.engines.registry import ENGINES
+from accelsim.machine.paced import Paced
 from accelsim.machine.replay import whole_path
 from accelsim.machine.run import PATH_KINDS, LawError, Run, Segment
 from accelsim.machine.shifts import port_order
 from accelsim.machine.sram import scarce
+from accelsim.machine.timetable import Timetable
 from accelsim.machine.unrolling import Unrolling, unrolled_path
 from accelsim.program.commands import Command, Phase, Transfer, Wait
 from accelsim.program.roles import unit_of
+from accelsim.program.rolled import Unroller
 from accelsim.spec.levels import cache_of
 from accelsim.time import Clock
 
@@ -38,25 +42,78 @@ def _path(run: Run) -> Sequence[Segment]:
         return []
     found: Sequence[Segment] | None = None
     replay = run.replay
-    if isinstance(replay, Unrolling):
+    if isinstance(replay, Paced):
+        path = _walked(replay)
+        found = path if replay.blocks is None else whole_path(replay.blocks, path)
+    elif isinstance(replay, Unrolling):
         found = unrolled_path(replay, critical_path(replay.rolled))
     elif replay is not None:
         found = whole_path(replay, critical_path(replay.short))
-    return _Walk(run).walk() if found is None else found
+    return _plainly_walked(run) if found is None else found
+
+
+def _walked(paced: Paced) -> list[Segment]:
+    """The path of the short run with all laps that were left out of it."""
+    run, unroller = paced.whole_short, paced.table.unroller
+    queues, ports = (InLaps(before, unroller) for before in _befores(paced.short))
+    return _Walk(run, Noted(paced.table), queues, ports).walk()
+
+
+def _plainly_walked(run: Run) -> list[Segment]:
+    return _Walk(run, {record.command: record for record in run.folds}, *_befores(run)).walk()
+
+
+def _befores(run: Run) -> tuple[dict[int, int], dict[int, int]]:
+    """Command -> the one before it on its engine, and through its port."""
+    queues = ((command.id, command.engine) for command in run.program.commands)
+    return _before(queues), _before(port_order(run))
+
+
+class Noted(Mapping[int, Any]):
+    """What engines noted of the commands of a timetable."""
+
+    def __init__(self, table: Timetable) -> None:
+        self._table = table
+
+    def __getitem__(self, number: int) -> Any:
+        return self._table.record(number)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._table.numbers.values()))
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(numbers.tolist() for numbers in self._table.numbers.values())
+
+
+class InLaps(Mapping[int, int]):
+    """The same as ``before`` says of written commands, of all: whole number -> whole number."""
+
+    def __init__(self, before: Mapping[int, int], unroller: Unroller) -> None:
+        self._before, self._unroller = before, unroller
+
+    def __getitem__(self, number: int) -> int:
+        written, _, copy = self._unroller.cuts.find(number)
+        return self._unroller.referred(self._before[written], written, copy)
+
+    def __len__(self) -> int:
+        return len(self._before)
+
+    def __iter__(self) -> Iterator[int]:
+        return map(self._unroller.cuts.long, self._before)
 
 
 class _Walk:
     """The walk back: ``t`` is where it stands, all later time is in ``segments`` (latest first)."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(
+        self, run: Run, records: Mapping[int, Any], queues: Mapping[int, int], ports: Mapping[int, int]
+    ) -> None:
         self.chip = chip = run.chip
         self.program = run.program
         self.run, self.commands, self.slices = run, run.program.commands, run.slices
         self.clock = Clock(chip.clock)
         self.delay_fs = self.clock.at(chip.token_delay)
-        self._records = {record.command: record for record in run.folds}
-        self._queue_before = _before(enumerate(command.engine for command in self.commands))
-        self._port_before = _before(port_order(run))
+        self._records, self._queue_before, self._port_before = records, queues, ports
         self.segments: list[Segment] = []
         self.t = run.time_fs
 

@@ -143,6 +143,16 @@ def memories(
     return found
 
 
+def lone_ports(chip: Chip, name: str) -> dict[tuple[str, bool], Ideal | Bandwidth]:
+    """What serves each port of each memory, (memory, write), where no addresses are followed and no cache stands."""
+    found = dict[tuple[str, bool], Ideal | Bandwidth]()
+    for memory, attached in chip.memories.items():
+        reads = _by_bytes(name, attached)
+        writes = _by_bytes(name, attached) if attached.full_duplex else reads
+        found |= {(memory, False): reads, (memory, True): writes}
+    return found
+
+
 def _by_bytes(name: str, attached: Attachment) -> Ideal | Bandwidth:
     """The model of a memory that is not followed burst by burst."""
     return Ideal() if name == "ideal" else Bandwidth(lane_of(attached))

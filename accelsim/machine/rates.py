@@ -51,6 +51,7 @@ class Bandwidth:
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self._free_fs = 0  # last data beat so far
+        self._occupied: dict[tuple[int, bool], tuple[int, bool]] = {}  # (bytes, write) -> see ``Lane``
 
     def serve(self, asked: Asked, at_fs: int) -> Served:
         """Data begin after the latency, behind the data of the transfer before."""
@@ -59,7 +60,10 @@ class Bandwidth:
             start = max(at_fs + lane.latency_fs, self._free_fs)
         else:
             start = max(at_fs, self._free_fs) + lane.latency_fs
-        occupied_fs, by_link = lane.occupancy_fs(asked.nbytes, asked.write)
+        kind = asked.nbytes, asked.write
+        if kind not in self._occupied:
+            self._occupied[kind] = lane.occupancy_fs(*kind)
+        occupied_fs, by_link = self._occupied[kind]
         self._free_fs = start + occupied_fs
         return Served(at_fs, start, self._free_fs, by_link)
 

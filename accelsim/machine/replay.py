@@ -20,8 +20,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from accelsim.engines.base import Times
-from accelsim.engines.device import EngineLog
+from accelsim.engines.device import EngineLog, Times
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.accounting import Clips, busy, costs, engine_times, ledger_rows, step_stalls
 from accelsim.machine.run import Run, Segment, Slice
@@ -294,8 +293,11 @@ class Part:
         assert fractions is not None
         (begin_fs, cut), waits = self._replay.begin, [(a, b) for a, b, _ in log.waits]
         edges = {begin_fs: cut, self._replay.end_fs: (cut + shift.num) % shift.den}
-        edges |= fractions.edges(engine, chain.from_iterable([*log.busy, *waits]))
-        ends = edges | fractions.loose_ends(engine)  # a transfer begins at an edge, a processor does not
+        times_fs = list(chain.from_iterable([*log.busy, *waits]))
+        edges |= fractions.edges(engine, times_fs)
+        ends = edges | fractions.loose_ends(
+            engine, times_fs
+        )  # a transfer begins at an edge, a processor does not
         begins = edges if ENGINES[self._replay.program.engines[engine]].moves else ends
         cuts = [(begins[a], ends[b]) for a, b in log.busy] + [(begins[a], begins[b]) for a, b in waits]
         moments = [*log.busy, *waits]

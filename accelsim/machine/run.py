@@ -17,6 +17,7 @@ from accelsim.types import Array
 
 if TYPE_CHECKING:
     from accelsim.machine.replay import Replay
+    from accelsim.machine.timetable import Timetable
     from accelsim.machine.unrolling import Unrolling
 
 T = TypeVar("T")
@@ -148,6 +149,10 @@ class Run:
     replay: Replay | Unrolling | None = field(
         default=None, repr=False, compare=False
     )  # what of it was replayed, not simulated
+
+    table: Timetable | None = field(
+        default=None, repr=False, compare=False
+    )  # of a run without events: times of all its commands, also of those that are left out of its program
 
     def __repr__(self) -> str:
         """One line: what ran, where, how long it took."""

@@ -9,18 +9,19 @@ causes that a command names lie within one of each other.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.rates import Lane, lane_of
 from accelsim.machine.run import Run
-from accelsim.program.commands import Command, Program, Transfer, Wait
+from accelsim.machine.timeline import Instances, Timeline
+from accelsim.program.commands import Program, Transfer, Wait
 from accelsim.time import FS_PER_S, Clock
 from accelsim.types import Ints
 
@@ -86,79 +87,117 @@ class _Unclear(Exception):
 
 class Fractions:
     """What is cut off of the times of a run, in parts of ``den``: ``of`` the start, the data and the end of each
-    command, int64 [commands, 3]. Raises _Unclear."""
+    written command, ``cut`` of all that the ``Timeline`` has, int64 [commands, 3]. Raises _Unclear."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.clocks = run, clocks_of(run.program)
+        self._line = Timeline(run)
         self.den = lcm(*(clock.period.denominator for clock in self.clocks))
         self.delay_fs = Clock(run.chip.clock).at(run.chip.token_delay)
-        self.times: Ints = np.array([piece[4:] for piece in run.slices], np.int64)
-        self.of = np.zeros_like(self.times)
-        self.loose = np.zeros(len(run.slices), bool)  # data and end at no edge
-        self._mine: dict[str, list[int]] = defaultdict(list)
-        for piece in run.slices:
-            self._mine[piece.engine].append(piece.command)
+        self.times = self._line.times
+        if int(self.times.max(initial=0)) * self.den >= 1 << 62:
+            raise _Unclear
+        self.cut = np.zeros_like(self.times)
+        self.loose = np.zeros(len(self.times), bool)  # data and end at no edge
         self._edges()
         self._transfers()
         self._processors()
 
     @cached_property
-    def records(self) -> Mapping[int, Any]:
-        """What the engines noted, by command."""
-        return {record.command: record for record in self.run.folds}
+    def of(self) -> Ints:
+        """By written command."""
+        return self.cut[self._line.written]
 
-    def ticks(self, command: int, which: int) -> int:
-        """Exact start (0), data (1) or end (2) of a command, parts of ``den``."""
-        return int(self.times[command, which]) * self.den + int(self.of[command, which])
+    def ticks(self, numbers: Ints, which: int) -> Ints:
+        """Exact starts (0), data (1) or ends (2) of commands, parts of ``den``."""
+        found: Ints = self.times[numbers, which] * self.den + self.cut[numbers, which]
+        return found
 
-    def released(self, wait: Wait) -> int:
-        """When the token of a command may be acquired, exact."""
+    def released(self, each: Instances, wait: Wait) -> Ints:
+        """When a token of commands may be acquired, exact."""
+        numbers = self._line.awaited(each, wait)
         if wait.phase == "done":
-            return self.ticks(wait.command, 2) + self.delay_fs * self.den
-        engine = self.run.slices[wait.command].engine
-        kind = ENGINES[self.run.program.engines[engine]]
-        at = kind.passed(self.run.chip, engine, self.records[wait.command], wait.phase)
-        cut = self.edge(engine, at)
-        return (at + self.delay_fs) * self.den + cut
-
-    def edge(self, engine: str, t_fs: int) -> int:
-        """What is cut off of the time of an edge of an engine."""
-        found = self.edges(engine, [t_fs])
-        if t_fs not in found:
+            return self.ticks(numbers, 2) + self.delay_fs * self.den
+        clock = self._clock(self.run.program.commands[wait.command].engine)
+        assert clock is not None
+        at = self._line.passed(numbers, wait.phase)
+        cut = clock.cut_off(at, self.den)
+        if np.any(cut < 0):
             raise _Unclear
-        return found[t_fs]
+        found: Ints = (at + self.delay_fs) * self.den + cut
+        return found
+
+    def _clock(self, engine: str) -> Clock | None:
+        return ENGINES[self.run.program.engines[engine]].clock(self.run.chip, engine)
 
     def _edges(self) -> None:
         """All times of engines with a clock; of transfers their acceptance."""
-        for engine, numbers in self._mine.items():
-            kind = ENGINES[self.run.program.engines[engine]]
-            clock, columns = kind.clock(self.run.chip, engine), slice(0, 1 if kind.moves else 3)
-            if clock is None:
+        for engine, kind in self.run.program.engines.items():
+            numbers, clock = self._line.of(engine), self._clock(engine)
+            columns = slice(0, 1 if ENGINES[kind].moves else 3)
+            if clock is None or not len(numbers):
                 continue
             cut = clock.cut_off(self.times[numbers, columns], self.den)
             if np.any(cut < 0):
                 raise _Unclear
-            self.of[numbers, columns] = cut
-            self.loose[numbers] = kind.moves
+            self.cut[numbers, columns] = cut
+            self.loose[numbers] = ENGINES[kind].moves
 
     def _transfers(self) -> None:
         """Data come the latency after acceptance, or behind those of the transfer before."""
-        ideal, den = self.run.memory_model == "ideal", self.den
         lanes = {name: lane_of(each) for name, each in self.run.chip.memories.items()}
-        ends: dict[tuple[str, bool], int] = {}
-        for ident, port in port_order(self.run):
-            asked, lane = self.ticks(ident, 0), lanes[port[0]]
-            data = asked if ideal else self._data(asked, ends.get(port, 0), lane)
-            if data // den != self.times[ident, 1]:
-                raise _Unclear
-            self.of[ident, 1:] = data % den
-            ends[port] = self.ticks(ident, 2)
+        for (memory, _), numbers in self._ports():
+            order = numbers[np.argsort(self.times[numbers, 0], kind="stable")]
+            cut = self._cut_off_data(order, lanes[memory])
+            self.cut[order, 1:] = cut[:, None]
 
-    def _data(self, asked: int, free: int, lane: Lane) -> int:
-        latency = lane.latency_fs * self.den
-        if lane.pipelined:
-            return self._last([asked + latency, free])
-        return self._last([asked, free]) + latency
+    def _ports(self) -> Iterable[tuple[tuple[str, bool], Ints]]:
+        """Ports with the numbers of their transfers."""
+        places = dict[tuple[str, bool], int]()
+        of_each = np.full(len(self.run.program.commands), -1)
+        for ident, port in port_order(self.run):
+            of_each[ident] = places.setdefault(port, len(places))
+        of_all = of_each[self._line.like]
+        return [(port, np.flatnonzero(of_all == place)) for port, place in places.items()]
+
+    def _cut_off_data(self, order: Ints, lane: Lane) -> Ints:
+        """What is cut off of the data of the transfers of one port: of those that had to wait for the one before, what
+        is cut off of its."""
+        asked, data_fs = self.ticks(order, 0), self.times[order, 1]
+        own = asked % self.den
+        if self.run.memory_model == "ideal":
+            alone, cut = np.ones(len(order), bool), own
+        else:
+            if lane.pipelined:
+                asked, latency = asked + lane.latency_fs * self.den, 0
+            else:
+                latency = lane.latency_fs
+            free_fs = np.append(0, self.times[order[:-1], 2])
+            alone = asked // self.den >= free_fs
+            cut = own[np.maximum.accumulate(np.where(alone, np.arange(len(order)), 0))]
+            free = free_fs * self.den + np.append(0, cut[:-1])
+            asked, gap = np.maximum(asked, free) + latency * self.den, np.abs(asked - free)
+            if np.any((gap > 0) & (gap < self.den)):
+                raise _Unclear
+        if np.any(asked // self.den != data_fs):
+            raise _Unclear
+        return cut
+
+    def _processors(self) -> None:
+        """Engines without a clock start as soon as all is there."""
+        program, free = self.run.program, dict[str, int]()
+        own = {engine for engine in program.engines if self._clock(engine) is None}
+        for command in program.commands if own else ():
+            if command.engine not in own:
+                continue
+            number = self._line.long(command.id)
+            each = Instances(command, np.array([number]), None)
+            causes = [int(self.released(each, wait)[0]) for wait in command.waits]
+            start = self._last([free.get(command.engine, 0), *causes])
+            if start // self.den != self.times[number, 0]:
+                raise _Unclear
+            self.cut[number], self.loose[number] = start % self.den, True
+            free[command.engine] = int(self.times[number, 2]) * self.den + start % self.den
 
     def _last(self, causes: Sequence[int]) -> int:
         """The last of some moments; none of the others is nearly as late."""
@@ -167,22 +206,9 @@ class Fractions:
             raise _Unclear
         return last
 
-    def _processors(self) -> None:
-        """Engines without a clock start as soon as all is there."""
-        program, free = self.run.program, dict[str, int]()
-        kinds = {engine: ENGINES[kind] for engine, kind in program.engines.items()}
-        own = [engine for engine, kind in kinds.items() if kind.clock(self.run.chip, engine) is None]
-        for ident in sorted(number for engine in own for number in self._mine.get(engine, ())):
-            command = program.commands[ident]
-            start = self._last([free.get(command.engine, 0), *map(self.released, command.waits)])
-            if start // self.den != self.times[ident, 0]:
-                raise _Unclear
-            self.of[ident], self.loose[ident] = start % self.den, True
-            free[command.engine] = self.ticks(ident, 2)
-
     def edges(self, engine: str, times_fs: Iterable[int]) -> dict[int, int]:
         """What is cut off of the times of edges of an engine; others are left out."""
-        clock = ENGINES[self.run.program.engines[engine]].clock(self.run.chip, engine)
+        clock = self._clock(engine)
         return {} if clock is None else self._of_edges(clock, times_fs)
 
     def _of_edges(self, clock: Clock, times_fs: Iterable[int]) -> dict[int, int]:
@@ -190,53 +216,62 @@ class Fractions:
         cut = clock.cut_off(times, self.den)
         return dict(zip(times[cut >= 0].tolist(), cut[cut >= 0].tolist(), strict=True))
 
-    def loose_ends(self, engine: str) -> dict[int, int]:
-        """What is cut off of the times at which commands of an engine had data and ended at no edge."""
-        mine = [number for number in self._mine.get(engine, ()) if self.loose[number]]
-        return dict(
-            zip(self.times[mine, 1:].ravel().tolist(), self.of[mine, 1:].ravel().tolist(), strict=True)
-        )
+    def loose_ends(self, engine: str, times_fs: Iterable[int]) -> dict[int, int]:
+        """What is cut off of those of some times at which commands of an engine had data and ended at no edge."""
+        numbers = self._line.of(engine)
+        mine = numbers[self.loose[numbers]]
+        times, cut = self.times[mine, 1:].ravel(), self.cut[mine, 1:].ravel()
+        wanted = np.isin(times, np.array(sorted({*times_fs}), np.int64))
+        return dict(zip(times[wanted].tolist(), cut[wanted].tolist(), strict=True))
 
     def moments(self, times_fs: Iterable[int]) -> dict[int, int]:
         """What is cut off of the times of edges, of starts and ends of commands, and of what comes the latency of a
         link behind these; others, and those of which there are several, are left out."""
-        wanted = {*times_fs}
-        found: dict[int, set[int]] = {t_fs: set() for t_fs in wanted}
+        wanted = np.array(sorted({*times_fs}), np.int64)
+        found: dict[int, set[int]] = {t_fs: set() for t_fs in wanted.tolist()}
         for clock in self.clocks:
-            for t_fs, cut in self._of_edges(clock, wanted).items():
+            for t_fs, cut in self._of_edges(clock, wanted.tolist()).items():
                 found[t_fs].add(cut)
-        links = {
-            name: int(each.link.latency * FS_PER_S) if each.link else 0
-            for name, each in self.run.chip.memories.items()
-        }
-        for number in np.flatnonzero(self.loose).tolist():
-            work = self.run.program.commands[number].work
-            link_fs = links[work.memory] if isinstance(work, Transfer) else 0
-            for t_fs, cut in zip(self.times[number].tolist(), self.of[number].tolist(), strict=True):
-                for moment in (t_fs, t_fs + link_fs):
-                    if moment in wanted:
-                        found[moment].add(cut)
+        loose = np.flatnonzero(self.loose)
+        for later in (0, self._links()[self._line.like[loose]]):
+            times = (self.times[loose] + np.reshape(later, (-1, 1))).ravel()
+            there = np.isin(times, wanted)
+            pairs = np.stack([times[there], self.cut[loose].ravel()[there]], 1)
+            for t_fs, cut in np.unique(pairs, axis=0).tolist():
+                found[t_fs].add(cut)
         return {t_fs: cuts.pop() for t_fs, cuts in found.items() if len(cuts) == 1}
 
+    def _links(self) -> Ints:
+        """Latency of the link that each written command goes through, fs."""
+        memories, works = self.run.chip.memories, [command.work for command in self.run.program.commands]
+        links = {name: int(each.link.latency * FS_PER_S) for name, each in memories.items() if each.link}
+        return np.array(
+            [links.get(work.memory, 0) if isinstance(work, Transfer) else 0 for work in works], np.int64
+        )
+
     def clear(self, begin: int) -> bool:
-        """Whether what is cut off decides about nothing from command ``begin`` on."""
-        periods = [int(clock.period * self.den) for clock in self.clocks]
+        """Whether what is cut off decides about nothing from the written command ``begin`` on."""
+        periods = {int(clock.period * self.den) for clock in self.clocks}
         if gcd(*periods) < 2 * self.den:
             return False
-        loose = np.flatnonzero(self.loose[begin:]) + begin
-        moments = [
-            self.ticks(number, which) + later for number in loose.tolist() for which in (1, 2)
-            for later in (0, self.delay_fs * self.den)
-        ]  # fmt: skip
-        near = any(0 < moment % period < self.den for period in periods for moment in moments)
-        return not near and all(map(self._named, self.run.program.commands[begin:]))
+        first = self._line.long(begin)
+        loose = np.flatnonzero(self.loose[first:]) + first
+        ends = np.concatenate([self.ticks(loose, which) for which in (1, 2)])
+        for moments in (ends, ends + self.delay_fs * self.den):
+            for period in periods:
+                behind = moments % period
+                if np.any((behind > 0) & (behind < self.den)):
+                    return False
+        return all(map(self._named, self._line.instances(begin)))
 
-    def _named(self, command: Command) -> bool:
-        """Whether what a command waits for last is the same one whatever is cut off."""
-        if len(command.waits) < 2 or command.id in self.records:  # an array tells edges, not causes
+    def _named(self, each: Instances) -> bool:
+        """Whether what commands wait for last is the same one whatever is cut off."""
+        if len(each.command.waits) < 2 or self._line.notes(each.command):  # an array tells edges, not causes
             return True
-        last = sorted({*map(self.released, command.waits)})[-2:]
-        return last[-1] - last[0] >= self.den or len(last) == 1
+        released = np.stack([self.released(each, wait) for wait in each.command.waits])
+        last = released.max(0)
+        before = np.where(released == last, 0, released).max(0)
+        return bool(np.all(last - before >= self.den))
 
 
 def fractions_of(run: Run, begin: int) -> Fractions | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from accelsim.engines.device import EngineLog
 from accelsim.machine.check import LAWS_OF_A_PART, LAWS_OF_A_REPLAY, check
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
+from accelsim.machine.paced import Paced, timed, turns_of
 from accelsim.machine.recurrence import cycles, recurrence
 from accelsim.machine.replay import replayed
 from accelsim.machine.run import Run
@@ -71,6 +72,8 @@ def _of_all_blocks(program: Program) -> Program:
 def _unrolled(program: Program, rolled: Program, how: How, progress: Progress) -> Run | set[int]:
     """The run of a program whose loops are rolled up, from that of a ``rolled`` form; where it does not follow, the
     places of the loops that are to blame."""
+    if (paced := _paced(program, rolled, how)) is not None:
+        return paced
     how = how._replace(laws=LAWS_OF_A_PART)
     found = None if rolled.repeat is None else _replayed(rolled, rolled.repeat, how, progress)
     run, logs = found or _simulate(_of_all_blocks(rolled), None, how, progress)
@@ -86,6 +89,24 @@ def _unrolled(program: Program, rolled: Program, how: How, progress: Progress) -
         if not unrolling.holds():
             return _places(rolled)
         whole = unrolled(unrolling, logs)
+        check(whole, laws=LAWS_OF_A_REPLAY)
+    return whole
+
+
+def _paced(program: Program, rolled: Program, how: How) -> Run | None:
+    """The same where nobody competes for anything: laps at whatever pace; None elsewhere."""
+    repeat, replay = rolled.repeat, None
+    with no_collection():
+        short = timed(rolled if repeat is None else repeat.short(rolled), how.memory_model)
+        if short is not None and repeat is not None:
+            replay = recurrence(rolled, short)
+            short = short if replay is not None else timed(_of_all_blocks(rolled), how.memory_model)
+        if short is None or short.table is None:
+            return None
+        check(short, laws=LAWS_OF_A_PART)
+        logs = short.table.logs()
+        run = short if replay is None else replayed(replay, logs)
+        whole = unrolled(Paced(program, run, short, turns_of(short)), logs)
         check(whole, laws=LAWS_OF_A_REPLAY)
     return whole
 

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from accelsim.engines.base import Times
-from accelsim.engines.device import EngineLog
+from accelsim.engines.device import EngineLog, Times
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.accounting import Clips, costs, engine_times, ledger_rows
 from accelsim.machine.replay import Replay
@@ -45,6 +44,8 @@ class Unrolling:
     rolled: Run
     short: Run
     turns: Sequence[Turn]
+    pace: ClassVar[str] = "that do what the lap before did"
+    """What the laps are that were left out, in words."""
 
     @cached_property
     def unroller(self) -> Unroller:
@@ -64,20 +65,20 @@ class Unrolling:
         by_end = {turn.loop.span.end: turn for turn in self.turns}
         found = []
         for loop in self.unroller.loops:
-            end, later_fs = self._short(loop.span.end)
-            turn = by_end[end]
+            end, times = self._short(loop.span.end)
+            turn, later_fs = by_end[end], self.base.shift.fs(times) if self.base is not None else 0
             found.append(Turn(loop, turn.shift_fs, turn.at_fs + later_fs))
         return found
 
     def _short(self, end: int) -> tuple[int, int]:
-        """Where a cut of the rolled program is in the short one, and how much earlier."""
+        """Where a cut of the rolled program is in the short one, and how many shifts earlier."""
         if self.base is None:
             return end, 0
         span = self.base.repeat.commands
         template, copy = span.copy_of(end - 1)
         if copy:
-            return template + 1, copy * self.base.shift_fs
-        return span.short(end - 1) + 1, self.base.whole_fs if end > span.behind else 0
+            return template + 1, copy
+        return span.short(end - 1) + 1, self.base.repeat.times if end > span.behind else 0
 
     def simulated(self, loop: Loop) -> int:
         """Where the cut of a loop of the rolled program, or of the one that it is a copy of, is in the short one."""
@@ -106,7 +107,7 @@ class Unrolling:
             )
         return (
             f"replay: {self.commands:,} of {whole:,} commands ({100 * self.commands / whole:.0f}%) were not simulated: "
-            f"{laps:,} laps of {len(self.unroller.loops):,} tile loops that do what the lap before did{blocks}"
+            f"{laps:,} laps of {len(self.unroller.loops):,} tile loops {self.pace}{blocks}"
         )
 
     def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]]) -> dict[Key, int]:
@@ -125,9 +126,42 @@ class Unrolling:
 
         return weighed(self.rolled.slices) if self.base is None else self.base.summed(weighed)
 
+    def times(self, piece: Slice, cut: int, copy: int) -> tuple[int, int, int]:
+        """Start, data and end of a command behind so many cuts, in so many-th copy of its unit, fs."""
+        fs = self.later_fs[cut] + (copy * self.all_turns[cut].shift_fs if copy else 0)
+        return piece.start + fs, piece.data + fs, piece.end + fs
+
+    def record(self, item: Any, cut: int, copy: int) -> Any:
+        """What the engine noted of such a command."""
+        run, number, unroller = self.rolled, item.command, self.unroller
+        command, fs, size = run.program.commands[number], self.later_fs[cut], 0
+        if copy:
+            fs += copy * self.all_turns[cut].shift_fs
+            size = copy * unroller.loops[cut].span.size
+        if not fs:
+            return item
+        tokens = moved_tokens(self, self._found, command, cut, copy)
+        kind = ENGINES[run.program.engines[command.engine]]
+        later = unroller.cuts.long(number) - number + size
+        return kind.later(run.chip, command.engine, item, later, fs, tokens)
+
+    @cached_property
+    def _found(self) -> Mapping[int, Any]:
+        return Found(self.rolled)
+
+    def in_laps(
+        self, logs: Mapping[str, EngineLog]
+    ) -> Iterator[tuple[int, Sequence[int], Mapping[str, Times], int]]:
+        """How the engines spent the time of the laps that were left out: (step of a loop, by how many steps later those
+        are of which all this holds, times, how often)."""
+        clips = {engine: Clips(log) for engine, log in logs.items()}
+        for loop, turn, steps in self.laps():
+            op = self.rolled.program.commands[loop.span.end - 1].op
+            yield op, steps, _of_a_lap(self.short, turn, clips), loop.span.times
+
     def holds(self) -> bool:
         """Whether in the whole run the tokens that each command waits for last are those of the rolled run."""
-        records, run = _Found(self.rolled), self.rolled
+        records, run = self._found, self.rolled
         first = [turn.loop.span.end for turn in self.turns[:1]]
         return all(
             moved_tokens(self, records, run.program.commands[number], self.unroller.cuts.before(number), 0)
@@ -153,20 +187,27 @@ class Unrolling:
 
 def unrolled(unrolling: Unrolling, logs: Mapping[str, EngineLog]) -> Run:
     """The run of the whole program; ``logs``: how the engines of the short one spent their time."""
-    run, cuts, later_fs = unrolling.rolled, unrolling.unroller.cuts, unrolling.later_fs
-
-    def piece(item: Slice, cut: int, copy: int) -> Slice:
-        number, fs = cuts.long(item.command), later_fs[cut]
-        if copy:
-            number, fs = number + copy * cuts.spans[cut].size, fs + copy * unrolling.all_turns[cut].shift_fs
-        return item._replace(command=number, start=item.start + fs, data=item.data + fs, end=item.end + fs)
-
-    time_fs = run.time_fs + later_fs[-1]
+    run = shown(unrolling)
+    time_fs = run.time_fs + unrolling.later_fs[-1]
     busy, stalls = _engine_times(unrolling, logs, time_fs)
     return replace(
-        run, program=unrolling.program, time_fs=time_fs, slices=Unrolled(run.slices, cuts, piece),
-        ledger=_ledger(unrolling), engines=busy, step_stalls=stalls, step_spans=_step_spans(unrolling),
-        folds=_records(unrolling), by_link=_Linked(run.by_link, cuts) if run.by_link else set(), replay=unrolling,
+        run, time_fs=time_fs, ledger=_ledger(unrolling), engines=busy, step_stalls=stalls,
+        step_spans=_step_spans(unrolling), replay=unrolling,
+    )  # fmt: skip
+
+
+def shown(unrolling: Unrolling) -> Run:
+    """The rolled run with the commands, slices and records of the whole one."""
+    run, cuts = unrolling.rolled, unrolling.unroller.cuts
+
+    def piece(item: Slice, cut: int, copy: int) -> Slice:
+        number = cuts.long(item.command) + (copy * cuts.spans[cut].size if copy else 0)
+        start, data, end = unrolling.times(item, cut, copy)
+        return item._replace(command=number, start=start, data=data, end=end)
+
+    return replace(
+        run, program=unrolling.program, slices=Unrolled(run.slices, cuts, piece), folds=_records(unrolling),
+        by_link=_Linked(run.by_link, cuts) if run.by_link else set(), table=None,
     )  # fmt: skip
 
 
@@ -188,19 +229,17 @@ def _engine_times(
 ) -> tuple[list[Busy], list[dict[str, int]]]:
     """Busy, stalled and idle times, and stalls of steps: those of the rolled run and, for each lap, what happened in
     the time that one takes."""
-    run, short = unrolling.rolled, unrolling.short
+    run = unrolling.rolled
     worked = {entry.engine: entry.busy for entry in run.engines}
     stalled = {entry.engine: dict(entry.stalled) for entry in run.engines}
     by_step = [dict(reasons) for reasons in run.step_stalls]
-    clips = {engine: Clips(log) for engine, log in logs.items()}
-    for loop, turn, steps in unrolling.laps():
-        op = run.program.commands[loop.span.end - 1].op
-        for engine, spent in _of_a_lap(short, turn, clips).items():
-            worked[engine] += len(steps) * loop.span.times * spent.busy
-            _add(stalled[engine], spent.stalled, len(steps) * loop.span.times)
+    for op, steps, times, often in unrolling.in_laps(logs):
+        for engine, spent in times.items():
+            worked[engine] += len(steps) * often * spent.busy
+            _add(stalled[engine], spent.stalled, len(steps) * often)
             for reasons in spent.by_step.values():
                 for moved in steps:
-                    _add(by_step[op + moved], reasons, loop.span.times)
+                    _add(by_step[op + moved], reasons, often)
     busy = [
         Busy(engine, fs, stalled[engine], time_fs - fs - sum(stalled[engine].values()))
         for engine, fs in worked.items()
@@ -243,30 +282,16 @@ def _step_spans(unrolling: Unrolling) -> list[tuple[int, int]]:
 def _records(unrolling: Unrolling) -> Sequence[Any]:
     """What the engines noted of their commands, made when somebody asks."""
     run, unroller = unrolling.rolled, unrolling.unroller
-    found, spans = _Found(run), list[Span]()
+    spans = list[Span]()
     for loop in unroller.loops:
         end, size, times = loop.span
         first, last = (bisect_left(run.folds, at, key=_command) for at in (end - size, end))
         spans.append(Span(last, last - first, times))
 
-    def record(item: Any, cut: int, copy: int) -> Any:
-        number, command = item.command, run.program.commands[item.command]
-        fs, size = unrolling.later_fs[cut], 0
-        if copy:
-            fs += copy * unrolling.all_turns[cut].shift_fs
-            size = copy * unroller.loops[cut].span.size
-        if not fs:
-            return item
-        tokens = moved_tokens(unrolling, found, command, cut, copy)
-        kind = ENGINES[run.program.engines[command.engine]]
-        return kind.later(
-            run.chip, command.engine, item, unroller.cuts.long(number) - number + size, fs, tokens
-        )
-
-    return Unrolled(run.folds, Cuts(spans), record)
+    return Unrolled(run.folds, Cuts(spans), unrolling.record)
 
 
-class _Found(Mapping[int, Any]):
+class Found(Mapping[int, Any]):
     """The records of a run by command."""
 
     def __init__(self, run: Run) -> None:

@@ -20,7 +20,7 @@ from accelsim.program.tiles import kept, sparsity
 from accelsim.program.verify import check_length
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
-from accelsim.spec.levels import managed
+from accelsim.spec.levels import alone_at_ports, managed
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import check_commands
@@ -55,7 +55,7 @@ def lower(state: State) -> Program:
     uses = [_Uses(state.graph) for _ in layouts]
     steps, kept = list[Step](), frozenset(state.graph.kept)
     repeating = _repeating(state, layouts, uses, steps)
-    builder.rolls = _rolls(state, builder)
+    builder.rolls, builder.paced = _rolls(state, builder), alone_at_ports(state.chip)
     nodes, index = state.graph.nodes, 0
     while (index := repeating.behind(index) if repeating else index) < len(nodes):
         node, index = nodes[index], index + 1
@@ -111,12 +111,14 @@ def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: li
 
 
 def _rolls(state: State, builder: Builder) -> bool:
-    """Whether laps of tile loops may be left out: nobody asks for values, no other core works meanwhile, and so many
-    clocks are so many femtoseconds, else the machine is hardly ever in the same state again."""
+    """Whether laps of tile loops may be left out: nobody asks for values, no other core works meanwhile, and times of
+    laps follow from those before, or so many clocks are so many femtoseconds, else the machine is hardly ever in the
+    same state again."""
     asked = state.options
     clocks = [ENGINES[kind].clock(state.chip, engine) for engine, kind in builder.engines.items()]
     whole = all(clock is None or clock.exact for clock in clocks)
-    return asked.repeat and asked.values == "off" and state.chip.core_count == 1 and whole
+    alone = asked.repeat and asked.values == "off" and state.chip.core_count == 1
+    return alone and (whole or alone_at_ports(state.chip))
 
 
 def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:

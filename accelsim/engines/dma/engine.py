@@ -8,6 +8,8 @@ from typing import cast
 from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.device import Asked, Device, Point, Process, Served, Walk
 from accelsim.engines.dma.lower import lower_append
+from accelsim.engines.dma.timer import TransferTimer
+from accelsim.engines.timer import Ports, Table
 from accelsim.program.commands import Command, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
@@ -45,6 +47,10 @@ class Dma(EngineType):
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """One process."""
         device.env.process(self._run(device, engine, queue))
+
+    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> TransferTimer:
+        """Where nobody else asks its ports."""
+        return TransferTimer(table, delay_fs, clock_of(chip.clock), ports)
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
         clock, log, issued = device.clock, device.logs[engine], 0

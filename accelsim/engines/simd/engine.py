@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import REMAPPED, Category, Improvement, Lowering, Offer, Price, Reason
-from accelsim.engines.clocked import Clocked, clocks_of
+from accelsim.engines.clocked import Clocked, ClockedTimer, clocks_of
 from accelsim.engines.prices import op_prices
 from accelsim.engines.simd.lower import lower_vector
+from accelsim.engines.timer import Ports, Table
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
@@ -55,6 +56,10 @@ class Simd(Clocked):
         if not unit.spec.chained:
             chained = f"fused functions of {self.called(unit)} in one pass"
             yield Improvement(chained, (f"{unit.name}.chained=true",), keys, REMAPPED)
+
+    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> ClockedTimer:
+        """Of its clock."""
+        return ClockedTimer(table, delay_fs, self.clock(chip, engine))
 
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
         """All of it is work of the unit."""

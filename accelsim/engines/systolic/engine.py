@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, Offer, Price, Times
-from accelsim.engines.device import Device, EngineLog, Point, Walk
+from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, Offer, Price
+from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
 from accelsim.engines.systolic import words
 from accelsim.engines.systolic.accepting import refusal
 from accelsim.engines.systolic.improve import improvements
@@ -20,7 +20,9 @@ from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
 from accelsim.engines.systolic.sharing import lower_shared
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.times import ArrayTime
+from accelsim.engines.systolic.timer import ArrayTimer
+from accelsim.engines.systolic.times import ArrayTime, edges_of
+from accelsim.engines.timer import Ports, Table
 from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.mapping import Mapping as Tiling
 from accelsim.program.roles import Unit, spec_of
@@ -103,6 +105,10 @@ class Systolic(EngineType):
             device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue
         ).start()
 
+    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> ArrayTimer:
+        """Of one array."""
+        return ArrayTimer(table, delay_fs, spec_of(chip, engine), self.clock(chip, engine))
+
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """To the command before, or to the operand or slot that came last."""
         unit, clock = spec_of(walk.chip, command.engine), self.clock(walk.chip, command.engine)
@@ -141,8 +147,7 @@ class Systolic(EngineType):
         commands = program.commands
         mine = [record for record in records if commands[record.command].engine == engine]
         steps = np.array([commands[record.command].op for record in mine], np.int64)
-        time = ArrayTime(mine, steps, self.clock(program.chip, engine))
-        return Times(time.busy, dict(time.stalled), {op: dict(why) for op, why in time.by_step.items()})
+        return ArrayTime(edges_of(mine), steps, self.clock(program.chip, engine)).times
 
     def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
         """The last edge at which the operand is read."""

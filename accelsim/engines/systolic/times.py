@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accelsim.engines.device import Times
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.time import Clock
 from accelsim.types import Ints
@@ -18,13 +19,13 @@ UNTIL = ("weights", "array", "shift", "activations", "accumulator", "buffer port
 class ArrayTime:
     """Times of one array, fs: ``busy`` streaming, ``stalled`` by reason; ``by_step`` the same per step ('active')."""
 
-    def __init__(self, records: Sequence[FoldRecord], steps: Ints, clock: Clock) -> None:
+    def __init__(self, table: Ints, steps: Ints, clock: Clock) -> None:
+        """``table``: a column for each command (see ``edges_of``), int64 [13, commands]."""
         self.by_step: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.stalled: dict[str, int] = defaultdict(int)
         self.busy = 0
-        if not records:
+        if not table.size:
             return
-        table = np.array([_edges(record) for record in records], np.int64).T
         free, first, rows, folds, step, load = table[:6]
         last = first + (folds - 1) * step
         inner = clock.at_all((folds - 1) * (step - rows))
@@ -34,6 +35,11 @@ class ArrayTime:
             self._add(steps, why, lost)
         self._add(steps, "shift", np.where(load > 0, inner, 0))
         self._add(steps, "array", np.where(load > 0, 0, inner))
+
+    @property
+    def times(self) -> Times:
+        """As the accounts want them."""
+        return Times(self.busy, dict(self.stalled), {op: dict(why) for op, why in self.by_step.items()})
 
     def _add(self, steps: Ints, why: str, lost: Ints, stalled: bool = True) -> None:
         if not lost.any():
@@ -46,8 +52,12 @@ class ArrayTime:
             self.by_step[int(op)][why] += int(totals[op])
 
 
+def edges_of(records: Sequence[FoldRecord]) -> Ints:
+    """Edges of commands, each as a column: six figures, then until when each of ``UNTIL`` lasts at the most."""
+    return np.array([_edges(record) for record in records], np.int64).T
+
+
 def _edges(record: FoldRecord) -> tuple[int, ...]:
-    """Edges of a command as a row: six figures, then until when each of ``UNTIL`` lasts at the most."""
     shifted, ready = record.load_first + record.load, record.ready
     return (
         record.free, record.stream_first, record.rows, record.folds, record.step, record.load,

@@ -21,11 +21,22 @@ from accelsim.program.writing.builder import Builder
 
 LONGEST = 4
 """Laps of a unit at the most: so many may pass until it is the turn of the same slots again."""
-BEFORE, BEHIND = 4, 2
-"""Alike units that are written before and behind a cut at least: the machine must see its state recur, and what begins
-early behind a unit must be what begins early behind the others."""
-MANY, FEW = 96, 48
-"""Commands that are written before and behind a cut at least, where units are small."""
+
+
+class Least(NamedTuple):
+    """Alike units that are written before and behind a cut at least, and commands, where units are small."""
+
+    before: int
+    behind: int
+    many: int
+    few: int
+
+
+RECURS = Least(4, 2, 96, 48)
+"""Where the machine must see its state recur, and what begins early behind a unit must be what begins early behind the
+others."""
+FOLLOWS = Least(3, 1, 0, 0)
+"""Where times follow from those before, whatever they are: two units must be alike, and the last one is written."""
 
 
 class Result(Protocol):
@@ -50,7 +61,8 @@ class Laps:
         self, builder: Builder, turns: Callable[[], Hashable], result: Result, regular: bool
     ) -> None:
         self._builder, self._turns, self._result = builder, turns, result
-        self._rolls = builder.rolls and regular
+        self._rolls = builder.rolls and (regular or builder.paced)
+        self._least = FOLLOWS if builder.paced else RECURS
         self._seen: list[_Seen] = []
 
     def passes(self, laps: Iterator[Lap]) -> Iterator[Exec]:
@@ -63,7 +75,7 @@ class Laps:
 
     def _left_out(self, like: int) -> int:
         """How many laps from this one on are left out, of ``like`` that differ in their place alone."""
-        if like < BEHIND:
+        if like == 1:  # those behind it are others
             self._seen = []
             return 0
         self._seen.append(_Seen(len(self._builder.commands), self._turns(), self._result.written))
@@ -80,10 +92,11 @@ class Laps:
     def _loop(self, laps: int, like: int) -> Loop | None:
         """The cut here where units of so many laps are alike, and enough of them are left."""
         units = self._seen[::-1][::laps][::-1]
-        if len(units) <= BEFORE or units[-1].turns != units[-2].turns:
+        least = self._least
+        if len(units) <= least.before or units[-1].turns != units[-2].turns:
             return None
         size = units[-1].commands - units[-2].commands
-        before, behind = (max(least, -(-many // size)) for least, many in ((BEFORE, MANY), (BEHIND, FEW)))
+        before, behind = max(least.before, -(-least.many // size)), max(least.behind, -(-least.few // size))
         times = like // laps - behind
         if len(units) <= before or times < before:
             return None

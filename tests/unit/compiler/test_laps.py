@@ -13,7 +13,7 @@ from accelsim.program.mapping import Mapping
 from accelsim.program.repeated import Span
 from accelsim.program.rolled import Cuts, Unrolled, place_of, written_out
 from accelsim.program.tiles import laps, whole
-from accelsim.program.writing.laps import BEFORE, BEHIND
+from accelsim.program.writing.laps import RECURS
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.limits import limited
 from accelsim.workload.ops.base import Gemm
@@ -61,7 +61,7 @@ def test_the_rolled_program_is_the_whole_one_but_for_laps() -> None:
     assert rolled is not None and whole.rolled is None and len(rolled.commands) < len(whole.commands)
     assert list(program.commands) == whole.commands and program.needs == whole.needs
     for loop in rolled.loops:
-        assert loop.tail >= BEHIND and (loop.span.end - loop.first) // loop.span.size >= BEFORE
+        assert loop.tail >= RECURS.behind and (loop.span.end - loop.first) // loop.span.size >= RECURS.before
     middle = len(whole.commands) // 2
     assert program.commands[middle] == whole.commands[middle]
 
@@ -103,3 +103,22 @@ def test_loops_that_transfers_bind_are_not_rolled() -> None:
         "accelsim.engines.systolic.lower.ON_THE_CHIP", mock.MagicMock(__contains__=lambda *_: True)
     ):
         assert _program(model, "edu-4x4", [*SMALL, slow]).rolled is not None
+
+
+def test_weights_that_several_loops_load_are_there_once() -> None:
+    """Each block of rows loads all tiles of the weights, which are padded to whole tiles of the array."""
+    sets = [
+        "matrix.rows=16",
+        "matrix.cols=16",
+        "weight_fifo.slot_capacity=256 B",
+        "weight_fifo.capacity=1 KiB",
+        "peak={}",
+    ]
+    pinned = {"y": {"order": "mnk", "tm": 8, "tn": 16, "tk": 16}}
+    rolled, whole = (
+        compile(load_model("gemm?M=24,N=632,K=60"), load_chip("tpu-v1", sets),
+                Options(values="off", repeat=repeat, pinned=pinned))
+        for repeat in (True, False)
+    )  # fmt: skip
+    assert rolled.rolled is not None and len(rolled.rolled.loops) == 3
+    assert rolled.needs == whole.needs and whole.needs["ddr3"].weights_B == 40 * 4 * 256

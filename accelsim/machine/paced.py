@@ -1,0 +1,200 @@
+"""The run of a whole program from the timetable of its rolled form: laps that were left out have times of their own.
+
+Nothing that lies behind a loop moves, for the timetable knows how long the laps took. Where blocks are replayed as
+well, their laps are later by as much as they are (``accelsim.machine.replay``): these follow from the state at the cut,
+which is that of the block before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from accelsim.engines.device import EngineLog, Times
+from accelsim.engines.registry import ENGINES
+from accelsim.machine.accounting import busy, engine_times, ledger, step_spans, step_stalls
+from accelsim.machine.replay import Replay
+from accelsim.machine.run import Run, Slice
+from accelsim.machine.timetable import Timetable, timetable
+from accelsim.machine.turning import Turn
+from accelsim.machine.unrolling import Unrolling, shown
+from accelsim.program.commands import Program, Transfer
+from accelsim.program.repeated import Span
+from accelsim.program.rolled import Loop, unrolled
+from accelsim.types import Ints
+
+
+class _Place(NamedTuple):
+    """Where the laps of a loop of the rolled program are in the timetable: the cut of the loop there (``end``), the
+    number of their first command, and how many shifts later they come."""
+
+    end: int
+    first: int
+    shifts: int
+
+
+@dataclass
+class Paced(Unrolling):
+    """An ``Unrolling`` whose short run has a timetable."""
+
+    pace: ClassVar[str] = "whose times follow from those of the laps before"
+
+    @property
+    def table(self) -> Timetable:
+        """Of the short run."""
+        assert self.short.table is not None
+        return self.short.table
+
+    def _place(self, loop: Loop) -> _Place:
+        end, shifts = self._short(loop.span.end)
+        return _Place(end, self.table.unroller.cuts.long(end - 1) + 1, shifts)
+
+    @cached_property
+    def _places(self) -> list[_Place]:
+        return [self._place(loop) for loop in self.unroller.loops]
+
+    def _later(self, numbers: Ints, shifts: int) -> Ints:
+        """Start, data and end of commands of the timetable so many shifts later, fs, int64 [..., 3]."""
+        found: Ints = self.table.times[numbers]
+        if self.base is not None and shifts:
+            cut = 0 if self.base.fractions is None else self.base.fractions.cut[numbers]
+            found = self.base.shift.later(found, cut, shifts)  # type: ignore[arg-type]
+        return found
+
+    def times(self, piece: Slice, cut: int, copy: int) -> tuple[int, int, int]:
+        """See ``Unrolling``."""
+        if not copy:
+            return piece.start, piece.data, piece.end
+        number, shifts = self._number(piece.command, cut, copy)
+        start, data, end = self._later(np.array(number), shifts).tolist()
+        return start, data, end
+
+    def _number(self, number: int, cut: int, copy: int) -> tuple[int, int]:
+        """The number in the timetable of a command of the unit before a cut, in a copy of it; how many shifts later."""
+        span, place = self.unroller.loops[cut].span, self._places[cut]
+        return place.first + (copy - 1) * span.size + number - (span.end - span.size), place.shifts
+
+    def record(self, item: Any, cut: int, copy: int) -> Any:
+        """See ``Unrolling``."""
+        run, number = self.rolled, item.command
+        long, fs, found = self.unroller.cuts.long(number), 0, item
+        engine = run.program.commands[number].engine
+        if copy:
+            long += copy * self.unroller.loops[cut].span.size
+            timed, shifts = self._number(number, cut, copy)
+            found = self.table.record(timed)
+            fs = self.base.shift.fs(shifts) if self.base is not None else 0
+        kind = ENGINES[run.program.engines[engine]]
+        return kind.later(run.chip, engine, found, long - found.command, fs, {} if not fs else None)
+
+    def in_laps(
+        self, logs: Mapping[str, EngineLog]
+    ) -> Iterator[tuple[int, Sequence[int], Mapping[str, Times], int]]:
+        """See ``Unrolling``: of engines that note something of their commands; the logs hold the others'."""
+        for loop, _, steps in self.laps():
+            op, place = self.rolled.program.commands[loop.span.end - 1].op, self._place(loop)
+            shifts = [place.shifts] if len(steps) == 1 else list(range(len(steps)))
+            for alike in self._alike(shifts):
+                spent = self._spent(loop.span, place, alike[0])
+                yield op, [steps[shifts.index(each)] for each in alike], spent, 1
+
+    def _alike(self, shifts: Sequence[int]) -> list[list[int]]:
+        """Shifts in groups by which times that are cut off to whole femtoseconds are later by as much."""
+        groups: dict[int, list[int]] = {}
+        for times in shifts:
+            shift = self.base.shift if self.base is not None else None
+            groups.setdefault(0 if shift is None else times * shift.num % shift.den, []).append(times)
+        return list(groups.values())
+
+    def _spent(self, span: Span, place: _Place, shifts: int) -> dict[str, Times]:
+        """How the engines spent their time on the laps of a loop, so many shifts later."""
+        found, table = dict[str, Times](), self.table
+        later_fs = self.base.shift.fs(shifts) if self.base is not None else 0
+        for engine, numbers in table.numbers.items():
+            bounds = place.first, place.first + span.size, place.first + span.size * span.times
+            first, unit, last = np.searchsorted(numbers, bounds).tolist()
+            if unit > first:
+                commands = [table.program.commands[each] for each in table.like[numbers[first:unit]].tolist()]
+                found[engine] = table.timers[engine].spent(
+                    table.noted(engine)[first:last], commands, later_fs
+                )
+        return found
+
+    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Any, int]]) -> dict[Any, int]:
+        """See ``Replay.summed``; of laps ``of`` looks at nothing but how long data moved."""
+        found = dict(of(self.rolled.slices) if self.base is None else self.base.summed(of))
+        for loop, place in zip(self.unroller.loops, self._places, strict=True):
+            for pieces, often in self._durations(loop, place):
+                for key, count in of(pieces).items():
+                    found[key] = found.get(key, 0) + often * count
+        return found
+
+    def _durations(self, loop: Loop, place: _Place) -> Iterator[tuple[list[Slice], int]]:
+        """Commands of the laps of a loop, those that take as long together, and how often there are as many."""
+        size, laps = loop.span.size, loop.span.times
+        numbers = place.first + np.arange(size * laps).reshape(laps, size)
+        times = self._later(numbers, place.shifts)
+        took, op = times[..., 2] - times[..., 1], self.rolled.program.commands[loop.span.end - 1].op
+        often: dict[int, list[Slice]] = {}
+        for index, piece in enumerate(self.short.slices[place.end - size : place.end]):
+            lengths, counts = np.unique(took[:, index], return_counts=True)
+            for fs, count in zip(lengths.tolist(), counts.tolist(), strict=True):
+                often.setdefault(count, []).append(piece._replace(op=op, end=piece.data + fs))
+        for count, pieces in often.items():
+            yield pieces, count
+
+    @cached_property
+    def whole_short(self) -> Run:
+        """The short run with all laps, in numbers of its own."""
+        return shown(Paced(unrolled(self.short.program), self.short, self.short, self.turns))
+
+    @cached_property
+    def blocks(self) -> Replay | None:
+        """How the run comes from ``whole_short``, where blocks were replayed."""
+        if self.base is None:
+            return None
+        span, cuts = self.base.repeat.commands, self.table.unroller.cuts
+        end, begin = cuts.long(span.end - 1) + 1, cuts.long(span.end - span.size - 1) + 1
+        repeat = replace(self.base.repeat, commands=Span(end, end - begin, span.times))
+        return replace(self.base, program=self.program, short=self.whole_short, repeat=repeat)
+
+
+def timed(program: Program, model: str) -> Run | None:
+    """The run of a rolled program, values off, by its timetable; None where somebody competes for something."""
+    table = timetable(program, model)
+    if table is None:
+        return None
+    logs, steps = table.logs(), len(program.steps)
+    slices = [
+        Slice(command.id, command.engine, command.op, command.label, *times)
+        for command, times in zip(program.commands, table.times[table.long].tolist(), strict=True)
+    ]
+    records = [
+        table.timers[engine].record(number, program.commands[number], row)
+        for engine in table.numbers
+        for number, row in table.written(engine)
+    ]
+    time_fs, times = int(table.times[:, 2].max(initial=0)), engine_times(program, logs, records)
+    return Run(
+        chip=program.chip, program=program, values="off", time_fs=time_fs, slices=slices, ledger=ledger(program),
+        engines=busy(times, time_fs), step_spans=step_spans(slices, steps), step_stalls=step_stalls(times, steps),
+        folds=records, by_link=by_link(table), memory_model=model, table=table,
+    )  # fmt: skip
+
+
+def by_link(table: Timetable) -> set[int]:
+    """Written transfers whose data the link held up."""
+    return {
+        command.id
+        for command in table.program.commands
+        if isinstance(command.work, Transfer) and table.served_by_link(command)
+    }
+
+
+def turns_of(run: Run) -> list[Turn]:
+    """The loops of a run with a timetable: nothing is later behind them than it is in the run."""
+    return [Turn(loop, 0, 0) for loop in run.program.loops]
