@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import wraps
+from functools import lru_cache, wraps
 from importlib import import_module
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,13 +29,20 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
         if _ALONE.get():
             return function(*args, **kwargs)
         import_module("numpy")  # only a library that is loaded can be limited
-        from threadpoolctl import threadpool_limits
-
+        controller = _libraries(len(sys.modules))
         token = _ALONE.set(True)
         try:
-            with threadpool_limits(limits=1, user_api="blas"):
+            with controller.limit(limits=1, user_api="blas"):
                 return function(*args, **kwargs)
         finally:
             _ALONE.reset(token)
 
     return alone
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries of this process, looked for again once more ``modules`` are imported: each may bring one along."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
