@@ -51,3 +51,12 @@ def all_unpainted() -> Iterator[None]:
 
     with unpainted():
         yield
+
+
+@pytest.fixture(scope="module")
+def any_good_mapping() -> Iterator[None]:
+    """Searches of all tests of a module rehearse few candidates: where the mapping is not what is tested."""
+    from tests.helpers.quick_search import quick_searches
+
+    with quick_searches():
+        yield

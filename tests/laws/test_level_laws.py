@@ -26,6 +26,8 @@ from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graph
 from tests.helpers.pruned import pruned
 from tests.helpers.replays import assert_equal, both
 
+pytestmark = pytest.mark.usefixtures("any_good_mapping")
+
 QUICK = settings(max_examples=60)
 
 
@@ -81,11 +83,10 @@ def test_a_level_changes_where_results_lie_and_nothing_of_what_they_are(case: Ca
         most = max((held for _, held in occupancy(run).get(name, [])), default=0)
         assert most <= case.chip.memories[name].memory.capacity
         assert case.program.needs[name].fits
+    assert_constants_inputs_and_results_live_at_home(case)
 
 
-@QUICK
-@given(leveled())
-def test_constants_inputs_and_results_live_at_home(case: Case) -> None:
+def assert_constants_inputs_and_results_live_at_home(case: Case) -> None:
     """Whatever the levels could hold."""
     for region in case.program.regions:
         if region.memory in managed(case.chip):

@@ -18,6 +18,8 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 from tests.helpers.replays import assert_equal, assert_replayed_is_simulated, both
 
+pytestmark = pytest.mark.usefixtures("any_good_mapping")
+
 BUFFERS = {
     "edu-4x4": ("act_sram", "accumulators"),
     "edu-mixed": ("act_sram", "accumulators"),
@@ -81,7 +83,7 @@ def test_it_is_replayed(model: str, chip: str, sets: list[str]) -> None:
 @pytest.mark.parametrize(
     "model, chip, sets",
     [
-        ("llama2-7b", "neuroncore-v2", ["scalar.clock=1.12 GHz", "gpsimd.clock=1.12 GHz"]),
+        ("llama2-7b?layers=12", "neuroncore-v2", ["scalar.clock=1.12 GHz", "gpsimd.clock=1.12 GHz"]),
         ("gpt?layers=12,hidden=192,heads=4,seq=64", "edu-4x4",
          ["clock=70 MHz", "act_sram.capacity=64 KiB", "accumulators.capacity=16 KiB"]),
         ("gpt?layers=9,hidden=64,heads=4,seq=33", "edu-4x4",
