@@ -23,6 +23,7 @@ from accelsim.cli.common import (
     whole_list,
     width,
 )
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.errors import Problem, UsageError
 
 ENERGY = "energy/horowitz-45nm"
@@ -41,7 +42,7 @@ MOST_EDGES = 2000
 @click.argument("sizes", nargs=-1, type=click.IntRange(1), metavar="[M N K]")
 @click.option("--rows", type=click.IntRange(1), default=128, show_default=True, help="Rows of PEs.")
 @click.option("--cols", type=click.IntRange(1), default=128, show_default=True, help="Columns of PEs.")
-@click.option("--dataflow", default="ws", show_default=True, metavar="ws|os|is[,...]",
+@click.option("--dataflow", default="ws", show_default=True, metavar=f"{'|'.join(DATAFLOWS)}[,...]",
               help="What stays in the PEs; several are put side by side.")  # fmt: skip
 @click.option(
     "--schedule", default="overlapped", show_default=True, help="scalesim, sequential or overlapped."
@@ -118,7 +119,7 @@ def _side_by_side(
     from accelsim.report.text import si
 
     if not names:
-        raise UsageError(Problem("no dataflow", "--dataflow", "ws, os, is, or several of them"))
+        raise UsageError(Problem("no dataflow", "--dataflow", f"{', '.join(DATAFLOWS)}, or several of them"))
     energy, dtype = setup.pop("energy"), setup.pop("dtype")
     records = []
     for name in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -179,16 +181,6 @@ def _drawn(asked: dict[str, Any], points: list[Point]) -> Figure:
     return sweep(Asked(**asked), points)
 
 
-PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
-    "ws": lambda asked: _feed("ws", asked),
-    "os": lambda asked: _feed("os", asked),
-    "is": lambda asked: _feed("is", asked),
-    "im2col": lambda asked: _im2col(asked),
-    "accumulate": lambda asked: _accumulate(asked),
-}
-"""Name of --pattern -> the pattern that the options describe."""
-
-
 def _feed(dataflow: str, asked: dict[str, Any]) -> Pattern:
     from accelsim.sram.patterns import feed
 
@@ -216,6 +208,14 @@ def _accumulate(asked: dict[str, Any]) -> Pattern:
     return accumulate(
         asked["rows"], asked["length"], stride_B, element_B, skewed=not asked["delay_registers"]
     )
+
+
+PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
+    **{name: partial(_feed, name) for name in DATAFLOWS},
+    "im2col": _im2col,
+    "accumulate": _accumulate,
+}
+"""Name of --pattern -> the pattern that the options describe."""
 
 
 @sram.command(epilog=example(

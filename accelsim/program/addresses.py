@@ -220,7 +220,7 @@ def _tiled(
 
 def _lies_in_tiles(program: Program, tensor: Tensor) -> bool:
     unit = program.chip.matrix
-    padded = unit is not None and unit.padded_tiles and unit.dataflow == "ws"
+    padded = unit is not None and unit.tiled_weights
     return padded or tensor.sparse is not None or not float(tensor.element_B).is_integer()
 
 

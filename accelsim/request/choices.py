@@ -21,7 +21,7 @@ def schedules() -> Iterable[str]:
 
 def dataflows() -> Iterable[str]:
     """Dataflows of an array."""
-    from accelsim.engines.systolic.timing import DATAFLOWS
+    from accelsim.engines.systolic.dataflow import DATAFLOWS
 
     return DATAFLOWS
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.types import Bools, Ints
 
@@ -32,13 +33,6 @@ class Pattern:
     at: Callable[[Ints], Ints]
 
 
-FEEDS: dict[str, tuple[int, int]] = {"ws": (1, 0), "os": (0, 1), "is": (0, 1)}
-"""Dataflow -> which index of the moving matrix (row, column) advances with time; the port is the other.
-
-Row ports sample A[time, port] in ws (the port is the reduction), A[port, time] in os, B[port, time] in is.
-"""
-
-
 def feed(
     dataflow: str,
     rows: int,
@@ -49,19 +43,20 @@ def feed(
     skewed: bool = True,
     start_B: int = 0,
 ) -> Pattern:
-    """The row ports of an array of ``rows``: ``length`` steps of the matrix that streams (see ``FEEDS``).
+    """The row ports of an array of ``rows``: ``length`` steps of the matrix that streams.
+
+    Row ports sample A[time, port] in ws (the port is the reduction), A[port, time] in os, B[port, time] in is.
 
     ``stride_B``: bytes from a row of that matrix to the next. UsageError for an unknown dataflow, sizes below 1, or
     a stride of no whole number of elements.
     """  # fmt: skip
-    if dataflow not in FEEDS:
-        expected, near = ", ".join(FEEDS), nearest(dataflow, FEEDS)
+    if dataflow not in DATAFLOWS:
+        expected, near = ", ".join(DATAFLOWS), nearest(dataflow, DATAFLOWS)
         raise UsageError(Problem(f"no dataflow {dataflow!r}", "dataflow", expected, near))
     _check(rows=rows, length=length, element_B=element_B)
     _whole(stride_B, element_B)
-    by_time, by_port = FEEDS[dataflow]
-    time_B = stride_B if by_time else element_B
-    port_B = stride_B if by_port else element_B
+    by_row = DATAFLOWS[dataflow].advances_by_row
+    time_B, port_B = (stride_B, element_B) if by_row else (element_B, stride_B)
     ports = np.arange(rows)
 
     def at(clocks: Ints) -> Ints:

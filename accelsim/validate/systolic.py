@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from accelsim.engines.systolic.counts import COUNTS, counts, scalesim_report
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.registers import HARDWARE_SCHEDULES, simulate
 from accelsim.engines.systolic.spec import SHADOW_LOADS
-from accelsim.engines.systolic.timing import DATAFLOWS, cycles
+from accelsim.engines.systolic.timing import cycles
 from accelsim.seeds import generator
 from accelsim.types import Ints
 from accelsim.validate.base import Check, check
@@ -81,8 +82,8 @@ def _random(
         # sizes along the rows, along the columns, streamed; then put in the order M, N, K
         most = np.minimum(MOST_SIZE, np.array([MOST_FOLDS * R, MOST_FOLDS * C, MOST_SIZE]))
         drawn = rng.integers(1, most + 1, (int(many), 3))
-        order = {"ws": [2, 1, 0], "os": [0, 1, 2], "is": [1, 2, 0]}[flow]
-        yield setup, drawn[:, order]
+        place = dict(zip(DATAFLOWS[flow].of({axis: axis for axis in "mnk"}), drawn.T, strict=True))
+        yield setup, np.stack([place[axis] for axis in "mnk"], axis=1)
 
 
 def differences(setup: Setup, sizes: Ints, rng: np.random.Generator) -> dict[int, str]:

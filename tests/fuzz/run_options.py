@@ -10,7 +10,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from accelsim.compiler.state import EDGES, SCHEMES, SHARES, Options
-from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES
+from accelsim.engines.systolic.dataflow import DATAFLOWS
+from accelsim.engines.systolic.timing import SCHEDULES
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.formats.table import FORMATS
 from accelsim.machine.memory_models import MODELS

@@ -75,7 +75,7 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
     tm, tn, tk = tile.m1 - tile.m0, tile.n1 - tile.n0, kept(product.sparse, tile.k1 - tile.k0)
     c = tile_counts(unit, tm, tn, tk)
     packed = int(packs(unit, groups, tn, tk))  # registers work in every PE of a fold, whatever it holds
-    a_words, b_words = (c.col_words, c.row_words) if unit.dataflow == "is" else (c.row_words, c.col_words)
+    a_words, b_words = unit.flow.a_and_b(c.row_words, c.col_words)
     sums, operand = unit.formats[product.dtype].accumulate, product.a.memory_format
     operands_read = c.moving_reads + c.stationary_reads + c.shadow_reads
     operands_written = c.moving_writes + c.stationary_writes + c.shadow_writes

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple
 
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.spec import SHADOW_LOADS
-from accelsim.engines.systolic.timing import DATAFLOWS, Int, cycles, folds, spatial
+from accelsim.engines.systolic.timing import Int, cycles, folds, spatial
 from accelsim.errors import known
 
 
@@ -209,8 +210,9 @@ def scalesim_report(
     Sr, Sc, _ = spatial(dataflow, M, N, K)
     Fr, Fc = folds(rows, cols, dataflow, M, N, K)
     total = cycles(rows, cols, dataflow, "scalesim", "column", M, N, K)
-    words = _SCALESIM_WORDS[known("dataflow", dataflow, _SCALESIM_WORDS)]
-    ifmap, filters, ofmap = words(rows, cols, M, N, K, Fr, Fc)
+    flow, found = DATAFLOWS[dataflow], counts(rows, cols, dataflow, "scalesim", M, N, K)
+    ifmap, filters = flow.a_and_b(found.row_words, found.col_words)
+    too_many = 0 if flow.stationary else Fr * Fc * (rows + cols)
     return ScalesimReport(
         total_cycles=total,
         overall_util_pct=100 * (M * N * K) / (total * rows * cols),
@@ -218,12 +220,5 @@ def scalesim_report(
         macs=M * N * K,
         sram_ifmap_reads=ifmap,
         sram_filter_reads=filters,
-        sram_ofmap_writes=ofmap,
+        sram_ofmap_writes=found.output_words + too_many,
     )
-
-
-_SCALESIM_WORDS: dict[str, Any] = {
-    "os": lambda R, C, M, N, K, Fr, Fc: (Fc * M * K, Fr * N * K, M * N + Fr * Fc * (R + C)),
-    "ws": lambda R, C, M, N, K, Fr, Fc: (Fc * M * K, N * K, Fr * M * N),
-    "is": lambda R, C, M, N, K, Fr, Fc: (M * K, Fc * N * K, Fr * M * N),
-}

@@ -8,13 +8,14 @@ index along the spatial rows innermost.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.engines.systolic.timing import folds, spatial
+from accelsim.engines.systolic.dataflow import DATAFLOWS
+from accelsim.engines.systolic.timing import folds
 from accelsim.types import Array, Bools, Ints
 
 Bits = NDArray[np.uint8]
@@ -52,30 +53,25 @@ class Batch:
     """
 
     def __init__(self, a: Sequence[Array], b: Sequence[Array], setup: Setup) -> None:
-        flow, R, C = setup.dataflow, setup.rows, setup.cols
-        ports: dict[str, Callable[[int], tuple[Array, Array]]] = {
-            "ws": lambda i: (a[i], b[i]),
-            "os": lambda i: (a[i].T, b[i]),
-            "is": lambda i: (b[i].T, a[i].T),
-        }
+        R, C = setup.rows, setup.cols
+        self.flow = flow = DATAFLOWS[setup.dataflow]
         M = np.array([matrix.shape[0] for matrix in a], np.int64)
         N = np.array([matrix.shape[1] for matrix in b], np.int64)
         K = np.array([matrix.shape[0] for matrix in b], np.int64)
-        self.Sr, self.Sc, self.T = spatial(flow, M, N, K)
-        self.Fr, self.Fc = folds(R, C, flow, M, N, K)
+        self.Sr, self.Sc, self.T = flow.spatial(M, N, K)
+        self.Fr, self.Fc = folds(R, C, setup.dataflow, M, N, K)
         self.F = self.Fr * self.Fc
         self.n, tall, wide, long = len(a), int(self.Fr.max()) * R, int(self.Fc.max()) * C, int(self.T.max())
-        fed = [ports[flow](i) for i in range(self.n)]
+        fed = [flow.ports(x, y) for x, y in zip(a, b, strict=True)]
         self.row_operand = stacked([row for row, _ in fed], long, tall)
-        self.col_operand = stacked([col for _, col in fed], long if flow == "os" else tall, wide)
+        self.col_operand = stacked([col for _, col in fed], tall if flow.stationary else long, wide)
         self.dtype = np.result_type(self.row_operand, self.col_operand)
-        self.result = np.zeros((self.n, tall if flow == "os" else long, wide), self.dtype)
+        self.result = np.zeros((self.n, long if flow.stationary else tall, wide), self.dtype)
 
-    def products(self, dataflow: str) -> list[Array]:
+    def products(self) -> list[Array]:
         """Y[M,N] of each case, out of the accumulators."""
-        height = self.Sr if dataflow == "os" else self.T
-        cut = [self.result[i, : height[i], : self.Sc[i]] for i in range(self.n)]
-        return [product.T for product in cut] if dataflow == "is" else cut
+        height = self.T if self.flow.stationary else self.Sr
+        return [self.flow.product(self.result[i, : height[i], : self.Sc[i]]) for i in range(self.n)]
 
 
 class Fabric(ABC):

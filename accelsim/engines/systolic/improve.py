@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
 
 from accelsim.engines.base import REMAPPED, Improvement
-from accelsim.engines.systolic.spec import Dataflow
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
 from accelsim.units import spell
@@ -32,7 +31,7 @@ def improvements(chip: Chip, unit: Unit) -> Iterator[Improvement]:
     if spec.schedule == "sequential":
         late, overlapped = ("weight_shift", "fill_drain"), (f"{path}.schedule=overlapped",)
         yield Improvement("folds that overlap", overlapped, late, 1.0, "array_timing")
-    for name in get_args(Dataflow):
+    for name in DATAFLOWS:
         if name != spec.dataflow:
             idle = ("padding", "weight_shift", "fill_drain")
             yield Improvement(f"dataflow {name}", (f"{path}.dataflow={name}",), idle, REMAPPED, "dataflow")

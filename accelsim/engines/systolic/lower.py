@@ -306,7 +306,7 @@ class MatrixStep:
 
     def _product(self, step: Exec, array: int, a: int, b: int, acc: int) -> None:
         roles, tile = self.layout.roles, step.tile
-        role_a, role_b = ("w", "a") if roles.matrix.dataflow == "is" else ("a", "w")
+        role_a, role_b = roles.matrix.flow.a_and_b("a", "w")
         work, actions = self.costs.product(tile, step.first, array)
         self.layout.builder.emit(
             "MatMul", roles.arrays[array], self.op, self.node.name, work,

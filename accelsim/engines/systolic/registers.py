@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from accelsim.engines.systolic.accumulating import AccumulatingArray
 from accelsim.engines.systolic.counts import COUNTS, Counts
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.fabric import Batch, Fabric, Setup
 from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.engines.systolic.stationary import StationaryArray
-from accelsim.engines.systolic.timing import DATAFLOWS
 from accelsim.errors import UsageError, known
 from accelsim.types import Array, Ints
 
@@ -55,6 +55,4 @@ def simulate(a: Sequence[Array], b: Sequence[Array], setup: Setup) -> Result:
     while machine.running():
         machine.step()
     seen = machine.counts()
-    return Result(
-        machine.finished, machine.batch.products(setup.dataflow), Counts(*(seen[c] for c in COUNTS))
-    )
+    return Result(machine.finished, machine.batch.products(), Counts(*(seen[c] for c in COUNTS)))

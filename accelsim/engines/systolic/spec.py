@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from accelsim.engines.systolic.dataflow import DATAFLOWS, ROLES
+from accelsim.engines.systolic.dataflow import Dataflow as Flow
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Arrays, Clocks, FractionalPace, Side, once
 from accelsim.spec.engine import EngineSpec
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from accelsim.spec.buffer import Buffer
     from accelsim.spec.chip import Chip
 
-Dataflow = Literal["ws", "os", "is"]
 Schedule = Literal["scalesim", "sequential", "overlapped"]
 SHADOW_LOADS: dict[str, Callable[[Any], Any]] = {"column": lambda R: R, "diagonal": lambda R: 0 * R}
 """Shadow load -> how many of the R PEs of a column have taken over their words when the next ones may enter it.
@@ -30,8 +31,10 @@ SHADOW_LOADS: dict[str, Callable[[Any], Any]] = {"column": lambda R: R, "diagona
 Where these are not all, words pass the PEs in registers of their own as soon as more than one row enters per clock.
 """
 if TYPE_CHECKING:
+    Dataflow = str
     ShadowLoad = str
 else:
+    Dataflow = Literal[tuple(DATAFLOWS)]
     ShadowLoad = Literal[tuple(SHADOW_LOADS)]
 
 
@@ -88,6 +91,16 @@ class MatrixUnit(EngineSpec):
         min_length=1, description="operand formats, the preferred one first"
     )
 
+    @property
+    def flow(self) -> Flow:
+        """What its dataflow is."""
+        return DATAFLOWS[self.dataflow]
+
+    @property
+    def tiled_weights(self) -> bool:
+        """Whether weights lie in their memory as the padded tiles that stay in the PEs."""
+        return self.padded_tiles and self.flow.still == "b"
+
     def rates(self) -> dict[str, Fraction]:
         """One of each PE of all arrays, at the pace of the format."""
         pes = self.count * self.rows * self.cols
@@ -99,14 +112,15 @@ class MatrixUnit(EngineSpec):
 
     def idle_fields(self) -> Iterable[str]:
         """``shadow_load``, unless stationary operands are loaded behind a running fold."""
-        return () if self.dataflow != "os" and self.schedule == "overlapped" else ("shadow_load",)
+        return () if self.flow.stationary and self.schedule == "overlapped" else ("shadow_load",)
 
 
 def shadow_load_means_something(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
     """``shadow_load`` is given only where stationary operands are loaded behind a running fold."""
     if "shadow_load" in unit.model_fields_set and "shadow_load" in unit.idle_fields():
         what = f"has no meaning with dataflow {unit.dataflow}, schedule {unit.schedule}"
-        yield Finding((*path, "shadow_load"), what, "dataflow ws or is, schedule overlapped", claim=True)
+        loading = " or ".join(name for name, flow in DATAFLOWS.items() if flow.stationary)
+        yield Finding((*path, "shadow_load"), what, f"dataflow {loading}, schedule overlapped", claim=True)
 
 
 def sparse_patterns_fit(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
@@ -137,7 +151,7 @@ def slot_holds_a_fold(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Fi
         return
     tile, row = ceil(unit.rows * unit.cols * _bytes(operand)), ceil(unit.rows * _bytes(operand))
     sums = ceil(unit.cols * _bytes(mac.accumulate))
-    stationary = {"ws": "weights", "is": "activations", "os": ""}[unit.dataflow]
+    stationary = ROLES[unit.flow.still]
     for name, buffer in chip.buffers.items():
         for role in buffer.holds:
             needed = sums if role == "partial_sums" else tile if role == stationary else row

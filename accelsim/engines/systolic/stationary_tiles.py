@@ -15,10 +15,10 @@ from accelsim.program.commands import Folds
 def packs(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
     """Stationary tiles that so many small groups need: side by side on the diagonal of one, zeros elsewhere.
 
-    Only weights that stay in place ('ws') can be packed; a group that fills more than half of the rows or columns has a
+    Only weights that stay in place can be packed; a group that fills more than half of the rows or columns has a
     tile of its own. Takes integers or int64 arrays.
     """
-    if unit.dataflow != "ws":
+    if unit.flow.still != "b":
         return groups
     together = np.maximum(1, np.minimum(unit.rows // np.asarray(tk), unit.cols // np.asarray(tn)))
     return -(-groups // together)
@@ -26,13 +26,8 @@ def packs(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
 
 def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_row: int | Fraction) -> Folds:
     """Array work of one tile, see ``timing``. Rows that enter together count as one."""
-    rows, cols = unit.rows, unit.cols
-    by_dataflow = {
-        "ws": (-(-tk // rows) * -(-tn // cols), tm),
-        "os": (-(-tm // rows) * -(-tn // cols), tk),
-        "is": (-(-tk // rows) * -(-tm // cols), tn),
-    }
-    count, streamed = by_dataflow[unit.dataflow]
+    down, across, streamed = unit.flow.spatial(tm, tn, tk)
+    count = -(-down // unit.rows) * -(-across // unit.cols)
     if not isinstance(cycles_per_row, int):
         streamed, cycles_per_row = ceil(streamed * cycles_per_row), 1
     return Folds(int(packs(unit, groups, tn, tk)) * count, streamed, cycles_per_row)
@@ -40,7 +35,7 @@ def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_r
 
 def b_elements(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
     """Elements of a weight tile as it lies in memory: whole stationary tiles where the unit wants them padded."""
-    if unit.padded_tiles and unit.dataflow == "ws":
+    if unit.tiled_weights:
         groups = packs(unit, groups, tn, tk)
     tn, tk = b_extent(unit, tn, tk)
     return groups * tn * tk
@@ -48,6 +43,6 @@ def b_elements(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
 
 def b_extent(unit: MatrixUnit, tn: Any, tk: Any) -> tuple[Any, Any]:
     """Columns and rows that a weight tile takes in memory."""
-    if unit.padded_tiles and unit.dataflow == "ws":
+    if unit.tiled_weights:
         return -(-tn // unit.cols) * unit.cols, -(-tk // unit.rows) * unit.rows
     return tn, tk

@@ -12,8 +12,9 @@ import numpy as np
 
 from accelsim.digits import whole
 from accelsim.engines.systolic.counts import COUNTS, counts
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.spec import SHADOW_LOADS
-from accelsim.engines.systolic.timing import DATAFLOWS, SCHEDULES, cycles, folds, spatial
+from accelsim.engines.systolic.timing import SCHEDULES, cycles, folds, spatial
 from accelsim.errors import ModelError, Problem, nearest
 from accelsim.files import table as csv_file
 from accelsim.files import write_file
@@ -90,7 +91,7 @@ def _results(names: tuple[str, ...], sizes: Ints) -> list[Array]:
     count = counts(R, C, dataflow, schedule, M, N, K, shadow_load=shadow_load)
     used = 100.0 * count.macs / (total.astype(float) * R * C)
     mapped = 100.0 * Sr * Sc / (along_rows.astype(float) * along_cols * R * C)
-    operands = (count.col_words, count.row_words) if dataflow == "is" else (count.row_words, count.col_words)
+    operands = DATAFLOWS[dataflow].a_and_b(count.row_words, count.col_words)
     return [total, along_rows * along_cols, used, mapped, *operands, *count.as_dict().values()]
 
 

@@ -79,7 +79,7 @@ class TileCosts:
         """Work and entries with operands 'a' and 'b' and the result 'y'."""
         roles, gemm, tensors = self.roles, self.gemm, self.tensors
         a, b = replace(tensors[gemm.a], name="a"), replace(tensors[gemm.b], name="b")
-        streamed = (b if roles.matrix.dataflow == "is" else a).memory_format
+        streamed = {"a": a, "b": b}[roles.matrix.flow.at_rows].memory_format
         groups, tm, tn, tk, first, array = key
         sparse = sparsity(self.node)
         rate = cycles_per_row(roles, self.dtype, streamed, self.arrays)

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.errors import known
 from accelsim.types import Ints
@@ -40,23 +41,6 @@ class FoldTiming(Generic[Int]):
         """S(f) - S(f-1) where only the array itself is in the way, edges."""
         step: Int = _larger(self.interval, self.reload + self.load)
         return step
-
-
-@dataclass(frozen=True)
-class Dataflow:
-    """``spatial(M, N, K)`` gives (Sr, Sc, T); ``stationary``: an operand is loaded before a fold streams."""
-
-    name: str
-    spatial: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
-    stationary: bool
-
-
-DATAFLOWS: dict[str, Dataflow] = {
-    "ws": Dataflow("ws", lambda M, N, K: (K, N, M), stationary=True),
-    "os": Dataflow("os", lambda M, N, K: (M, N, K), stationary=False),
-    "is": Dataflow("is", lambda M, N, K: (K, M, N), stationary=True),
-}
-"""Dataflows by name: weight, output and input stationary ('is' is 'ws' with A and B exchanged)."""
 
 
 def _sequential_ws(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.engines.systolic.accumulating import AccumulatingArray
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.fabric import FIRST, VALID, Fabric, Setup
 from accelsim.engines.systolic.registers import build
 from accelsim.engines.systolic.stationary import StationaryArray
@@ -24,15 +25,16 @@ Field = tuple[str, Array, Array, Array]
 
 def legend(setup: Setup) -> str:
     """What the letters in the frames of :func:`frames` mean."""
-    moving, still = ("b", "a") if setup.dataflow == "is" else ("a", "b")
-    if setup.dataflow == "os":
-        return "a moves right, b moves down, y stays (* first MAC of a fold), then moves down and leaves"
+    flow = DATAFLOWS[setup.dataflow]
+    if not flow.stationary:
+        moving = f"{flow.at_rows} moves right, {flow.at_cols} moves down"
+        return f"{moving}, {flow.still} stays (* first MAC of a fold), then moves down and leaves"
     shadow = (
-        f", {still}' waits for the next fold (* taken over at this edge)"
+        f", {flow.still}' waits for the next fold (* taken over at this edge)"
         if setup.schedule == "overlapped"
         else ""
     )
-    return f"{moving} moves right, {still} stays{shadow}, y moves down and leaves at the bottom"
+    return f"{flow.at_rows} moves right, {flow.still} stays{shadow}, y moves down and leaves at the bottom"
 
 
 WIDTH = 80
@@ -98,7 +100,7 @@ def _cells(machine: Fabric) -> list[list[str]]:
 
 
 def _stationary_fields(machine: Any) -> list[Field]:
-    moving, still = ("b", "a") if machine.setup.dataflow == "is" else ("a", "b")
+    moving, still = machine.batch.flow.at_rows, machine.batch.flow.still
     on = (machine.token[0] & VALID).astype(bool)
     swapped, path = (machine.token[0] & FIRST).astype(bool), machine.path
     none = np.zeros_like(on)
@@ -115,8 +117,8 @@ def _accumulating_fields(machine: Any) -> list[Field]:
     on = (machine.token[0] & VALID).astype(bool)
     none, first = np.zeros_like(on), (machine.token[0] & FIRST).astype(bool)
     return [
-        ("a", machine.moving[0], on, none),
-        ("b", machine.down[0], on, none),
+        (machine.batch.flow.at_rows, machine.moving[0], on, none),
+        (machine.batch.flow.at_cols, machine.down[0], on, none),
         ("y", machine.psum[0], on | machine.busy[0], first),
     ]
 

@@ -54,8 +54,8 @@ def _named(nodes: list[ast.AST]) -> Iterator[str]:
 
 
 def package(module: str) -> str:
-    """The row of the table that a module is of: its folder, and ``spec`` for the specs of engine types."""
-    if re.match(r"accelsim\.engines\.\w+\.spec$", module):
+    """The row of the table that a module is of: its folder, and ``spec`` for the specs of engine types and the dataflows that these name."""
+    if re.match(r"accelsim\.engines\.\w+\.(spec|dataflow)$", module):
         return "spec"
     return module.split(".")[1] if "." in module else module
 

@@ -60,7 +60,7 @@ def _side(layout: Layout, name: str) -> Side:
 def _pace(step: Lowering, gemm: Gemm, dtype: str, arrays: int) -> Pace:
     """Cycles per row of each of so many arrays that stream at once."""
     roles, tensors = step.layout.roles, step.layout.graph.tensors
-    streamed = gemm.b if roles.matrix.dataflow == "is" else gemm.a
+    streamed = {"a": gemm.a, "b": gemm.b}[roles.matrix.flow.at_rows]
     return cycles_per_row(roles, dtype, tensors[streamed].memory_format, arrays)
 
 

@@ -90,7 +90,7 @@ class Estimator:
         self._folds = FoldClocks(self._unit)
         self._to_array = self._ports.token - 1.0
         self._to_vector = self._ports.token - self._vector_clock
-        self._stationary = {"ws": "b", "is": "a", "os": ""}[self._unit.dataflow]
+        self._stationary = self._unit.flow.still
 
     def bounds(self, shape: Shape, c: Candidates, homes: Homes) -> Bounds:
         """All paths of all candidates."""

@@ -16,9 +16,6 @@ from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.tiles import kept
 from accelsim.types import Floats, Ints
 
-_LAID = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}
-"""Dataflow -> the axes that lie along rows and columns of the array, and the one that is streamed."""
-
 
 class ArrayClocks(NamedTuple):
     """Clocks of the array alone, from its first streamed row to the last sum: of all folds; of the last tile (the
@@ -96,14 +93,13 @@ class FoldClocks:
 
     def _times(self, shape: Shape, c: Candidates, work_of: WorkOf) -> ArrayClocks:
         gemm, unit, pace = shape.gemm, self._unit, shape.pace(c.arrays)
-        dims = _LAID[unit.dataflow]
         depth = (
             kept(shape.sparse, gemm.K),
             kept(shape.sparse, c.tk),
         )  # tiles along K are whole groups of weights
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": depth}
         work = {axis: work_of(*size[axis], c.arrays if axis == c.split else 1) for axis in size}
-        down, across, streamed = (work[axis] for axis in dims)
+        down, across, streamed = unit.flow.of(work)
         passes = down.over(lambda t: -(-t // unit.rows)) * across.over(lambda t: -(-t // unit.cols))
         tn, tk = last(gemm.N, c.tn), last(*depth)
         folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes
@@ -131,8 +127,7 @@ class FoldClocks:
             "n": (gemm.N, c.tn),
             "k": (kept(shape.sparse, gemm.K), kept(shape.sparse, c.tk)),
         }
-        down, across, along = _LAID[unit.dataflow]
-        units = {down: unit.rows, across: unit.cols}
+        along, units = unit.flow.time, {unit.flow.rows: unit.rows, unit.flow.cols: unit.cols}
 
         def step(t: Ints) -> Any:
             return self.timing(t, pace).step

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.engines.systolic.counts import COUNTS, counts, scalesim_report
-from accelsim.engines.systolic.timing import DATAFLOWS, folds, spatial
+from accelsim.engines.systolic.dataflow import DATAFLOWS
+from accelsim.engines.systolic.timing import folds, spatial
 
 HARDWARE = [
     (flow, schedule, shadow)

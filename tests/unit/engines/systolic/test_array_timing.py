@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.engines.systolic.timing import (
-    DATAFLOWS,
     SCHEDULES,
     cycles,
     fold_timing,
