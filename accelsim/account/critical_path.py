@@ -145,16 +145,14 @@ def _by_step(run: Run) -> dict[int, Times]:
     elif not isinstance(path, Repeated) or (blocks := _blocks(replay)) is None:
         _add(table, _parts(run, path))
     else:
-        before, commands, steps = (
-            list(_parts(run, path.before)),
-            blocks.repeat.commands.size,
-            blocks.repeat.steps.size,
-        )
+        near = blocks.short if isinstance(replay, Paced) else run  # the same commands, at hand
+        commands, steps = blocks.repeat.commands.size, blocks.repeat.steps.size
+        before = list(_parts(near, path.before))
         _add(table, before)
         for copies in blocks.alike():
             first, unit = copies[0], dict[int, Times]()
             like = (piece._replace(command=piece.command - first * commands) for piece in path.copy(first))
-            _add(unit, _parts(run, like, before[-1].step))
+            _add(unit, _parts(near, like, before[-1].step))
             for copy in copies:
                 moved = ((step + copy * steps, parts) for step, parts in unit.items())
                 _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))

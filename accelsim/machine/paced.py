@@ -21,10 +21,11 @@ from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run, Slice
 from accelsim.machine.timetable import Timetable, timetable
 from accelsim.machine.turning import Turn
-from accelsim.machine.unrolling import Unrolling, shown
-from accelsim.program.commands import Program, Transfer
+from accelsim.machine.unrolling import Linked, Unrolling
+from accelsim.program.commands import Command, Program, Transfer, Wait
+from accelsim.program.lazy import Lazy
 from accelsim.program.repeated import Span
-from accelsim.program.rolled import Loop, unrolled
+from accelsim.program.rolled import Loop
 from accelsim.types import Ints
 
 
@@ -127,30 +128,43 @@ class Paced(Unrolling):
     def summed(self, of: Callable[[Sequence[Slice]], Mapping[Any, int]]) -> dict[Any, int]:
         """See ``Replay.summed``; of laps ``of`` looks at nothing but how long data moved."""
         found = dict(of(self.rolled.slices) if self.base is None else self.base.summed(of))
-        for loop, place in zip(self.unroller.loops, self._places, strict=True):
-            for pieces, often in self._durations(loop, place):
-                for key, count in of(pieces).items():
-                    found[key] = found.get(key, 0) + often * count
+        for loop, _, steps in self.laps():
+            place = self._place(loop)
+            unit = self.short.slices[place.end - loop.span.size : place.end]
+            op = self.rolled.program.commands[loop.span.end - 1].op
+            if not of(unit):
+                continue
+            shifts = [place.shifts] if len(steps) == 1 else list(range(len(steps)))
+            for alike in self._alike(shifts):
+                for pieces, often in self._durations(unit, loop.span.times, place.first, alike[0]):
+                    for (_, *rest), count in of(pieces).items():
+                        for each in alike:
+                            key = (op + steps[shifts.index(each)], *rest)
+                            found[key] = found.get(key, 0) + often * count
         return found
 
-    def _durations(self, loop: Loop, place: _Place) -> Iterator[tuple[list[Slice], int]]:
+    def _durations(
+        self, unit: Sequence[Slice], laps: int, first: int, shifts: int
+    ) -> Iterator[tuple[list[Slice], int]]:
         """Commands of the laps of a loop, those that take as long together, and how often there are as many."""
-        size, laps = loop.span.size, loop.span.times
-        numbers = place.first + np.arange(size * laps).reshape(laps, size)
-        times = self._later(numbers, place.shifts)
-        took, op = times[..., 2] - times[..., 1], self.rolled.program.commands[loop.span.end - 1].op
-        often: dict[int, list[Slice]] = {}
-        for index, piece in enumerate(self.short.slices[place.end - size : place.end]):
+        times = self._later(first + np.arange(len(unit) * laps).reshape(laps, len(unit)), shifts)
+        took = times[..., 2] - times[..., 1]
+        same = np.all(took == took[0], 0)
+        yield [
+            piece._replace(end=piece.data + fs)
+            for piece, fs, alike in zip(unit, took[0].tolist(), same.tolist(), strict=True) if alike
+        ], laps  # fmt: skip
+        for index in np.flatnonzero(~same).tolist():
             lengths, counts = np.unique(took[:, index], return_counts=True)
             for fs, count in zip(lengths.tolist(), counts.tolist(), strict=True):
-                often.setdefault(count, []).append(piece._replace(op=op, end=piece.data + fs))
-        for count, pieces in often.items():
-            yield pieces, count
+                yield [unit[index]._replace(end=unit[index].data + fs)], count
 
     @cached_property
     def whole_short(self) -> Run:
-        """The short run with all laps, in numbers of its own."""
-        return shown(Paced(unrolled(self.short.program), self.short, self.short, self.turns))
+        """The short run with all laps, in numbers of its own, as a walk along its critical path looks at it."""
+        program = replace(self.short.program, commands=_Commands(self.table))
+        linked = Linked(self.short.by_link, self.table.unroller.cuts)
+        return replace(self.short, program=program, slices=_Slices(self.table), by_link=linked, table=None)
 
     @cached_property
     def blocks(self) -> Replay | None:
@@ -161,6 +175,56 @@ class Paced(Unrolling):
         end, begin = cuts.long(span.end - 1) + 1, cuts.long(span.end - span.size - 1) + 1
         repeat = replace(self.base.repeat, commands=Span(end, end - begin, span.times))
         return replace(self.base, program=self.program, short=self.whole_short, repeat=repeat)
+
+
+class _Commands(Lazy[Command]):
+    """All commands of a timetable: what they wait for and how long they take; regions are those of the written ones."""
+
+    def __init__(self, table: Timetable) -> None:
+        self._table, self._laps = table, dict[int, Loop]()
+        self._known = dict[tuple[int, bool], list[tuple[bool, int, Wait]]]()
+        for loop in table.unroller.loops:
+            self._laps |= dict.fromkeys(range(loop.span.end - loop.span.size, loop.span.end), loop)
+
+    def __len__(self) -> int:
+        return len(self._table.times)
+
+    def at(self, index: int) -> Command:
+        """The command with this number."""
+        table, like = self._table, int(self._table.like[index])
+        one = table.program.commands[like]
+        copied = index != table.long[like]
+        if (like, copied) not in self._known:
+            self._known[like, copied] = [self._meant(one, wait, copied) for wait in one.waits]
+        waits = tuple([
+            wait._replace(command=index - number if moves else number)
+            for moves, number, wait in self._known[like, copied]
+        ])  # fmt: skip
+        return Command(
+            index, one.kind, one.engine, one.op, one.label, one.work, one.effect, waits, one.reads, one.writes,
+            one.actions, one.core,
+        )  # fmt: skip
+
+    def _meant(self, one: Command, wait: Wait, copied: bool) -> tuple[bool, int, Wait]:
+        """Whether what a command waits for moves with it, and how far it lies before it or where."""
+        if copied and wait.command >= self._laps[one.id].first:
+            return True, one.id - wait.command, wait
+        return False, self._table.unroller.referred(wait.command, one.id), wait
+
+
+class _Slices(Lazy[Slice]):
+    """Of all commands of a timetable."""
+
+    def __init__(self, table: Timetable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return len(self._table.times)
+
+    def at(self, index: int) -> Slice:
+        """Of the command with this number."""
+        command = self._table.program.commands[int(self._table.like[index])]
+        return Slice(index, command.engine, command.op, command.label, *self._table.times[index].tolist())
 
 
 def timed(program: Program, model: str) -> Run | None:

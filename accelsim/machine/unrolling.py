@@ -207,7 +207,7 @@ def shown(unrolling: Unrolling) -> Run:
 
     return replace(
         run, program=unrolling.program, slices=Unrolled(run.slices, cuts, piece), folds=_records(unrolling),
-        by_link=_Linked(run.by_link, cuts) if run.by_link else set(), table=None,
+        by_link=Linked(run.by_link, cuts) if run.by_link else set(), table=None,
     )  # fmt: skip
 
 
@@ -322,7 +322,7 @@ def moved_tokens(
     return latest_tokens(unrolling.rolled, records, command, later)
 
 
-class _Linked(Set[int]):
+class Linked(Set[int]):
     """Numbers of commands: those of a rolled run in the whole one."""
 
     def __init__(self, rolled: Set[int], cuts: Cuts) -> None:
