@@ -36,7 +36,7 @@ def paced_loops(draw: Any) -> tuple[str, str, list[str], dict[str, dict[str, Any
         f"memories.ddr3.memory.latency={draw(st.sampled_from([1, 37, 400]))} ns",
         f"matrix.clock={draw(st.sampled_from(['700 MHz', '350 MHz', '1 GHz']))}",
     ]
-    hidden, layers = draw(st.sampled_from([192, 256])), draw(st.sampled_from([1, 2, 9]))
+    hidden, layers = draw(st.sampled_from([128, 192])), draw(st.sampled_from([1, 1, 7]))
     pinned = {
         "order": draw(st.sampled_from(["nkm", "nmk", "mnk"])), "tn": 16, "tk": 16,
         "tm": draw(st.sampled_from([8, 33])),
