@@ -74,6 +74,7 @@ class Timer(ABC):
     def __init__(self, table: Table, delay_fs: int) -> None:
         self.table, self.log, self._delay_fs = table, EngineLog(), delay_fs
         self.noted: array[int] = array("q")
+        self.by_link = set[int]()  # written transfers whose data the link held up
 
     @abstractmethod
     def make(self, command: Command) -> Any:

@@ -22,7 +22,7 @@ from accelsim.machine.run import Run, Slice
 from accelsim.machine.timetable import Timetable, timetable
 from accelsim.machine.turning import Turn
 from accelsim.machine.unrolling import Linked, Unrolling
-from accelsim.program.commands import Command, Program, Transfer, Wait
+from accelsim.program.commands import Command, Program, Wait
 from accelsim.program.lazy import Lazy
 from accelsim.program.repeated import Span
 from accelsim.program.rolled import Loop
@@ -98,17 +98,18 @@ class Paced(Unrolling):
         """See ``Unrolling``: of engines that note something of their commands; the logs hold the others'."""
         for loop, _, steps in self.laps():
             op, place = self.rolled.program.commands[loop.span.end - 1].op, self._place(loop)
-            shifts = [place.shifts] if len(steps) == 1 else list(range(len(steps)))
-            for alike in self._alike(shifts):
-                spent = self._spent(loop.span, place, alike[0])
-                yield op, [steps[shifts.index(each)] for each in alike], spent, 1
+            for shifts, moved in self._alike(place, steps):
+                yield op, moved, self._spent(loop.span, place, shifts), 1
 
-    def _alike(self, shifts: Sequence[int]) -> list[list[int]]:
-        """Shifts in groups by which times that are cut off to whole femtoseconds are later by as much."""
-        groups: dict[int, list[int]] = {}
-        for times in shifts:
-            shift = self.base.shift if self.base is not None else None
-            groups.setdefault(0 if shift is None else times * shift.num % shift.den, []).append(times)
+    def _alike(self, place: _Place, steps: Sequence[int]) -> list[tuple[int, list[int]]]:
+        """A loop and its copies, so many ``steps`` further on, in groups of which as much is cut off: (how many shifts
+        later one of them is, steps of all)."""
+        if self.base is None or len(steps) == 1:
+            return [(place.shifts, list(steps))]
+        groups: dict[int, tuple[int, list[int]]] = {}
+        for copy, step in enumerate(steps):
+            cut = copy * self.base.shift.num % self.base.shift.den
+            groups.setdefault(cut, (copy, []))[1].append(step)
         return list(groups.values())
 
     def _spent(self, span: Span, place: _Place, shifts: int) -> dict[str, Times]:
@@ -134,12 +135,11 @@ class Paced(Unrolling):
             op = self.rolled.program.commands[loop.span.end - 1].op
             if not of(unit):
                 continue
-            shifts = [place.shifts] if len(steps) == 1 else list(range(len(steps)))
-            for alike in self._alike(shifts):
-                for pieces, often in self._durations(unit, loop.span.times, place.first, alike[0]):
+            for shifts, moved in self._alike(place, steps):
+                for pieces, often in self._durations(unit, loop.span.times, place.first, shifts):
                     for (_, *rest), count in of(pieces).items():
-                        for each in alike:
-                            key = (op + steps[shifts.index(each)], *rest)
+                        for step in moved:
+                            key = (op + step, *rest)
                             found[key] = found.get(key, 0) + often * count
         return found
 
@@ -246,17 +246,9 @@ def timed(program: Program, model: str) -> Run | None:
     return Run(
         chip=program.chip, program=program, values="off", time_fs=time_fs, slices=slices, ledger=ledger(program),
         engines=busy(times, time_fs), step_spans=step_spans(slices, steps), step_stalls=step_stalls(times, steps),
-        folds=records, by_link=by_link(table), memory_model=model, table=table,
+        folds=records, by_link=set().union(*(timer.by_link for timer in table.timers.values())), memory_model=model,
+        table=table,
     )  # fmt: skip
-
-
-def by_link(table: Timetable) -> set[int]:
-    """Written transfers whose data the link held up."""
-    return {
-        command.id
-        for command in table.program.commands
-        if isinstance(command.work, Transfer) and table.served_by_link(command)
-    }
 
 
 def turns_of(run: Run) -> list[Turn]:

@@ -10,6 +10,7 @@ from accelsim.engines.registry import ENGINES
 from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run
 from accelsim.machine.shifts import Shift, clocks_of, fractions_of, nearest_shift, turns_of_clocks
+from accelsim.machine.timeline import Timeline
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat
 from accelsim.time import NEVER, Clock
@@ -124,12 +125,13 @@ def _settled(replay: Replay) -> bool:
     assert replay.program.repeat is not None
     short, span = replay.short, replay.program.repeat.commands
     pieces, delay_fs = short.slices, Clock(short.chip.clock).at(short.chip.token_delay)
+    line = Timeline(short)
     begin, last = span.end - replay.repeat.commands.size, dict[str, int]()
     for command in short.program.commands:
         if command.id >= begin:
             oldest = (begin if command.id < span.end else span.end) - span.size
-            old = [wait.command for wait in command.waits if wait.command < oldest]
-            ready = max((pieces[number].end + delay_fs for number in old), default=0)
+            old = [line.referred(wait.command, command.id) for wait in command.waits if wait.command < oldest]
+            ready = max((int(line.times[number, 2]) + delay_fs for number in old), default=0)
             if old and (command.engine not in last or ready > pieces[last[command.engine]].start):
                 return False
         last[command.engine] = command.id

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.engines.device import Asked, EngineLog
+from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
-from accelsim.engines.timer import Ports, Row, Table, Timer, Token
+from accelsim.engines.timer import Row, Table, Timer, Token
 from accelsim.machine.memory_models import lone_ports
 from accelsim.machine.sram import scarce
 from accelsim.program.commands import Command, Phase, Program, Transfer
@@ -43,7 +43,6 @@ class Timetable:
     times: Ints
     timers: Mapping[str, Timer]
     numbers: Mapping[str, Ints]
-    ports: Ports
 
     @cached_property
     def like(self) -> Ints:
@@ -87,12 +86,6 @@ class Timetable:
         commands = self.like[self.numbers[engine][places]]
         return zip(commands.tolist(), self.noted(engine)[places].tolist(), strict=True)
 
-    def served_by_link(self, command: Command) -> bool:
-        """Whether the link held up the data of a transfer."""
-        work = command.work
-        assert isinstance(work, Transfer)
-        return self.ports[work.memory, work.write].serve(Asked(work.nbytes, work.write), 0).by_link
-
     def logs(self) -> dict[str, EngineLog]:
         """How each engine spent its time, also in laps that were left out."""
         return {engine: EngineLog() for engine in self.program.engines} | {
@@ -112,15 +105,13 @@ class Timing:
 
     def __init__(self, program: Program, model: str) -> None:
         self._program, self._unroller = program, Unroller(program)
-        self._size = len(program.commands) + self._unroller.cuts.left_out
-        self._table = Table(self._size)
+        self._table = Table(len(program.commands) + self._unroller.cuts.left_out)
         self._asking: dict[tuple[str, bool], str] = {}
         chip = program.chip
         delay_fs = Clock(chip.clock).at(chip.token_delay)
-        self._ports = lone_ports(chip, model)
-        self._queues = dict[str, _Queue]()
+        self._queues, ports = dict[str, _Queue](), lone_ports(chip, model)
         for engine, kind in program.engines.items():
-            timer = ENGINES[kind].timer(chip, engine, self._table, delay_fs, self._ports)
+            timer = ENGINES[kind].timer(chip, engine, self._table, delay_fs, ports)
             if timer is not None:
                 self._queues[engine] = _Queue(timer, [])
 
@@ -132,14 +123,13 @@ class Timing:
             if loop is not None and number == loop.span.end:
                 self._laps(loop)
                 loop = next(loops, None)
-            self._take(self._unroller.cuts.long(number), self._row(command, number))
+            self._take(self._unroller.cuts.long(number), self._row(command))
         if loop is not None:
             self._laps(loop)
         return Timetable(
             self._program, self._unroller, self._table.taken(),
             {engine: queue.timer for engine, queue in self._queues.items()},
             {engine: np.array(queue.numbers, np.int64) for engine, queue in self._queues.items() if queue.numbers},
-            self._ports,
         )  # fmt: skip
 
     def _take(self, number: int, row: Row) -> None:
@@ -148,16 +138,15 @@ class Timing:
             queue.numbers.append(number)
         queue.timer.take(number, row)
 
-    def _row(self, command: Command, number: int) -> Row:
-        """A command that is written."""
-        passed, referred = self._table.phases, self._unroller.referred
-        tokens = tuple(
-            Token(passed[wait.phase], referred(wait.command, number), False, wait.why)
-            for wait in command.waits
-        )
-        return self._made(command, tokens)
-
-    def _made(self, command: Command, tokens: tuple[Token, ...]) -> Row:
+    def _row(self, command: Command, moving: int | None = None) -> Row:
+        """A written command; ``moving``: as it comes again in laps, with all that it waits for from this one on."""
+        passed, referred, number = self._table.phases, self._unroller.referred, command.id
+        tokens = [
+            Token(passed[phase], number - other, True, why)
+            if moving is not None and other >= moving
+            else Token(passed[phase], referred(other, number), False, why)
+            for other, phase, why in command.waits
+        ]
         queue, work = self._queues.get(command.engine), command.work
         if queue is None:
             raise _Competes
@@ -171,21 +160,10 @@ class Timing:
         """What was left out at a cut: the unit before it again and again."""
         end, size, times = loop.span
         first = self._unroller.cuts.long(end - 1) + 1 - size
-        rows = [self._unit_row(loop, number) for number in range(end - size, end)]
+        rows = [self._row(command, loop.first) for command in self._program.commands[end - size : end]]
         for copy in range(1, times + 1):
             for number, row in enumerate(rows, first + copy * size):
                 self._take(number, row)
-
-    def _unit_row(self, loop: Loop, number: int) -> Row:
-        """A command of the unit before a cut as it comes again there."""
-        passed, command = self._table.phases, self._program.commands[number]
-        tokens = tuple(
-            Token(passed[wait.phase], number - wait.command, True, wait.why)
-            if wait.command >= loop.first
-            else Token(passed[wait.phase], self._unroller.referred(wait.command, number), False, wait.why)
-            for wait in command.waits
-        )
-        return self._made(command, tokens)
 
 
 def timetable(program: Program, model: str) -> Timetable | None:
@@ -202,7 +180,7 @@ def timetable(program: Program, model: str) -> Timetable | None:
         check_length(program.graph, chip, NEVER)
         raise
     check_length(program.graph, chip, int(found.times.max(initial=0)))
-    return found
+    return found if len(found.numbers) < 2 else None  # records of several arrays alternate as these work
 
 
 def _scarce(chip: Chip, program: Program) -> bool:

@@ -34,4 +34,6 @@ class TransferTimer(Timer):
         self.waited(clock.at(edge - 1), accepted, "port")
         self.worked(accepted, served.end)
         self._issued = edge
+        if served.by_link:
+            self.by_link.add(row.command.id)
         table.start[number], table.data[number], table.end[number] = accepted, served.data, served.end
