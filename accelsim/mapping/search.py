@@ -11,13 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from accelsim.errors import Problem as Mistake
 from accelsim.errors import UsageError
 from accelsim.mapping.columns import Mappings
+from accelsim.mapping.leaders import Best, Costly, Solved
 from accelsim.mapping.legal import legality
 from accelsim.mapping.levels import Mapping, Refusal
 from accelsim.mapping.space import Space
@@ -39,7 +40,7 @@ HOT, COLD = 0.3, 0.003
 """Relative loss that a walk accepts with probability 1/e, first and last."""
 
 
-class Problem(Protocol):
+class Problem(Costly, Protocol):
     """What a search chooses from: independent choices, each an index, and what a candidate of them costs."""
 
     @property
@@ -49,32 +50,8 @@ class Problem(Protocol):
     def distinct(self, choices: Ints) -> Bools:
         """Which of the candidates [N, len(sizes)] are no copies of others that differ in what does not matter."""
 
-    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
-        """Costs [N, keys] of candidates [N, len(sizes)], compared key by key, and how many were scored.
-
-        Infinite where a candidate is not legal, or a bound proves its first key to be above ``limit``.
-        """
-
     def smallest(self) -> Ints:
         """A candidate with the smallest tiles, for spaces of which few fit, [len(sizes)]."""
-
-
-class Leader(NamedTuple):
-    """One of the best candidates: its choices, and its costs."""
-
-    choices: tuple[int, ...]
-    costs: tuple[float, ...]
-
-
-class Solved(NamedTuple):
-    """The best candidates, best first (none where nothing is legal); how many were ``scored``, and ``tried``: scored,
-    ruled out by a bound or refused; ``size`` of the space; ``exhaustive``: none is better."""
-
-    leaders: list[Leader]
-    scored: int
-    tried: int
-    size: int
-    exhaustive: bool
 
 
 @dataclass(frozen=True)
@@ -176,7 +153,7 @@ class Nests:
         return np.array([*least, *(0 for _ in self._space.order_choices), *slots], np.int64)
 
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
-        """See ``Problem``."""
+        """See ``Costly``."""
         scores = np.full((len(choices), 1), np.inf)
         mappings = self._space.decode(choices)
         legal = legality(self._space.nest, self._space.hierarchy, mappings)
@@ -204,39 +181,24 @@ class Nests:
             self.overflow = Refusal(store.name, what, needed, int(store.capacity_B or 0))
 
 
-class _Walk:
-    """The best of what a problem was asked so far."""
-
-    def __init__(self, problem: Problem, most: int) -> None:
-        self._problem, self._most = problem, most
-        self._top, self._keys = np.zeros((0, len(problem.sizes)), np.int64), np.zeros((0, 1))
-        self.scored = self.tried = 0
-
-    def leaders(self) -> list[Leader]:
-        """The best candidates so far, best first."""
-        pairs = zip(self._top.tolist(), self._keys.tolist(), strict=True)
-        return [Leader(tuple(choices), tuple(costs)) for choices, costs in pairs]
-
-    @property
-    def _limit(self) -> float:
-        """What a candidate must not exceed to be one of the best."""
-        return float(self._keys[-1, 0]) if len(self._top) == self._most else float("inf")
+class _Walk(Best[Problem]):
+    """The best of what a problem of independent choices was asked so far."""
 
     def all(self) -> None:
         """Every candidate, in order."""
-        size = prod(self._problem.sizes)
+        size = prod(self._source.sizes)
         for start in range(0, size, BATCH):
             flat = np.arange(start, min(start + BATCH, size))
-            choices = np.stack(np.unravel_index(flat, self._problem.sizes), axis=1).astype(np.int64)
+            choices = np.stack(np.unravel_index(flat, self._source.sizes), axis=1).astype(np.int64)
             self.tried += len(choices)
-            self._batch(choices[self._problem.distinct(choices)])
+            self.take(choices[self._source.distinct(choices)])
 
     def walks(self, rng: np.random.Generator, effort: str | float) -> None:
         """Random candidates; then the best of them walk, each to a neighbour that is not much worse; then a descent."""
-        sizes = np.array(self._problem.sizes)
+        sizes = np.array(self._source.sizes)
         until = time.monotonic() + effort if isinstance(effort, int | float) else 0.0
         rounds = ROUNDS["best"] if isinstance(effort, int | float) else ROUNDS[effort]
-        start = np.concatenate([self._problem.smallest()[None], rng.integers(0, sizes, (START, len(sizes)))])
+        start = np.concatenate([self._source.smallest()[None], rng.integers(0, sizes, (START, len(sizes)))])
         scores = self._try(start)
         order = np.argsort(scores, kind="stable")[:WALKERS]
         here, level = start[order], scores[order]
@@ -285,25 +247,5 @@ class _Walk:
     def _try(self, choices: Ints) -> Floats:
         """First costs of candidates, infinite where they are not legal; remembers the best."""
         self.tried += len(choices)
-        parts = [self._batch(choices[start : start + BATCH]) for start in range(0, len(choices), BATCH)]
+        parts = [self.take(choices[start : start + BATCH]) for start in range(0, len(choices), BATCH)]
         return np.concatenate(parts)
-
-    def _batch(self, choices: Ints) -> Floats:
-        costs, scored = self._problem.costs(choices, self._limit)
-        self.scored += scored
-        first: Floats = costs[:, 0]
-        rows = np.flatnonzero(np.isfinite(first) & (first <= self._limit))
-        if len(rows) > self._most:
-            rows = rows[first[rows] <= np.partition(first[rows], self._most - 1)[self._most - 1]]
-        if len(rows):
-            self._remember(choices[rows], costs[rows])
-        return first
-
-    def _remember(self, choices: Ints, costs: Floats) -> None:
-        """Take these among the best, each once; of equals those that were first."""
-        choices = np.concatenate([self._top, choices])
-        costs = np.concatenate([self._keys, costs]) if len(self._top) else costs
-        _, first = np.unique(choices, axis=0, return_index=True)
-        first = np.sort(first)
-        best = first[np.lexsort(costs[first].T[::-1])][: self._most]
-        self._top, self._keys = choices[best], costs[best]

@@ -1,7 +1,7 @@
 """Mappings that the machine decides: each of the best by the closed form is simulated alone, and the fastest is kept.
 
 What was decided is remembered in a file, by everything that it depends on: chip, step, where its operands lie, how the
-memories are followed, how it was searched, and the version of accelsim.
+memories are followed, how it was searched, and the version of accelsim. What is none of the best is decided again.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Tuning:
         """
         key = self._key(depends)
         known = self._read()
-        if key in known:
+        if key in known and (before := self._mapping(type(mappings[0]), known[key])) in mappings:
             self.found.add(key)
-            return self._mapping(type(mappings[0]), known[key])
+            return before
         best, least = mappings[0], -1
         for index, mapping in enumerate(mappings):
             self.told(f"tune {what}", index / len(mappings))
@@ -74,15 +74,22 @@ class Tuning:
 
     def note(self) -> str:
         """What was decided, in words."""
+        different = len(self.decided | self.found)
+        if not different:
+            return "nothing was tuned: no product here leaves its mapping to the machine"
         cached = (
             f", {len(self.found - self.decided)} of them before (from {self._path})"
             if self.found - self.decided
             else ""
         )
-        total = len(self.decided | self.found)
+        what = (
+            f"mappings of {different} different products were"
+            if different > 1
+            else "the mapping of one product was"
+        )
         return (
-            f"mappings of {total} different products were decided by the machine among the best {self.leaders} of each "
-            f"search{cached}; {self.simulated} simulations of a layer alone"
+            f"{what} decided by the machine among the best {self.leaders} of each search{cached}; "
+            f"{self.simulated} simulations of a layer alone"
         )
 
     def _key(self, depends: str) -> str:

@@ -39,7 +39,7 @@ def seconds(M: int, N: int, K: int) -> float:
     """Of the kernel by its closed form."""
     sm, around = a100()
     a, b, y = (Tensor(name, shape, "fp16") for name, shape in (("a", (M, K)), ("b", (K, N)), ("y", (M, N))))
-    return choose(sm, around, Product(Gemm(1, M, N, K, "a", "b"), "fp16", a, b, y), "y", "l2").seconds
+    return choose(sm, around, Product(Gemm(1, M, N, K, "a", "b"), "fp16", a, b, y), "y", "l2").best.seconds
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,14 +15,14 @@ from accelsim.engines.bsp.supersteps import (
     Partition,
     Partitions,
     Product,
-    Superstep,
     ceil,
     supersteps,
 )
 from accelsim.engines.bsp.windows import block_cuts, cuts
 from accelsim.errors import Problem, UsageError
+from accelsim.mapping.listed import solve_listed
 from accelsim.program.mapping import ProductMapping
-from accelsim.types import Ints
+from accelsim.types import Floats, Ints
 
 Pins = tuple[tuple[str, int], ...]
 """Fields of ``Parts`` that are given, each with its value."""
@@ -68,32 +69,50 @@ def choose(
 
     ``pinned``: parts along an axis that the user chose. Raises UsageError for more of them than there are tiles.
     """
-    parts = candidates(unit, number_format, product, pinned)
-    if not len(parts.g):
+    listed = Listed(unit, number_format, product, room_B, pinned)
+    best = solve_listed(listed)
+    if not best.tried:
         names = ", ".join(f"{name} {value}" for name, value in pinned)
         what = f"parts of a product of {product.groups} x {product.M} x {product.N} x {product.K}: {names}"
         expected = f"at most {unit.tiles:,} parts, none of them empty"
         raise UsageError(Problem(what, expected=expected))
+    if not best.leaders:
+        assert listed.least is not None
+        return listed.least
+    parts = Partitions(*np.array(best.leaders[0].choices, np.int64)[:, None])
     multiply, reduce = supersteps(unit, number_format, product, parts)
-    held = np.maximum(multiply.held, reduce.held)
-    if held.min() > room_B:
-        index = int(held.argmin())
-        return TooSmall(parts.one(index), int(held[index]))
-    fits = np.flatnonzero(held <= room_B)
-    keys = (
-        parts.n,
-        parts.m,
-        parts.g,
-        parts.tiles,
-        _received(multiply, reduce),
-        multiply.clocks + reduce.clocks,
-    )
-    best = fits[np.lexsort([key[fits] for key in keys])[0]]
-    return Choice(parts.one(best), multiply.one(best), reduce.one(best), len(fits))
+    return Choice(parts.one(0), multiply.one(0), reduce.one(0), best.scored)
 
 
-def _received(multiply: Superstep, reduce: Superstep) -> Ints:
-    return multiply.received + reduce.received
+class Listed:
+    """The partitions of a product as a listing of ``mapping.listed``: rows of parts along ``AXES``. ``least``: of those
+    that do not fit the one that needs least."""
+
+    def __init__(
+        self, unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()
+    ) -> None:
+        self._unit, self._format, self._product = unit, number_format, product
+        self._room_B, self._pinned = room_B, pinned
+        self.least: TooSmall | None = None
+
+    def every(self) -> Iterator[Ints]:
+        """All of them: one chunk."""
+        yield np.stack(candidates(self._unit, self._format, self._product, self._pinned), axis=1)
+
+    likely = every
+
+    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
+        """Clocks, then bytes received, tiles, parts along groups, M and N; see ``mapping.leaders.Costly``."""
+        parts = Partitions(*choices.T)
+        multiply, reduce = supersteps(self._unit, self._format, self._product, parts)
+        held = np.maximum(multiply.held, reduce.held)
+        fits = held <= self._room_B
+        if len(held) and not fits.any():
+            index = int(held.argmin())
+            self.least = TooSmall(parts.one(index), int(held[index]))
+        clocks, received = multiply.clocks + reduce.clocks, multiply.received + reduce.received
+        keys = np.stack([clocks, received, parts.tiles, parts.g, parts.m, parts.n], axis=1)
+        return np.where(fits[:, None], keys, np.inf), int(fits.sum())
 
 
 def candidates(unit: BspUnit, number_format: str, product: Product, pinned: Pins = ()) -> Partitions:

@@ -8,16 +8,15 @@ many are in the global buffer as there is room for. So many seconds: those first
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from collections.abc import Mapping as Table
-from itertools import chain, product, takewhile
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from accelsim.engines.row_stationary.laws import ceil, ifmap_banks, legal
-from accelsim.engines.row_stationary.mapper import Costs, Least, Objective, least, least_clocks, mappings
+from accelsim.engines.row_stationary.mapper import Costs, Least, Legal, Objective, least, least_clocks
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mappings
 from accelsim.types import Ints
 
@@ -28,11 +27,12 @@ def choose(
     clocks_per_word: float,
     effort: str | float = "fast",
     pinned: Table[str, Any] | None = None,
+    leaders: int = 1,
 ) -> Least:
-    """The mapping whose array or memory, whichever is slower, needs the fewest clocks; of equal ones that with the
-    fewer clocks of the array, then words of DRAM.
+    """The mappings, so many, whose array or memory, whichever is slower, needs the fewest clocks; of equal ones that
+    with the fewer clocks of the array, then words of DRAM.
 
-    ``clocks_per_word``: of the array, for a word to or from DRAM. ``effort``: as ``mapping.search.solve`` takes it.
+    ``clocks_per_word``: of the array, for a word to or from DRAM. ``effort``: see ``mapping.listed.solve_listed``.
     ``pinned``: fields that are given. Raises Infeasible where no mapping is legal.
     """
 
@@ -40,18 +40,10 @@ def choose(
         memory = np.ceil(found.counts.dram * clocks_per_word).astype(np.int64)
         return np.maximum(found.clocks, memory), found.clocks, found.counts.dram
 
-    return least(conv, array, Objective(slower, least_clocks), _tried(conv, array, effort, pinned or {}))
-
-
-def _tried(conv: Conv, array: Geometry, effort: str | float, pinned: Table[str, Any]) -> Iterable[Mappings]:
-    """The mappings that an effort is worth."""
-    if pinned or effort == "best":
-        return mappings(conv, array, pinned)
-    if effort == "fast":
-        return candidates(conv, array)
-    until = time.monotonic() + float(effort)
-    more = takewhile(lambda _: time.monotonic() < until, mappings(conv, array))
-    return chain(candidates(conv, array), more)
+    few = None if pinned else candidates
+    return least(
+        conv, array, Legal(conv, array, Objective(slower, least_clocks), pinned, few), effort, leaders
+    )
 
 
 def candidates(conv: Conv, array: Geometry) -> Iterator[Mappings]:

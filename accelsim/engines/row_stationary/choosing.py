@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import fields, replace
+from typing import NamedTuple
 
+from accelsim.engines.alone import Writer, decided
 from accelsim.engines.base import Lowering
 from accelsim.engines.row_stationary.choice import choose
 from accelsim.engines.row_stationary.laws import ifmap_banks, psum_banks, require
@@ -16,14 +18,23 @@ from accelsim.workload.graph import Tensor
 FIELDS = tuple(field.name for field in fields(Mapping))
 
 
-def mapping_of(step: Lowering, conv: Conv, array: Geometry) -> Least:
-    """The mapping of a step. Raises UsageError for a pinned one that breaks a law, Infeasible where none fits."""
+class Chosen(NamedTuple):
+    """The mapping of a step, and how many were compared."""
+
+    mapping: Mapping
+    compared: int
+
+
+def mapping_of(step: Lowering, conv: Conv, array: Geometry, write: Writer[Mapping]) -> Chosen:
+    """The mapping of a step, whose commands ``write`` writes. Raises UsageError for a pinned one that breaks a law,
+    Infeasible where none fits."""
     if step.pinned.keys() == set(FIELDS):
         mapping = Mapping(**step.pinned)
         require(conv, array, mapping)
-        return Least(mapping, 1)
+        return Chosen(mapping, 1)
     tensors = step.layout.graph.tensors
-    return _chosen(step, conv, array, [tensors[name] for name in step.layout.epilogue_reads(step.node).sides])
+    sides = [tensors[name] for name in step.layout.epilogue_reads(step.node).sides]
+    return _chosen(step, conv, array, sides, write)
 
 
 def side_B(conv: Conv, mapping: Mapping, sides: list[Tensor]) -> int:
@@ -32,27 +43,42 @@ def side_B(conv: Conv, mapping: Mapping, sides: list[Tensor]) -> int:
     return sum(side.size_B(min(words, side.elements)) for side in sides)
 
 
-def _chosen(step: Lowering, conv: Conv, array: Geometry, sides: list[Tensor]) -> Least:
+def _chosen(
+    step: Lowering, conv: Conv, array: Geometry, sides: list[Tensor], write: Writer[Mapping]
+) -> Chosen:
     """The best mapping whose psums and ifmaps leave room for a tile of each side; alike steps choose once."""
+    pins = tuple(sorted(step.pinned.items()))
+    key: Hashable = (
+        type(step.unit.spec).__name__, conv, array, tuple(side.size_B(1) for side in sides), pins,
+    )  # fmt: skip
+    known: list[Chosen] = step.memo.setdefault(key, [])
+    if not known:
+        best = _best(step, conv, array, sides)
+        known.append(Chosen(decided(step, key, best.mappings, write), best.compared))
+    return known[0]
+
+
+def _best(step: Lowering, conv: Conv, array: Geometry, sides: list[Tensor]) -> Least:
+    """The best mappings, of all banks of the global buffer or of as many as leave room for the sides."""
     roles, spec = step.layout.roles, step.unit.spec
     rates = [roles.memory(name).rate_Bps for name in (roles.weights_home, roles.activations_home)]
     clocks_per_word = float(spec.clock or roles.chip.clock) * array.word_B / min(rates)
-    pins = tuple(sorted(step.pinned.items()))
-    key: Hashable = (type(spec).__name__, conv, array, tuple(side.size_B(1) for side in sides), pins)
-    known: list[Least] = step.memo.setdefault(key, [])
-    for banks in range(array.glb_banks, 0, -1) if not known else ():
+    leaders = step.tuner.leaders if step.tuner else 1
+    for banks in range(array.glb_banks, 0, -1):
+        smaller = replace(array, glb_banks=banks)
         try:
-            found = choose(conv, replace(array, glb_banks=banks), clocks_per_word, step.search, step.pinned)
+            found = choose(conv, smaller, clocks_per_word, step.search, step.pinned, leaders)
         except Infeasible:
             break
-        maps = found.mapping.many()
-        taken = int((ifmap_banks(conv, array, maps) + psum_banks(conv, array, maps))[0])
-        if side_B(conv, found.mapping, sides) <= (array.glb_banks - taken) * array.glb_bank_B:
-            known.append(found)
-            break
-    if not known:
-        smallest = Mapping(**dict.fromkeys(FIELDS, 1) | dict(step.pinned))
-        require(conv, array, smallest)
-        needed_B, capacity_B = side_B(conv, smallest, sides), array.glb_banks * array.glb_bank_B
-        raise Infeasible(step.node.name, roles.activations, needed_B, capacity_B, f"of {smallest}")
-    return known[0]
+        if beside := [each for each in found.mappings if _leaves_room(conv, array, each, sides)]:
+            return Least(beside, found.compared)
+    smallest = Mapping(**dict.fromkeys(FIELDS, 1) | dict(step.pinned))
+    require(conv, array, smallest)
+    needed_B, capacity_B = side_B(conv, smallest, sides), array.glb_banks * array.glb_bank_B
+    raise Infeasible(step.node.name, roles.activations, needed_B, capacity_B, f"of {smallest}")
+
+
+def _leaves_room(conv: Conv, array: Geometry, mapping: Mapping, sides: list[Tensor]) -> bool:
+    maps = mapping.many()
+    taken = int((ifmap_banks(conv, array, maps) + psum_banks(conv, array, maps))[0])
+    return side_B(conv, mapping, sides) <= (array.glb_banks - taken) * array.glb_bank_B

@@ -39,11 +39,16 @@ def lower_product(step: Lowering) -> Mapped:
     gemm = gemm_view(step.layout.graph, step.node)
     assert gemm is not None
     conv, array = convolution(gemm), geometry(step.layout.roles.chip, step.unit.spec)
-    (mapping, scored), dtype = mapping_of(step, conv, array), step.node.format or step.dtype
-    sums = step.unit.spec.formats[dtype].accumulate
-    costing = Costing(step.layout.roles, dtype, sums, conv, array, mapping)
-    Passes(step.layout, step.index, step.node, gemm, costing).lower()
-    return Mapped(gemm, mapping, "", scored)
+
+    def write(lowering: Lowering, mapping: Mapping) -> Mapped:
+        dtype = lowering.node.format or lowering.dtype
+        sums = lowering.unit.spec.formats[dtype].accumulate
+        costing = Costing(lowering.layout.roles, dtype, sums, conv, array, mapping)
+        Passes(lowering.layout, lowering.index, lowering.node, gemm, costing).lower()
+        return Mapped(gemm, mapping, "", 1)
+
+    mapping, compared = mapping_of(step, conv, array, write)
+    return write(step, mapping)._replace(scored=compared)
 
 
 class Block(NamedTuple):

@@ -16,7 +16,8 @@ from accelsim.engines.row_stationary.laws import active_pes, ceil, legal, refusa
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.engines.row_stationary.timing import layer_clocks
 from accelsim.errors import Infeasible, known
-from accelsim.types import Ints
+from accelsim.mapping.listed import solve_listed
+from accelsim.types import Floats, Ints
 
 RELATIVE_ENERGY = {"macs": 1, "pad": 1, "noc": 2, "glb": 6, "dram": 200}
 """Cost of an access over that of a multiply-accumulate: ISCA 2016, Table IV."""
@@ -78,16 +79,56 @@ OBJECTIVES = {
 
 
 CHUNK = 4096
-"""Mappings whose costs are worked out at once: those with the least bound come first and rule out many of the rest."""
-
-Found = tuple[tuple[int, ...], Mapping]
+"""Mappings whose costs are worked out at once."""
 
 
 class Least(NamedTuple):
-    """The best mapping, and how many were compared: their costs, or a bound of them."""
+    """The best mappings, best first, and how many were compared: their costs, or a bound of them."""
 
-    mapping: Mapping
+    mappings: list[Mapping]
     compared: int
+
+    @property
+    def mapping(self) -> Mapping:
+        """The best."""
+        return self.mappings[0]
+
+
+class Legal:
+    """Legal mappings as a listing of ``mapping.listed``: rows of the fields of ``Mapping``. ``few`` gives those that
+    are likely, all where there are none."""
+
+    def __init__(self, conv: Conv, array: Geometry, objective: Objective, pinned: Table[str, Any] | None = None,
+                 few: Callable[[Conv, Geometry], Iterator[Mappings]] | None = None) -> None:  # fmt: skip
+        self._conv, self._array, self._objective = conv, array, objective
+        self._pinned, self._few = pinned, few
+
+    def likely(self) -> Iterator[Ints]:
+        """Those that are worth little effort."""
+        return self._rows(self._few(self._conv, self._array)) if self._few else self.every()
+
+    def every(self) -> Iterator[Ints]:
+        """All of them."""
+        return self._rows(mappings(self._conv, self._array, self._pinned))
+
+    def _rows(self, chunks: Iterable[Mappings]) -> Iterator[Ints]:
+        """Of each chunk the least bounds first, which rule out many of the rest."""
+        for chunk in chunks:
+            order = np.argsort(self._bound(chunk), kind="stable")
+            for start in range(0, len(order), CHUNK):
+                yield np.stack(chunk.where(order[start : start + CHUNK]), axis=1)
+
+    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
+        """See ``mapping.leaders.Costly``."""
+        maps = Mappings(*np.ascontiguousarray(choices.T))
+        near = np.flatnonzero(self._bound(maps) <= limit)
+        keys = self._objective.keys(costs(self._conv, self._array, maps.where(near)))
+        found = np.full((len(choices), len(keys)), np.inf)
+        found[near] = np.stack(keys, axis=1)
+        return found, len(near)
+
+    def _bound(self, maps: Mappings) -> Ints:
+        return self._objective.bound(self._conv, self._array, maps)
 
 
 def costs(conv: Conv, array: Geometry, maps: Mappings) -> Costs:
@@ -152,47 +193,20 @@ def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
     Raises UsageError for an unknown objective, Infeasible where no mapping is legal.
     """
     keys = OBJECTIVES[known("objective", objective, OBJECTIVES)]
-    return least(conv, array, keys, mappings(conv, array)).mapping
+    return least(conv, array, Legal(conv, array, keys)).mapping
 
 
-def least(conv: Conv, array: Geometry, objective: Objective, candidates: Iterable[Mappings]) -> Least:
-    """The one of legal ``candidates`` with the least of an objective; of equal ones the first.
-
-    Raises Infeasible where there is none.
-    """
-    keys, bound = objective
-    found: Found | None = None
-    compared = 0
-    for chunk in candidates:
-        compared += len(chunk.m)
-        while len(chunk.m):
-            at_least = bound(conv, array, chunk)
-            order = np.argsort(at_least, kind="stable")
-            if found:
-                order = order[at_least[order] <= found[0][0]]
-            found = _better(found, conv, array, chunk.where(order[:CHUNK]), keys)
-            chunk = chunk.where(order[CHUNK:])
-    if found is None:
+def least(
+    conv: Conv, array: Geometry, legal_ones: Legal, effort: str | float = "best", leaders: int = 1
+) -> Least:
+    """Of legal mappings those with the least of their objective, so many; of equals the first. ``effort``: see
+    ``mapping.listed.solve_listed``. Raises Infeasible where there is none."""
+    solved = solve_listed(legal_ones, effort, leaders=leaders)
+    if not solved.leaders:
         raise Infeasible(
             f"a convolution of {conv.R} x {conv.S}", "the array", 0, 0, "of one row", _why(conv, array)
         )
-    return Least(found[1], compared)
-
-
-def _better(
-    found: Found | None,
-    conv: Conv,
-    array: Geometry,
-    chunk: Mappings,
-    keys: Callable[[Costs], tuple[Ints, ...]],
-) -> Found | None:
-    """What was found, or the best of a chunk where that is better."""
-    if not len(chunk.m):
-        return found
-    values = keys(costs(conv, array, chunk))
-    first = int(np.lexsort(values[::-1])[0])
-    key = tuple(int(value[first]) for value in values)
-    return found if found and found[0] <= key else (key, chunk.one(first))
+    return Least([Mapping(*leader.choices) for leader in solved.leaders], solved.tried)
 
 
 def _why(conv: Conv, array: Geometry) -> str:

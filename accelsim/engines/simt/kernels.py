@@ -17,19 +17,23 @@ measured times of products from V100 to H100; see docs/engine-simt.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, inf
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from accelsim.engines.simt.panels import Panel, Product, panel_for, read_B, room_B, smallest
 from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
 from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.mapping.listed import solve_listed
 from accelsim.program.mapping import ProductMapping
 from accelsim.program.tiles import kept
 from accelsim.spec.names import FAMILIES
+from accelsim.types import Floats, Ints
 
 SPECIAL = frozenset(
     {
@@ -139,27 +143,12 @@ def grid_of(spec: Simt, around: Around, product: Product, tile: TileShape, split
     return Grid(blocks, spec.multiprocessors, spec.residents(tile, name), times)
 
 
-def _grids(
-    spec: Simt, around: Around, product: Product, tile: TileShape, pinned: Mapping[str, Any]
-) -> Iterator[tuple[int, Grid]]:
-    """The grids that there are with a tile, by their splits of K."""
-    steps = ceil(product.gemm.K / step_of(spec, tile, product.format))
-    asked = pinned.get("splits")
-    for splits in spec.splits if asked is None else [asked]:
-        grid = grid_of(spec, around, product, tile, splits) if splits <= steps else None
-        if grid is not None and (splits == 1 or asked or grid.blocks <= MOST_CUT * grid.multiprocessors):
-            yield splits, grid
-
-
-def kernel(
-    spec: Simt, around: Around, product: Product, tile: TileShape, pinned: Mapping[str, Any] | None = None
-) -> Kernel | None:
+def kernel(spec: Simt, around: Around, product: Product, tile: TileShape, splits: int = 1) -> Kernel | None:
     """The kernel of a product with a tile that fits a multiprocessor; None where the cache is too small for it, or K
-    for splits that are ``pinned``."""
-    grids = list(_grids(spec, around, product, tile, pinned or {}))
-    if not grids:
+    for so many splits."""
+    if splits > ceil(product.gemm.K / step_of(spec, tile, product.format)):
         return None
-    splits, grid = min(grids, key=lambda entry: (clocks(entry[1]), entry[0]))
+    grid = grid_of(spec, around, product, tile, splits)
     wave = max(1, grid.multiprocessors * grid.residents // splits)
     panel = panel_for(product, (tile.m, tile.n), step_of(spec, tile, product.format), wave, around.l2_B)
     if panel is None:
@@ -170,6 +159,54 @@ def kernel(
     return Kernel(tile, splits, grid, taken, panel, read, seconds)
 
 
+class Kernels:
+    """The kernels of a product as a listing of ``mapping.listed``: rows of an index of ``tiles`` and splits of K,
+    which may be pinned."""
+
+    def __init__(self, spec: Simt, around: Around, product: Product, tiles: list[TileShape],
+                 splits: int | None = None) -> None:  # fmt: skip
+        self._spec, self._around, self._product, self._tiles = spec, around, product, tiles
+        self._splits = splits
+
+    def every(self) -> Iterator[Ints]:
+        """All of them: they are few."""
+        rows = [(index, splits) for index, tile in enumerate(self._tiles) for splits in self._useful(tile)]
+        yield np.array(rows, np.int64).reshape(-1, 2)
+
+    likely = every
+
+    def _useful(self, tile: TileShape) -> list[int]:
+        """Splits of K that are worth a trial: while there are few blocks for each multiprocessor."""
+        if self._splits is not None:
+            return [self._splits]
+        gemm = self._product.gemm
+        blocks = gemm.groups * -(-gemm.M // tile.m) * -(-gemm.N // tile.n)
+        most = MOST_CUT * self._spec.multiprocessors
+        return [splits for splits in self._spec.splits if splits == 1 or splits * blocks <= most]
+
+    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
+        """Seconds, then clocks; see ``mapping.leaders.Costly``."""
+        made = [self.made(choice) for choice in choices.tolist()]
+        costs = [(each.seconds, each.clocks) if each is not None else (inf, inf) for each in made]
+        return np.array(costs, np.float64).reshape(-1, 2), len(made)
+
+    def made(self, choice: Sequence[int]) -> Kernel | None:
+        """A row as a kernel; None where it does not fit."""
+        return kernel(self._spec, self._around, self._product, self._tiles[choice[0]], choice[1])
+
+
+class Chosen(NamedTuple):
+    """The best kernels, best first, and how many were compared."""
+
+    kernels: list[Kernel]
+    compared: int
+
+    @property
+    def best(self) -> Kernel:
+        """The first."""
+        return self.kernels[0]
+
+
 def choose(
     spec: Simt,
     around: Around,
@@ -177,8 +214,10 @@ def choose(
     name: str,
     cache: str,
     pinned: Mapping[str, Any] | None = None,
-) -> Kernel:
-    """The kernel with the least estimated time, of several the one with the fewest clocks, then the first in the table.
+    leaders: int = 1,
+) -> Chosen:
+    """The kernels, so many, with the least estimated time, of several those with the fewest clocks, then the first in
+    the table of tiles.
 
     Raises Infeasible, about the node ``name`` and the buffer ``cache``, where no tile fits into the cache; UsageError
     where no tile of the spec has the fields of ``Blocks`` that are ``pinned``.
@@ -186,15 +225,17 @@ def choose(
     fitting = [tile for tile in spec.tiles if spec.residents(tile, product.format)]
     if pinned:
         fitting = _pinned(fitting, pinned, name, ceil(product.gemm.K / spec.formats[product.format].step))
-    found = [made for tile in fitting if (made := kernel(spec, around, product, tile, pinned)) is not None]
-    if not found:
+    listed = Kernels(spec, around, product, fitting, (pinned or {}).get("splits"))
+    solved = solve_listed(listed, leaders=leaders)
+    if not solved.leaders:
         least = min(
             (smallest(product, (tile.m, tile.n), step_of(spec, tile, product.format)) for tile in fitting),
             key=lambda panel: room_B(product, panel),
         )
         shape = f"{least.rows}x{least.cols}x{least.depth}"
         raise Infeasible(name, cache, room_B(product, least), around.l2_B, shape)
-    return min(found, key=lambda made: (made.seconds, made.clocks))
+    found = [listed.made(leader.choices) for leader in solved.leaders]
+    return Chosen([each for each in found if each is not None], solved.tried)
 
 
 def _pinned(tiles: list[TileShape], pinned: Mapping[str, Any], name: str, steps: int) -> list[TileShape]:

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import ceil
 
+from accelsim.engines.alone import decided
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.simt.actions import function_actions, product_actions
 from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
@@ -32,7 +33,24 @@ ADVICE = "a larger L2 cache, larger tiles, a smaller batch or model"
 def lower_product(step: Lowering) -> Mapped:
     """The commands of a product with its best tile. Raises Infeasible where not even a block fits into the cache."""
     product = _product(step)
-    kernel = _chosen(step, product)
+    known: list[tuple[Kernel, int]] = step.memo.setdefault(_likeness(step, product), [])
+    if not known:
+        roles, spec = step.layout.roles, step.unit.spec
+        leaders = step.tuner.leaders if step.tuner else 1
+        name, cache = step.node.name, roles.activations
+        found = choose(spec, around(roles, spec), product, name, cache, step.pinned, leaders)
+        kernels = {kernel.mapping: kernel for kernel in reversed(found.kernels)}
+        mapping = decided(
+            step, _likeness(step, product), [kernel.mapping for kernel in found.kernels],
+            lambda lowering, mapping: _write(lowering, _product(lowering), kernels[mapping]),
+        )  # fmt: skip
+        known.append((kernels[mapping], found.compared))
+    kernel, compared = known[0]
+    return _write(step, product, kernel)._replace(scored=compared)
+
+
+def _write(step: Lowering, product: Product, kernel: Kernel) -> Mapped:
+    """The commands of a kernel."""
     panel, spec = kernel.panel, step.unit.spec
     mapping = Mapping(
         "mnk", panel.rows, panel.cols, panel.depth, panel.groups,
@@ -41,7 +59,7 @@ def lower_product(step: Lowering) -> Mapped:
     ProductStep(step, product, kernel, mapping).lower()
     computed = kernel.clocks / around(step.layout.roles, spec).clock_Hz
     binds = step.unit.name if spec.launch + computed >= kernel.seconds else step.layout.roles.activations_home
-    return Mapped(product.gemm, kernel.mapping, binds, len(spec.tiles))
+    return Mapped(product.gemm, kernel.mapping, binds, 1)
 
 
 def _product(step: Lowering) -> Product:
@@ -57,23 +75,14 @@ def _product(step: Lowering) -> Product:
     )  # fmt: skip
 
 
-def _chosen(step: Lowering, product: Product) -> Kernel:
-    """The kernel; those of steps that are alike are chosen once."""
-    gemm, roles = product.gemm, step.layout.roles
-    tensors = (product.a, product.b, product.y, *product.sides)
-    likeness: Hashable = (
+def _likeness(step: Lowering, product: Product) -> Hashable:
+    """All that the choice of a kernel depends on, of one chip."""
+    gemm, tensors = product.gemm, (product.a, product.b, product.y, *product.sides)
+    return (
         step.unit.name, gemm.groups, gemm.M, gemm.N, gemm.K, gemm.conv, product.format, product.lane_clocks,
         product.special, product.sparse, tuple(sorted(step.pinned.items())),
         *((tensor.elements, tensor.element_B) for tensor in tensors),
     )  # fmt: skip
-    found = step.memo.setdefault(likeness, [])
-    if not found:
-        surroundings = around(roles, step.unit.spec)
-        found.append(
-            choose(step.unit.spec, surroundings, product, step.node.name, roles.activations, step.pinned)
-        )
-    kernel: Kernel = found[0]
-    return kernel
 
 
 @dataclass

@@ -12,10 +12,11 @@ import pytest
 import accelsim
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import UsageError
 from accelsim.machine.simulate import simulate
 from accelsim.request.tuning import Tuning, default_cache
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.workload.sources.load import load_model
 from tests.helpers.all_mappings import Product
 
@@ -56,6 +57,42 @@ def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, content: st
     cache.write_text(content)
     with pytest.raises(UsageError, match="decisions"):
         run(cache, tune=2)
+
+
+def with_choice() -> list[str]:
+    """Chips with an engine of a type that chooses something of a product."""
+    units = {
+        name: [unit for core in load_chip(name).cores.values() for unit in core.engines.values()]
+        for name in [chip.name for chip in list_chips()]
+    }
+    return [name for name, found in units.items() if any(ENGINES[unit.type].mapping for unit in found)]
+
+
+@pytest.mark.parametrize("chip", with_choice())
+def test_every_type_of_engine_is_tuned_or_says_that_there_is_nothing_to_tune(
+    chip: str, tmp_path: Path
+) -> None:
+    """A product alone is never slower, the cache gives the same again, and what it has that is none of the best is
+    decided again."""
+    cache, edges = str(tmp_path / "tuned.json"), "host" if load_chip(chip).host else "outside"
+    plain, tuned, again = (
+        accelsim.run(GEMM, on=chip, values="off", edges=edges, tune=tune, tune_cache=cache)
+        for tune in (None, 6, 6)
+    )
+    assert tuned.time_fs <= plain.time_fs
+    assert again.time_fs == tuned.time_fs
+    if "nothing was tuned" in tuned.program.notes[-1]:
+        assert not Path(cache).exists()
+        return
+    assert "decided by the machine among the best 6" in tuned.program.notes[-1]
+    assert "; 0 simulations" in again.program.notes[-1]
+    odd = {
+        key: {name: value + 1 if type(value) is int else value for name, value in fields.items()}
+        for key, fields in json.loads(Path(cache).read_text()).items()
+    }
+    Path(cache).write_text(json.dumps(odd))
+    anew = accelsim.run(GEMM, on=chip, values="off", edges=edges, tune=6, tune_cache=cache)
+    assert anew.time_fs == tuned.time_fs and "; 0 simulations" not in anew.program.notes[-1]
 
 
 def test_a_decision_that_is_no_mapping_is_refused(tmp_path: Path) -> None:

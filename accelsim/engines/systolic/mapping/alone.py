@@ -1,54 +1,23 @@
-"""A step by itself as a program, its operands where they lie now: what the machine takes for one mapping of it."""
+"""A product by one mapping: its commands among those of other steps, or as a program of its own."""
 
 from __future__ import annotations
 
-from accelsim.engines.base import Lowering
+from accelsim.engines.alone import alone as step_alone
+from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.program.commands import Program
-from accelsim.program.commands import Step as Row
 from accelsim.program.mapping import Mapping
 from accelsim.program.tiles import in_strips
-from accelsim.program.writing.builder import Builder
-from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.ops.base import Gemm
 
 
+def written(step: Lowering, gemm: Gemm, mapping: Mapping, binds: str = "", scored: int = 1) -> Mapped:
+    """Writes the commands of a product. Raises Infeasible where the mapping does not fit."""
+    gemm, dtype = in_strips(gemm, mapping.tq), step.node.format or step.dtype
+    MatrixStep(step.layout, step.index, step.node, gemm, mapping, dtype, binds=binds).lower()
+    return Mapped(gemm, mapping, binds, scored)
+
+
 def alone(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program:
-    """The commands of a step with this mapping, and of nothing else. Raises Infeasible where it does not fit."""
-    layout, node = _as_now(step), step.node
-    gemm = in_strips(gemm, mapping.tq)
-    MatrixStep(layout, 0, node, gemm, mapping, node.format or step.dtype).lower()
-    out = layout.graph.tensors[node.writes[0]]
-    row = Row(node.name, node.label(), node.engine, out.shape, node, gemm.macs, gemm=gemm, mapping=mapping)
-    builder = layout.builder
-    return Program(
-        graph=layout.graph, chip=layout.roles.chip, dtype=step.dtype, commands=builder.commands,
-        regions=builder.regions, steps=[row], presets=layout.presets, results={}, engines=builder.engines,
-    )  # fmt: skip
-
-
-def _as_now(step: Lowering) -> Layout:
-    """A layout of nothing but what the step reads, and of room that others take."""
-    was = step.layout
-    layout = was.anew(Builder(was.roles.engines(), was.builder.sequential))
-    buffer, there_B = was.roles.activations, 0
-    for name in dict.fromkeys(step.node.reads):
-        place, tensor = was.place(name), was.graph.tensors[name]
-        new = layout.places.setdefault(name, Place())
-        if place.chip is not None:
-            new.chip = layout.on_chip(buffer, name, tensor.nbytes)
-            there_B += tensor.nbytes
-            assert new.chip is not None
-            layout.presets[new.chip] = (name, 0)
-        if (
-            place.home is not None or place.chip is None
-        ):  # what another core still has will be in its memory by then
-            memory = (
-                layout.result_home(name) if place.home is None else was.builder.regions[place.home].memory
-            )
-            new.home = layout.off_chip(memory, name, was.room_B(tensor))
-            layout.presets[new.home] = (name, 0)
-    taken_B = layout.spaces[buffer].free_B() - was.spaces[buffer].free_B()
-    if taken_B > 0:
-        layout.on_chip(buffer, "other steps", taken_B)
-    return layout
+    """The commands of a product by itself. Raises Infeasible where the mapping does not fit."""
+    return step_alone(step, mapping, lambda lowering, mapping: written(lowering, gemm, mapping))

@@ -9,9 +9,9 @@ from itertools import product
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
-from accelsim.engines.base import Lowering, Mapped, Tuner
-from accelsim.engines.systolic.lower import MatrixStep
-from accelsim.engines.systolic.mapping.alone import alone
+from accelsim.engines.alone import decided
+from accelsim.engines.base import Lowering, Mapped
+from accelsim.engines.systolic.mapping.alone import written
 from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort, fastest
 from accelsim.engines.systolic.mapping.describe import describe
 from accelsim.engines.systolic.mapping.estimate import Estimator
@@ -19,10 +19,10 @@ from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole
 from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
 from accelsim.engines.systolic.mapping.strips import FEW, strips
 from accelsim.errors import Infeasible
-from accelsim.mapping.search import Solved, solve
+from accelsim.mapping.leaders import Solved
+from accelsim.mapping.search import solve
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping, Split
 from accelsim.program.roles import function_unit
-from accelsim.program.tiles import in_strips
 from accelsim.workload.ops.base import Gemm
 
 T = TypeVar("T", bound=Tilings)
@@ -54,10 +54,7 @@ def lower_product(step: Lowering, gemm: Gemm, choice: Choice | None = None) -> M
     """The commands of a product by its best mapping, which may be known. Raises Infeasible when nothing fits, whatever
     makes room."""
     choice = choice or choose_with_room(step, gemm)
-    gemm = in_strips(gemm, choice.mapping.tq)
-    dtype = step.node.format or step.dtype
-    MatrixStep(step.layout, step.index, step.node, gemm, choice.mapping, dtype, binds=choice.binds).lower()
-    return Mapped(gemm, choice.mapping, choice.binds, choice.scored)
+    return written(step, gemm, choice.mapping, choice.binds, choice.scored)
 
 
 def choose_with_room(step: Lowering, gemm: Gemm) -> Choice:
@@ -123,7 +120,7 @@ class ProductSearch:
         best, clocks = self._decided(found)
         if tuner:
             every = [best, *(candidate.mapping() for candidate in found.best)]
-            best = self._tuned(tuner, list(dict.fromkeys(every))[: tuner.leaders])
+            best = self._tuned(list(dict.fromkeys(every))[: tuner.leaders])
         choice = self._choice(found, best, found.tried)
         return choice if tuner or best.split == "none" else self._worth_it(choice, clocks)
 
@@ -210,13 +207,11 @@ class ProductSearch:
         slots |= {name: self._pinned[name] for name in ("w_slots", "reuse") if name in self._pinned}
         return replace(tilings.mapping(choices), **slots)
 
-    def _tuned(self, tuner: Tuner, leaders: list[Mapping]) -> Mapping:
+    def _tuned(self, leaders: list[Mapping]) -> Mapping:
         """The one that the machine decides for, on this chip and with this room."""
-        step, rooms = self._lowering, [option.room for option in self.options]
-        chip = f"{self._roles.chip.core_kind}\n{self._roles.chip.model_dump_json()}"
-        depends = f"{chip}\n{self.step}\n{self.flags}\n{rooms}\n{step.dtype}\n{step.search}"
-        return tuner.fastest(
-            step.node.name, depends, leaders, lambda mapping: alone(step, self._gemm, mapping)
+        depends = f"{self.step}\n{self.flags}\n{[option.room for option in self.options]}"
+        return decided(
+            self._lowering, depends, leaders, lambda step, mapping: written(step, self._gemm, mapping)
         )
 
     def _infeasible(self, misfits: list[Need]) -> Infeasible:

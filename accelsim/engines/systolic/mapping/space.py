@@ -128,7 +128,7 @@ class Tilings:
         return np.array([len(self._plans) - 1, *[0] * (len(self.sizes) - 1)], np.int64)
 
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
-        """See ``mapping.search.Problem``."""
+        """See ``mapping.leaders.Costly``."""
         found, scored, limit = np.full((len(choices), KEYS), inf), 0, min(limit, self.limit)
         for index in np.unique(choices[:, 0]).tolist():
             rows = np.flatnonzero(choices[:, 0] == index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product as every
 
 import numpy as np
@@ -9,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accelsim
 from accelsim.engines.bsp.partition import Choice, TooSmall, candidates, choose, useful_parts
-from accelsim.engines.bsp.supersteps import Partitions, Product, clocks, supersteps
+from accelsim.engines.bsp.plan import product_of
+from accelsim.engines.bsp.supersteps import Partition, Partitions, Product, clocks, supersteps
+from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.sources.load import load_model
 from tests.helpers.bsp_cases import EDU, units
 
 PRODUCTS = st.builds(
@@ -79,3 +84,18 @@ def test_the_axis_that_there_is_to_cut(product, axis):
     assert isinstance(found, Choice)
     parts = found.partition._asdict()
     assert parts.pop(axis) > 1 and set(parts.values()) == {1}
+
+
+def test_the_closed_form_of_a_partition_is_what_the_machine_takes():
+    """So nothing is left to try on the machine: runs with other partitions differ by their supersteps alone."""
+    graph, chip = load_model("gemm?M=48,N=40,K=96"), load_chip("ipu-gc200")
+    unit = chip.engines["tiles"]
+    around = set()
+    for pinned in ({}, {"k": 1, "m": 48}, {"k": 3, "n": 2}, {"m": 5, "n": 2, "k": 5}):
+        run = accelsim.run(graph, on=chip, values="off", mapping={"y": pinned})
+        (step,) = (step for step in run.program.steps if step.mapping is not None)
+        whole = product_of(run.program.graph, unit, step.node, step.gemm, "fp16")
+        parts = Partition(step.mapping.g, step.mapping.m, step.mapping.n, step.mapping.k).many()
+        own = int(clocks(unit, "fp16", whole, parts)[0])
+        around.add(run.time_fs - Fraction(own * 10**15) / Fraction(chip.clock))
+    assert max(around) - min(around) < 2 * 10**15 / Fraction(chip.clock)  # edges of the clock around them

@@ -71,10 +71,10 @@ def test_sparse_weights_take_half_of_the_loop():
 def test_k_is_cut_where_there_are_few_tiles():
     """Cuts are worth it for one tile with a long loop, and not where all multiprocessors have a tile."""
     spec = GPU.model_copy(update={"splits": [1, 2, 4, 8]})
-    few, many = (choose(spec, AROUND, product(M, 32, 4096), "y", "l2") for M in (32, 32 * 64))
+    few, many = (choose(spec, AROUND, product(M, 32, 4096), "y", "l2").best for M in (32, 32 * 64))
     assert (few.splits, few.grid.blocks) == (4, 4)
     assert many.splits == 1
-    assert choose(spec, AROUND, product(32, 32, 8), "y", "l2").splits == 1  # one step
+    assert choose(spec, AROUND, product(32, 32, 8), "y", "l2").best.splits == 1  # one step
 
 
 def test_a_kernel_takes_launch_and_the_longer_of_clocks_and_memory():
@@ -89,9 +89,11 @@ def test_a_kernel_takes_launch_and_the_longer_of_clocks_and_memory():
 
 
 def test_the_tile_with_the_least_time_is_chosen():
-    assert choose(GPU, AROUND, product(256, 128, 512), "y", "l2").tile == LARGE
-    assert choose(GPU, AROUND, product(64, 64, 512), "y", "l2").tile == MIDDLE  # four blocks instead of two
-    assert choose(GPU, AROUND, product(4096, 1, 9, "fp32", groups=8), "y", "l2").tile == THIN
+    assert choose(GPU, AROUND, product(256, 128, 512), "y", "l2").best.tile == LARGE
+    assert (
+        choose(GPU, AROUND, product(64, 64, 512), "y", "l2").best.tile == MIDDLE
+    )  # four blocks instead of two
+    assert choose(GPU, AROUND, product(4096, 1, 9, "fp32", groups=8), "y", "l2").best.tile == THIN
 
 
 def test_a_cache_that_holds_no_block_is_told():

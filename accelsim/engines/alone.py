@@ -1,0 +1,67 @@
+"""A step by itself as a program, its operands where they lie now: what the machine takes for one mapping of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from accelsim.engines.base import Lowering, M, Mapped
+from accelsim.program.commands import Program
+from accelsim.program.commands import Step as Row
+from accelsim.program.writing.builder import Builder
+from accelsim.program.writing.layout import Layout, Place
+
+Writer = Callable[[Lowering, M], Mapped]
+"""Writes the commands of a step with a mapping, into the layout of the lowering."""
+
+
+def decided(step: Lowering, depends: object, mappings: Sequence[M], write: Writer[M]) -> M:
+    """Of the best mappings of a product the one that the tuner takes, or the first where there is no tuner.
+
+    ``depends``: what the decision depends on beside chip, formats and effort; where that is equal, so is the decision.
+    """
+    if step.tuner is None:
+        return mappings[0]
+    chip = step.layout.roles.chip
+    whole = f"{chip.core_kind}\n{chip.model_dump_json()}\n{depends}\n{step.dtype}\n{step.search}"
+    return step.tuner.fastest(step.node.name, whole, mappings, lambda mapping: alone(step, mapping, write))
+
+
+def alone(step: Lowering, mapping: M, write: Writer[M]) -> Program:
+    """The commands of a step with this mapping, and of nothing else. Raises Infeasible where it does not fit."""
+    layout, node = _as_now(step), step.node
+    gemm = write(replace(step, layout=layout, index=0, tuner=None), mapping).gemm
+    out = layout.graph.tensors[node.writes[0]]
+    row = Row(node.name, node.label(), node.engine, out.shape, node, gemm.macs, gemm=gemm, mapping=mapping)
+    builder = layout.builder
+    return Program(
+        graph=layout.graph, chip=layout.roles.chip, dtype=step.dtype, commands=builder.commands,
+        regions=builder.regions, steps=[row], presets=layout.presets, results={}, engines=builder.engines,
+    )  # fmt: skip
+
+
+def _as_now(step: Lowering) -> Layout:
+    """A layout of nothing but what the step reads, and of room that others take."""
+    was = step.layout
+    layout = was.anew(Builder(was.roles.engines(), was.builder.sequential))
+    buffer, there_B = was.roles.activations, 0
+    for name in dict.fromkeys(step.node.reads):
+        place, tensor = was.place(name), was.graph.tensors[name]
+        new = layout.places.setdefault(name, Place())
+        if place.chip is not None:
+            new.chip = layout.on_chip(buffer, name, tensor.nbytes)
+            there_B += tensor.nbytes
+            assert new.chip is not None
+            layout.presets[new.chip] = (name, 0)
+        if (
+            place.home is not None or place.chip is None
+        ):  # what another core still has will be in its memory by then
+            memory = (
+                layout.result_home(name) if place.home is None else was.builder.regions[place.home].memory
+            )
+            new.home = layout.off_chip(memory, name, was.room_B(tensor))
+            layout.presets[new.home] = (name, 0)
+    taken_B = layout.spaces[buffer].free_B() - was.spaces[buffer].free_B()
+    if taken_B > 0:
+        layout.on_chip(buffer, "other steps", taken_B)
+    return layout
