@@ -24,6 +24,8 @@ os.environ.setdefault("ACCELSIM_KERNEL", "python")
 if os.environ.get("HYPOTHESIS_PROFILE") != "unshrunk":  # of mutants, which must see what each test reaches
     remember()  # before anything imports the function
 
+SHOWN = {"anchors", "docs", "validate"}
+
 
 @pytest.fixture(autouse=True)
 def _compiled_loops(request: pytest.FixtureRequest) -> Iterator[None]:
@@ -53,10 +55,24 @@ def all_unpainted() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def any_good_mapping() -> Iterator[None]:
-    """Searches of all tests of a module rehearse few candidates: where the mapping is not what is tested."""
+@pytest.fixture(scope="module", autouse=True)
+def _searches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Searches rehearse few candidates, which saves a third of the time of a small run, but where the mapping that is
+    chosen matters: for figures that are shown or compared with others', and in modules marked ``shipped_search``."""
     from tests.helpers.quick_search import quick_searches
 
-    with quick_searches():
+    if SHOWN & set(request.path.parts) or request.node.get_closest_marker("shipped_search"):
         yield
+    else:
+        with quick_searches():
+            yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What functions of a module remember, whole runs often, goes with its tests."""
+    yield
+    module = request.module
+    for value in vars(module).values():
+        if getattr(value, "__module__", "") == module.__name__ and hasattr(value, "cache_clear"):
+            value.cache_clear()

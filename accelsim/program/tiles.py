@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,18 +114,6 @@ def lanes(gemm: Gemm, mapping: Mapping, arrays: int) -> int:
     return min(arrays, -(-extent // tile))
 
 
-class Deals(Protocol):
-    """A mapping, or many at once, as far as it says what arrays side by side take."""
-
-    @property
-    def split(self) -> Split:
-        """See ``Mapping``."""
-
-    @property
-    def a_whole_k(self) -> bool:
-        """See ``Mapping``."""
-
-
 def _strips(ranges: list[Range], length: int) -> list[list[Range]]:
     return [ranges[start : start + length] for start in range(0, len(ranges), length)]
 
@@ -163,10 +151,9 @@ def a_key(tile: Tile, mapping: Mapping) -> tuple[int, ...]:
     return (tile.g0, tile.m0) if mapping.a_whole_k else (tile.g0, tile.m0, tile.k0)
 
 
-def depends(mapping: Deals) -> tuple[bool, bool]:
-    """Whether arrays side by side have tiles of their own of A, of B; else they share each."""
-    own_a = mapping.split == "m" or (mapping.split == "k" and not mapping.a_whole_k)
-    return own_a, mapping.split in ("n", "k")
+def depends(split: Split, a_whole_k: bool) -> tuple[bool, bool]:
+    """Whether arrays side by side have tiles of their own of A, of B; else they share each. See ``Mapping``."""
+    return split == "m" or (split == "k" and not a_whole_k), split in ("n", "k")
 
 
 def b_key(tile: Tile) -> tuple[int, ...]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 
 from accelsim.machine.bursts import bursts
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Command, Transfer
 from tests.helpers.law_cases import Case, cases
-
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
 
 LAWS = settings(max_examples=60)
 EVERYTHING = 1 << 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from tests.helpers.law_cases import (
     pins,
     products,
 )
+
+pytestmark = pytest.mark.shipped_search
 
 QUICK = settings(max_examples=60)
 SEVERAL = (2, 3, 4)

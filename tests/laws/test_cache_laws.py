@@ -28,8 +28,6 @@ from accelsim.validate.against_reference import check_run
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
 from tests.helpers.pruned import pruned
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 QUICK = settings(max_examples=60)
 
 

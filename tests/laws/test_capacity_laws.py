@@ -12,8 +12,6 @@ from accelsim.program.commands import Program
 from accelsim.workload.limits import limited
 from tests.helpers.law_cases import Case, cases, changed, compiled
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 QUICK = settings(max_examples=60)
 
 

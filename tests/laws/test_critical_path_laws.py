@@ -20,8 +20,6 @@ from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.workload.graph import Graph
 from tests.helpers.law_cases import Case, cases, changed, compiled, graphs, small_chip
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 QUICK = settings(max_examples=60)
 
 

@@ -26,8 +26,6 @@ from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graph
 from tests.helpers.pruned import pruned
 from tests.helpers.replays import assert_equal, both
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 QUICK = settings(max_examples=60)
 
 

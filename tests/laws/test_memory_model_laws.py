@@ -18,8 +18,6 @@ from accelsim.spec.dram import Dram
 from accelsim.spec.yaml.load_dram import load_dram
 from tests.helpers.law_cases import Case, cases, changed
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 QUICK = settings(max_examples=15)
 PRESETS = ("ddr3-1600", "ddr4-3200", "hbm2-2000", "lpddr4-2400")
 FOLLOWED = [name for name, level in MODELS.items() if level.dram is not None]

@@ -24,8 +24,6 @@ from tests.fuzz.graphs import one_timeline, right_values
 from tests.fuzz.random_graphs import random_graph
 from tests.fuzz.run_options import NOT_DRAWN, candidates, drawn_chip, drawn_options, drawn_request, jobs
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 @st.composite
 def asked(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, dict[str, Run]]:

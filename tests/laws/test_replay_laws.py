@@ -18,8 +18,6 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 from tests.helpers.replays import assert_equal, assert_replayed_is_simulated, both
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 BUFFERS = {
     "edu-4x4": ("act_sram", "accumulators"),
     "edu-mixed": ("act_sram", "accumulators"),

@@ -14,8 +14,6 @@ from accelsim.machine.unrolling import Unrolling
 from accelsim.program.rolled import Unrolled
 from tests.helpers.replays import assert_equal, assert_replayed_is_simulated, both
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 BINDS = "accelsim.engines.systolic.lower.ON_THE_CHIP"
 BUFFERS = {
     "edu-4x4": ("act_sram", "accumulators", "dram"),

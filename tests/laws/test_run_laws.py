@@ -34,8 +34,6 @@ from tests.helpers.law_cases import (
 )
 from tests.helpers.pruned import pruned
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 QUICK = settings(max_examples=60)
 FLOAT_TOLERANCE = 1e-5
 """Relative to the largest element of a tensor: float sums depend on the order of accumulation."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 
 from accelsim.formats.reference import integer_reference
@@ -16,8 +15,6 @@ from accelsim.program.commands import Transfer
 from accelsim.workload import execute
 from accelsim.workload.ops import base
 from tests.helpers.law_cases import Case, cached_graphs, cases, expert_graphs
-
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
 
 LAWS = settings(max_examples=40)
 TOLERANCE = 1e-5

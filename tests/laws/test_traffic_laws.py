@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,8 +26,6 @@ from tests.helpers.law_cases import (
     small_chip,
     whole_tiles,
 )
-
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
 
 QUICK = settings(max_examples=80)
 WHOLE = {"tm": 10**6, "tn": 10**6, "tk": 10**6, "tg": 10**6, "a_resident": True, "y_resident": True}

@@ -191,7 +191,7 @@ class MatrixStep:
         sum_format = unit.formats[self.dtype].accumulate
         wanted: dict[str, _Slots] = {}
         working = lanes(self.seen, mapping, self.arrays)
-        each_a, each_b = (working if own else 1 for own in depends(mapping))
+        each_a, each_b = (working if own else 1 for own in depends(mapping.split, mapping.a_whole_k))
         if not self._on_chip(self.b_region):
             size_B = self._tensor(self.gemm.b).size_B(weights)
             wanted["weights"] = _Slots(roles.weights, size_B, each_b * mapping.w_slots)

@@ -15,7 +15,7 @@ from accelsim.cli.run import run as command
 from accelsim.request import Request
 from accelsim.workload.graph import Graph
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = [pytest.mark.usefixtures("unpainted"), pytest.mark.shipped_search]
 
 
 @pytest.fixture(scope="module")

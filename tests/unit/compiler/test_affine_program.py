@@ -12,8 +12,6 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def network(lone: bool, shift: float) -> Graph:
     """A Relu fused behind a product, or alone between nodes of the host; the shift moves the zero point."""

@@ -16,8 +16,6 @@ from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 SMALL = "gpt-decode?layers=2,hidden=32,heads=4,seq=9"
 ROWS = 4 * 8
 """Elements of the new keys of a layer."""

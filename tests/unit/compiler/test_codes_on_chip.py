@@ -22,8 +22,6 @@ from accelsim.workload.sources.load import load_model
 from tests.helpers.format_runs import assert_usable, matrix_nodes, net, output, ran, real
 from tests.helpers.pass_graphs import Graphs, chip, sqnr_dB
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def skewed() -> tuple[Graph, dict[str, Array]]:
     """Convolutions with padding, Pad, Clip, Relu and MaxPool on data between -0.2 and 3.8."""

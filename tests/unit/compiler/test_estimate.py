@@ -36,7 +36,8 @@ def edu(**memory: object) -> Chip:
 def columns(*rows: tuple[int, int, int], y_resident: bool = True) -> Candidates:
     """Candidates of these tiles (tm, tn, tk)."""
     table = np.array([(ORDERS.index("nmk"), 1, *row) for row in rows], np.int64)
-    return Candidates(table[:, 0], True, False, y_resident, 2, *table.T[1:])
+    one = np.ones(len(rows), np.int64)
+    return Candidates(table[:, 0], True, one == 0, y_resident, 2 * one, *table.T[1:])
 
 
 def bounds(c: Candidates, shape: Shape = SHAPE, on: Chip | None = None) -> Bounds:

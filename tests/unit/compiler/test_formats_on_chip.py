@@ -17,8 +17,6 @@ from accelsim.workload.sources.load import load_model
 from tests.helpers.format_runs import assert_usable, matrix_nodes, net, output, ran, real
 from tests.helpers.pass_graphs import chip, sqnr_dB
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 EVERYWHERE = [
     (on, dtype, name)
     for on, names in (

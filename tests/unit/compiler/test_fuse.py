@@ -11,8 +11,6 @@ from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, assert_same_values, chip, compiled, residual_block
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def fused(graph: Graph, chip_name: str | Chip = "edu-4x4", **options: bool) -> Graph:
     return compiled(graph, chip_name, upto="fuse", **options).graph

@@ -25,8 +25,6 @@ from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import Case, RandomGraph, changed, compiled
 from tests.helpers.replays import assert_equal
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 CHIP = load_chip("edu-4x4")
 
 

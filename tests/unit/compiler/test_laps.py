@@ -19,8 +19,6 @@ from accelsim.workload.limits import limited
 from accelsim.workload.ops.base import Gemm
 from accelsim.workload.sources.load import load_model
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 MODEL, CHIP = "gpt?layers=1,hidden=128,seq=128,heads=4", "edu-tensor-core"
 SMALL = ["act_sram.capacity=64 KiB", "accumulators.capacity=1 KiB"]
 

@@ -17,8 +17,6 @@ from accelsim.machine.simulate import simulate
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 M, N = 8, 4
 SUM_B = 4
 ROUND_B = M * N * SUM_B

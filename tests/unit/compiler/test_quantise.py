@@ -25,8 +25,6 @@ from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 from tests.helpers.pass_graphs import Graphs, compiled, outputs, residual_block, sqnr_dB, structure
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "int8_ops_ort.npz"
 MODELS = ["cnn", "lstm?steps=2", "mlp?hidden=64", "gpt-prefill?seq=16,hidden=48,heads=4", "squeezenet"]
 

@@ -12,8 +12,6 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.sources.load import load_model
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def flights(*overrides: str) -> int:
     """Slots of the streamed tiles of a product whose operands do not fit the chip."""

@@ -25,8 +25,6 @@ from accelsim.workload.graph import Array, Graph, Tensor
 from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, chip, residual_block
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def built(
     graph: Graph, dtype: str = "fp16", text: str = "2:4", on: str = "edu-mixed", **options: Any

@@ -11,8 +11,6 @@ from accelsim.program.writing.layout import Layout
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 SHAPES = {"d": (8,), "b": (4, 2), "c": (2, 8), "a": (2, 4), "e": (3,)}
 """In fp32, 4 B per element: c has 64 B, a, b and d have 32 B each, e has 12 B; together 172 B."""
 

@@ -22,6 +22,8 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import list_chips, load_chip, override, resolved
 from accelsim.spec.yaml.overrides import find
 
+pytestmark = pytest.mark.shipped_search
+
 
 class Case(NamedTuple):
     """A model on a chip, overrides of the chip, other options, and how many changes to try."""

@@ -23,8 +23,6 @@ from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.zoo.build import Builder
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 Binary = Callable[[Array, Array], Array]
 
 REAL: dict[str, Binary] = {

@@ -17,8 +17,6 @@ from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def chip(cores: int) -> Chip:
     return load_chip("edu-4x4", [f"cores={cores}"])

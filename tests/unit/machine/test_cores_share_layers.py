@@ -20,8 +20,6 @@ from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def chip(cores: int, name: str = "edu-4x4", sets: Sequence[str] = ()) -> Chip:
     return load_chip(name, [f"cores={cores}", *sets])

@@ -27,8 +27,6 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.parts import load_link
 from accelsim.workload.sources.load import load_model
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(1, 24)
 
 

@@ -8,8 +8,6 @@ import pytest
 import accelsim
 from accelsim.formats.dot import RULES, product
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 HALF = [name for name, row in RULES.items() if row.native == "fp16" and row.accepts("fp16")]
 
 

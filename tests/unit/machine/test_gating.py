@@ -23,8 +23,6 @@ from accelsim.workload.graph import Array, Graph
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def chip(gating: bool = True, **fields: Any) -> Chip:
     base = load_chip("edu-mixed")

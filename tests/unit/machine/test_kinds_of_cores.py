@@ -25,8 +25,6 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.against_reference import check_run
 from accelsim.workload.sources.load import load_model
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 TWO = "edu-two-kinds"
 PRODUCT = "gemm?M=24,N=40,K=56"
 

@@ -14,8 +14,6 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.zoo.build import Builder
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 POOLS = ("MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool")
 
 

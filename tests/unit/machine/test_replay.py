@@ -28,8 +28,6 @@ from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 from tests.helpers.long_graphs import residuals
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 
 def test_numbers_of_copies() -> None:
     span = Span(end=10, size=4, times=3)

@@ -14,8 +14,6 @@ from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.workload.execute import run
 from accelsim.workload.onnx.importing.importer import import_proto
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 FLOAT = TensorProto.FLOAT
 
 

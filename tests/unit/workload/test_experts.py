@@ -21,8 +21,6 @@ from accelsim.workload.ops.experts import spread
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.sources.weights import parameters
 
-pytestmark = pytest.mark.usefixtures("any_good_mapping")
-
 MOE = "moe?layers=1,hidden=32,heads=4,kv_heads=2,ffn=24,vocab=64,experts=4,top_k=2"
 
 

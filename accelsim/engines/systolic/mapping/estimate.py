@@ -36,7 +36,7 @@ from accelsim.engines.systolic.pace import clocks
 from accelsim.engines.systolic.stationary_tiles import b_elements, b_extent, packs
 from accelsim.program.mapping import ORDERS
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import depends, kept
+from accelsim.program.tiles import kept
 from accelsim.types import Floats, Ints
 from accelsim.workload.ops.base import Gemm
 
@@ -49,7 +49,7 @@ class Moved(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """All loads of one kind. ``slots``: tiles in flight, 0 where each has a place of its own; ``last_B``: of the
+    """All loads of one kind. ``slots``: tiles in flight, None where each has a place of its own; ``last_B``: of the
     smallest tile (or a lower bound of it)."""
 
     kind: str  # 'parameters', 'a', 'b', 'side'
@@ -58,7 +58,7 @@ class _Load(NamedTuple):
     first_B: Floats
     last_B: Floats
     requests: Floats
-    slots: int = 0
+    slots: Ints | int | None = None
 
 
 class _Step(NamedTuple):
@@ -156,9 +156,9 @@ class Estimator:
 
     def _streamed_a(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm = shape.gemm
-        passes, visits = fetches(gemm, c, shape.reuse)[0], 1 if c.a_whole_k else count(gemm.K, c.tk)
+        passes, visits = fetches(gemm, c, shape.reuse)[0], np.where(c.a_whole_k, 1, count(gemm.K, c.tk))
         all_B, first_B = passes * a_words(gemm, c)[0] * shape.a_B, first_a(gemm, c) * shape.a_B
-        last_k = gemm.K if c.a_whole_k else last(gemm.K, c.tk)
+        last_k = np.where(c.a_whole_k, gemm.K, last(gemm.K, c.tk))
         smallest = last(gemm.groups, c.tg) * last(gemm.M, c.tm) * last_k if gemm.conv is None else 0 * c.tm
         requests = passes * count(gemm.groups, c.tg) * count(gemm.M, c.tm) * visits
         sizes = [_floats(size) for size in (all_B, first_B, smallest * shape.a_B, requests)]
@@ -179,9 +179,9 @@ class Estimator:
         ]
         return _Load("b", homes.b, sizes[0], sizes[1], sizes[2], sizes[3], self._in_flight(shape, c)[1])
 
-    def _in_flight(self, shape: Shape, c: Candidates) -> tuple[int, int]:
+    def _in_flight(self, shape: Shape, c: Candidates) -> tuple[Ints, int]:
         """Slots for tiles of A and of B: those of each array where arrays have their own, and no fixed slots."""
-        roles, (own_a, own_b) = self._roles, depends(c)
+        roles, (own_a, own_b) = self._roles, c.own
         each_a = c.arrays if own_a and roles.fixed_slots(roles.activations) is None else 1
         each_b = c.arrays if own_b and roles.fixed_slots(roles.weights) is None else 1
         return each_a * c.a_slots, each_b * shape.w_slots
@@ -233,7 +233,7 @@ class Estimator:
         """The shift behind the last operand tile of a port, where that is certainly a stationary one."""
         stationary = [load for load in mine if load.kind == self._stationary]
         moving = [load for load in mine if load.kind in ("a", "b") and load.kind != self._stationary]
-        if not stationary or any(load.kind == "b" or load.slots for load in moving):
+        if not stationary or any(load.kind == "b" or load.slots is not None for load in moving):
             return 0.0
         behind = 1 if moving else 0  # a whole operand comes behind the first stationary tile
         return np.where(stationary[0].requests > behind, step.array.shift, 0.0)
@@ -244,7 +244,7 @@ class Estimator:
         """
         ports, found = self._ports, []
         for load in step.loads:
-            if load.slots:
+            if load.slots is not None:
                 used, behind = self._used(load, step, shape, c)
                 cycle = load.requests * (ports.latency(load.memory) + ports.token)
                 cycle = cycle + ports.clocks(load.memory, load.all_B) + used
@@ -272,7 +272,7 @@ class Estimator:
         if load.kind == "side":
             used = self._result_tiles(shape.gemm, c) * self._to_vector + step.vector_all
             return used, step.leave
-        own = depends(c)[load.kind == "b"]
+        own = c.own[load.kind == "b"]
         together = 1 if own else lanes(shape.gemm, c)  # arrays that use one tile at a time
         if load.kind != self._stationary:
             used = array.held_moving / together + load.requests * self._to_array

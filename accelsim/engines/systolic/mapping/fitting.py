@@ -14,7 +14,6 @@ from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, lanes
 from accelsim.engines.systolic.stationary_tiles import b_elements
 from accelsim.errors import Infeasible
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import depends
 from accelsim.spec.chip import Chip
 from accelsim.types import Bools, Ints
 
@@ -103,7 +102,7 @@ class Fitting:
 
     def _each(self, c: Candidates) -> tuple[Ints, Ints]:
         """How many arrays have tiles of their own of A, of B."""
-        working, own = lanes(self._gemm, c), depends(c)
+        working, own = lanes(self._gemm, c), c.own
         return working if own[0] else 0 * working + 1, working if own[1] else 0 * working + 1
 
     def _side_by_side(self, c: Candidates) -> Bools:

@@ -92,6 +92,13 @@ class Tilings:
         self.needs = dict.fromkeys(range(len(options)), 0)
         self.misfits: list[Need] = []
         self.limit = inf
+        self._whole_k = np.array([plan.a_whole_k for plan in plans])
+        self._a_slots = np.array([plan.a_slots for plan in plans])
+        together = [
+            (plan.option, plan.split, plan.rows, plan.split == "k" and plan.a_whole_k) for plan in plans
+        ]
+        self._first = np.array([together.index(each) for each in together])
+        """Of each plan the first of those that are scored together."""
         self._tm = np.zeros((len(plans), axes.sizes[1]), np.int64)
         for index, plan in enumerate(plans):
             self._tm[index, : len(axes.tm[plan.rows])] = axes.tm[plan.rows]
@@ -130,9 +137,9 @@ class Tilings:
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
         """See ``mapping.leaders.Costly``."""
         found, scored, limit = np.full((len(choices), KEYS), inf), 0, min(limit, self.limit)
-        for index in np.unique(choices[:, 0]).tolist():
-            rows = np.flatnonzero(choices[:, 0] == index)
-            rows, fitted = self._fitting_rows(choices, rows, index)
+        first = self._first[choices[:, 0]]
+        for index in np.unique(first).tolist():
+            rows, fitted = self._fitting_rows(choices, np.flatnonzero(first == index), index)
             if len(rows) and limit < inf:
                 near = steps(self._estimator.least(self._step.shape_of(fitted.a_resident), fitted)) <= limit
                 rows, fitted = rows[near], fitted.keep(near)
@@ -143,7 +150,8 @@ class Tilings:
 
     def mapping(self, choices: tuple[int, ...]) -> Mapping:
         """A candidate as a mapping."""
-        _, c = self._fitting_rows(np.array([choices], np.int64), np.zeros(1, np.int64), choices[0])
+        first = int(self._first[choices[0]])
+        _, c = self._fitting_rows(np.array([choices], np.int64), np.zeros(1, np.int64), first)
         return c.mapping(0)
 
     def bounds_of(self, mapping: Mapping) -> Bounds:
@@ -161,16 +169,17 @@ class Tilings:
         return np.stack([steps(bounds.score()), bounds.offchip_B, tiles, bounds.total()], axis=1)
 
     def _fitting_rows(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
-        """Of these rows, all of one plan, those that are there and fit the buffers."""
+        """Of these rows, all of plans of which ``index`` is the first, those that are there and fit the buffers."""
         plan, table = self._plans[index], self._axes
         option, gemm = self._options[plan.option], self._step.shape.gemm
         rows = rows[self._tm[index, choices[rows, 3]] > 0]
         tg, tn, tk = table.tg[choices[rows, 2]], table.tn[choices[rows, 4]], table.tk[choices[rows, 5]]
         whole = (tg == 1) | ((tn >= gemm.N) & (tk >= gemm.K))
         rows, tg, tn, tk = rows[whole], tg[whole], tn[whole], tk[whole]
+        plans = choices[rows, 0]
         c = Candidates(
-            self._orders[choices[rows, 1]], option.a_resident, plan.a_whole_k, option.y_resident, plan.a_slots,
-            tg, self._tm[index, choices[rows, 3]], tn, tk, split=plan.split,
+            self._orders[choices[rows, 1]], option.a_resident, self._whole_k[plans], option.y_resident,
+            self._a_slots[plans], tg, self._tm[index, choices[rows, 3]], tn, tk, split=plan.split,
             arrays=1 if plan.split == "none" else self._step.arrays, strip=plan.rows.strip,
         )  # fmt: skip
         if not len(c):

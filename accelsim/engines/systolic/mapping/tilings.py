@@ -10,24 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.program.mapping import ORDERS, Mapping, Split
-from accelsim.program.tiles import channel_visits, in_strips, most_channels, slabs
-from accelsim.types import Ints
-from accelsim.workload.ops.base import Gemm
+from accelsim.program.tiles import channel_visits, depends, in_strips, most_channels, slabs
+from accelsim.types import Bools, Ints
+from accelsim.workload.ops.base import Conv, Gemm
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Columns of equal length, ``order`` as indices of ``ORDERS``; the residency flags are one for all of them, so is
-    the axis that is split over ``arrays`` side by side (1 where none is), and the ``strip`` of a convolution.
+    """Columns of equal length, ``order`` as indices of ``ORDERS``; what is resident is one for all of them, so is the
+    axis that is split over ``arrays`` side by side (1 where none is), and the ``strip`` of a convolution.
 
     ``y_slots``: accumulator slots, None before it is known how many fit.
     """
 
     order: Ints
     a_resident: bool
-    a_whole_k: bool
+    a_whole_k: Bools
     y_resident: bool
-    a_slots: int
+    a_slots: Ints
     tg: Ints
     tm: Ints
     tn: Ints
@@ -40,15 +40,27 @@ class Candidates:
     @classmethod
     def of(cls, mapping: Mapping, arrays: int = 1) -> Candidates:
         """One row: a mapping, on so many arrays where it splits an axis."""
-        tiles = (mapping.tg, mapping.tm, mapping.tn, mapping.tk)
-        order, tg, tm, tn, tk = (np.array([x], np.int64) for x in (ORDERS.index(mapping.order), *tiles))
+        numbers = (
+            ORDERS.index(mapping.order),
+            mapping.a_slots,
+            mapping.tg,
+            mapping.tm,
+            mapping.tn,
+            mapping.tk,
+        )
+        order, a_slots, tg, tm, tn, tk = (np.array([number], np.int64) for number in numbers)
         return cls(
-            order, mapping.a_resident, mapping.a_whole_k, mapping.y_resident, mapping.a_slots, tg, tm, tn, tk,
+            order, mapping.a_resident, np.array([mapping.a_whole_k]), mapping.y_resident, a_slots, tg, tm, tn, tk,
             split=mapping.split, arrays=1 if mapping.split == "none" else arrays, strip=mapping.tq,
         )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.tm)
+
+    @property
+    def own(self) -> tuple[bool, bool]:
+        """Whether each array takes tiles of its own of A, of B. Where K is split, all or none have ``a_whole_k``."""
+        return depends(self.split, bool(self.a_whole_k.all()))
 
     def keep(self, mask: NDArray[np.bool_] | Ints) -> Candidates:
         """The rows where ``mask`` holds, or of these indices."""
@@ -56,6 +68,8 @@ class Candidates:
         return replace(
             self,
             order=self.order[mask],
+            a_whole_k=self.a_whole_k[mask],
+            a_slots=self.a_slots[mask],
             tg=self.tg[mask],
             tm=self.tm[mask],
             tn=self.tn[mask],
@@ -66,11 +80,12 @@ class Candidates:
     def mapping(self, index: int) -> Mapping:
         """One row as a mapping."""
         y_slots = 2 if self.y_slots is None else int(self.y_slots[index])
-        tm, tn, tk, tg = (int(column[index]) for column in (self.tm, self.tn, self.tk, self.tg))
+        columns = (self.tm, self.tn, self.tk, self.tg, self.a_slots)
+        tm, tn, tk, tg, a_slots = (int(column[index]) for column in columns)
         return Mapping(
             ORDERS[self.order[index]], tm, tn, tk, tg,
-            a_resident=self.a_resident, a_whole_k=self.a_whole_k, y_resident=self.y_resident, a_slots=self.a_slots,
-            y_slots=y_slots, split=self.split, tq=self.strip,
+            a_resident=self.a_resident, a_whole_k=bool(self.a_whole_k[index]), y_resident=self.y_resident,
+            a_slots=a_slots, y_slots=y_slots, split=self.split, tq=self.strip,
         )  # fmt: skip
 
 
@@ -121,10 +136,16 @@ def fetches(gemm: Gemm, c: Candidates, reuse: bool = True) -> tuple[Ints, Ints]:
     if reuse and c.split != "none":
         counts[c.split] = -(-counts[c.split] // c.arrays)
     if not reuse:
-        return counts["n"] * (counts["k"] if c.a_whole_k else 1), counts["m"]
-    a = [_passes(order, counts, "n", "m" if c.a_whole_k else "mk") for order in ORDERS]
-    b = [_passes(order, counts, "m", "nk") for order in ORDERS]
-    return np.choose(c.order, a), np.choose(c.order, b)
+        return counts["n"] * np.where(c.a_whole_k, counts["k"], 1), counts["m"]
+    a = _in_order(c, counts, "n", "mk")
+    if c.a_whole_k.any():
+        a = np.where(c.a_whole_k, _in_order(c, counts, "n", "m"), a)
+    return a, _in_order(c, counts, "m", "nk")
+
+
+def _in_order(c: Candidates, counts: dict[str, Ints], foreign: str, key: str) -> Ints:
+    """``_passes`` of each candidate's own order."""
+    return np.choose(c.order, [_passes(order, counts, foreign, key) for order in ORDERS])
 
 
 def _passes(order: str, counts: dict[str, Ints], foreign: str, key: str) -> Ints:
@@ -143,24 +164,34 @@ def _passes(order: str, counts: dict[str, Ints], foreign: str, key: str) -> Ints
 
 def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
     """Words of all activation tiles of one pass, and of the largest tile (a convolution's rows overlap)."""
+    tile_k = _tile_k(gemm, c)
     if (conv := in_strips(gemm, c.strip).conv) is None:
-        tile_k = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
         return np.full_like(c.tm, gemm.groups * gemm.M * gemm.K), c.tg * np.minimum(c.tm, gemm.M) * tile_k
-    by_tile = {int(tm): slabs(conv, gemm.M, int(tm)) for tm in np.unique(c.tm)}
-    pixels = np.array([by_tile[int(tm)] for tm in c.tm], np.int64).reshape(-1, 3)
-    tk = np.full_like(c.tk, gemm.K) if c.a_whole_k else np.minimum(c.tk, gemm.K)
-    words = gemm.groups * channel_visits(conv, tk) * pixels[:, 0]
-    return words, c.tg * most_channels(conv, tk) * pixels[:, 1]
+    pixels = _pixels(conv, gemm, c)
+    words = gemm.groups * channel_visits(conv, tile_k) * pixels[:, 0]
+    return words, c.tg * most_channels(conv, tile_k) * pixels[:, 1]
 
 
 def first_a(gemm: Gemm, c: Candidates) -> Ints:
     """Words of the first activation tile."""
-    tile_k = gemm.K if c.a_whole_k else np.minimum(c.tk, gemm.K)
+    tile_k = _tile_k(gemm, c)
     if (conv := in_strips(gemm, c.strip).conv) is None:
         return c.tg * np.minimum(c.tm, gemm.M) * tile_k
-    pixels = np.array([slabs(conv, gemm.M, int(tm))[2] for tm in c.tm], np.int64)
-    words: Ints = c.tg * pixels * (-(-tile_k // (conv.kernel[0] * conv.kernel[1])))
+    words: Ints = c.tg * _pixels(conv, gemm, c)[:, 2] * (-(-tile_k // (conv.kernel[0] * conv.kernel[1])))
     return words
+
+
+def _tile_k(gemm: Gemm, c: Candidates) -> Ints:
+    """Extent of an activation tile along K."""
+    return np.where(c.a_whole_k, gemm.K, np.minimum(c.tk, gemm.K))
+
+
+def _pixels(conv: Conv, gemm: Gemm, c: Candidates) -> Ints:
+    """What ``slabs`` tells of each candidate's tiles along M, [N, 3]."""
+    extents, which = np.unique(c.tm, return_inverse=True)
+    pixels = np.array([slabs(conv, gemm.M, tm) for tm in extents.tolist()], np.int64).reshape(-1, 3)
+    found: Ints = pixels[which]
+    return found
 
 
 def last(extent: int, tile: Ints) -> Ints:

@@ -18,6 +18,8 @@ from accelsim.types import Floats, Ints
 from accelsim.workload.sources.load import load_model
 from tests.helpers.all_mappings import Product
 
+pytestmark = pytest.mark.shipped_search
+
 SMALL = [
     *(("edu-4x4", "int8", 1, *sizes) for sizes in (
         (24, 20, 16), (33, 20, 15), (16, 16, 16), (5, 30, 24), (64, 8, 8), (7, 7, 50), (1, 40, 40), (12, 9, 20),
