@@ -55,8 +55,8 @@ def test_laps_at_any_pace_are_those_that_are_simulated(case: Any) -> None:
     "model, sets, blocks",
     [
         ("gpt?layers=1,hidden=256,heads=4,seq=64", ["memories.ddr3.memory.bandwidth=0.37 GB/s"], False),
-        ("gpt?layers=12,hidden=256,heads=4,seq=33", ["memories.ddr3.memory.bandwidth=5 GB/s"], True),
-        ("gpt?layers=12,hidden=256,heads=4,seq=64",
+        ("gpt?layers=8,hidden=256,heads=4,seq=33", ["memories.ddr3.memory.bandwidth=5 GB/s"], True),
+        ("gpt?layers=8,hidden=256,heads=4,seq=64",
          ["memories.ddr3.memory.bandwidth=0.7 GB/s", "matrix.clock=350 MHz"], True),
     ],
 )  # fmt: skip
