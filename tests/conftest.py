@@ -76,3 +76,17 @@ def _forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
     for value in vars(module).values():
         if getattr(value, "__module__", "") == module.__name__ and hasattr(value, "cache_clear"):
             value.cache_clear()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A module's tests share what it remembers, so one process runs them. Groups stay what they are; laws share nothing
+    and take long, so each goes to whichever process is free."""
+    for item in items:
+        if not item.get_closest_marker("xdist_group") and "laws" not in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Texts so long that they would fill the screen are named by what they are for."""
+    return f"{argname} of {len(val)}" if isinstance(val, str | bytes) and len(val) > 200 else None

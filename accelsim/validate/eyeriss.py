@@ -71,7 +71,7 @@ class Split(NamedTuple):
 
 
 @cache
-def alexnet_run(batch: int = BATCH) -> Run:
+def alexnet_run(batch: int) -> Run:
     """AlexNet without values; inputs and results are converted outside of the run, so the host does nothing."""
     graph = load_model(MODEL, batch=batch)
     return simulate(compile(graph, load_chip(CHIP), Options(dtype=FORMAT, values="off", edges="outside")))
@@ -179,7 +179,7 @@ def anchors(facts: dict[str, Any], found: Sequence[Split], run: Run) -> list[Anc
 @check("eyeriss-hierarchy")
 def eyeriss_hierarchy() -> Check:
     """AlexNet at batch 16 with the costs of Table IV: what takes most energy in which layer."""
-    facts, run = published("eyeriss"), alexnet_run()
+    facts, run = published("eyeriss"), alexnet_run(BATCH)
     found = splits(run)
     exact, said = anchors(facts, found, run), list(statements(found))
     lines = [
@@ -214,7 +214,7 @@ def free(run: Run, *levels: str) -> Run:
 
 def remarks(facts: dict[str, Any]) -> list[str]:
     """What the costs allow and what the systolic array cannot show, with the numbers that say why."""
-    run = alexnet_run()
+    run = alexnet_run(BATCH)
     found = splits(run)
     words = facts["dram_words_per_mac"]
     conv = [split for split in splits(alexnet_run(words["batch"])) if split.kind == "CONV"]

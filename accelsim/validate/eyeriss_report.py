@@ -93,7 +93,7 @@ def _shares(axes: Axes, shares: dict[int, float]) -> None:
 
 def write(folder: Path, command: str) -> list[str]:
     """Write the report into ``folder``; returns the names of its files. ``command`` is what made it."""
-    found = splits(alexnet_run())
+    found = splits(alexnet_run(BATCH))
     header = ["layer", "macs", *(f"{level}_energy" for level in LEVELS), "dram_words"]
     rows = [
         [split.name, split.macs, *(split.energy[level] for level in LEVELS), split.dram_words]

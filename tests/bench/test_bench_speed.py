@@ -22,8 +22,7 @@ REPEATED_CHIPS = (
 )
 FEW_LAYERS, LAYERS_RATIO, LAYERS_S, LAYERS_MB = 8, 2.0, 10.0, 700.0
 """Chips on which GPT-3 is replayed; layers to compare all 96 with, and how many times as much these may take (1.06 to 1.2
-are measured), CPU seconds and peak memory. TPU v1 replays it too, but transfers bind its loops, whose laps are all
-written and simulated in ten layers: 50 s and 2.2 GB."""
+are measured), CPU seconds and peak memory."""
 RESNET_TARGETS = (("tpu-v1", "int8"), ("systolic-generic", "fp32"))
 SCALESIM_S, SCALESIM_MB = 247, 6800
 """SCALE-Sim 3.0.0 on ResNet-50, 128 x 128: CPU seconds and peak memory, measured on a quiet machine."""

@@ -12,7 +12,7 @@ from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Command, Transfer
 from tests.helpers.law_cases import Case, cases
 
-LAWS = settings(max_examples=60)
+LAWS = settings(max_examples=40)
 EVERYTHING = 1 << 60
 """Bytes: no address wraps round."""
 

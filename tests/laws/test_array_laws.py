@@ -28,7 +28,7 @@ from tests.helpers.law_cases import (
 
 pytestmark = pytest.mark.shipped_search
 
-QUICK = settings(max_examples=60)
+QUICK = settings(max_examples=40)
 SEVERAL = (2, 3, 4)
 
 

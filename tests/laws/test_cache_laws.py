@@ -28,7 +28,7 @@ from accelsim.validate.against_reference import check_run
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
 from tests.helpers.pruned import pruned
 
-QUICK = settings(max_examples=60)
+QUICK = settings(max_examples=40)
 
 
 class Access(NamedTuple):
@@ -95,7 +95,7 @@ def traces(draw: Any) -> tuple[tuple[int, int, bool], list[Access]]:
     return (sets, ways, draw(st.booleans())), found
 
 
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(traces())
 def test_lines_are_those_of_a_plain_lru(trace: tuple[tuple[int, int, bool], list[Access]]) -> None:
     """Hits, lines fetched and written back, in their order, and what is dirty in the end."""

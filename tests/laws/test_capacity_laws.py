@@ -12,7 +12,7 @@ from accelsim.program.commands import Program
 from accelsim.workload.limits import limited
 from tests.helpers.law_cases import Case, cases, changed, compiled
 
-QUICK = settings(max_examples=60)
+QUICK = settings(max_examples=40)
 
 
 def moved(program: Program) -> dict[str, dict[object, int]]:

@@ -39,7 +39,7 @@ def assert_explained(run: Run) -> None:
         assert row.utilisation is None or 0 < row.utilisation <= 1
 
 
-@settings(QUICK, max_examples=80)
+@settings(QUICK, max_examples=50)
 @given(cases())
 def test_the_path_covers_the_run_and_its_parts_add_up(case: Case) -> None:
     assert_explained(case.run())
@@ -71,7 +71,7 @@ def test_so_it_does_on_every_chip_of_the_registry(name: str, edges: str) -> None
     assert_explained(run("mlp", name, values="off", edges=edges))
 
 
-@settings(QUICK, max_examples=60)
+@settings(QUICK, max_examples=40)
 @given(cases(bases=("tpu-v1",)), st.sampled_from(["bandwidth", "latency"]), st.integers(2, 4))
 def test_a_share_of_the_path_is_the_most_that_less_of_it_can_save(
     case: Case, field: str, factor: int

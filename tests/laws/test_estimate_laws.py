@@ -22,10 +22,10 @@ from tests.helpers.law_cases import (
     whole_tiles,
 )
 
-QUICK = settings(max_examples=150)
+QUICK = settings(max_examples=100)
 
 
-@settings(QUICK, max_examples=200)
+@settings(QUICK, max_examples=120)
 @given(chips(arrays=(1, 1, 2, 3, 4)), lone_products(), st.data())
 def test_the_estimate_is_never_above_the_machine(chip: Chip, graph: Graph, data: st.DataObject) -> None:
     mapping = (

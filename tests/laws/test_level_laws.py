@@ -26,7 +26,7 @@ from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graph
 from tests.helpers.pruned import pruned
 from tests.helpers.replays import assert_equal, both
 
-QUICK = settings(max_examples=60)
+QUICK = settings(max_examples=40)
 
 
 def with_level(

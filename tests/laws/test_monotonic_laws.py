@@ -19,7 +19,7 @@ from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import base_chip as chip_named
 from tests.helpers.law_cases import changed, chips, compiled, fitted, formats, graphs, larger, pins, products
 
-QUICK = settings(max_examples=60)
+QUICK = settings(max_examples=40)
 TOLERANCE = 1.025
 """The search chooses for each step by itself and sees only in part how steps overlap: the cnn in fp32 on edu-4x4 with twice
 the SRAM takes 2.02 % longer."""

@@ -45,7 +45,7 @@ def paced_loops(draw: Any) -> tuple[str, str, list[str], dict[str, dict[str, Any
     return model, "tpu-v1", sets, {"l0.q.product": pinned, "l0.ff1.product": pinned}
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(paced_loops())
 def test_laps_at_any_pace_are_those_that_are_simulated(case: Any) -> None:
     assert_replayed_is_simulated(*case)

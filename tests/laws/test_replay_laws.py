@@ -48,7 +48,7 @@ def networks(draw: Any) -> tuple[str, str, list[str]]:
     return f"{kind}?{size}{more}", chip, sets
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(networks())
 def test_what_is_replayed_is_what_is_simulated(network: tuple[str, str, list[str]]) -> None:
     """With those of the networks whose state does not recur."""

@@ -53,7 +53,7 @@ def tile_loops(draw: Any) -> Case:
     )
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(tile_loops())
 def test_laps_that_are_replayed_are_those_that_are_simulated(case: Case) -> None:
     """Also where transfers bind and the state of the machine never recurs."""

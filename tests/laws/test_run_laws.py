@@ -52,7 +52,7 @@ def assert_same(name: str, ours: Array, theirs: Array) -> None:
         np.testing.assert_allclose(ours / scale, theirs / scale, rtol=0, atol=FLOAT_TOLERANCE, err_msg=name)
 
 
-@settings(QUICK, max_examples=120)
+@settings(QUICK, max_examples=80)
 @given(cases())
 def test_every_run_keeps_the_laws(case: Case) -> None:
     """Three runs of one program for all of them: to draw and compile it takes the most of the time."""
@@ -128,7 +128,7 @@ def test_same_input_same_bytes(graph: Any, data: st.DataObject) -> None:
     }
 
 
-@settings(QUICK, max_examples=30)
+@settings(QUICK, max_examples=20)
 @given(matrix_graphs(), small_chip(), st.floats(0.1, 10))
 def test_energy_tables_never_change_time(graph: Any, chip: Any, factor: float) -> None:
     one, two = compiled(graph, chip).run(), compiled(graph, scaled_energy(chip, factor)).run()

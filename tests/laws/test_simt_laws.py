@@ -14,7 +14,7 @@ times = st.builds(Times, small | st.integers(0, 300), st.integers(1, 12) | st.in
 grids = st.builds(Grid, st.integers(1, 90), st.integers(1, 9), st.integers(1, 6), times)
 
 
-@settings(max_examples=3000)
+@settings(max_examples=1500)
 @given(grids)
 def test_clocks_are_those_of_the_blocks_one_by_one(grid: Grid) -> None:
     assert clocks(grid) == oracle.clocks(grid)

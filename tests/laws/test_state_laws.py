@@ -16,7 +16,7 @@ from accelsim.workload import execute
 from accelsim.workload.ops import base
 from tests.helpers.law_cases import Case, cached_graphs, cases, expert_graphs
 
-LAWS = settings(max_examples=40)
+LAWS = settings(max_examples=30)
 TOLERANCE = 1e-5
 
 

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.spans import peak_mac_rate
+from accelsim.engines.systolic.pace import cycles_per_row
 from accelsim.machine.run import Run
 from accelsim.program.actions import MAC
 from accelsim.program.commands import Folds, Transfer
+from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
@@ -27,7 +29,7 @@ from tests.helpers.law_cases import (
     whole_tiles,
 )
 
-QUICK = settings(max_examples=80)
+QUICK = settings(max_examples=50)
 WHOLE = {"tm": 10**6, "tn": 10**6, "tk": 10**6, "tg": 10**6, "a_resident": True, "y_resident": True}
 """One tile per product, everything on the chip."""
 
@@ -117,23 +119,35 @@ def traffic_is_at_least_the_distinct_bytes(case: Case, run: Run) -> None:
 def macs_are_those_of_the_products(case: Case, run: Run) -> None:
     """MACs by step in the ledger = groups x M x N x K of the product, whatever the array; nothing else multiplies."""
     counted: Counter[int] = Counter()
-    padding = 0
+    padding: Counter[int] = Counter()
+    formats = {}
     for row in run.ledger:
         if row.action == "mac.padding":
-            padding += row.count
+            padding[row.op] += row.count
         elif row.action.kind == MAC:
             counted[row.op] += row.count
+            formats[row.op] = row.action.removeprefix("mac.")
     assert counted == {i: step.gemm.macs for i, step in enumerate(run.program.steps) if step.gemm is not None}
-    unit = run.chip.matrix
-    assert unit is not None
-    folds = [command.work for command in run.program.commands if isinstance(command.work, Folds)]
-    done, pes = sum(counted.values()) + padding, unit.rows * unit.cols
-    pace = Fraction(max(each.cycles_per_row for each in unit.formats.values()))
-    streamed = sum(work.n * work.rows for work in folds) * pes
+    for op, name in formats.items():
+        least, most = rows_entered(run, op, name)
+        assert least <= counted[op] + padding[op] <= most
+
+
+def rows_entered(run: Run, op: int, name: str) -> tuple[Fraction, Fraction]:
+    """Multiplications of all PEs in the rows that a product in a format streamed, between two bounds: of rows that enter
+    several in a clock, or several in some clocks, the commands hold the clocks."""
+    unit, gemm = run.chip.matrix, run.program.steps[op].gemm
+    assert unit is not None and gemm is not None
+    folds = [
+        command.work
+        for command in run.program.commands
+        if command.op == op and isinstance(command.work, Folds)
+    ]
+    pes, streamed = unit.rows * unit.cols, sum(work.n * work.rows for work in folds)
+    pace = Fraction(cycles_per_row(Roles(run.chip), name, run.program.graph.tensors[gemm.a].dtype))
     if pace.denominator == 1:
-        assert done == streamed
-    else:  # rows that enter together count as one, as many as the buffers can feed and take
-        assert streamed <= done <= streamed / pace
+        return Fraction(streamed * pes), Fraction(streamed * pes)
+    return (streamed - sum(work.n for work in folds)) * pes / pace, streamed * pes / pace
 
 
 def no_run_beats_the_roofline(case: Case, run: Run) -> None:

@@ -68,7 +68,7 @@ def test_the_rolled_program_is_the_whole_one_but_for_laps() -> None:
 
 def test_some_loops_can_be_written_out() -> None:
     """What is left of the rolled program still gives the whole one; with copies of blocks too."""
-    program = _program("gpt?layers=9,hidden=128,seq=128,heads=4")
+    program = _program("gpt?layers=7,hidden=128,seq=128,heads=4")
     rolled, whole = program.rolled, list(program.commands)
     assert rolled is not None and rolled.repeat is not None
     places = sorted({place_of(rolled.repeat, loop.span.end) for loop in rolled.loops})

@@ -93,7 +93,7 @@ def test_dram_models_see_the_tiles_of_all_cores(model: str) -> None:
         holds(shared(graph, on, axis, memory_model=model), graph)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     st.integers(2, 4), st.sampled_from(["m", "n", "k"]), st.integers(2, 40), st.integers(2, 40), st.integers(2, 40),
     st.sampled_from(["ws", "os", "is"]),
@@ -105,7 +105,7 @@ def test_values_and_laws_of_random_products(
     holds(shared(graph, chip(cores), axis, dataflow=dataflow), graph)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_values_and_laws_of_random_convolutions(data: st.DataObject) -> None:
     cores, axis = data.draw(st.integers(2, 3)), data.draw(st.sampled_from(["g", "m", "n", "k"]))

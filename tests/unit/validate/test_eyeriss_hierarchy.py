@@ -77,7 +77,7 @@ def test_dram_in_the_fully_connected_layers_by_batch() -> None:
 
 
 def test_batch_16_has_more_on_the_chip_than_in_dram_in_every_convolution() -> None:
-    said = {text: holds for text, holds, _ in eyeriss.statements(splits(alexnet_run()))}
+    said = {text: holds for text, holds, _ in eyeriss.statements(splits(alexnet_run(eyeriss.BATCH)))}
     assert len(said) == 13
     assert all(said.values()), said
 

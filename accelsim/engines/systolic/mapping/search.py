@@ -122,14 +122,15 @@ class ProductSearch:
             every = [best, *(candidate.mapping() for candidate in found.best)]
             best = self._tuned(list(dict.fromkeys(every))[: tuner.leaders])
         choice = self._choice(found, best, found.tried)
-        return choice if tuner or best.split == "none" else self._worth_it(choice, clocks)
+        return choice if tuner or self._roles.matrix.count == 1 else self._worth_it(choice, clocks)
 
     def _choice(self, found: _Leaders, mapping: Mapping, tried: int) -> Choice:
         bounds = found.tilings.bounds_of(mapping)
         return Choice(mapping, float(bounds.total()[0]), bounds.binds(0), tried)
 
     def _worth_it(self, choice: Choice, clocks: float | None) -> Choice:
-        """Several arrays only where they are done before one would be: what they hold meanwhile is not the question.
+        """Several arrays only where they are done before one would be: what they hold meanwhile is not the question. Nor
+        is a mapping for one of them that looked good among those for several the best for one.
         ``clocks``: of the choice, where they are known better than by its estimate."""
         found = self._leaders(["none"])
         if not found.best:
