@@ -129,8 +129,8 @@ class ProductSearch:
         return Choice(mapping, float(bounds.total()[0]), bounds.binds(0), tried)
 
     def _worth_it(self, choice: Choice, clocks: float | None) -> Choice:
-        """Several arrays only where they are done before one would be: what they hold meanwhile is not the question. Nor
-        is a mapping for one of them that looked good among those for several the best for one.
+        """Several arrays only where they are done before one would be: what they hold meanwhile is not the question.
+        Nor is a mapping of one of them that is among the best of several the best for one.
         ``clocks``: of the choice, where they are known better than by its estimate."""
         found = self._leaders(["none"])
         if not found.best:
