@@ -10,13 +10,14 @@ import pytest
 
 from accelsim.engines.systolic.mapping.decide import EFFORTS, Effort
 
-FEW = Effort(leaders=4, tiles=150)
+FEW = {"fast": Effort(leaders=4, tiles=150), "best": Effort(leaders=8, tiles=300)}
 """Enough that a rehearsal decides now and then, also where tiles are few and options odd."""
 
 
 @contextmanager
 def quick_searches() -> Iterator[None]:
-    """Default searches of arrays find good mappings inside, and not always the best."""
+    """Searches of arrays find good mappings inside, and not always the best."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EFFORTS, "fast", FEW)
+        for name, effort in FEW.items():
+            patch.setitem(EFFORTS, name, effort)
         yield

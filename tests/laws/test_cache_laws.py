@@ -28,7 +28,7 @@ from accelsim.validate.against_reference import check_run
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
 from tests.helpers.pruned import pruned
 
-QUICK = settings(max_examples=40)
+QUICK = settings(max_examples=25)
 
 
 class Access(NamedTuple):

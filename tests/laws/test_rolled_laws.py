@@ -64,7 +64,7 @@ def test_laps_that_are_replayed_are_those_that_are_simulated(case: Case) -> None
 @pytest.mark.parametrize(
     "model, chip, sets",
     [
-        ("gpt?layers=9,hidden=128,seq=64,heads=4", "edu-4x4",
+        ("gpt?layers=7,hidden=128,seq=64,heads=4", "edu-4x4",
          ["act_sram.capacity=16 KiB", "accumulators.capacity=1 KiB"]),
         ("gpt?layers=1,hidden=128,seq=128,heads=4", "edu-tensor-core",
          ["act_sram.capacity=64 KiB", "accumulators.capacity=1 KiB"]),

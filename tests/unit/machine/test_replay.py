@@ -100,7 +100,7 @@ def test_only_what_is_written_counts_as_built() -> None:
         compile(graph, chip, Options(values="off", repeat=False))
 
 
-LOOPS = "gpt?layers=9,hidden=128,seq=64,heads=4"
+LOOPS = "gpt?layers=7,hidden=128,seq=64,heads=4"
 SMALL = ["act_sram.capacity=16 KiB", "accumulators.capacity=1 KiB"]
 
 
