@@ -29,6 +29,8 @@ class Effort(NamedTuple):
 
 EFFORTS = {"fast": Effort(128, 1200), "best": Effort(256, 4000)}
 """A tile takes some 0.1 ms: a default search spends no more on rehearsals than a small network on all the rest."""
+SMALL = 4
+"""One for so many of these tiles comes on top, for the leaders that have the fewest."""
 
 
 class Candidate(NamedTuple):
@@ -54,25 +56,37 @@ def fastest(
     """Of the leaders that count as fast as the fastest the one that is best once its first weights are there; and the
     clocks of the fastest. None where the first of the leaders has too many tiles, or there is no other.
 
-    No estimate is above the time: who is estimated no better than the fastest so far need not be rehearsed.
+    No estimate is above the time: who is estimated no better than the fastest so far need not be rehearsed. Estimates
+    of few large tiles are the loosest, so of those whose turn does not come the smallest have one of their own.
     """
-    least, left, found = inf, effort.tiles, []
-    if len(leaders) == 1 or leaders[0].costs[TILES] > left:
+    least, found, done = inf, list[_Found](), set[int]()
+    if len(leaders) == 1 or leaders[0].costs[TILES] > effort.tiles:
         return None
-    for leader in [leaders[0], *sorted(leaders[1:], key=_first)]:
-        costs = leader.costs
-        if costs[TILES] <= left and costs[ESTIMATE] * (1 + RESOLUTION) <= least:
+    queue = [leaders[0], *sorted(leaders[1:], key=_first)]
+    for left, waiting in ((effort.tiles, queue), (effort.tiles // SMALL, sorted(queue, key=_smallest))):
+        for leader in waiting:
+            costs = leader.costs
+            if id(leader) in done or costs[TILES] > left or costs[ESTIMATE] * (1 + RESOLUTION) > least:
+                continue
             left -= int(costs[TILES])
-            kept = leader.mapping()
-            program = _program(step, gemm, kept)
-            clocks = None if program is None else rehearsed(program, step.layout.roles, described)
-            if program is not None and clocks is not None:
-                least = min(least, clocks)
-                found.append(_Found(clocks, costs[TRAFFIC], costs[TILES], kept, program))
+            done.add(id(leader))
+            if made := _rehearse(step, gemm, described, leader):
+                least = min(least, made.clocks)
+                found.append(made)
     near = [each for each in found if each.clocks <= least * (1 + RESOLUTION)]
     if not near:
         return None
     return min(near, key=lambda each: _key(each, step.layout.roles, described)).mapping, least
+
+
+def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate) -> _Found | None:
+    """What it takes alone; None where that cannot be told."""
+    mapping = leader.mapping()
+    program = _program(step, gemm, mapping)
+    clocks = None if program is None else rehearsed(program, step.layout.roles, described)
+    if program is None or clocks is None:
+        return None
+    return _Found(clocks, leader.costs[TRAFFIC], leader.costs[TILES], mapping, program)
 
 
 def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
@@ -102,3 +116,8 @@ def rehearsed(program: Program, roles: Roles, described: Step, ahead: bool = Fal
 def _first(leader: Candidate) -> tuple[float, float]:
     """Who is rehearsed first: who may be fastest, of equals who costs least."""
     return float(steps(leader.costs[ESTIMATE])), leader.costs[TILES]
+
+
+def _smallest(leader: Candidate) -> tuple[float, float]:
+    """Who takes the least to rehearse, of equals who may be fastest."""
+    return leader.costs[TILES], leader.costs[ESTIMATE]
