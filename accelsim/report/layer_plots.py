@@ -19,6 +19,7 @@ from accelsim.report.style import (
     REASON_LOOKS,
     VERMILLION,
     Look,
+    Plot,
     figure,
     log_axis,
     prefixed,
@@ -287,3 +288,29 @@ def access_note(run: Run) -> str:
         f"reading one {mac_format} operand from {memory} costs {si(access_J, 'J')}, "
         f"as much as {si(access_J / mac_J)} MACs of {si(mac_J, 'J')}"
     )
+
+
+PLOTS = (
+    Plot(
+        "latency",
+        "Latency per layer",
+        "A bar is what the layer adds to the run: its time on the critical path. Bars add up to the latency; "
+        "colours say what the run was waiting for. What happens meanwhile, such as a prefetch, is in no bar.",
+        latency,
+    ),
+    Plot(
+        "energy",
+        "Energy per layer",
+        "Energy of each layer by what used it. Static power is charged for the time that the layer adds; the "
+        "second panel leaves it out.",
+        energy,
+    ),
+    Plot(
+        "moving_data",
+        "Energy of moving data against computing",
+        "Three marks per layer, on a logarithmic axis: a small distance is a large factor.",
+        moving_data,
+        has_dynamic_energy,
+    ),
+)
+"""What the registry has from here."""

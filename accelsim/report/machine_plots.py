@@ -17,6 +17,7 @@ from accelsim.report.style import (
     GREEN,
     GREY,
     Look,
+    Plot,
     figure,
     nothing,
     prefixed,
@@ -185,3 +186,22 @@ def _coarse(points: Sequence[tuple[int, int]], step: int) -> list[tuple[int, int
         else:
             result.append((time, size))
     return result
+
+
+PLOTS = (
+    Plot(
+        "timeline",
+        "Engine timeline",
+        "One row per engine; what overlaps runs at the same time. The top row says which layer the run "
+        "was waiting for.",
+        timeline,
+    ),
+    Plot(
+        "occupancy",
+        "Buffer occupancy",
+        "How much of each on-chip buffer held data that was still needed.",
+        occupancy,
+        has_buffers,
+    ),
+)
+"""What the registry has from here."""

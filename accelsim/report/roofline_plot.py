@@ -12,7 +12,17 @@ from accelsim.account.roofline import Point, Roofline, rooflines
 from accelsim.account.spans import multiplier_title
 from accelsim.machine.run import Run
 from accelsim.report.legends import below
-from accelsim.report.style import FAINT, INK, REASON_LOOKS, figure, log_axis, nothing, prefixed, renderer
+from accelsim.report.style import (
+    FAINT,
+    INK,
+    REASON_LOOKS,
+    Plot,
+    figure,
+    log_axis,
+    nothing,
+    prefixed,
+    renderer,
+)
 from accelsim.report.text import count_of, si, wrapped
 
 if TYPE_CHECKING:
@@ -216,3 +226,16 @@ def _clusters(axes: Axes, points: Sequence[Point], rows: dict[int, Layer]) -> li
         else:
             groups.append((x, y, [point]))
     return [group for _, _, group in groups]
+
+
+PLOTS = (
+    Plot(
+        "roofline",
+        "Roofline",
+        "A mark is a layer (numbers as in the table), its area the layer's share of the time. No layer "
+        "can lie above the line: left of the knee the memory is the limit, right of it the arithmetic.",
+        roofline,
+        has_roofs,
+    ),
+)
+"""What the registry has from here."""

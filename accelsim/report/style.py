@@ -6,8 +6,9 @@ is stacked also has a hatch, so that a grey print can be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from threading import RLock
@@ -17,6 +18,7 @@ from accelsim.account.critical_path import HIDDEN, LISTED
 from accelsim.account.energy import CATEGORIES
 from accelsim.engines.registry import ENGINES
 from accelsim.files import Make, write_file
+from accelsim.machine.run import Run
 from accelsim.units import parse, show
 
 if TYPE_CHECKING:
@@ -189,3 +191,22 @@ def tint(color: str, share: float) -> str:
     """So much of '#rrggbb', the rest white."""
     parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One plot; calling it with a run gives the matplotlib figure. ``caption`` says how to read it.
+
+    ``applies``: whether a run has anything to show in it; a report leaves out what would be empty.
+    """
+
+    name: str
+    title: str
+    caption: str
+    function: Callable[[Run], Figure]
+    applies: Callable[[Run], bool] = lambda run: True
+
+    def __call__(self, run: Run) -> Figure:
+        """Draw it; the caller owns the figure."""
+        with styled():
+            return self.function(run)

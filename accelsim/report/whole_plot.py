@@ -11,7 +11,7 @@ from accelsim.account.latency import summary
 from accelsim.machine.run import Run
 from accelsim.report.layer_plots import key_labels
 from accelsim.report.legends import under
-from accelsim.report.style import CATEGORY_LOOKS, REASON_LOOKS, Look, figure
+from accelsim.report.style import CATEGORY_LOOKS, REASON_LOOKS, Look, Plot, figure
 from accelsim.report.text import percent, si
 from accelsim.time import FS
 
@@ -91,3 +91,15 @@ def _finish(axes: Axes, quantity: str) -> None:
     axes.set_xticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
+
+
+PLOTS = (
+    Plot(
+        "whole",
+        "The whole run",
+        "What the time and the energy of the run went to, each as a bar of 100 %. The last bar leaves out static "
+        "power, which is drawn whether the chip works or not.",
+        whole,
+    ),
+)
+"""What the registry has from here."""
