@@ -58,7 +58,7 @@ def test_what_is_replayed_is_what_is_simulated(network: tuple[str, str, list[str
 @pytest.mark.parametrize(
     "model, chip, sets",
     [
-        ("gpt?layers=12,hidden=192,heads=4,seq=64", "edu-4x4",
+        ("gpt?layers=9,hidden=192,heads=4,seq=64", "edu-4x4",
          ["act_sram.capacity=64 KiB", "accumulators.capacity=16 KiB"]),
         ("mlp?hidden=512,layers=21", "edu-mixed",
          ["act_sram.capacity=32 KiB", "accumulators.capacity=2 KiB"]),
@@ -66,7 +66,7 @@ def test_what_is_replayed_is_what_is_simulated(network: tuple[str, str, list[str
          ["act_sram.capacity=256 KiB", "accumulators.capacity=8 KiB"]),
         ("gpt?layers=18,hidden=256,heads=4,seq=16", "systolic-generic",
          ["act_sram.capacity=16 KiB", "accumulators.capacity=2 KiB"]),
-        ("gpt?layers=15,hidden=512,heads=8,seq=32", "tpu-v1",
+        ("gpt?layers=11,hidden=512,heads=8,seq=32", "tpu-v1",
          ["unified_buffer.capacity=64 KiB", "accumulators.capacity=2 KiB"]),
         ("llama?layers=13,hidden=192,seq=64", "haswell-e5-2699v3", []),
     ],
@@ -82,7 +82,7 @@ def test_it_is_replayed(model: str, chip: str, sets: list[str]) -> None:
     "model, chip, sets",
     [
         ("llama2-7b?layers=9", "neuroncore-v2", ["scalar.clock=1.12 GHz", "gpsimd.clock=1.12 GHz"]),
-        ("gpt?layers=12,hidden=192,heads=4,seq=64", "edu-4x4",
+        ("gpt?layers=9,hidden=192,heads=4,seq=64", "edu-4x4",
          ["clock=70 MHz", "act_sram.capacity=64 KiB", "accumulators.capacity=16 KiB"]),
         ("gpt?layers=9,hidden=64,heads=4,seq=33", "edu-4x4",
          ["clock=700 MHz", "act_sram.capacity=16 KiB", "accumulators.capacity=2 KiB"]),
@@ -92,7 +92,7 @@ def test_it_is_replayed(model: str, chip: str, sets: list[str]) -> None:
          ["clock=700 MHz", "act_sram.capacity=16 KiB", "accumulators.capacity=2 KiB"]),
         ("bert?layers=14,hidden=128,heads=4,seq=8", "tpu-v1",
          ["unified_buffer.capacity=16 KiB", "accumulators.capacity=4 KiB"]),
-        ("gpt?layers=15,hidden=512,heads=8,seq=32", "tpu-v1",
+        ("gpt?layers=11,hidden=512,heads=8,seq=32", "tpu-v1",
          ["vector.clock=1.12 GHz", "unified_buffer.capacity=64 KiB", "accumulators.capacity=2 KiB"]),
     ],
 )  # fmt: skip
