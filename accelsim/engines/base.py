@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
+from accelsim.engines.kernel_times import KernelModel
 from accelsim.engines.timer import Ports, Table, Timer
 from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.mapping import ProductMapping
@@ -204,6 +205,10 @@ class EngineType(ABC):
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
         """Whether a pooling may be one of these: it needs the sums of a whole image at a time."""
         return False
+
+    def kernels(self, chip: Chip, unit: Unit) -> KernelModel | None:
+        """How long kernels take that run alone, in closed form; None for types that run no kernels."""
+        return None
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Action -> its energy, of every action that its commands note for the engine itself."""

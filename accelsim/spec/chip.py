@@ -66,6 +66,7 @@ class Chip(Model):
     _seen_from: str = PrivateAttr("")
     name: Name = Field(description="short name, that of its file")
     title: Words = Field(description="name for tables")
+    also: list[Words] = Field([], description="what tables of measurements call it")
     kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="what sort of chip")
     process: Words | None = Field(None, description="process node")
     die_area: SquareMetres | None = Field(None, description="area of the die")

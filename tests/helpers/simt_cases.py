@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from accelsim.engines.simt.kernels import Around
 from accelsim.engines.simt.panels import Product
+from accelsim.engines.simt.products import Around
 from accelsim.engines.simt.spec import Simt
 from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Conv, Gemm

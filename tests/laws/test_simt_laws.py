@@ -11,7 +11,8 @@ from accelsim.engines.simt.waves import Grid, Times, clocks, occupancy, waves
 
 small = st.integers(0, 12)
 times = st.builds(Times, small | st.integers(0, 300), st.integers(1, 12) | st.integers(1, 300), small)
-grids = st.builds(Grid, st.integers(1, 90), st.integers(1, 9), st.integers(1, 6), times)
+softness = st.sampled_from((0.0, 0.25, 0.6, 1.0)) | st.floats(0, 1)
+grids = st.builds(Grid, st.integers(1, 90), st.integers(1, 9), st.integers(1, 6), times, softness)
 
 
 @settings(max_examples=1500)
@@ -32,7 +33,7 @@ def test_waves_make_the_kernel(grid: Grid) -> None:
     parts = waves(grid)
     assert sum(wave.number * wave.clocks for wave in parts) == clocks(grid)
     assert sum(wave.number * wave.blocks for wave in parts) == grid.blocks
-    assert len(parts) <= 3
+    assert len(parts) <= 2
     assert 0 < occupancy(grid) <= 1
 
 
@@ -44,6 +45,14 @@ def test_less_work_and_more_room_are_never_slower(grid: Grid, fewer: int, more: 
         residents=grid.residents + room,
     )
     assert clocks(better) <= clocks(grid)
+
+
+@given(grids, st.floats(0, 1))
+def test_the_last_wave_takes_at_most_a_whole_one_and_at_least_its_share(grid: Grid, softer: float) -> None:
+    hard, fluid = (clocks(grid._replace(softness=value)) for value in (1.0, 0.0))
+    assert fluid <= clocks(grid) <= hard
+    assert clocks(grid._replace(softness=grid.softness * softer)) <= clocks(grid)
+    assert hard - fluid <= grid.times.work
 
 
 sizes, takes = st.integers(1, 64), st.integers(0, 64)

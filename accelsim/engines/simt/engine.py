@@ -11,12 +11,14 @@ from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.simt import words
 from accelsim.engines.simt.kernels import Blocks
 from accelsim.engines.simt.lower import lower_product
+from accelsim.engines.simt.model import Kernels
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streams import lower_stream
 from accelsim.engines.simt.writing import LAUNCH
 from accelsim.program.commands import Command
-from accelsim.program.roles import Unit
+from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.chip import Chip
+from accelsim.time import Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_product
 
@@ -60,6 +62,15 @@ class Multiprocessors(Clocked):
     def has_epilogue(self, spec: Simt) -> bool:
         """In registers, before results leave a block."""
         return True
+
+    def clock(self, chip: Chip, engine: str) -> Clock:
+        """What it keeps of its clock under load."""
+        spec = spec_of(chip, engine)
+        return clock_of((spec.clock or chip.clock) * spec.sustained_clock)
+
+    def kernels(self, chip: Chip, unit: Unit) -> Kernels:
+        """Products, convolutions, functions, attention."""
+        return Kernels(chip, unit)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Of the energy table of the chip; shared memory as an SRAM of its size."""

@@ -14,7 +14,7 @@ from accelsim.engines.alone import decided
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.simt.actions import function_actions, product_actions
 from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
-from accelsim.engines.simt.panels import Product, a_B, b_B, panels
+from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Cycles, Effect, Tile
@@ -149,7 +149,7 @@ class ProductStep:
         self.shares = Shares(clocks - ends * self.end, self.pieces, weight)
 
     def _take_slots(self) -> None:
-        """Two tiles in flight of everything that comes and goes."""
+        """Several tiles in flight of everything that comes and goes."""
         panel, gemm = self.kernel.panel, self.gemm
         sums = panel.groups * min(panel.rows, gemm.M) * min(panel.cols, gemm.N)
         sizes = {
@@ -160,7 +160,7 @@ class ProductStep:
         sizes |= {side.name: side.size_B(min(sums, side.elements)) for side in self.product.sides}
         for name, size in sizes.items():
             if name != panel.kept:
-                self.rings[name] = Ring([self._room(f"tile {name} {i}", size) for i in range(2)])
+                self.rings[name] = Ring([self._room(f"tile {name} {i}", size) for i in range(SLOTS)])
 
     def _room(self, name: str, size_B: int) -> int:
         """A region of the cache. Raises Infeasible where there is none."""

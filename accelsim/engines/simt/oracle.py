@@ -5,85 +5,109 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import Literal, NamedTuple
+from fractions import Fraction
+from typing import NamedTuple
 
 from accelsim.engines.simt.waves import Grid
 
-Kind = Literal["ready", "worked", "ended"]
+Clock = Fraction
 
 
 class Ran(NamedTuple):
-    """How a block ran: where, and the clocks at which it was placed, got the unit, and ended."""
+    """How a block ran: where, and the clocks at which it was placed, got its part of the unit, and ended."""
 
     block: int
     multiprocessor: int
-    placed: int
-    unit: int
-    ended: int
+    placed: Clock
+    unit: Clock
+    ended: Clock
 
 
 @dataclass
 class Multiprocessor:
-    """``here``: blocks that it has; ``queue``: those that want the unit; ``busy``: whether the unit serves one."""
+    """``coming``: blocks in their prologue and ``leaving``: in their epilogue, with the clock at which it ends;
+    ``sharing``: blocks that share the unit, with the clocks of it that each still needs."""
 
-    here: int = 0
-    queue: deque[int] = field(default_factory=deque)
-    busy: bool = False
+    coming: dict[int, Clock] = field(default_factory=dict)
+    sharing: dict[int, Clock] = field(default_factory=dict)
+    leaving: dict[int, Clock] = field(default_factory=dict)
+
+    @property
+    def here(self) -> int:
+        """Blocks that it has."""
+        return len(self.coming) + len(self.sharing) + len(self.leaving)
+
+    def next(self, now: Clock) -> Clock | None:
+        """When something happens here, None: never."""
+        times = [*self.coming.values(), *self.leaving.values()]
+        if self.sharing:
+            times.append(now + min(self.sharing.values()) * len(self.sharing))
+        return min(times, default=None)
+
+    def work(self, clocks: Clock) -> None:
+        """The unit serves everybody alike for so long."""
+        for block in self.sharing:
+            self.sharing[block] -= clocks / len(self.sharing)
 
 
 class Chip:
-    """Runs one grid. ``events``: (clock, block, what happens to it), earliest first."""
+    """Runs one grid."""
 
     def __init__(self, grid: Grid) -> None:
         grid.check()
-        self.grid = grid
+        self.grid, self.now = grid, Fraction(0)
         self.waiting = deque(range(grid.blocks))
         self.all = [Multiprocessor() for _ in range(grid.multiprocessors)]
-        self.events: list[tuple[int, int, Kind]] = []
-        self.where: dict[int, int] = {}
-        self.placed: dict[int, int] = {}
-        self.unit: dict[int, int] = {}
+        self.placed: dict[int, Clock] = {}
+        self.unit: dict[int, Clock] = {}
 
     def run(self) -> Iterator[Ran]:
         """Blocks in the order in which they end."""
-        self.dispatch(0)
-        while self.events:
-            clock = self.events[0][0]
-            while self.events and self.events[0][0] == clock:
-                _, block, kind = heappop(self.events)
-                home = self.all[self.where[block]]
-                if kind == "ready":
-                    home.queue.append(block)
-                elif kind == "worked":
-                    home.busy = False
-                    heappush(self.events, (clock + self.grid.times.epilogue, block, "ended"))
-                else:
-                    home.here -= 1
-                    yield Ran(block, self.where[block], self.placed[block], self.unit[block], clock)
-            self.serve(clock)
-            self.dispatch(clock)
+        self.dispatch()
+        while times := [time for each in self.all if (time := each.next(self.now)) is not None]:
+            then = min(times)
+            for each in self.all:
+                each.work(then - self.now)
+            self.now = then
+            for index, each in enumerate(self.all):
+                yield from self.advance(index, each)
+            self.dispatch()
 
-    def serve(self, clock: int) -> None:
-        """Every free unit takes the block that has waited for it longest."""
-        for home in self.all:
-            if home.queue and not home.busy:
-                home.busy, block = True, home.queue.popleft()
-                self.unit[block] = clock
-                heappush(self.events, (clock + self.grid.times.work, block, "worked"))
+    def advance(self, index: int, home: Multiprocessor) -> Iterator[Ran]:
+        """What happens on a multiprocessor now: blocks leave, have had their work, come to the unit."""
+        for block in [block for block, clock in home.leaving.items() if clock == self.now]:
+            del home.leaving[block]
+            yield Ran(block, index, self.placed[block], self.unit[block], self.now)
+        for block in [block for block, left in home.sharing.items() if not left]:
+            del home.sharing[block]
+            if self.grid.times.epilogue:
+                home.leaving[block] = self.now + self.grid.times.epilogue
+            else:
+                yield Ran(block, index, self.placed[block], self.unit[block], self.now)
+        for block in [block for block, clock in home.coming.items() if clock == self.now]:
+            del home.coming[block]
+            self.begin(home, block)
 
-    def dispatch(self, clock: int) -> None:
+    def begin(self, home: Multiprocessor, block: int) -> None:
+        """A block wants the unit."""
+        home.sharing[block] = Fraction(self.grid.work_of(block))
+        self.unit[block] = self.now
+
+    def dispatch(self) -> None:
         """Waiting blocks in order, each to the multiprocessor with the fewest blocks, the lowest of several."""
         while self.waiting:
             least = min(range(len(self.all)), key=lambda index: (self.all[index].here, index))
-            if self.all[least].here == self.grid.residents:
+            home = self.all[least]
+            if home.here == self.grid.residents:
                 return
             block = self.waiting.popleft()
-            self.all[least].here += 1
-            self.where[block], self.placed[block] = least, clock
-            heappush(self.events, (clock + self.grid.times.prologue, block, "ready"))
+            self.placed[block] = self.now
+            if self.grid.times.prologue:
+                home.coming[block] = self.now + self.grid.times.prologue
+            else:
+                self.begin(home, block)
 
 
-def clocks(grid: Grid) -> int:
+def clocks(grid: Grid) -> Clock:
     """Clocks until the last block has ended. Raises UsageError for numbers out of range."""
     return max(ran.ended for ran in Chip(grid).run())

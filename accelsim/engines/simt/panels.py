@@ -1,6 +1,6 @@
 """Panels: what a wave of blocks computes and reads, a rectangle of the result and a slice of K at a time.
 
-Operands come from DRAM into the L2 cache tile by tile, two of each in flight, and all blocks of a wave read them there.
+Operands come from DRAM into the L2 cache tile by tile, ``SLOTS`` of each in flight, and all blocks of a wave read them there.
 An operand that is *kept* comes once and stays in the cache until the kernel ends; one that is not comes again for every
 panel that needs it. Of the rectangles that a wave can be, and of what can be kept, the panel is the one with the fewest
 bytes from DRAM. Results wait in the cache until they have left.
@@ -19,9 +19,12 @@ from accelsim.program.tiles import DENSE, a_elements, most_channels, slabs
 from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Gemm
 
-PIECES = 16
+PIECES = 4
 """Pieces into which a kernel is cut at least, where it has so many steps: what is moved and what is computed overlap by
-pieces, so that about a sixteenth of the shorter of both does not."""
+pieces, so that about a quarter of the shorter of both does not, and less of kernels of many waves."""
+
+SLOTS = 4
+"""Tiles of an operand that are in flight: loads run ahead of the loop, and do not wait for results that leave."""
 
 Kept = Literal["", "a", "b"]
 KEPT: tuple[Kept, ...] = ("", "a", "b")
@@ -88,11 +91,11 @@ def whole_B(product: Product, panel: Panel) -> tuple[int, int]:
 
 
 def room_B(product: Product, panel: Panel) -> int:
-    """Bytes of cache that a kernel with this panel takes: of what is kept all tiles, of everything else two."""
+    """Bytes of cache that a kernel with this panel takes: of what is kept all tiles, of everything else ``SLOTS``."""
     all_a, all_b = whole_B(product, panel)
-    a = all_a if panel.kept == "a" else 2 * a_B(product, panel)
-    b = all_b if panel.kept == "b" else 2 * b_B(product, panel)
-    return a + b + 2 * y_B(product, panel)
+    a = all_a if panel.kept == "a" else SLOTS * a_B(product, panel)
+    b = all_b if panel.kept == "b" else SLOTS * b_B(product, panel)
+    return a + b + SLOTS * y_B(product, panel)
 
 
 def read_B(product: Product, panel: Panel) -> int:

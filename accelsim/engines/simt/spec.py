@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from accelsim.engines.simd.spec import functions_are_known
 from accelsim.formats.table import get
@@ -29,6 +29,10 @@ CACHED = ("activations", "weights")
 """What passes the L2 cache."""
 Feed = Annotated[float, Field(ge=0, le=4096)]
 """Multiply-accumulates, 0 to 4,096."""
+Softness = Annotated[float, Field(ge=0, le=1)]
+"""A share, 0 to 1."""
+Droop = Annotated[float, Field(ge=0, le=10)]
+"""A share by which something takes longer, 0 to 10."""
 
 
 class Limits(NamedTuple):
@@ -59,9 +63,26 @@ def residents(limits: Limits, needs: Needs) -> int:
     return min(room)
 
 
+class OfUnit(NamedTuple):
+    """What measurements say of a unit that multiplies, whatever the chip: a format that no calibration names takes it."""
+
+    sustained: float
+    feed: float
+    step: int
+
+
+UNITS = {"tensor": OfUnit(0.85, 22.0, 32), "lanes": OfUnit(0.90, 10.0, 8)}
+"""Units that multiply, with what formats of theirs take where the spec says nothing: fitted on the measured products of
+all devices together (docs/gpu-accuracy.md)."""
+
+
 class SimtFormat(Model):
     """How a multiprocessor multiplies operands of one format."""
 
+    unit: Literal["tensor", "lanes"] = Field(
+        "tensor",
+        description="what multiplies: Tensor Cores (matrix cores), or the lanes; tiles may be for one of them",
+    )
     macs: Lanes = Field(
         description="multiply-accumulates of a multiprocessor in so many `clocks`, at its peak"
     )
@@ -74,16 +95,29 @@ class SimtFormat(Model):
         description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
     )
     sustained: Annotated[Share, Fitted(0.2, 1.0)] = Field(
-        1.0,
-        description="share of the peak at which the loop over K runs with the tile that reuses operands most",
+        UNITS["tensor"].sustained,
+        description="share of the peak at which the loop over K runs with the tile that reuses operands most; of lanes "
+        f"{UNITS['lanes'].sustained:g} unless it is given",
     )
-    feed: Annotated[Feed, Fitted(0.0, 64.0)] = Field(
-        0.0,
+    feed: Annotated[Feed, Fitted(0.0, 256.0)] = Field(
+        UNITS["tensor"].feed,
         description="multiply-accumulates in whose time an element of an operand gets from shared memory to the unit, "
-        "which smaller tiles need more often",
+        f"which smaller tiles need more often; of lanes {UNITS['lanes'].feed:g} unless it is given",
     )
     sparse: Sparse | None = Field(None, description="structured sparsity of the weights that it skips")
-    step: Side = Field(32, description="the loop over K goes by so many; K is rounded up to it")
+    step: Side = Field(
+        UNITS["tensor"].step,
+        description="the loop over K goes by so many; K is rounded up to it; of lanes "
+        f"{UNITS['lanes'].step} unless it is given",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_its_unit(cls, block: Any) -> Any:
+        """What measurements say of its unit, where nothing else is given."""
+        if not isinstance(block, dict) or block.get("unit", "tensor") not in UNITS:
+            return block
+        return {**UNITS[block.get("unit", "tensor")]._asdict(), **block}
 
     @property
     def rate(self) -> Fraction:
@@ -98,11 +132,56 @@ class TileShape(Model):
     n: Side = Field(description="columns: output channels")
     threads: Parts = Field(description="threads of the block")
     step: Side | None = Field(None, description="its own step of the loop over K; absent: that of the format")
+    unit: Literal["tensor", "lanes"] | None = Field(
+        None, description="unit that the library has it for; absent: every one"
+    )
+    batched: bool | None = Field(
+        None,
+        description="true: only products of several groups have it, false: only those of one; absent: all have it",
+    )
 
     @property
     def reuse(self) -> Fraction:
         """Elements of operands per product: the smaller, the more often each is used."""
         return Fraction(1, self.m) + Fraction(1, self.n)
+
+
+class Convolution(Model):
+    """Constants of a library's convolutions: what its algorithms take beside their products."""
+
+    call: Annotated[Seconds, Fitted(0.0, 400e-6, "s")] = Field(
+        0.0, description="of every convolution beside launch and dispatch: the library's choice, workspaces"
+    )
+    fused: Annotated[Share, Fitted(0.2, 1.0)] = Field(
+        0.5, description="share of the rate of products at which the fused Winograd F(2x2) multiplies"
+    )
+    transforms: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
+        0.3, description="share of what the transforms of inputs and outputs of Winograd F(4x4) move that is from DRAM"
+    )
+    filters: Annotated[Droop, Fitted(0.0, 8.0)] = Field(
+        1.5, description="bytes from DRAM per byte of its transformed filters"
+    )
+    backward: Annotated[Droop, Fitted(1.0, 2.0)] = Field(
+        1.25, description="how much longer gradients take than the forward convolution of the same shape"
+    )
+
+
+LIBRARY = (
+    {"m": 256, "n": 128, "threads": 256, "unit": "tensor"},
+    {"m": 128, "n": 256, "threads": 256, "unit": "tensor"},
+    {"m": 128, "n": 128, "threads": 256},
+    {"m": 128, "n": 64, "threads": 128},
+    {"m": 64, "n": 128, "threads": 128},
+    {"m": 64, "n": 64, "threads": 64},
+    {"m": 256, "n": 1, "threads": 128, "step": 1, "batched": True},
+)
+"""Tiles of kernels where a spec names none: those that explain the measured products of GPUs from Pascal to Hopper."""
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+"""Cuts of the loop over K where a spec names none."""
+
+
+def _library() -> list[TileShape]:
+    return [TileShape.model_validate(tile) for tile in LIBRARY]
 
 
 class Simt(EngineSpec):
@@ -131,26 +210,59 @@ class Simt(EngineSpec):
         min_length=1, description="operand formats, the preferred one first"
     )
     tiles: list[TileShape] = Field(
+        default_factory=_library,
         min_length=1,
-        description="tiles of the library's kernels; the one with the least estimated time is taken",
+        description="tiles of the library's kernels; the one with the least estimated time is taken; absent: six of 64 "
+        "x 64 to 256 x 128",
     )
     splits: Annotated[list[Parts], once] = Field(
-        [1],
+        list(SPLITS),
         min_length=1,
         description="into how many parts the loop over K may be cut, each for a block of its own; 1 among them",
     )
     stages: Parts = Field(3, description="steps of K whose operands are in shared memory at a time")
     thread_registers: Bytes = Field(
-        description="registers of a thread beside the sums: operands, addresses, counters"
+        256, description="registers of a thread beside the sums: operands, addresses, counters"
     )
     prologue: Annotated[Clocks, Fitted(0, 20_000)] = Field(
-        0, description="clocks of a block before its first product"
+        1000, description="clocks of a block before its first product"
     )
     epilogue: Annotated[Clocks, Fitted(0, 20_000)] = Field(
-        0, description="clocks of a block from its last sum until its results have left"
+        1000, description="clocks of a block from its last sum until its results have left"
     )
     launch: Annotated[Seconds, Fitted(0.0, 100e-6, "s")] = Field(
-        0.0, description="from the request of a kernel to the start of its first block"
+        4e-6, description="from the request of a kernel to the start of its first block"
+    )
+    dispatch: Annotated[Seconds, Fitted(0.0, 100e-6, "s")] = Field(
+        0.0,
+        description="time of the host for one kernel where a framework asks for them one by one: no kernel ends before; "
+        "of the site and not of the chip",
+    )
+    sustained_clock: Annotated[Share, Fitted(0.3, 1.0)] = Field(
+        1.0,
+        description="share of its clock that the chip keeps under load; of the site (cooling, power limit) and not of "
+        "the chip",
+    )
+    softness: Annotated[Softness, Fitted(0.0, 1.0)] = Field(
+        0.5,
+        description="how much of a whole wave of blocks the last one takes where it does not fill the chip: 1 all of "
+        "it, 0 its share",
+    )
+    droop: Annotated[Droop, Fitted(0.0, 2.0)] = Field(
+        0.1,
+        description="by how much longer kernels of many milliseconds take because the clock falls under load; of those "
+        "of half a millisecond half of it",
+    )
+    stride: Annotated[Droop, Fitted(0.0, 2.0)] = Field(
+        0.05,
+        description="by how much longer products take whose rows of operands lie far apart (K beyond 24 kB), because "
+        "each row is on a page of its own",
+    )
+    convolution: Convolution = Field(
+        default_factory=Convolution, description="what the algorithms of convolutions take beside their products"
+    )
+    reduction: Seconds = Field(
+        2e-6, description="a kernel that adds up the sums of blocks that share a tile, without what it moves"
     )
 
     @property
@@ -169,6 +281,15 @@ class Simt(EngineSpec):
     def residents(self, tile: TileShape, name: str) -> int:
         """Blocks with this tile of a format that a multiprocessor has room for, 0 for none."""
         return residents(self.limits, self.needs(tile, name))
+
+    def library(self, name: str, batched: bool) -> list[TileShape]:
+        """Tiles that there are for products of a format, of several groups or of one, and that fit."""
+        unit = self.formats[name].unit
+        return [
+            tile
+            for tile in self.tiles
+            if tile.unit in (None, unit) and tile.batched in (None, batched) and self.residents(tile, name)
+        ]
 
     def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
         """Its own, and the usable share of the memory that its kernels stream from."""
@@ -197,9 +318,9 @@ def storage_B(name: str) -> Fraction:
 
 
 def a_tile_fits_each_format(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """In each format a multiprocessor has room for a block with one of the tiles."""
+    """In each format a multiprocessor has room for a block with one of the tiles, of one group and of several."""
     for name in _known(unit):
-        if not any(unit.residents(tile, name) for tile in unit.tiles):
+        if not all(unit.library(name, batched) for batched in (False, True)):
             yield Finding(
                 (*path, "formats", name), "no tile fits a multiprocessor in this format", "one that does"
             )

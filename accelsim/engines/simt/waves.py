@@ -8,20 +8,26 @@ on the multiprocessor that has the fewest blocks among those that have room, of 
 A block that ends at a clock makes room at that clock.
 
 **A block** takes ``prologue`` clocks (its first operands come), then ``work`` clocks of the unit that computes it, then
-``epilogue`` clocks (results leave). The unit of a multiprocessor serves one block at a time, first come, first served;
-prologue and epilogue need it not, so that they hide behind the work of other residents.
+``epilogue`` clocks (results leave). The unit of a multiprocessor is shared fairly: each of n blocks that want it gets
+an nth of it. Prologue and epilogue need it not.
 
-Then block i runs on multiprocessor i mod S, for all do the same at the same clocks and free their room in order. On
-one of them, block i gets the unit at ``u(i) = max(u(i - 1) + work, u(i - residents) + work + epilogue + prologue)``.
-With i = q residents + r that is ``prologue + q max(residents work, prologue + work + epilogue) + r work``: a wave of
-residents takes as long as their work, or as long as a block where their work does not hide its ends.
+**The last wave.** Where blocks are no multiple of the multiprocessors, those that are left over run while others idle,
+which leaves them more of the power and of the way to memory: with a share s of the multiprocessors at work, their work
+takes ``softness + (1 - softness) s`` of the clocks of the others. Softness 1 is the hard staircase of whole waves, 0 a
+fluid.
+
+Then blocks go round the multiprocessors, and those of a *round* (the residents of one multiprocessor) begin together,
+share the unit and end together, so that nothing hides their ends: a round of r blocks takes ``prologue + r work +
+epilogue``.
 
 Assumed, where vendors say nothing: the order of dispatch (least loaded first); that blocks of a kernel do not differ;
-that kernels do not overlap.
+that kernels do not overlap. The rounds were compared with blocks that take the unit in turn, whose ends hide behind the
+work of others: measured products of six GPUs are as near or nearer (docs/engine-simt.md).
 """
 
 from __future__ import annotations
 
+from math import ceil
 from typing import NamedTuple
 
 from accelsim.errors import Problem, UsageError
@@ -35,21 +41,24 @@ class Times(NamedTuple):
     epilogue: int
 
     @property
-    def alone(self) -> int:
-        """Clocks of a block that waits for nobody."""
-        return self.prologue + self.work + self.epilogue
+    def ends(self) -> int:
+        """Clocks that a round takes beside the work of its blocks."""
+        return self.prologue + self.epilogue
 
 
 class Grid(NamedTuple):
-    """A kernel: so many blocks on so many multiprocessors with room for ``residents`` each."""
+    """A kernel: so many blocks on so many multiprocessors with room for ``residents`` each; ``softness``: how much of
+    a whole wave the last one takes, 0 to 1."""
 
     blocks: int
     multiprocessors: int
     residents: int
     times: Times
+    softness: float = 1.0
 
     def check(self) -> None:
-        """Raise UsageError with everything that is not a whole number from 1 (of a prologue or epilogue: from 0)."""
+        """Raise UsageError with everything that is not a whole number from 1 (of a prologue or epilogue: from 0), and
+        for a softness that is no share."""
         least = {
             "blocks": (self.blocks, 1), "multiprocessors": (self.multiprocessors, 1), "residents": (self.residents, 1),
             "prologue": (self.times.prologue, 0), "work": (self.times.work, 1), "epilogue": (self.times.epilogue, 0),
@@ -59,8 +68,26 @@ class Grid(NamedTuple):
             for name, (value, low) in least.items()
             if not isinstance(value, int) or value < low
         ]
+        if not 0 <= self.softness <= 1:
+            wrong.append(Problem(f"softness is {self.softness!r}", "", "a share, 0 to 1"))
         if wrong:
             raise UsageError(wrong)
+
+    @property
+    def left_over(self) -> int:
+        """Blocks of the last wave where it does not reach all multiprocessors and is not the only one, else 0."""
+        whole, rest = divmod(self.blocks, self.multiprocessors)
+        return rest if whole else 0
+
+    @property
+    def last_work(self) -> int:
+        """Clocks of the unit for one of these."""
+        share = self.left_over / self.multiprocessors if self.left_over else 1.0
+        return max(1, ceil(self.times.work * (self.softness + (1 - self.softness) * share)))
+
+    def work_of(self, block: int) -> int:
+        """Clocks of the unit for a block."""
+        return self.last_work if block >= self.blocks - self.left_over else self.times.work
 
 
 class Wave(NamedTuple):
@@ -74,34 +101,25 @@ class Wave(NamedTuple):
 
 def clocks(grid: Grid) -> int:
     """Clocks from the dispatch of the first block to the end of the last."""
-    return _busiest(-(-grid.blocks // grid.multiprocessors), grid.residents, grid.times)
-
-
-def _busiest(blocks: int, room: int, times: Times) -> int:
-    """Clocks until so many blocks of one multiprocessor have ended."""
-    if not blocks:
-        return 0
-    rounds, later = divmod(blocks - 1, room)
-    return rounds * max(room * times.work, times.alone) + later * times.work + times.alone
+    busiest = -(-grid.blocks // grid.multiprocessors)
+    rounds = -(-busiest // grid.residents)
+    saved = grid.times.work - grid.last_work
+    return busiest * grid.times.work - saved + rounds * grid.times.ends
 
 
 def waves(grid: Grid) -> list[Wave]:
-    """The same in groups of equal waves: the first, those that follow it, and one that does not fill the chip.
+    """The same in groups of equal waves: full ones, and one that does not fill the chip.
 
     A wave is a full set of residents on all multiprocessors. Clocks of all groups together are those of the kernel.
     """
     each = grid.multiprocessors * grid.residents
     full, rest = divmod(grid.blocks, each)
-    ends = [
-        _busiest(number * grid.residents, grid.residents, grid.times) for number in (0, min(full, 1), full)
-    ]
-    found = [Wave(min(full, 1), each, ends[1])]
-    if full > 1:
-        found.append(Wave(full - 1, each, (ends[2] - ends[1]) // (full - 1)))
-    found.append(Wave(1, rest, clocks(grid) - ends[2]))
+    one = grid.residents * grid.times.work + grid.times.ends
+    found = [Wave(full, each, one), Wave(1, rest, clocks(grid) - full * one)]
     return [wave for wave in found if wave.number and wave.blocks]
 
 
 def occupancy(grid: Grid) -> float:
     """Share of the clocks of all units that are work, 0 to 1."""
-    return grid.blocks * grid.times.work / (grid.multiprocessors * clocks(grid))
+    work = (grid.blocks - grid.left_over) * grid.times.work + grid.left_over * grid.last_work
+    return work / (grid.multiprocessors * clocks(grid))

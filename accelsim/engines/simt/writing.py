@@ -9,7 +9,7 @@ from math import ceil
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import Units
-from accelsim.engines.simt.kernels import Around
+from accelsim.engines.simt.products import Around
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.commands import Cycles, Effect
 from accelsim.program.roles import Roles
@@ -21,8 +21,8 @@ LAUNCH = "launch"
 
 
 def clock_Hz(roles: Roles, spec: Simt) -> float:
-    """Clock of the multiprocessors."""
-    return spec.clock or roles.chip.clock
+    """Clock of the multiprocessors under load."""
+    return float((spec.clock or roles.chip.clock) * spec.sustained_clock)
 
 
 def around(roles: Roles, spec: Simt) -> Around:

@@ -16,34 +16,41 @@ def test_one_block():
     assert waves(Grid(1, 4, 2, ENDS)) == [Wave(1, 1, 130)]
 
 
-def test_the_ends_of_a_block_hide_behind_the_work_of_another():
-    """10 + 100 + 100 + 20; with one block at a time the second begins when the first has left."""
+def test_residents_begin_and_end_together():
+    """10 + 2 x 100 + 20; with one block at a time each has its own ends."""
     assert clocks(Grid(8, 4, 2, ENDS)) == 230
     assert clocks(Grid(8, 4, 1, ENDS)) == 260
 
 
 def test_a_block_too_many_takes_a_wave_of_its_own():
-    """9 blocks on 4 multiprocessors are 3 rounds, as 12 are."""
-    assert clocks(Grid(9, 4, 2, ENDS)) == clocks(Grid(12, 4, 2, ENDS)) == 330
-    assert occupancy(Grid(12, 4, 2, ENDS)) == 300 / 330
+    """9 blocks on 4 multiprocessors are 3 on one of them, as 12 are."""
+    assert clocks(Grid(9, 4, 2, ENDS)) == clocks(Grid(12, 4, 2, ENDS)) == 360
+    assert occupancy(Grid(12, 4, 2, ENDS)) == 300 / 360
+
+
+def test_a_soft_last_wave_takes_less_for_fewer_blocks():
+    """One of four multiprocessors is at work: 0.5 + 0.5 / 4 of 100 clocks."""
+    assert clocks(Grid(9, 4, 2, ENDS, softness=0.5)) == 360 - 37
+    assert clocks(Grid(11, 4, 2, ENDS, softness=0.5)) == 360 - 12
+    assert clocks(Grid(12, 4, 2, ENDS, softness=0.5)) == 360
+
+
+def test_the_only_wave_is_never_soft():
+    assert clocks(Grid(3, 4, 2, ENDS, softness=0.0)) == 130
 
 
 def test_equal_waves_are_one_group():
-    assert waves(Grid(8 * 1000 + 3, 4, 2, ENDS)) == [Wave(1, 8, 230), Wave(999, 8, 200), Wave(1, 3, 100)]
-
-
-def test_where_work_does_not_hide_the_ends_a_wave_takes_as_long_as_a_block():
-    assert waves(Grid(16, 4, 2, Times(500, 100, 0))) == [Wave(1, 8, 700), Wave(1, 8, 600)]
+    assert waves(Grid(8 * 1000 + 3, 4, 2, ENDS)) == [Wave(1000, 8, 230), Wave(1, 3, 130)]
 
 
 def test_blocks_one_by_one():
     ran = list(Chip(Grid(3, 1, 2, ENDS)).run())
-    assert ran == [Ran(0, 0, 0, 10, 130), Ran(1, 0, 0, 110, 230), Ran(2, 0, 130, 210, 330)]
+    assert ran == [Ran(0, 0, 0, 10, 230), Ran(1, 0, 0, 10, 230), Ran(2, 0, 230, 240, 360)]
 
 
 def test_what_is_no_grid_is_told_at_once():
     with pytest.raises(UsageError) as error:
-        Chip(Grid(0, 1, -1, Times(-1, 0, 0)))
+        Chip(Grid(0, 1, -1, Times(-1, 0, 0), 1.5))
     assert [problem.what for problem in error.value.problems] == [
-        "blocks is 0", "residents is -1", "prologue is -1", "work is 0",
+        "blocks is 0", "residents is -1", "prologue is -1", "work is 0", "softness is 1.5",
     ]  # fmt: skip

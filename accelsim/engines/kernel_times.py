@@ -1,0 +1,67 @@
+"""What an engine type that runs kernels one by one says about their time, without a program and a simulation.
+
+A *family* is a kind of kernel that one closed form describes (products, convolutions, functions of rows, attention). Its
+kernels come as columns, one row each, so that thousands are worked out at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from accelsim.spec.chip import Chip
+from accelsim.types import Array, Floats
+
+Columns = Mapping[str, Floats]
+"""Name of a column -> its values, all of one length."""
+
+
+class KernelTimes(NamedTuple):
+    """Kernels, one row each: ``seconds`` with everything; ``bound``, the least that the stated peaks of the chip allow;
+    ``low``: of that what the host and the launch take. ``tile``, ``splits``, ``waves``: how a grid was cut (text, '' where
+    there is none; 1; 0). ``binds``: what takes most of the time; ``regime``: where like errors are to be expected."""
+
+    seconds: Floats
+    bound: Floats
+    overhead: Floats
+    tile: Array
+    splits: Floats
+    waves: Floats
+    binds: Array
+    regime: Array
+
+
+class Prepared(Protocol):
+    """Kernels of one family and format on one chip, with everything about them that no constant changes."""
+
+    def times(self, chip: Chip) -> KernelTimes:
+        """How long they take; ``chip``: the same but for its constants."""
+
+    def likely(self, chip: Chip, most: int) -> Prepared:
+        """The same with at most so many candidates a kernel: those that take the least time on this chip."""
+
+
+class KernelModel(Protocol):
+    """The kernels of one engine of a chip."""
+
+    @property
+    def families(self) -> Mapping[str, Sequence[str]]:
+        """Family -> the columns that it needs."""
+
+    def prepared(self, family: str, name: str, columns: Columns) -> Prepared:
+        """Kernels of a family in a number format of the engine."""
+
+    def formats(self, family: str) -> Iterable[str]:
+        """Formats that it computes kernels of a family in."""
+
+    def constants(self, families: Iterable[str], formats: Iterable[str]) -> Sequence[tuple[str, ...]]:
+        """Names of constants of the chip that measured kernels of these can tell, the most telling first; those of a
+        tuple share a value."""
+
+
+def text_rows(values: Iterable[Any]) -> Array:
+    """Texts as a column."""
+    import numpy as np
+
+    found: Array = np.array(list(values), dtype=object)
+    return found

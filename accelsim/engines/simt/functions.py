@@ -1,0 +1,66 @@
+"""How long kernels of functions on rows take, in closed form: elementwise ones, softmax, norms, copies.
+
+Such a kernel streams: it takes what it moves at the usable bandwidth of the memory, or its special functions where these
+take longer. Where a function needs the elements of a row again (``passes``), they come from the L2 cache while the rows
+that all multiprocessors work at together fit into half of it, else from DRAM once more.
+
+A framework's host needs ``host`` times its ``dispatch`` for the call (a kernel that runs alone is over no earlier), about
+half of it before the device begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.engines.simt.products import Around
+from accelsim.engines.simt.spec import Simt
+from accelsim.types import Floats
+
+COLUMNS = ("rows", "cols", "element_B", "reads", "writes", "passes", "traffic", "special", "host")
+"""``reads``, ``writes``: elements per element of the shape; ``passes`` over what is read; ``traffic``: how much more is
+moved than these say; ``special`` functions per element; ``host``: its work for a call, that for an addition is 1."""
+ROW_THREADS = 128
+"""Threads of a block that works at a row: with them, rows that a multiprocessor has under way."""
+CACHED = 0.5
+"""Share of the L2 cache in which rows stay for another pass."""
+BEFORE = 0.5
+"""Share of the host's work for a call that is done before the device begins."""
+
+
+class Streams(NamedTuple):
+    """Kernels of functions as columns: bytes that they move, special functions, the host's work."""
+
+    moved_B: Floats
+    special: Floats
+    host: Floats
+
+
+class StreamTimes(NamedTuple):
+    """Seconds: of moving, of the special functions, of all together, of host and launch alone."""
+
+    moving: Floats
+    computing: Floats
+    seconds: Floats
+    overhead: Floats
+
+
+def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Streams:
+    """What kernels move and compute, whatever the constants."""
+    rows, elements = columns["rows"], columns["rows"] * columns["cols"]
+    row_B = columns["cols"] * columns["element_B"]
+    under_way = np.minimum(rows, spec.multiprocessors * max(1, spec.threads // ROW_THREADS)) * row_B
+    again = np.where(under_way > CACHED * around.l2_B, columns["passes"], 1.0)
+    moved = elements * columns["element_B"] * (columns["reads"] * again + columns["writes"])
+    return Streams(moved * columns["traffic"], elements * columns["special"], columns["host"])
+
+
+def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:
+    """How long they take."""
+    moving = kernels.moved_B / around.dram_Bps
+    computing = kernels.special / (spec.special * spec.multiprocessors * around.clock_Hz)
+    host = kernels.host * spec.dispatch
+    seconds = np.maximum(host, spec.launch + BEFORE * host + np.maximum(moving, computing))
+    return StreamTimes(moving, computing, seconds, np.maximum(host, spec.launch + BEFORE * host))

@@ -1,0 +1,331 @@
+"""The kernels of multiprocessors as ``KernelModel``: a table of families, each a closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from accelsim.engines.kernel_times import Columns, KernelModel, KernelTimes, Prepared, text_rows
+from accelsim.engines.simt import attention, convolutions, functions
+from accelsim.engines.simt.products import (
+    Around,
+    Candidates,
+    Products,
+    Shapes,
+    best,
+    candidates,
+    dense,
+    shapes,
+    timed,
+)
+from accelsim.engines.simt.spec import Simt
+from accelsim.engines.simt.writing import around
+from accelsim.program.roles import Roles, Unit
+from accelsim.spec.chip import Chip
+from accelsim.types import Array, Floats
+
+PRODUCT = ("B", "M", "K", "N")
+FEW_WAVES = 4
+"""Waves of blocks from which a kernel is like a long one."""
+
+
+class Device:
+    """The multiprocessors of a chip, and what is around them, with the constants that the chip has."""
+
+    def __init__(self, chip: Chip, name: str) -> None:
+        self.roles, self.name = Roles(chip), name
+        self.spec: Simt = chip.engines[name]  # type: ignore[assignment]
+        self.around: Around = around(self.roles, self.spec)
+        self.memory_Bps = self.roles.memory(self.roles.activations_home).memory.peak_Bps
+        self.boost_Hz = self.spec.clock or chip.clock
+
+    def bound(self, name: str, macs: Floats, moved_B: Floats) -> Floats:
+        """The least seconds that the stated peaks allow; what the L2 cache holds need not come from DRAM."""
+        computed = macs / (float(self.spec.formats[name].rate) * self.spec.multiprocessors * self.boost_Hz)
+        found: Floats = np.maximum(computed, np.maximum(0.0, moved_B - self.around.l2_B) / self.memory_Bps)
+        return found
+
+
+class Family(Protocol):
+    """One kind of kernel."""
+
+    columns: Sequence[str]
+    constants: Sequence[tuple[str, ...]]
+
+    def prepared(self, device: Device, name: str, columns: Columns) -> Prepared:
+        """Kernels on a device."""
+
+
+@dataclass(frozen=True)
+class OfProducts:
+    """Products and their candidates."""
+
+    device: Device
+    format: str
+    products: Products
+    found: Candidates
+    shape: Shapes
+
+    def times(self, chip: Chip) -> KernelTimes:
+        """Each with the candidate that takes the least."""
+        device = Device(chip, self.device.name)
+        spec, around_it, rows = device.spec, device.around, self.products
+        cost = timed(spec, around_it, self.format, self.shape)
+        chosen = best(self.found, cost.seconds)
+        computing, moving, waves = (each[chosen] for each in (cost.computing, cost.moving, cost.waves))
+        overhead = np.full(len(chosen), spec.launch + spec.dispatch)
+        bound = device.bound(self.format, rows.groups * rows.m * rows.k * rows.n * rows.density, _bytes(rows))
+        binds = _binds(overhead, computing, moving)
+        tiles = text_rows(
+            f"{m:.0f}x{n:.0f}" for m, n in zip(self.shape.m[chosen], self.shape.n[chosen], strict=True)
+        )
+        regime = _by_waves(binds, waves)
+        return KernelTimes(
+            cost.seconds[chosen], bound, overhead, tiles, self.shape.splits[chosen], waves, binds, regime
+        )
+
+    def likely(self, chip: Chip, most: int) -> OfProducts:
+        """The candidates of each product that take the least."""
+        device = Device(chip, self.device.name)
+        seconds = timed(device.spec, device.around, self.format, self.shape).seconds
+        found = self.found.kept(_least(self.found, seconds, most))
+        return replace(self, found=found, shape=_shape(self.device, self.format, self.products, found))
+
+
+def _shape(device: Device, name: str, products: Products, found: Candidates) -> Shapes:
+    return shapes(device.spec, device.around, name, products, found)
+
+
+def _least(found: Candidates, seconds: Floats, most: int) -> Array:
+    """A mask of the ``most`` of each row that take the least."""
+    order = np.lexsort((seconds, found.row))
+    first = np.repeat(found.starts, np.diff(np.r_[found.starts, len(order)]))
+    mask = np.zeros(len(order), bool)
+    mask[order[np.arange(len(order)) - first < most]] = True
+    return mask
+
+
+def _bytes(products: Products) -> Floats:
+    return products.a_B + products.b_B + products.y_B
+
+
+def _binds(overhead: Floats, computing: Floats, moving: Floats) -> Array:
+    """What takes most of the time."""
+    names = np.array(["launch", "products", "memory"], dtype=object)
+    found: Array = names[np.argmax(np.stack([overhead, computing, moving]), axis=0)]
+    return found
+
+
+def _by_waves(binds: Array, waves: Floats) -> Array:
+    """Where like errors are to be expected: launch, less than a wave, a few waves, many."""
+    names = np.array(["less than a wave", "few waves", "many waves"], dtype=object)
+    found: Array = np.where(
+        binds == "launch", "launch", names[np.searchsorted([1.0, FEW_WAVES], waves, side="left")]
+    )
+    return found
+
+
+class ProductFamily:
+    """Matrix products, one or several of a shape."""
+
+    columns = PRODUCT
+    constants = (
+        ("formats.{format}.sustained",), ("{memory}.memory.efficiency",), ("launch",), ("formats.{format}.feed",),
+        ("softness",), ("prologue", "epilogue"), ("droop",), ("stride",),
+    )  # fmt: skip
+
+    def prepared(self, device: Device, name: str, columns: Columns) -> OfProducts:
+        """All candidates."""
+        products = dense(name, *(columns[key] for key in ("B", "M", "N", "K")))
+        found = candidates(device.spec, name, products)
+        return OfProducts(device, name, products, found, _shape(device, name, products, found))
+
+
+@dataclass(frozen=True)
+class OfFunctions:
+    """Functions of rows."""
+
+    device: Device
+    format: str
+    kernels: functions.Streams
+    least_B: Floats
+
+    def times(self, chip: Chip) -> KernelTimes:
+        """Each as it streams."""
+        device = Device(chip, self.device.name)
+        cost = functions.stream_times(device.spec, device.around, self.kernels)
+        count = len(cost.seconds)
+        bound = device.bound(next(iter(device.spec.formats)), np.zeros(count), self.least_B)
+        binds = _binds(cost.overhead, cost.computing, cost.moving)
+        regime = np.where(binds == "launch", "launch", "streaming").astype(object)
+        none = text_rows([""] * count)
+        return KernelTimes(
+            cost.seconds, bound, cost.overhead, none, np.ones(count), np.zeros(count), binds, regime
+        )
+
+    def likely(self, chip: Chip, most: int) -> OfFunctions:
+        """There is no choice."""
+        return self
+
+
+class FunctionFamily:
+    """Elementwise functions, softmax, norms, copies."""
+
+    columns = functions.COLUMNS
+    constants = (("{memory}.memory.efficiency",), ("dispatch",), ("launch",))
+
+    def prepared(self, device: Device, name: str, columns: Columns) -> OfFunctions:
+        """What they move."""
+        elements = columns["rows"] * columns["cols"] * columns["element_B"]
+        least = elements * (np.minimum(columns["reads"], 1) + columns["writes"])
+        return OfFunctions(device, name, functions.streams(device.spec, device.around, columns), least)
+
+
+@dataclass(frozen=True)
+class OfConvolutions:
+    """Convolutions as the products of each algorithm."""
+
+    device: Device
+    format: str
+    found: convolutions.Forms
+    parts: tuple[OfProducts, OfProducts, OfProducts]
+
+    def times(self, chip: Chip) -> KernelTimes:
+        """Each by the algorithm that takes the least."""
+        device = Device(chip, self.device.name)
+        each = [part.times(chip) for part in self.parts]
+        seconds = convolutions.of_algorithms(
+            device.spec, device.around, self.found, tuple(part.seconds for part in each)  # type: ignore[arg-type]
+        )  # fmt: skip
+        chosen = np.argmin(seconds, axis=0)
+        pick = np.arange(len(chosen))
+        tiles = text_rows(
+            f"{each[way].tile[row]} {convolutions.ALGORITHMS[way]}" for row, way in enumerate(chosen)
+        )
+        splits, waves = (
+            np.stack([getattr(part, field) for part in each])[chosen, pick] for field in ("splits", "waves")
+        )
+        binds = np.stack([part.binds for part in each])[chosen, pick]
+        ways = np.array(["implicit GEMM", "Winograd", "Winograd"], dtype=object)[chosen]
+        fewest = np.where(self.found.winograd, 0.25, 1.0) * self.found.macs
+        bound = device.bound(self.format, fewest, self.found.bytes)
+        overhead = each[0].overhead + device.spec.convolution.call
+        return KernelTimes(seconds[chosen, pick], bound, overhead, tiles, splits, waves, binds, ways)
+
+    def likely(self, chip: Chip, most: int) -> OfConvolutions:
+        """The likely candidates of each algorithm."""
+        first, second, third = (part.likely(chip, most) for part in self.parts)
+        return replace(self, parts=(first, second, third))
+
+
+class ConvolutionFamily:
+    """Convolutions, forward and backward."""
+
+    columns = convolutions.COLUMNS
+    constants = (
+        ("formats.{format}.sustained",), ("{memory}.memory.efficiency",), ("convolution.call",), ("convolution.fused",),
+        ("convolution.filters",), ("convolution.transforms",), ("prologue", "epilogue"), ("convolution.backward",),
+    )  # fmt: skip
+
+    def prepared(self, device: Device, name: str, columns: Columns) -> OfConvolutions:
+        """All candidates of all algorithms."""
+        found = convolutions.forms(device.spec, name, columns)
+        parts = []
+        for products in found.products:
+            chosen = candidates(device.spec, name, products)
+            shape = _shape(device, name, products, chosen)
+            if products.groups[0] == 1:
+                shape = shape._replace(moved_B=found.bytes[chosen.row])
+            parts.append(OfProducts(device, name, products, chosen, shape))
+        first, second, third = parts
+        return OfConvolutions(device, name, found, (first, second, third))
+
+
+@dataclass(frozen=True)
+class OfAttention:
+    """Fused attention."""
+
+    device: Device
+    format: str
+    found: attention.Attended
+    decode: Array
+
+    def times(self, chip: Chip) -> KernelTimes:
+        """Each as it is."""
+        device, found = Device(chip, self.device.name), self.found
+        cost = attention.attention_times(device.spec, device.around, self.format, found)
+        overhead = np.full(len(cost.seconds), device.spec.launch + device.spec.dispatch)
+        bound = device.bound(self.format, found.macs, found.bytes)
+        binds = _binds(overhead, cost.computing, cost.moving)
+        regime = np.where(self.decode, "decode", "prefill").astype(object)
+        tiles = text_rows([f"{attention.QUERIES}x{attention.KEYS}"] * len(regime))
+        return KernelTimes(cost.seconds, bound, overhead, tiles, found.parts, cost.waves, binds, regime)
+
+    def likely(self, chip: Chip, most: int) -> OfAttention:
+        """There is no choice."""
+        return self
+
+
+class AttentionFamily:
+    """Attention in one kernel, of many queries or of one."""
+
+    columns = attention.COLUMNS
+    constants = (
+        ("formats.{format}.sustained",), ("{memory}.memory.efficiency",), ("launch",), ("softness",),
+        ("prologue", "epilogue"),
+    )  # fmt: skip
+
+    def prepared(self, device: Device, name: str, columns: Columns) -> OfAttention:
+        """Their blocks."""
+        found = attention.attended(device.spec, name, columns)
+        return OfAttention(device, name, found, columns["tokens"] < attention.LEAST_ROWS)
+
+
+FAMILIES: Mapping[str, Family] = {
+    "product": ProductFamily(),
+    "function": FunctionFamily(),
+    "convolution": ConvolutionFamily(),
+    "attention": AttentionFamily(),
+}
+"""Kind of kernel -> its closed form; a new one is a row."""
+
+
+class Kernels(KernelModel):
+    """The kernels of the multiprocessors ``unit`` of a chip."""
+
+    def __init__(self, chip: Chip, unit: Unit) -> None:
+        self._device = Device(chip, unit.name)
+
+    @property
+    def families(self) -> Mapping[str, Sequence[str]]:
+        """Family -> its columns."""
+        return {name: family.columns for name, family in FAMILIES.items()}
+
+    def prepared(self, family: str, name: str, columns: Columns) -> Prepared:
+        """Kernels of a family in a format."""
+        return FAMILIES[family].prepared(self._device, name, columns)
+
+    def formats(self, family: str) -> Iterable[str]:
+        """Those that it multiplies; functions take every format that a byte count is known of."""
+        return list(self._device.spec.formats)
+
+    def constants(self, families: Iterable[str], formats: Iterable[str]) -> Sequence[tuple[str, ...]]:
+        """Of all families in turn, the most telling first."""
+        memory = self._device.roles.activations_home
+        table = [FAMILIES[family].constants for family in families]
+        names = list(formats)
+        found: dict[tuple[str, ...], None] = {}
+        for rank in range(max(map(len, table), default=0)):
+            for group in [each[rank] for each in table if rank < len(each)]:
+                for name in names if "{format}" in group[0] else names[:1]:
+                    found[tuple(self._named(text, memory, name) for text in group)] = None
+        return list(found)
+
+    def _named(self, text: str, memory: str, name: str) -> str:
+        filled = text.format(memory=memory, format=name)
+        return filled if text.startswith("{memory}") else f"{self._device.name}.{filled}"
+
+

@@ -1,0 +1,266 @@
+"""How long kernels of products take, in closed form, for any number of products, tiles and cuts of K at a time.
+
+A block computes a tile of ``m x n`` results. Its loop over K takes, per step, the multiplications of the tile at the
+sustained rate of the format, and longer for tiles that reuse operands less: ``feed`` says how many multiplications an
+operand's way from shared memory is worth. It is never faster than the L2 cache, which all multiprocessors share, brings
+the operands. K, M and N are rounded up to whole steps and tiles. Blocks, rounds and the last wave are those of
+:mod:`accelsim.engines.simt.waves`. Two effects make the multiprocessors slower as a whole: the clock falls in long
+kernels (``droop``), and rows that lie far apart cost a page each (``stride``).
+
+Operands come from DRAM wave by wave while the wave before is computed. So a kernel takes the longer of computing and
+moving, and a ``pieces``-th of the shorter, which is what the first wave waits for and the last one leaves behind.
+``pieces`` is the number of waves of blocks, 4 at the least, 16 at the most. Blocks that share a tile along K add up
+their sums in a kernel of its own.
+
+A framework's host needs ``dispatch`` before it has asked for a kernel, the device ``launch`` until it begins.
+
+Source of the form: waves, the feed that scales with the rate, the choice of the tile and cuts of K carry measured times
+of products from Pascal to Hopper; docs/gpu-accuracy.md says how far off it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
+from accelsim.types import Bools, Floats, Ints
+
+F = TypeVar("F", float, Floats)
+
+FEWEST_PIECES, MOST_PIECES = 4, 16
+"""Into how many pieces, at least and at most, a kernel is cut, so that moving and computing overlap."""
+DROOP_S = 500e-6
+"""A kernel as long as this feels half of the droop, s: measured on a T4, whose clock falls in kernels of milliseconds."""
+STRIDE_B = 24_000
+"""Bytes of a row of an operand along K from which its rows count as far apart, B."""
+MOST_WHOLE, MOST_CUT = 2, 4
+"""Tiles per multiprocessor beyond which loops over K are not cut, and blocks to which they are cut at the most: the last
+wave is then a small part of the time."""
+SHORTEST_CUT = 128
+"""Of K, below which a part is not worth a block of its own."""
+KEPT = 0.5
+"""Share of the L2 cache in which an operand may stay while the other streams."""
+
+
+class Around(NamedTuple):
+    """What is around the multiprocessors: their clock (Hz), L2 cache (bytes, bytes per clock), usable DRAM (B/s)."""
+
+    clock_Hz: float
+    l2_B: int
+    l2_width_B: Fraction
+    dram_Bps: float
+
+
+class Products(NamedTuple):
+    """Products as columns, one row each: ``groups`` products of ``m x k`` by ``k x n``; bytes of both operands and of
+    the results in memory, and of a row of them along K (0 where rows do not lie apart); what the epilogue does to each
+    result, in clocks of a lane and special functions; the share of weights that is multiplied."""
+
+    groups: Floats
+    m: Floats
+    n: Floats
+    k: Floats
+    a_B: Floats
+    b_B: Floats
+    y_B: Floats
+    row_B: Floats
+    lane_clocks: Floats
+    special: Floats
+    density: Floats
+
+
+def dense(name: str, groups: Floats, m: Floats, n: Floats, k: Floats, element_B: float | None = None) -> Products:
+    """Products of operands of one format, with results of the same size, nothing fused and nothing left out."""
+    a_B, b_B = (float(size) for size in operands_B(name))
+    y_B, none = element_B or max(a_B, b_B), np.zeros(len(m))
+    return Products(
+        groups, m, n, k, groups * m * k * a_B, groups * k * n * b_B, groups * m * n * y_B, k * max(a_B, b_B),
+        none, none, none + 1,
+    )  # fmt: skip
+
+
+class Candidates(NamedTuple):
+    """Kernels for products, one row each, those of a product together: ``row`` of the product, ``tile`` in the table of
+    the spec, ``splits`` of K; ``starts``: where those of each product begin."""
+
+    row: Ints
+    tile: Ints
+    splits: Ints
+    starts: Ints
+
+    def kept(self, mask: Bools) -> Candidates:
+        """Those that a mask names; each product must keep one."""
+        return _grouped(self.row[mask], self.tile[mask], self.splits[mask])
+
+
+def _grouped(row: Ints, tile: Ints, splits: Ints) -> Candidates:
+    order = np.argsort(row, kind="stable")
+    row = row[order]
+    starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
+    return Candidates(row, tile[order], splits[order], starts)
+
+
+def candidates(spec: Simt, name: str, products: Products) -> Candidates:
+    """Every tile of the library for a product, with the cuts of K that are worth a trial, in the order of the spec."""
+    several = products.groups > 1
+    parts = [
+        _cuts(spec, products, np.flatnonzero(several == batched), tile, None)
+        for batched in (False, True)
+        for tile in spec.library(name, batched)
+    ]
+    return _joined(parts)
+
+
+def cut(spec: Simt, products: Products, tiles: Iterable[TileShape], splits: int | None) -> Candidates:
+    """Some tiles for every product, with one cut of K or with those that are worth a trial."""
+    every = np.arange(len(products.m))
+    return _joined([_cuts(spec, products, every, tile, splits) for tile in tiles])
+
+
+def _cuts(spec: Simt, products: Products, rows: Ints, tile: TileShape, given: int | None) -> list[Ints]:
+    """Rows, tile and cuts of candidates with one tile, three columns."""
+    blocks = products.groups[rows] * np.ceil(products.m[rows] / tile.m) * np.ceil(products.n[rows] / tile.n)
+    whole = (products.groups[rows] == 1) & (blocks <= MOST_WHOLE * spec.multiprocessors)
+    parts = []
+    for splits in [given] if given else spec.splits:
+        useful = whole & (products.k[rows] >= SHORTEST_CUT * splits)
+        useful &= blocks * splits <= MOST_CUT * spec.multiprocessors
+        parts.append(rows[useful] if splits > 1 and not given else rows)
+    cuts = [np.full(len(part), splits) for part, splits in zip(parts, [given] if given else spec.splits, strict=True)]
+    chosen = np.concatenate(parts)
+    return [chosen, np.full(len(chosen), spec.tiles.index(tile)), np.concatenate(cuts)]
+
+
+def _joined(parts: list[list[Ints]]) -> Candidates:
+    row, tile, splits = (np.concatenate([part[column] for part in parts]) for column in range(3))
+    return _grouped(row, tile, splits)
+
+
+class Shapes(NamedTuple):
+    """What candidates are, whatever the constants: columns, one row a candidate."""
+
+    m: Floats
+    n: Floats
+    splits: Floats
+    residents: Floats
+    depth: Floats
+    blocks: Floats
+    reuse: Floats
+    best_reuse: Floats
+    moved_B: Floats
+    added_B: Floats
+    far: Floats
+    density: Floats
+    fused: Floats
+
+    def busiest(self, multiprocessors: int) -> Floats:
+        """Blocks of the busiest multiprocessor."""
+        found: Floats = np.ceil(self.blocks / multiprocessors)
+        return found
+
+
+def shapes(spec: Simt, around: Around, name: str, products: Products, found: Candidates) -> Shapes:
+    """The geometry of candidates, and what they move: constants of the spec have no part in it."""
+    table, row = spec.tiles, found.row
+    m, n = (np.array([getattr(tile, side) for tile in table], float)[found.tile] for side in ("m", "n"))
+    residents = np.array([spec.residents(tile, name) for tile in table], float)[found.tile]
+    step = np.array([tile.step or spec.formats[name].step for tile in table], float)[found.tile]
+    splits, k = found.splits.astype(float), products.k[row]
+    depth = np.ceil(k / step / splits) * step
+    blocks = products.groups[row] * np.ceil(products.m[row] / m) * np.ceil(products.n[row] / n) * splits
+    best = np.array(
+        [float(min((each.reuse for each in spec.library(name, several)), default=Fraction(1))) for several in (False, True)]
+    )  # fmt: skip
+    reuse = 1 / m + 1 / n
+    sum_B = float(storage_B(spec.formats[name].accumulate))
+    results = products.groups[row] * products.m[row] * products.n[row]
+    added = np.where(found.splits > 1, 2 * splits * results * sum_B / 3, 0.0)
+    moved = products.y_B[row] + _read_B(spec, around, products, row, (m, n), 1 / splits)
+    lanes = m * n * np.maximum(products.lane_clocks[row] / spec.lanes, products.special[row] / spec.special)
+    return Shapes(
+        m, n, splits, residents, depth, blocks, reuse, np.minimum(best[(products.groups > 1).astype(int)][row], reuse),
+        moved, added, np.maximum(0.0, 1 - STRIDE_B / np.maximum(1.0, products.row_B[row])), products.density[row], lanes,
+    )  # fmt: skip
+
+
+def _read_B(
+    spec: Simt, around: Around, products: Products, row: Ints, tile: tuple[Floats, Floats], wave: Floats
+) -> Floats:
+    """Bytes of both operands that come from DRAM: each once where one of them may stay in the L2 cache, else again for
+    each wave, a rectangle of the result about as high as wide."""
+    a, b = products.a_B[row], products.b_B[row]
+    side = np.sqrt(np.maximum(1, wave * spec.multiprocessors) * tile[0] * tile[1])
+    along_n = np.ceil(products.n[row] / np.minimum(side, products.n[row]))
+    along_m = np.ceil(products.m[row] / np.minimum(side, products.m[row]))
+    groups = products.groups[row]
+    stays = np.minimum(a, b) / groups <= KEPT * around.l2_B
+    return np.where(stays, a + b, a * along_n + b * along_m)
+
+
+class Timed(NamedTuple):
+    """Seconds of candidates: of the multiprocessors, of memory, of the kernel that adds up sums, all together with
+    launch and dispatch; waves of blocks."""
+
+    computing: Floats
+    moving: Floats
+    adding: Floats
+    seconds: Floats
+    waves: Floats
+
+
+def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
+    """How long candidates take."""
+    busiest, waves = _blocks(spec, shape)
+    computing = slower(spec, _clocks(spec, around, name, shape, busiest) / around.clock_Hz, shape.far)
+    moving = shape.moved_B / around.dram_Bps
+    pieces = np.clip(waves, FEWEST_PIECES, MOST_PIECES)
+    adding = np.where(shape.splits > 1, spec.reduction + shape.added_B / around.dram_Bps, 0.0)
+    core = np.maximum(computing, moving) + np.minimum(computing, moving) / pieces
+    return Timed(computing, moving, adding, spec.dispatch + spec.launch + core + adding, waves)
+
+
+def slower(spec: Simt, seconds: F, far: F) -> F:
+    """Seconds of the multiprocessors with rows that lie apart, under a clock that falls."""
+    seconds = seconds * (1 + spec.stride * far)
+    return seconds * (1 + spec.droop * seconds / (seconds + DROOP_S))
+
+
+def _blocks(spec: Simt, shape: Shapes) -> tuple[Floats, Floats]:
+    """Blocks' work that the busiest multiprocessor does, the last wave as soft as it is; waves of one block each."""
+    each = shape.blocks / spec.multiprocessors
+    whole = np.ceil(each)
+    left = np.where((each > 1) & (whole > each), 1 - (each - np.floor(each)), 0.0)
+    return whole - (1 - spec.softness) * left, each
+
+
+def _clocks(spec: Simt, around: Around, name: str, shape: Shapes, busiest: Floats) -> Floats:
+    """Clocks of the multiprocessors."""
+    work = block_clocks(spec, around, name, shape)
+    ends = spec.prologue + spec.epilogue + shape.fused
+    found: Floats = busiest * work + np.ceil(shape.busiest(spec.multiprocessors) / shape.residents) * ends
+    return found
+
+
+def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats:
+    """Clocks of the unit for one block."""
+    form = spec.formats[name]
+    feed = (1 + form.feed * shape.reuse) / (1 + form.feed * shape.best_reuse)
+    loop = shape.depth * shape.density * shape.m * shape.n / float(form.rate) / form.sustained * feed
+    a_B, b_B = map(float, operands_B(name))
+    active = np.minimum(shape.blocks, spec.multiprocessors)
+    brought = active * shape.depth * (shape.m * a_B + shape.n * b_B * shape.density) / float(around.l2_width_B)
+    found: Floats = np.maximum(1.0, np.maximum(loop, brought))
+    return found
+
+
+def best(found: Candidates, seconds: Floats) -> Ints:
+    """The candidate of each product that takes the least time, the first of several."""
+    least = np.minimum.reduceat(seconds, found.starts)
+    hit = np.flatnonzero(seconds == np.repeat(least, np.diff(np.r_[found.starts, len(seconds)])))
+    first = np.searchsorted(hit, found.starts)
+    chosen: Ints = hit[first]
+    return chosen

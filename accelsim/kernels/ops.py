@@ -1,0 +1,67 @@
+"""Kernels by the names that tables of measurements call them, and what each is to the families of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Function(NamedTuple):
+    """A function of rows x cols elements: what it reads and writes per element, passes over what it reads, special
+    functions per element, how much more is moved where it is no single kernel; the host's work for the call where a
+    framework asks for each kernel, that for an addition of two tensors being 1."""
+
+    reads: float = 1
+    writes: float = 1
+    passes: float = 1
+    special: float = 0
+    traffic: float = 1
+    host: float = 1.18
+
+
+_BINARY = Function(reads=2, host=1.0)
+_SCALAR = Function(host=1.18)
+FUNCTIONS: Mapping[str, Function] = {
+    "add": _BINARY, "sub": _BINARY, "mul": _BINARY, "div": _BINARY._replace(special=1), "pow": _BINARY._replace(special=2),
+    "addu": _SCALAR, "subu": _SCALAR, "mulu": _SCALAR, "divu": _SCALAR, "powu": _SCALAR._replace(special=2, host=1.11),
+    "relu": Function(host=1.19), "gelu": Function(special=1, host=1.16), "tanh": Function(special=1, host=0.98),
+    "sigmoid": Function(special=2), "silu": Function(special=2), "exp": Function(special=1), "cast": Function(),
+    "softmax": Function(special=1, traffic=1.2, host=1.25), "layernorm": Function(passes=2, traffic=1.08, host=1.8),
+    "batchnorm": Function(passes=1, host=1.8), "rmsnorm": Function(passes=2, traffic=1.08, host=1.8),
+    "input_layernorm": Function(traffic=2.6, host=1.8), "post_layernorm": Function(traffic=2.6, host=1.8),
+    "attn_rope": Function(traffic=2.2), "mlp_act": Function(writes=0.5, special=1, traffic=1.8),
+    "embedding": Function(), "copy": Function(host=1.0),
+}  # fmt: skip
+"""Name -> function. ``..u``: with a scalar. Norms and rotary embeddings of language models as their profiles have them
+(several kernels): what they move was fitted to the profiles of Vidur, the host's work to those of NeuSight on five
+devices, where its ratios are alike."""
+
+PRODUCTS = frozenset(
+    {"gemm", "matmul", "mm", "bmm", "linear", "attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj"}
+)
+"""Names of matrix products."""
+CONVOLUTIONS = frozenset({"conv", "conv2d"})
+ATTENTION = frozenset({"attention", "flash_attention", "attention_prefill", "attention_decode"})
+
+FAMILY_OF: Mapping[str, str] = {
+    **dict.fromkeys(PRODUCTS, "product"),
+    **dict.fromkeys(FUNCTIONS, "function"),
+    **dict.fromkeys(CONVOLUTIONS, "convolution"),
+    **dict.fromkeys(ATTENTION, "attention"),
+}
+"""Name of a kernel -> its family."""
+
+FORMATS: Mapping[str, str] = {
+    "fp16_in_fp32_acc_tensorcore": "fp16",
+    "fp16_storage_fp32_math": "fp32",
+    "int8_in_int32_acc": "int8",
+    "float32": "fp32",
+    "float16": "fp16",
+    "half": "fp16",
+    "float": "fp32",
+    "bfloat16": "bf16",
+}
+"""What tables call number formats -> their names here."""
+
+DIRECTIONS: Mapping[str, int] = {"": 0, "fwd": 0, "forward": 0, "bwd_inputs": 1, "bwd_params": 2}
+"""Directions of a convolution."""

@@ -1,0 +1,112 @@
+"""Kernels of a table on a chip: how long each takes, by the closed form of the engine that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.engines.kernel_times import KernelModel, KernelTimes, Prepared
+from accelsim.engines.registry import ENGINES
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.kernels.table import Table
+from accelsim.program.roles import units
+from accelsim.spec.chip import Chip
+from accelsim.types import Array, Floats, Ints
+
+
+def model_of(chip: Chip) -> KernelModel:
+    """The kernels of a chip. Raises UsageError for one whose engines run none."""
+    for unit in units(chip).values():
+        found = ENGINES[unit.type].kernels(chip, unit)
+        if found is not None:
+            return found
+    raise UsageError(Problem(f"{chip.name} has no engine that runs kernels", "", "a GPU"))
+
+
+class Part(NamedTuple):
+    """Rows of a table, and their kernels on a chip."""
+
+    rows: Ints
+    prepared: Prepared
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is said of each row of a table: seconds, the least that the peaks allow, what launch and host take of it;
+    tile, cuts of K and waves; what binds, and where like errors are to be expected (family and regime)."""
+
+    times: KernelTimes
+    family: Array
+
+    @property
+    def seconds(self) -> Floats:
+        """Of each row."""
+        return self.times.seconds
+
+
+class Kernels:
+    """The kernels of a table on a chip, with everything that no constant changes worked out once."""
+
+    def __init__(self, table: Table, chip: Chip) -> None:
+        self.table, self.chip, model = table, chip, model_of(chip)
+        _check_formats(table, chip, model)
+        self.families = tuple(dict.fromkeys(group.family for group in table.groups))
+        self.formats = tuple(dict.fromkeys(_format(model, group.family, group.format) for group in table.groups))
+        self.constants: Sequence[tuple[str, ...]] = model.constants(self.families, self.formats)
+        self.parts = [
+            Part(group.rows, model.prepared(group.family, _format(model, group.family, group.format), group.columns))
+            for group in table.groups
+        ]
+        self._families = np.empty(len(table.ops), dtype=object)
+        for group in table.groups:
+            self._families[group.rows] = group.family
+
+    def predicted(self, chip: Chip) -> Prediction:
+        """Of every row; ``chip``: the same but for its constants."""
+        columns: list[Array] = []
+        found = [part.prepared.times(chip) for part in self.parts]
+        for field in range(len(KernelTimes._fields)):
+            column = np.empty(len(self.table.ops), dtype=found[0][field].dtype)
+            for part, times in zip(self.parts, found, strict=True):
+                column[part.rows] = times[field]
+            columns.append(column)
+        return Prediction(KernelTimes(*columns), self._families)
+
+    def likely(self, chip: Chip, most: int) -> Kernels:
+        """The same with few candidates a kernel, for fits."""
+        import copy
+
+        other = copy.copy(self)
+        other.parts = [Part(part.rows, part.prepared.likely(chip, most)) for part in self.parts]
+        return other
+
+
+def _format(model: KernelModel, family: str, name: str) -> str:
+    """The format of a group; functions compute in whatever there is."""
+    known = list(model.formats(family))
+    return name if name in known or family != "function" else known[0]
+
+
+def _check_formats(table: Table, chip: Chip, model: KernelModel) -> None:
+    problems = []
+    for group in table.groups:
+        known = list(model.formats(group.family))
+        if _format(model, group.family, group.format) not in known:
+            row = int(group.rows[0])
+            problems.append(
+                Problem(
+                    f"{chip.name} does not multiply {group.format}", table.where(row) if len(table.ops) > 1 else "",
+                    ", ".join(known), nearest(group.format, known),
+                )
+            )  # fmt: skip
+    if problems:
+        raise UsageError(problems)
+
+
+def of_device(table: Table, names: Mapping[str, Sequence[str]], chip: str) -> list[int]:
+    """Rows of a table that were measured on a chip, by the names that tables call it."""
+    called = set(names.get(chip, ())) | {chip}
+    return [row for row, device in enumerate(table.devices) if device in called]

@@ -1,0 +1,247 @@
+"""Tables of kernels, one row each, with the times that were measured where they say so: read, checked, grouped.
+
+Columns: ``op``, ``dtype`` (or ``precision``), ``device``, ``time_us`` (or ``time_ms``) and, by the kind of kernel,
+``B, M, K, N`` | ``rows, cols`` | ``B, C_in, C_out, kernel, H_W, stride, padding`` or those of DeepBench
+(``n, c, h, w, k, filter_h, filter_w, out_h, out_w, stride_w, direction``) | ``tokens, kv, heads, kv_heads, head_dim`` |
+``bytes``. Capital and small letters are the same where no column has the other.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.formats.table import FORMATS as KNOWN_FORMATS
+from accelsim.formats.table import get
+from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS
+from accelsim.types import Floats, Ints
+
+Cells = Mapping[str, str]
+MOST_TOLD = 20
+"""Problems of a table that are told one by one."""
+MOST = 2.0**48
+"""Largest number of anything in a row."""
+
+
+class Wrong(Exception):
+    """What is wrong with a row."""
+
+    def __init__(self, what: str, expected: str = "", near: str = "") -> None:
+        self.what, self.expected, self.near = what, expected, near
+        super().__init__(what)
+
+
+class Group(NamedTuple):
+    """Kernels of one family and format: their numbers in the table, and their columns."""
+
+    family: str
+    format: str
+    rows: Ints
+    columns: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Kernels as a file has them: ``header`` and ``cells`` as they are, line of each row, its op, device and time (s,
+    NaN where there is none); ``groups`` for predictions."""
+
+    path: Path
+    header: Sequence[str]
+    cells: Sequence[Cells]
+    lines: Sequence[int]
+    ops: Sequence[str]
+    devices: Sequence[str]
+    measured: Floats
+    groups: Sequence[Group]
+
+    def where(self, row: int) -> str:
+        """file:line of a row."""
+        return f"{self.path}:{self.lines[row]}"
+
+    def only(self, rows: Sequence[int]) -> Table:
+        """The table of some rows, in their order."""
+        place = {row: index for index, row in enumerate(rows)}
+        groups = []
+        for group in self.groups:
+            kept = [index for index, row in enumerate(group.rows.tolist()) if row in place]
+            if kept:
+                columns = {name: values[kept] for name, values in group.columns.items()}
+                numbers = np.array([place[int(group.rows[index])] for index in kept])
+                groups.append(Group(group.family, group.format, numbers, columns))
+        pick = [list(each) for each in zip(*((self.cells[row], self.lines[row], self.ops[row], self.devices[row])
+                                             for row in rows), strict=True)] or [[], [], [], []]  # fmt: skip
+        return Table(self.path, self.header, *pick, self.measured[list(rows)], groups)  # type: ignore[arg-type]
+
+
+def read_table(path: Path, timed: bool = False) -> Table:
+    """A table of kernels. ``timed``: each row must have a time.
+
+    Raises UsageError with everything that is wrong, each with file and line: no such file, columns that lack, ops and
+    formats that nobody knows, numbers that are none.
+    """
+    header, cells, lines = _read(path)
+    problems: list[Problem] = []
+    found: list[tuple[str, str, Mapping[str, float]] | None] = []
+    times = []
+    for row, line in zip(cells, lines, strict=True):
+        try:
+            found.append(_kernel(row))
+            times.append(_time(row, timed))
+        except Wrong as wrong:
+            problems.append(Problem(wrong.what, f"{path}:{line}", wrong.expected, wrong.near))
+    if problems:
+        more = len(problems) - MOST_TOLD
+        told = problems[:MOST_TOLD]
+        raise UsageError([*told, *([Problem(f"and {more:,} rows more", str(path))] if more > 0 else [])])
+    if not cells:
+        raise UsageError(Problem("no rows", str(path), "kernels, one a line"))
+    groups = list(_grouped([each for each in found if each is not None]))
+    ops = [row["op"].strip() for row in cells]
+    devices = [row.get("device", "").strip() for row in cells]
+    return Table(path, header, cells, lines, ops, devices, np.array(times), groups)
+
+
+def one(op: str, dtype: str, cells: Mapping[str, str]) -> Table:
+    """A table of one kernel, from the columns of a row. Raises UsageError."""
+    row = {"op": op, "dtype": dtype, **cells}
+    try:
+        kernel = _kernel(row)
+    except Wrong as wrong:
+        raise UsageError(Problem(wrong.what, "", wrong.expected, wrong.near)) from None
+    groups = list(_grouped([kernel]))
+    return Table(Path("-"), list(row), [row], [1], [op], [""], np.array([np.nan]), groups)
+
+
+def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise UsageError(Problem(f"cannot read it: {why}", str(path), "a CSV file")) from None
+    reader = csv.reader(text.splitlines())
+    try:
+        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise UsageError(Problem(f"no CSV: {error}", f"{path}:{reader.line_num}")) from None
+    if not rows:
+        raise UsageError(Problem("an empty file", str(path), "a line of column names, and rows"))
+    header = [name.strip() for name in rows[0][1]]
+    twice = sorted({name for name in header if name and header.count(name) > 1})
+    if "op" not in header or twice:
+        what = f"column {twice[0]} twice" if twice else "no column op"
+        raise UsageError(Problem(what, f"{path}:{rows[0][0]}", "op, dtype, sizes, time_us", nearest("op", header)))
+    ragged = [Problem(f"{len(row)} cells", f"{path}:{line}", f"{len(header)}, one for each column")
+              for line, row in rows[1:] if len(row) != len(header)]  # fmt: skip
+    if ragged:
+        raise UsageError(ragged[:MOST_TOLD])
+    return header, [dict(zip(header, row, strict=True)) for _, row in rows[1:]], [line for line, _ in rows[1:]]
+
+
+def _kernel(row: Cells) -> tuple[str, str, Mapping[str, float]]:
+    """Family, format and columns of a row."""
+    op = row["op"].strip()
+    family = FAMILY_OF.get(op)
+    if family is None:
+        raise Wrong(f"op {op!r} is no kernel", ", ".join(FAMILY_OF), nearest(op, FAMILY_OF))
+    text = (row.get("dtype") or row.get("precision") or "").strip()
+    name = FORMATS.get(text, text)
+    if name not in KNOWN_FORMATS:
+        raise Wrong(f"dtype {text!r} is no number format", "fp32, fp16, bf16, int8, ...", nearest(name, KNOWN_FORMATS))
+    return family, name, READERS[family](row, op, name)
+
+
+def _time(row: Cells, needed: bool) -> float:
+    for column, unit in (("time_us", 1e-6), ("time_ms", 1e-3)):
+        if row.get(column, "").strip():
+            return _number(row, column) * unit
+    if needed:
+        raise Wrong("no time", "a column time_us or time_ms")
+    return float("nan")
+
+
+def _number(row: Cells, *names: str, default: float | None = None) -> float:
+    """The first of these columns that the row has, a number above 0 (from 0 where the default is 0)."""
+    for name in names:
+        text = row.get(name, "").strip()
+        if not text:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            raise Wrong(f"{name} is {text!r}", "a number") from None
+        if not isfinite(value) or value > MOST or value < 0 or (value == 0 and default != 0):
+            raise Wrong(f"{name} is {text}", "a number above 0, no more than 2^48")
+        return value
+    if default is None:
+        raise Wrong(f"no {names[0]}", f"a column {' or '.join(names)}")
+    return default
+
+
+def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
+    sizes = {key: _number(row, key, key.lower()) for key in ("M", "K", "N")}
+    return {"B": _number(row, "B", "batch", default=1), **sizes}
+
+
+def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
+    what = FUNCTIONS[op]
+    if row.get("bytes", "").strip() and op == "copy":
+        shape = {"rows": _number(row, "bytes"), "cols": 1.0, "element_B": 1.0}
+    else:
+        elements = row.get("elements", "").strip() and not row.get("rows", row.get("M", "")).strip()
+        rows = _number(row, "elements") if elements else _number(row, "rows", "M")
+        cols = 1.0 if elements else _number(row, "cols", "N")
+        shape = {"rows": rows, "cols": cols, "element_B": get(name).storage_bits / 8}
+    asked = {"reads": what.reads, "writes": what.writes, "passes": what.passes, "traffic": what.traffic}
+    return {**shape, **asked, "special": what.special, "host": what.host}
+
+
+def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:
+    if row.get("C_in", "").strip():
+        side, kernel = _number(row, "H_W"), _number(row, "kernel")
+        stride, padding = _number(row, "stride", default=1), _number(row, "padding", default=0)
+        out = (side + 2 * padding - kernel) // stride + 1
+        if out < 1:
+            raise Wrong(f"a kernel of {kernel:g} on {side:g}", "one that fits the padded image")
+        return {"n": _number(row, "B"), "c": _number(row, "C_in"), "h": side, "w": side, "k": _number(row, "C_out"),
+                "r": kernel, "s": kernel, "p": out, "q": out, "stride": stride, "backward": 0.0}  # fmt: skip
+    way = row.get("direction", "").strip()
+    if way not in DIRECTIONS:
+        raise Wrong(f"direction {way!r}", ", ".join(key for key in DIRECTIONS if key), nearest(way, DIRECTIONS))
+    names = {"n": "n", "c": "c", "h": "h", "w": "w", "k": "k", "r": "filter_h", "s": "filter_w", "p": "out_h", "q": "out_w",
+             "stride": "stride_w"}  # fmt: skip
+    return {**{key: _number(row, column) for key, column in names.items()}, "backward": float(DIRECTIONS[way])}
+
+
+def _attention(row: Cells, op: str, name: str) -> Mapping[str, float]:
+    tokens, heads = _number(row, "tokens"), _number(row, "heads")
+    kv_heads = _number(row, "kv_heads", default=heads)
+    if heads % kv_heads:
+        raise Wrong(f"{heads:g} heads share {kv_heads:g} of keys", "a divisor of the heads")
+    return {"batch": _number(row, "batch", "B", default=1), "tokens": tokens,
+            "kv": max(tokens, _number(row, "kv", default=tokens)), "heads": heads, "kv_heads": kv_heads,
+            "head_dim": _number(row, "head_dim"), "causal": _number(row, "causal", default=0) if "causal" in row
+            else 1.0}  # fmt: skip
+
+
+READERS: Mapping[str, Callable[[Cells, str, str], Mapping[str, float]]] = {
+    "product": _product,
+    "function": _function,
+    "convolution": _convolution,
+    "attention": _attention,
+}
+"""Family -> its columns, from the cells of a row; raises Wrong."""
+
+
+def _grouped(found: Sequence[tuple[str, str, Mapping[str, float]]]) -> Iterator[Group]:
+    keys = dict.fromkeys((family, name) for family, name, _ in found)
+    for family, name in keys:
+        rows = [index for index, each in enumerate(found) if each[:2] == (family, name)]
+        columns = {key: np.array([found[row][2][key] for row in rows]) for key in found[rows[0]][2]}
+        yield Group(family, name, np.array(rows), columns)
