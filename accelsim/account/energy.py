@@ -91,7 +91,7 @@ def _memory_prices(chip: Chip) -> dict[tuple[str, str], float]:
 
 def static_power_W(chip: Chip) -> dict[ActionName, float]:
     """What is drawn all the time: action name -> W. Zero entries are left out."""
-    powers = {idle("chip"): float(chip.power.idle) if chip.power else 0.0}
+    powers = {idle("chip"): float(chip.power.idle or 0.0) if chip.power else 0.0}
     powers |= {idle(name): float(attached.memory.static_power) for name, attached in chip.memories.items()}
     return {name: power for name, power in powers.items() if power > 0}
 

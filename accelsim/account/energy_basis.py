@@ -41,7 +41,7 @@ def energy_basis(chip: Chip, by_command: Iterable[str] = ()) -> dict[str, Any]:
     return {
         "table_node": chip.energy.node,
         "table_sha256": _digest(chip.energy),
-        "idle_power_W": float(chip.power.idle) if chip.power is not None else None,
+        "idle_power_W": chip.power.idle if chip.power is not None else None,
         "idle_power": what,
         "by_command": sorted(by_command),
     }

@@ -35,6 +35,8 @@ COMMANDS = {
     "noc": ("accelsim.cli.network", "latency and throughput of an on-chip network"),
     "batching": ("accelsim.cli.batching", "time per sample against batch size, transfer and compute"),
     "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),
+    "kernel": ("accelsim.cli.kernel", "time of single kernels on a GPU, with intervals"),
+    "calibrate": ("accelsim.cli.calibrate", "fit the constants of a chip to measured kernels"),
     "array": ("accelsim.cli.array", "time and count one matrix product on a systolic array"),
     "validate": (
         "accelsim.cli.validate",
@@ -46,9 +48,9 @@ COMMANDS = {
 SECTIONS = {
     "Run a model on a chip": ("run", "rerun", "compare", "batching"),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
-    "One part alone": ("array", "dram", "sram", "link", "noc", "energy"),
+    "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "energy"),
     "What there is": ("chips", "models", "memories", "spec"),
-    "Against the outside": ("validate", "export-trace"),
+    "Against the outside": ("validate", "calibrate", "export-trace"),
 }
 """Sections of the help, and their commands; what is in none comes last."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -59,6 +60,9 @@ ABOUT = {
     "dram-ramulator2": About("traces on the bank and the pattern model against Ramulator 2.1", SHORT),
     "dram-ranks": About("random mixes of reads and writes on one and two ranks against the rules of DRAMsim3", SHORT),
     "eyeriss-hierarchy": About("AlexNet with the relative energies of Eyeriss (ISCA 2016)", SHORT),
+    "gpu-conv": About("convolutions on GPUs against measured times, rows left out of the fit", SHORT),
+    "gpu-gemm": About("matrix products on GPUs against measured times, rows left out of the fit", LONG),
+    "gpu-vector": About("functions on GPUs against measured times, rows left out of the fit", SHORT),
     "light-models": About("every tensor of simulated runs of small real models against ONNX Runtime", LONG),
     "neuroncore-v2": About("initiation intervals and peak rates against the rules that AWS publishes", SHORT),
     "noc-load": About("latency of loaded networks on a chip against BookSim 2", SHORT),
@@ -90,6 +94,12 @@ SMALL = 5e-4
     "--rows", type=FILE, help="Rows for rtl-machine, as in its golden file; --csv takes what came out."
 )
 @click.option("--out", type=OUT, hidden=True, help="Formerly, with --csv as the rows: where the results go.")
+@click.option(
+    "--data",
+    type=FILE,
+    metavar="DIR",
+    help="Folder with measured rows of other people, for the checks gpu-*.",
+)
 @click.option("--details", is_flag=True, help="What was compared, and the first rows that differ.")
 @click.option(
     "--list",
@@ -104,6 +114,7 @@ def validate(
     rows: Path | None,
     table: Path | None,
     out: Path | None,
+    data: Path | None,
     details: bool,
     only_list: bool,
     as_json: bool,
@@ -115,6 +126,8 @@ def validate(
     if out is not None:  # the spelling of earlier versions: --csv ROWS --out RESULTS
         rows, table = rows or table, out
         click.echo("hint: --csv ROWS --out RESULTS is --rows ROWS --csv RESULTS now", err=True)
+    if data is not None:
+        _measured(data)
     if rows is not None or out is not None:
         outcomes = _rows(names, rows, table)
     else:
@@ -137,6 +150,17 @@ def validate(
     _print(outcomes, details, as_json)
     if any(outcome.equal < outcome.rows for outcome in outcomes):
         raise click.exceptions.Exit(1)
+
+
+def _measured(data: Path) -> None:
+    """The folder of measured rows, for this command. Raises UsageError for what is no folder."""
+    from accelsim.validate.measured import VARIABLE
+
+    if not data.is_dir():
+        raise UsageError(
+            Problem("no such folder", f"--data {data}", "a folder with neusight_gemm.csv and others")
+        )
+    os.environ[VARIABLE] = str(data)
 
 
 def verdict(outcome: Check) -> str:

@@ -34,6 +34,11 @@ class KernelTimes(NamedTuple):
 class Prepared(Protocol):
     """Kernels of one family and format on one chip, with everything about them that no constant changes."""
 
+    @property
+    def constants(self) -> Sequence[tuple[str, ...]]:
+        """Names of constants of the chip that measured times of these can tell, the most telling first; those of a
+        tuple share a value."""
+
     def times(self, chip: Chip) -> KernelTimes:
         """How long they take; ``chip``: the same but for its constants."""
 
@@ -53,10 +58,6 @@ class KernelModel(Protocol):
 
     def formats(self, family: str) -> Iterable[str]:
         """Formats that it computes kernels of a family in."""
-
-    def constants(self, families: Iterable[str], formats: Iterable[str]) -> Sequence[tuple[str, ...]]:
-        """Names of constants of the chip that measured kernels of these can tell, the most telling first; those of a
-        tuple share a value."""
 
 
 def text_rows(values: Iterable[Any]) -> Array:

@@ -1,4 +1,6 @@
-"""Knobs of a model turned until it is near to measurements, in the mean square of the logarithm of model / measured.
+"""Knobs of a model turned until it is near to measurements, in the mean square of the logarithm of model / measured, or
+in a robust mean of it: of measurements some are of another kind (a library that took a slow kernel), and count once
+and not by the square of how far off they are.
 
 Errors of logarithms are alike for a time of a microsecond and one of a second, and for twice and half. Each knob moves
 within its range. Levenberg and Marquardt's steps (finite differences, cut off at the ranges) go down where the model is
@@ -22,6 +24,11 @@ Values = Mapping[str, float]
 Model = Callable[[Values], Floats]
 """What a model says of every row of measurements, > 0, with these constants."""
 
+Errors = Callable[[Floats], Floats]
+"""Settings of the knobs, each a share of its range -> an error of the logarithm for each row."""
+Loss = Callable[[Floats], float]
+"""Errors -> what they count together."""
+
 TRIED, KEPT = 12, 2
 """Random starts that are looked at, and how many of the best are followed, beside the knobs as they are."""
 DIFFERENCE, ROUNDS, STIFFEST = 1e-3, 40, 1e6
@@ -30,6 +37,8 @@ LONGEST, SHORTEST = 0.08, 4e-4
 """First and last step of the compass search, shares of a range."""
 DIGITS = 3
 """Significant digits of a fitted value."""
+PLAIN = float("inf")
+"""Size of an error of the logarithm up to which it counts by its square: always."""
 
 
 class Knob(NamedTuple):
@@ -51,8 +60,18 @@ class Knob(NamedTuple):
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
 
-def fit(model: Model, measured: Floats, knobs: Sequence[Knob], seed: int = 0) -> dict[str, float]:
+def fit(
+    model: Model,
+    measured: Floats,
+    knobs: Sequence[Knob],
+    seed: int = 0,
+    robust: float = PLAIN,
+    near: bool = False,
+) -> dict[str, float]:
     """Constant -> the value that leaves the least error; all within their ranges.
+
+    ``robust``: the error of the logarithm from which one counts by its size and no more by its square (pseudo-Huber).
+    ``near``: only go down from where the knobs are, for a fit that differs little from one that was made.
 
     ``measured``: one row per entry of what ``model`` returns, > 0. Raises UsageError, all at once: no rows, fewer of
     them than knobs, a row that is not positive, a knob whose range is empty.
@@ -65,8 +84,17 @@ def fit(model: Model, measured: Floats, knobs: Sequence[Knob], seed: int = 0) ->
     def errors(x: Floats) -> Floats:
         return np.log(model(_values(knobs, x, exact=True))) - target
 
-    ends = [_compass(errors, _descent(errors, start)) for start in _starts(errors, knobs, seed)]
-    best = min(ends, key=lambda x: _loss(errors(x)))
+    def loss(found: Floats) -> float:
+        return float(np.mean(_counted(found, robust)))
+
+    if near:
+        start = np.array([knob.share(knob.start) for knob in knobs])
+        return _values(knobs, _descent(errors, loss, start, robust))
+    ends = [
+        _compass(errors, loss, _descent(errors, loss, start, robust))
+        for start in _starts(errors, loss, knobs, seed)
+    ]
+    best = min(ends, key=lambda x: loss(errors(x)))
     return _values(knobs, best)
 
 
@@ -96,40 +124,45 @@ def _values(knobs: Sequence[Knob], x: Floats, exact: bool = False) -> dict[str, 
     return found
 
 
-def _loss(errors: Floats) -> float:
-    return float(errors @ errors / len(errors))
+def _counted(errors: Floats, robust: float) -> Floats:
+    """What each error counts."""
+    if robust == PLAIN:
+        return errors**2
+    found: Floats = 2 * robust**2 * (np.sqrt(1 + (errors / robust) ** 2) - 1)
+    return found
 
 
-def _starts(errors: Callable[[Floats], Floats], knobs: Sequence[Knob], seed: int) -> list[Floats]:
+def _starts(errors: Errors, loss: Loss, knobs: Sequence[Knob], seed: int) -> list[Floats]:
     """The knobs as they are, and the best of some random settings."""
     drawn = list(generator(seed).random((TRIED, len(knobs))))
-    drawn.sort(key=lambda x: _loss(errors(x)))
+    drawn.sort(key=lambda x: loss(errors(x)))
     return [np.array([knob.share(knob.start) for knob in knobs]), *drawn[:KEPT]]
 
 
-def _descent(errors: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Levenberg and Marquardt's method in the unit box."""
+def _descent(errors: Errors, loss: Loss, x: Floats, robust: float) -> Floats:
+    """Levenberg and Marquardt's method in the unit box; errors that count less are weighted down."""
     now, damping = errors(x), 1e-2
     for _ in range(ROUNDS):
         slopes = _slopes(errors, x, now)
-        curve, down = slopes.T @ slopes, -slopes.T @ now
+        weighted = slopes / np.sqrt(1 + (now / robust) ** 2)[:, None]
+        curve, down = weighted.T @ slopes, -weighted.T @ now
         while damping < STIFFEST:
             stiff = curve + damping * np.diag(np.maximum(np.diag(curve), 1e-9))
             new = np.clip(x + np.linalg.solve(stiff, down), 0.0, 1.0)
             after = errors(new)
-            if _loss(after) < _loss(now):
+            if loss(after) < loss(now):
                 break
             damping *= 4
         else:
             return x
-        gain = 1 - _loss(after) / _loss(now)
+        gain = 1 - loss(after) / loss(now)
         x, now, damping = new, after, damping / 5
-        if gain < 1e-6 or not _loss(now):
+        if gain < 1e-6 or not loss(now):
             return x
     return x
 
 
-def _slopes(errors: Callable[[Floats], Floats], x: Floats, now: Floats) -> Floats:
+def _slopes(errors: Errors, x: Floats, now: Floats) -> Floats:
     """Rows x knobs: how errors change with each knob, taken inwards at the ends of a range."""
     columns = []
     for index, share in enumerate(x):
@@ -140,16 +173,16 @@ def _slopes(errors: Callable[[Floats], Floats], x: Floats, now: Floats) -> Float
     return np.stack(columns, axis=1)
 
 
-def _compass(errors: Callable[[Floats], Floats], x: Floats) -> Floats:
+def _compass(errors: Errors, loss: Loss, x: Floats) -> Floats:
     """The best that steps along one knob at a time find, each half as long when none helps."""
-    step, best = LONGEST, _loss(errors(x))
+    step, best = LONGEST, loss(errors(x))
     while step > SHORTEST:
         helped = False
         for index in range(len(x)):
             for way in (step, -step):
                 moved = x.copy()
                 moved[index] = min(max(moved[index] + way, 0.0), 1.0)
-                found = _loss(errors(moved))
+                found = loss(errors(moved))
                 if found < best:
                     x, best, helped = moved, found, True
         step = step if helped else step / 2

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
-from accelsim.fit.search import Knob, Model, Values, fit
+from accelsim.fit.search import PLAIN, Knob, Model, Values, fit
 from accelsim.seeds import generator
 from accelsim.types import Floats, Ints
 
@@ -33,11 +33,32 @@ def residuals(modelled: Floats, measured: Floats) -> Residuals:
 
 
 def cross_validated(
-    model: ModelOfRows, measured: Floats, knobs: Sequence[Knob], parts: int = 5, seed: int = 0
+    model: ModelOfRows,
+    measured: Floats,
+    knobs: Sequence[Knob],
+    parts: int = 5,
+    seed: int = 0,
+    robust: float = PLAIN,
 ) -> Residuals:
     """Errors on rows that were left out: each of ``parts`` random parts is modelled by a fit on all others.
 
     Raises UsageError for fewer than 2 parts, for more than there are rows, and as ``fit`` does.
+    """
+    return residuals(left_out(model, measured, knobs, parts, seed, robust), measured)
+
+
+def left_out(
+    model: ModelOfRows,
+    measured: Floats,
+    knobs: Sequence[Knob],
+    parts: int = 5,
+    seed: int = 0,
+    robust: float = PLAIN,
+    near: bool = False,
+) -> Floats:
+    """What the model says of each row by a fit on all parts but that of the row. Raises as ``cross_validated``.
+
+    ``near``: see ``fit``; the knobs start where a fit on all rows left them.
     """
     if not 2 <= parts <= len(measured):
         expected = f"2 to {len(measured)}, the number of rows"
@@ -47,9 +68,9 @@ def cross_validated(
     for part in range(parts):
         out = order[part::parts]
         rest = np.setdiff1d(order, out)
-        values = fit(_of(model, rest), measured[rest], knobs, seed)
+        values = fit(_of(model, rest), measured[rest], knobs, seed, robust, near)
         modelled[out] = model(values, out)
-    return residuals(modelled, measured)
+    return modelled
 
 
 def _of(model: ModelOfRows, rows: Ints) -> Model:

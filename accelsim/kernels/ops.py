@@ -37,7 +37,17 @@ FUNCTIONS: Mapping[str, Function] = {
 devices, where its ratios are alike."""
 
 PRODUCTS = frozenset(
-    {"gemm", "matmul", "mm", "bmm", "linear", "attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj"}
+    {
+        "gemm",
+        "matmul",
+        "mm",
+        "bmm",
+        "linear",
+        "attn_pre_proj",
+        "attn_post_proj",
+        "mlp_up_proj",
+        "mlp_down_proj",
+    }
 )
 """Names of matrix products."""
 CONVOLUTIONS = frozenset({"conv", "conv2d"})

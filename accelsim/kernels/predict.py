@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -53,13 +54,14 @@ class Kernels:
     def __init__(self, table: Table, chip: Chip) -> None:
         self.table, self.chip, model = table, chip, model_of(chip)
         _check_formats(table, chip, model)
-        self.families = tuple(dict.fromkeys(group.family for group in table.groups))
-        self.formats = tuple(dict.fromkeys(_format(model, group.family, group.format) for group in table.groups))
-        self.constants: Sequence[tuple[str, ...]] = model.constants(self.families, self.formats)
         self.parts = [
-            Part(group.rows, model.prepared(group.family, _format(model, group.family, group.format), group.columns))
+            Part(
+                group.rows,
+                model.prepared(group.family, _format(model, group.family, group.format), group.columns),
+            )
             for group in table.groups
         ]
+        self.constants = _in_turn([part.prepared.constants for part in self.parts])
         self._families = np.empty(len(table.ops), dtype=object)
         for group in table.groups:
             self._families[group.rows] = group.family
@@ -82,6 +84,15 @@ class Kernels:
         other = copy.copy(self)
         other.parts = [Part(part.rows, part.prepared.likely(chip, most)) for part in self.parts]
         return other
+
+
+def _in_turn(lists: Sequence[Sequence[tuple[str, ...]]]) -> list[tuple[str, ...]]:
+    """The first of each list, then the second of each; each once, none with a name that was there before."""
+    found: list[tuple[str, ...]] = []
+    for group in (each for rank in zip_longest(*lists) for each in rank if each is not None):
+        if not {name for other in found for name in other} & set(group):
+            found.append(group)
+    return found
 
 
 def _format(model: KernelModel, family: str, name: str) -> str:

@@ -136,12 +136,18 @@ def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
     twice = sorted({name for name in header if name and header.count(name) > 1})
     if "op" not in header or twice:
         what = f"column {twice[0]} twice" if twice else "no column op"
-        raise UsageError(Problem(what, f"{path}:{rows[0][0]}", "op, dtype, sizes, time_us", nearest("op", header)))
+        raise UsageError(
+            Problem(what, f"{path}:{rows[0][0]}", "op, dtype, sizes, time_us", nearest("op", header))
+        )
     ragged = [Problem(f"{len(row)} cells", f"{path}:{line}", f"{len(header)}, one for each column")
               for line, row in rows[1:] if len(row) != len(header)]  # fmt: skip
     if ragged:
         raise UsageError(ragged[:MOST_TOLD])
-    return header, [dict(zip(header, row, strict=True)) for _, row in rows[1:]], [line for line, _ in rows[1:]]
+    return (
+        header,
+        [dict(zip(header, row, strict=True)) for _, row in rows[1:]],
+        [line for line, _ in rows[1:]],
+    )
 
 
 def _kernel(row: Cells) -> tuple[str, str, Mapping[str, float]]:
@@ -153,7 +159,9 @@ def _kernel(row: Cells) -> tuple[str, str, Mapping[str, float]]:
     text = (row.get("dtype") or row.get("precision") or "").strip()
     name = FORMATS.get(text, text)
     if name not in KNOWN_FORMATS:
-        raise Wrong(f"dtype {text!r} is no number format", "fp32, fp16, bf16, int8, ...", nearest(name, KNOWN_FORMATS))
+        raise Wrong(
+            f"dtype {text!r} is no number format", "fp32, fp16, bf16, int8, ...", nearest(name, KNOWN_FORMATS)
+        )
     return family, name, READERS[family](row, op, name)
 
 
@@ -186,7 +194,8 @@ def _number(row: Cells, *names: str, default: float | None = None) -> float:
 
 def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
     sizes = {key: _number(row, key, key.lower()) for key in ("M", "K", "N")}
-    return {"B": _number(row, "B", "batch", default=1), **sizes}
+    turned = float(row.get("a_t", "").strip().upper() == "T")
+    return {"B": _number(row, "B", "batch", default=1), **sizes, "transposed": turned}
 
 
 def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
@@ -213,10 +222,15 @@ def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:
                 "r": kernel, "s": kernel, "p": out, "q": out, "stride": stride, "backward": 0.0}  # fmt: skip
     way = row.get("direction", "").strip()
     if way not in DIRECTIONS:
-        raise Wrong(f"direction {way!r}", ", ".join(key for key in DIRECTIONS if key), nearest(way, DIRECTIONS))
+        raise Wrong(
+            f"direction {way!r}", ", ".join(key for key in DIRECTIONS if key), nearest(way, DIRECTIONS)
+        )
     names = {"n": "n", "c": "c", "h": "h", "w": "w", "k": "k", "r": "filter_h", "s": "filter_w", "p": "out_h", "q": "out_w",
              "stride": "stride_w"}  # fmt: skip
-    return {**{key: _number(row, column) for key, column in names.items()}, "backward": float(DIRECTIONS[way])}
+    return {
+        **{key: _number(row, column) for key, column in names.items()},
+        "backward": float(DIRECTIONS[way]),
+    }
 
 
 def _attention(row: Cells, op: str, name: str) -> Mapping[str, float]:

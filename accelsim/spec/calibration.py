@@ -21,12 +21,26 @@ class Residual(Model):
     p90: Error = Field(description="90th percentile of it")
 
 
+Factor = Annotated[float, Field(ge=1, le=1000)]
+"""What a time is divided and multiplied by, 1 to 1,000."""
+
+
+class IntervalOf(Model):
+    """An interval around predictions that holds nine of ten measurements."""
+
+    factor: Factor = Field(description="the predicted time divided by it and times it are the ends")
+    rows: Rows = Field(description="measurements, left out of their fits, that it comes of")
+
+
 class Calibration(Model):
     """Constants that were fitted, on what, and how far off they still are."""
 
     fitted_on: str = Field(description="the measurements: of what, on which device, by whom")
     rows: Rows = Field(description="how many of them the constants were fitted on")
     residual: Residual = Field(description="how far off the fit still is")
+    intervals: dict[str, IntervalOf] = Field(
+        {}, description="kind of kernel and regime (`product: few waves`), or `all` -> its interval"
+    )
     values: dict[str, str] = Field(
         min_length=1,
         description="constant, by the name that `--set` takes (`sm.launch`) -> its value. One that is here need not be "

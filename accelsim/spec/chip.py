@@ -38,7 +38,9 @@ from accelsim.spec.yaml.tree import PathTo
 class Power(Model):
     """Measured power of the chip."""
 
-    idle: Watts = Field(description="clocked but without work")
+    idle: Watts | None = Field(
+        None, description="clocked but without work; absent: not known, and not charged"
+    )
     busy: Watts | None = Field(None, description="measured under load")
     tdp: Watts | None = Field(None, description="thermal design power")
 

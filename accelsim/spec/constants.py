@@ -73,9 +73,8 @@ def marked(model: BaseModel, path: PathTo, engine: str) -> Iterator[Constant]:
         mark = next((each for each in info.metadata if isinstance(each, Fitted)), None)
         if mark is not None:
             whole = isinstance(info.default, int)
-            yield Constant(
-                inner, engine, info.description or "", mark, float(value), float(info.default), whole
-            )
+            given, default = (0.0 if each is None else float(each) for each in (value, info.default))
+            yield Constant(inner, engine, info.description or "", mark, given, default, whole)
         elif isinstance(value, BaseModel):
             yield from marked(value, inner, engine)
         elif isinstance(value, dict):

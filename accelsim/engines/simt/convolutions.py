@@ -32,34 +32,42 @@ SAVED_2X2 = 4 / 9
 """Multiplications of F(2x2, 3x3) per multiplication of the convolution: 16 for 4 results of 9 each."""
 POINTS_4X4 = 36
 """Multiplications of a tile of F(4x4, 3x3)."""
+FEWEST = 0.25
+"""Multiplications of the fastest algorithms that libraries have, per multiplication of the convolution: F(4x4, 3x3), and FFTs
+of filters that are larger."""
 KERNELS_4X4 = 4
 """Kernels that it takes: transforms of inputs, filters and outputs, products."""
 
 
 class Forms(NamedTuple):
-    """Convolutions as the products of each algorithm; where Winograd's apply; what its transforms move, in bytes: of
-    inputs and outputs, and of filters; whether they are gradients; multiplications of the convolution, distinct bytes."""
+    """Convolutions as the products of each algorithm; where Winograd's apply, and where some algorithm multiplies less
+    than the convolution says; what its transforms move, in bytes: of
+    inputs and outputs, and of filters; whether they are gradients; multiplications of the convolution; distinct bytes with
+    what channels are filled up to, and without it and without what strides leave out."""
 
     products: tuple[Products, Products, Products]
     winograd: Bools
+    fast: Bools
     transforms_B: Floats
     filters_B: Floats
     gradients: Bools
     macs: Floats
     bytes: Floats
+    least_B: Floats
 
 
 def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
     """Convolutions as products."""
     n, h, w, r, s, p, q = (columns[key] for key in ("n", "h", "w", "r", "s", "p", "q"))
     c, k = columns["c"], columns["k"]
+    element_B = max(map(float, operands_B(name)))
+    strides = columns["stride"] ** 2
     macs = n * p * q * k * c * r * s
+    least_B = (n * c * np.minimum(h * w, p * q * r * s) + k * c * r * s + n * k * p * q) * element_B
     if spec.formats[name].unit == "tensor":
         c, k = (np.ceil(each / CHANNELS) * CHANNELS for each in (c, k))
-    element_B = max(map(float, operands_B(name)))
     x, weights, y = (size * element_B for size in (n * c * h * w, k * c * r * s, n * k * p * q))
     way = columns["backward"].astype(int)
-    strides = columns["stride"] ** 2
     implicit = _products(
         np.choose(way, (n * p * q, n * h * w, k)), np.choose(way, (k, c, c * r * s)),
         np.ceil(np.choose(way, (c * r * s, k * r * s / strides, n * p * q))),
@@ -73,9 +81,18 @@ def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
         np.choose(way, (outputs, inputs, filters)), POINTS_4X4,
     )  # fmt: skip
     fused = implicit._replace(density=implicit.density * SAVED_2X2)
+    fast = (r > 1) & (s > 1) & (columns["stride"] == 1)
     fits: Bools = (r == 3) & (s == 3) & (columns["stride"] == 1)
     return Forms(
-        (implicit, fused, large), fits, x + y + inputs + outputs, filters, way > 0, macs, x + weights + y
+        (implicit, fused, large),
+        fits,
+        fast,
+        x + y + inputs + outputs,
+        filters,
+        way > 0,
+        macs,
+        x + weights + y,
+        least_B,
     )
 
 
@@ -83,7 +100,7 @@ def _products(
     m: Floats, n: Floats, k: Floats, a_B: Floats, b_B: Floats, y_B: Floats, groups: float = 1
 ) -> Products:
     none = np.zeros(len(m))
-    return Products(none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none + 1)
+    return Products(none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none, none + 1)
 
 
 def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: tuple[Floats, Floats, Floats]) -> Floats:
@@ -94,7 +111,11 @@ def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: tuple[Float
     moved = ways.transforms * found.transforms_B + ways.filters * found.filters_B
     large = large + moved / around.dram_Bps + (KERNELS_4X4 - 1) * spec.reduction
     table = np.stack(
-        [implicit, np.where(found.winograd, fused / ways.fused, np.inf), np.where(found.winograd, large, np.inf)]
+        [
+            implicit,
+            np.where(found.winograd, fused / ways.fused, np.inf),
+            np.where(found.winograd, large, np.inf),
+        ]
     )
     longer = np.where(found.gradients, ways.backward, 1.0)
     result: Floats = begin + ways.call + table * longer

@@ -111,7 +111,7 @@ def columns(product: Product) -> Products:
     row_B = 0.0 if gemm.conv else gemm.K * max(map(float, operands_B(product.format)))
     values = (
         gemm.groups, gemm.M, gemm.N, gemm.K, product.a.nbytes, product.b.nbytes, product.y.nbytes + sides_B, row_B,
-        product.lane_clocks, product.special, n / m,
+        0, product.lane_clocks, product.special, n / m,
     )  # fmt: skip
     return Products(*(np.array([float(value)]) for value in values))
 
@@ -146,7 +146,7 @@ class Kernels:
             return None
         times = Times(spec.prologue, int(self._work[index]), spec.epilogue + ceil(shape.fused[index]))
         grid = Grid(blocks, spec.multiprocessors, residents, times, spec.softness)
-        taken = slower(spec, clocks(grid) / around.clock_Hz, float(shape.far[index]))
+        taken = slower(spec, around, product.format, clocks(grid) / around.clock_Hz, float(shape.far[index]))
         adds = ceil(float(self._cost.adding[index]) * around.clock_Hz)
         read = read_B(product, panel)
         moving = (read + product.y.nbytes + sum(side.nbytes for side in product.sides)) / around.dram_Bps

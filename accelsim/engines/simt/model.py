@@ -27,7 +27,22 @@ from accelsim.program.roles import Roles, Unit
 from accelsim.spec.chip import Chip
 from accelsim.types import Array, Floats
 
-PRODUCT = ("B", "M", "K", "N")
+PRODUCT = ("B", "M", "K", "N", "transposed")
+SHARED = (("format.sustained",), ("memory.efficiency",), ("launch",), ("format.feed",), ("softness",), ("prologue", "epilogue"),
+          ("droop",))  # fmt: skip
+"""What measured products tell, the most telling first."""
+FUNCTION = (("memory.efficiency",), ("dispatch",), ("launch",))
+CONVOLUTION = (
+    ("format.sustained",), ("memory.efficiency",), ("convolution.call",), ("convolution.fused",), ("convolution.filters",),
+    ("convolution.transforms",), ("prologue", "epilogue"),
+)  # fmt: skip
+ATTENTION = (
+    ("format.sustained",),
+    ("memory.efficiency",),
+    ("launch",),
+    ("softness",),
+    ("prologue", "epilogue"),
+)
 FEW_WAVES = 4
 """Waves of blocks from which a kernel is like a long one."""
 
@@ -48,12 +63,24 @@ class Device:
         found: Floats = np.maximum(computed, np.maximum(0.0, moved_B - self.around.l2_B) / self.memory_Bps)
         return found
 
+    def named(self, name: str, groups: Sequence[Sequence[str]]) -> Sequence[tuple[str, ...]]:
+        """Constants by their names in the spec: of the memory, of a format, of the multiprocessors."""
+        memory = f"{self.roles.activations_home}.memory."
+        return [
+            tuple(
+                memory + text.removeprefix("memory.")
+                if text.startswith("memory.")
+                else f"{self.name}.{text.replace('format.', f'formats.{name}.')}"
+                for text in group
+            )
+            for group in groups
+        ]
+
 
 class Family(Protocol):
     """One kind of kernel."""
 
     columns: Sequence[str]
-    constants: Sequence[tuple[str, ...]]
 
     def prepared(self, device: Device, name: str, columns: Columns) -> Prepared:
         """Kernels on a device."""
@@ -68,6 +95,12 @@ class OfProducts:
     products: Products
     found: Candidates
     shape: Shapes
+
+    @property
+    def constants(self) -> Sequence[tuple[str, ...]]:
+        """And what lying across costs, of operands that do, else rows that lie apart."""
+        last = "transposed" if self.products.transposed.any() else "stride"
+        return self.device.named(self.format, [*SHARED, (last,)])
 
     def times(self, chip: Chip) -> KernelTimes:
         """Each with the candidate that takes the least."""
@@ -132,14 +165,11 @@ class ProductFamily:
     """Matrix products, one or several of a shape."""
 
     columns = PRODUCT
-    constants = (
-        ("formats.{format}.sustained",), ("{memory}.memory.efficiency",), ("launch",), ("formats.{format}.feed",),
-        ("softness",), ("prologue", "epilogue"), ("droop",), ("stride",),
-    )  # fmt: skip
 
     def prepared(self, device: Device, name: str, columns: Columns) -> OfProducts:
         """All candidates."""
         products = dense(name, *(columns[key] for key in ("B", "M", "N", "K")))
+        products = products._replace(transposed=columns["transposed"])
         found = candidates(device.spec, name, products)
         return OfProducts(device, name, products, found, _shape(device, name, products, found))
 
@@ -152,6 +182,11 @@ class OfFunctions:
     format: str
     kernels: functions.Streams
     least_B: Floats
+
+    @property
+    def constants(self) -> Sequence[tuple[str, ...]]:
+        """Of memory and host."""
+        return self.device.named(self.format, FUNCTION)
 
     def times(self, chip: Chip) -> KernelTimes:
         """Each as it streams."""
@@ -175,7 +210,6 @@ class FunctionFamily:
     """Elementwise functions, softmax, norms, copies."""
 
     columns = functions.COLUMNS
-    constants = (("{memory}.memory.efficiency",), ("dispatch",), ("launch",))
 
     def prepared(self, device: Device, name: str, columns: Columns) -> OfFunctions:
         """What they move."""
@@ -192,6 +226,12 @@ class OfConvolutions:
     format: str
     found: convolutions.Forms
     parts: tuple[OfProducts, OfProducts, OfProducts]
+
+    @property
+    def constants(self) -> Sequence[tuple[str, ...]]:
+        """And how much longer gradients take, or the feed."""
+        last = "convolution.backward" if self.found.gradients.any() else "format.feed"
+        return self.device.named(self.format, [*CONVOLUTION, (last,)])
 
     def times(self, chip: Chip) -> KernelTimes:
         """Each by the algorithm that takes the least."""
@@ -210,8 +250,8 @@ class OfConvolutions:
         )
         binds = np.stack([part.binds for part in each])[chosen, pick]
         ways = np.array(["implicit GEMM", "Winograd", "Winograd"], dtype=object)[chosen]
-        fewest = np.where(self.found.winograd, 0.25, 1.0) * self.found.macs
-        bound = device.bound(self.format, fewest, self.found.bytes)
+        fewest = np.where(self.found.fast, convolutions.FEWEST, 1.0) * self.found.macs
+        bound = device.bound(self.format, fewest, self.found.least_B)
         overhead = each[0].overhead + device.spec.convolution.call
         return KernelTimes(seconds[chosen, pick], bound, overhead, tiles, splits, waves, binds, ways)
 
@@ -225,10 +265,6 @@ class ConvolutionFamily:
     """Convolutions, forward and backward."""
 
     columns = convolutions.COLUMNS
-    constants = (
-        ("formats.{format}.sustained",), ("{memory}.memory.efficiency",), ("convolution.call",), ("convolution.fused",),
-        ("convolution.filters",), ("convolution.transforms",), ("prologue", "epilogue"), ("convolution.backward",),
-    )  # fmt: skip
 
     def prepared(self, device: Device, name: str, columns: Columns) -> OfConvolutions:
         """All candidates of all algorithms."""
@@ -253,6 +289,11 @@ class OfAttention:
     found: attention.Attended
     decode: Array
 
+    @property
+    def constants(self) -> Sequence[tuple[str, ...]]:
+        """As of products."""
+        return self.device.named(self.format, ATTENTION)
+
     def times(self, chip: Chip) -> KernelTimes:
         """Each as it is."""
         device, found = Device(chip, self.device.name), self.found
@@ -273,10 +314,6 @@ class AttentionFamily:
     """Attention in one kernel, of many queries or of one."""
 
     columns = attention.COLUMNS
-    constants = (
-        ("formats.{format}.sustained",), ("{memory}.memory.efficiency",), ("launch",), ("softness",),
-        ("prologue", "epilogue"),
-    )  # fmt: skip
 
     def prepared(self, device: Device, name: str, columns: Columns) -> OfAttention:
         """Their blocks."""
@@ -311,21 +348,3 @@ class Kernels(KernelModel):
     def formats(self, family: str) -> Iterable[str]:
         """Those that it multiplies; functions take every format that a byte count is known of."""
         return list(self._device.spec.formats)
-
-    def constants(self, families: Iterable[str], formats: Iterable[str]) -> Sequence[tuple[str, ...]]:
-        """Of all families in turn, the most telling first."""
-        memory = self._device.roles.activations_home
-        table = [FAMILIES[family].constants for family in families]
-        names = list(formats)
-        found: dict[tuple[str, ...], None] = {}
-        for rank in range(max(map(len, table), default=0)):
-            for group in [each[rank] for each in table if rank < len(each)]:
-                for name in names if "{format}" in group[0] else names[:1]:
-                    found[tuple(self._named(text, memory, name) for text in group)] = None
-        return list(found)
-
-    def _named(self, text: str, memory: str, name: str) -> str:
-        filled = text.format(memory=memory, format=name)
-        return filled if text.startswith("{memory}") else f"{self._device.name}.{filled}"
-
-

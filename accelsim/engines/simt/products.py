@@ -20,7 +20,7 @@ of products from Pascal to Hopper; docs/gpu-accuracy.md says how far off it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
@@ -37,27 +37,33 @@ DROOP_S = 500e-6
 """A kernel as long as this feels half of the droop, s: measured on a T4, whose clock falls in kernels of milliseconds."""
 STRIDE_B = 24_000
 """Bytes of a row of an operand along K from which its rows count as far apart, B."""
-MOST_WHOLE, MOST_CUT = 2, 4
+MOST_WHOLE, MOST_CUT = 2, 8
 """Tiles per multiprocessor beyond which loops over K are not cut, and blocks to which they are cut at the most: the last
 wave is then a small part of the time."""
-SHORTEST_CUT = 128
+SHORTEST_CUT = 512
 """Of K, below which a part is not worth a block of its own."""
-KEPT = 0.5
-"""Share of the L2 cache in which an operand may stay while the other streams."""
+KEPT = 1.0
+"""An operand of no more than this share of the L2 cache stays there while the other streams."""
 
 
 class Around(NamedTuple):
-    """What is around the multiprocessors: their clock (Hz), L2 cache (bytes, bytes per clock), usable DRAM (B/s)."""
+    """What is around the multiprocessors: their clock (Hz), L2 cache (bytes, bytes per clock), usable DRAM (B/s);
+    ``droop`` of formats where the spec states none, by the power of the chip."""
 
     clock_Hz: float
     l2_B: int
     l2_width_B: Fraction
     dram_Bps: float
+    droop: Mapping[str, float] = {}
+
+    def droops(self, spec: Simt, name: str) -> float:
+        """By how much longer long kernels of a format take."""
+        return spec.droop if spec.droop is not None else self.droop.get(name, 0.0)
 
 
 class Products(NamedTuple):
     """Products as columns, one row each: ``groups`` products of ``m x k`` by ``k x n``; bytes of both operands and of
-    the results in memory, and of a row of them along K (0 where rows do not lie apart); what the epilogue does to each
+    the results in memory, and of a row of them along K (0 where rows do not lie apart); 1 where the rows of the first lie along K (``transposed``), else 0; what the epilogue does to each
     result, in clocks of a lane and special functions; the share of weights that is multiplied."""
 
     groups: Floats
@@ -68,18 +74,21 @@ class Products(NamedTuple):
     b_B: Floats
     y_B: Floats
     row_B: Floats
+    transposed: Floats
     lane_clocks: Floats
     special: Floats
     density: Floats
 
 
-def dense(name: str, groups: Floats, m: Floats, n: Floats, k: Floats, element_B: float | None = None) -> Products:
+def dense(
+    name: str, groups: Floats, m: Floats, n: Floats, k: Floats, element_B: float | None = None
+) -> Products:
     """Products of operands of one format, with results of the same size, nothing fused and nothing left out."""
     a_B, b_B = (float(size) for size in operands_B(name))
     y_B, none = element_B or max(a_B, b_B), np.zeros(len(m))
     return Products(
         groups, m, n, k, groups * m * k * a_B, groups * k * n * b_B, groups * m * n * y_B, k * max(a_B, b_B),
-        none, none, none + 1,
+        none, none, none, none + 1,
     )  # fmt: skip
 
 
@@ -130,7 +139,10 @@ def _cuts(spec: Simt, products: Products, rows: Ints, tile: TileShape, given: in
         useful = whole & (products.k[rows] >= SHORTEST_CUT * splits)
         useful &= blocks * splits <= MOST_CUT * spec.multiprocessors
         parts.append(rows[useful] if splits > 1 and not given else rows)
-    cuts = [np.full(len(part), splits) for part, splits in zip(parts, [given] if given else spec.splits, strict=True)]
+    cuts = [
+        np.full(len(part), splits)
+        for part, splits in zip(parts, [given] if given else spec.splits, strict=True)
+    ]
     chosen = np.concatenate(parts)
     return [chosen, np.full(len(chosen), spec.tiles.index(tile)), np.concatenate(cuts)]
 
@@ -152,6 +164,7 @@ class Shapes(NamedTuple):
     reuse: Floats
     best_reuse: Floats
     moved_B: Floats
+    turned_B: Floats
     added_B: Floats
     far: Floats
     density: Floats
@@ -183,7 +196,7 @@ def shapes(spec: Simt, around: Around, name: str, products: Products, found: Can
     lanes = m * n * np.maximum(products.lane_clocks[row] / spec.lanes, products.special[row] / spec.special)
     return Shapes(
         m, n, splits, residents, depth, blocks, reuse, np.minimum(best[(products.groups > 1).astype(int)][row], reuse),
-        moved, added, np.maximum(0.0, 1 - STRIDE_B / np.maximum(1.0, products.row_B[row])), products.density[row], lanes,
+        moved, (products.transposed * products.a_B)[row], added, np.maximum(0.0, 1 - STRIDE_B / np.maximum(1.0, products.row_B[row])), products.density[row], lanes,
     )  # fmt: skip
 
 
@@ -215,18 +228,20 @@ class Timed(NamedTuple):
 def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
     """How long candidates take."""
     busiest, waves = _blocks(spec, shape)
-    computing = slower(spec, _clocks(spec, around, name, shape, busiest) / around.clock_Hz, shape.far)
-    moving = shape.moved_B / around.dram_Bps
+    computing = slower(
+        spec, around, name, _clocks(spec, around, name, shape, busiest) / around.clock_Hz, shape.far
+    )
+    moving = (shape.moved_B + spec.transposed * shape.turned_B) / around.dram_Bps
     pieces = np.clip(waves, FEWEST_PIECES, MOST_PIECES)
     adding = np.where(shape.splits > 1, spec.reduction + shape.added_B / around.dram_Bps, 0.0)
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / pieces
     return Timed(computing, moving, adding, spec.dispatch + spec.launch + core + adding, waves)
 
 
-def slower(spec: Simt, seconds: F, far: F) -> F:
+def slower(spec: Simt, around: Around, name: str, seconds: F, far: F) -> F:
     """Seconds of the multiprocessors with rows that lie apart, under a clock that falls."""
     seconds = seconds * (1 + spec.stride * far)
-    return seconds * (1 + spec.droop * seconds / (seconds + DROOP_S))
+    return seconds * (1 + around.droops(spec, name) * seconds / (seconds + DROOP_S))
 
 
 def _blocks(spec: Simt, shape: Shapes) -> tuple[Floats, Floats]:
@@ -252,7 +267,9 @@ def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats
     loop = shape.depth * shape.density * shape.m * shape.n / float(form.rate) / form.sustained * feed
     a_B, b_B = map(float, operands_B(name))
     active = np.minimum(shape.blocks, spec.multiprocessors)
-    brought = active * shape.depth * (shape.m * a_B + shape.n * b_B * shape.density) / float(around.l2_width_B)
+    brought = (
+        active * shape.depth * (shape.m * a_B + shape.n * b_B * shape.density) / float(around.l2_width_B)
+    )
     found: Floats = np.maximum(1.0, np.maximum(loop, brought))
     return found
 

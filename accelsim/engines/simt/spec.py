@@ -156,7 +156,8 @@ class Convolution(Model):
         0.5, description="share of the rate of products at which the fused Winograd F(2x2) multiplies"
     )
     transforms: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
-        0.3, description="share of what the transforms of inputs and outputs of Winograd F(4x4) move that is from DRAM"
+        0.3,
+        description="share of what the transforms of inputs and outputs of Winograd F(4x4) move that is from DRAM",
     )
     filters: Annotated[Droop, Fitted(0.0, 8.0)] = Field(
         1.5, description="bytes from DRAM per byte of its transformed filters"
@@ -173,6 +174,11 @@ LIBRARY = (
     {"m": 128, "n": 64, "threads": 128},
     {"m": 64, "n": 128, "threads": 128},
     {"m": 64, "n": 64, "threads": 64},
+    {"m": 128, "n": 32, "threads": 128, "unit": "lanes"},
+    {"m": 32, "n": 128, "threads": 128, "unit": "lanes"},
+    {"m": 64, "n": 32, "threads": 64, "unit": "lanes"},
+    {"m": 32, "n": 64, "threads": 64, "unit": "lanes"},
+    {"m": 32, "n": 32, "threads": 64, "unit": "lanes"},
     {"m": 256, "n": 1, "threads": 128, "step": 1, "batched": True},
 )
 """Tiles of kernels where a spec names none: those that explain the measured products of GPUs from Pascal to Hopper."""
@@ -212,8 +218,8 @@ class Simt(EngineSpec):
     tiles: list[TileShape] = Field(
         default_factory=_library,
         min_length=1,
-        description="tiles of the library's kernels; the one with the least estimated time is taken; absent: six of 64 "
-        "x 64 to 256 x 128",
+        description="tiles of the library's kernels; the one with the least estimated time is taken; absent: twelve of 32 "
+        "x 32 to 256 x 128",
     )
     splits: Annotated[list[Parts], once] = Field(
         list(SPLITS),
@@ -248,10 +254,10 @@ class Simt(EngineSpec):
         description="how much of a whole wave of blocks the last one takes where it does not fill the chip: 1 all of "
         "it, 0 its share",
     )
-    droop: Annotated[Droop, Fitted(0.0, 2.0)] = Field(
-        0.1,
+    droop: Annotated[Droop | None, Fitted(0.0, 2.0)] = Field(
+        None,
         description="by how much longer kernels of many milliseconds take because the clock falls under load; of those "
-        "of half a millisecond half of it",
+        "of half a millisecond half of it; absent: as the thermal design power of the chip says, if it is stated",
     )
     stride: Annotated[Droop, Fitted(0.0, 2.0)] = Field(
         0.05,
@@ -259,7 +265,12 @@ class Simt(EngineSpec):
         "each row is on a page of its own",
     )
     convolution: Convolution = Field(
-        default_factory=Convolution, description="what the algorithms of convolutions take beside their products"
+        default_factory=Convolution,
+        description="what the algorithms of convolutions take beside their products",
+    )
+    transposed: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
+        0.3,
+        description="how much more of a first operand is moved whose rows lie along K in memory (BLAS: A transposed)",
     )
     reduction: Seconds = Field(
         2e-6, description="a kernel that adds up the sums of blocks that share a tile, without what it moves"

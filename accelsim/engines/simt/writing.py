@@ -9,6 +9,7 @@ from math import ceil
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import Units
+from accelsim.engines.simt.power import droops
 from accelsim.engines.simt.products import Around
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.commands import Cycles, Effect
@@ -29,7 +30,8 @@ def around(roles: Roles, spec: Simt) -> Around:
     """What is around the multiprocessors of a chip: the buffer of its activations is the L2 cache."""
     cache, clock = roles.buffer(roles.activations), clock_Hz(roles, spec)
     width = cache.read_width * Fraction(roles.chip.clock) / Fraction(clock)
-    return Around(clock, cache.capacity, width, roles.memory(roles.activations_home).rate_Bps)
+    droop = {} if spec.droop is not None else droops(roles.chip, spec)
+    return Around(clock, cache.capacity, width, roles.memory(roles.activations_home).rate_Bps, droop)
 
 
 def units(step: Lowering) -> Units:

@@ -1,0 +1,158 @@
+"""``accelsim kernel``: how long kernels take that run alone, one of them or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import (
+    FILE,
+    OUT,
+    check_file_target,
+    example,
+    json_option,
+    paragraphs,
+    show,
+    show_json,
+    width,
+)
+from accelsim.errors import Problem, UsageError, nearest
+
+if TYPE_CHECKING:
+    from accelsim.kernels.predict import Kernels
+    from accelsim.spec.chip import Chip
+
+SIZES: Mapping[str, tuple[str, ...]] = {
+    "product": ("M", "K", "N", "B"),
+    "function": ("rows", "cols"),
+    "convolution": ("B", "C_in", "C_out", "kernel", "H_W", "stride", "padding"),
+    "attention": ("tokens", "kv", "heads", "kv_heads", "head_dim", "batch"),
+}
+"""Kind of kernel -> what its sizes are, in the order in which they may stand."""
+
+
+@click.command(epilog=example(
+    "accelsim kernel gemm 8192 12288 1536 --on a100-80-sxm --dtype fp16",
+    "accelsim kernel softmax rows=4096 cols=2048 --on v100-pcie --dtype fp32",
+    "accelsim kernel conv2d 64 256 256 3 14 1 1 --on t4 --dtype fp32",
+    "accelsim kernel --csv kernels.csv --on h100-sxm --out predicted.csv",
+))  # fmt: skip
+@click.argument("op", required=False)
+@click.argument("sizes", nargs=-1)
+@click.option(
+    "--on",
+    "chip",
+    required=True,
+    metavar="CHIP",
+    help="A chip with an engine that runs kernels, or a spec file.",
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the chip. Repeatable."
+)
+@click.option("--dtype", default="fp16", show_default=True, help="Number format.")
+@click.option("--site", metavar="SITE", help="Clock under load and host of the place where it runs.")
+@click.option(
+    "--csv", "source", type=FILE, metavar="FILE", help="A table of kernels: op, dtype and sizes, one a row."
+)
+@click.option(
+    "--out", type=OUT, metavar="FILE", help="Where the table goes with what is predicted; absent: to stdout."
+)
+@json_option
+def kernel(
+    op: str | None, sizes: tuple[str, ...], chip: str, overrides: tuple[str, ...], dtype: str, site: str | None,
+    source: Path | None, out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """How long kernels take that run alone on a GPU: tile, parts of K, waves, what binds, time with its interval, why.
+
+    OP and its SIZES are one kernel: a matrix product (gemm, bmm, linear: M K N and a batch B), a convolution (conv2d: B
+    C_in C_out kernel H_W stride padding), a function (softmax, layernorm, gelu, add, copy, ...: rows cols) or fused
+    attention (tokens kv heads kv_heads head_dim). With --csv they are a table's rows.
+    """  # fmt: skip
+    from accelsim.kernels.predict import Kernels
+    from accelsim.kernels.table import one, read_table
+
+    if (op is None) == (source is None):
+        raise UsageError(Problem("one kernel or a table", expected="OP and its sizes, or --csv FILE"))
+    if out is not None:
+        check_file_target(out)
+        if source is None:
+            raise UsageError(Problem("--out without a table", expected="--csv FILE"))
+    loaded = _chip(chip, overrides, site)
+    if source is not None:
+        _table(Kernels(read_table(source), loaded), out)
+    elif op is not None:
+        _one(Kernels(one(op, dtype, _cells(op, sizes)), loaded), as_json)
+
+
+def _chip(chip: str, overrides: tuple[str, ...], site: str | None) -> Chip:
+    from accelsim.spec.site import load_site, with_site
+    from accelsim.spec.yaml.load import load_chip
+
+    loaded = load_chip(chip, overrides)
+    return loaded if site is None else with_site(loaded, load_site(site))
+
+
+def _cells(op: str, sizes: tuple[str, ...]) -> dict[str, str]:
+    """The sizes of a kernel as the cells of a row: NAME=VALUE, or in the order of their kind. Raises UsageError."""
+    from accelsim.kernels.ops import FAMILY_OF
+
+    family = FAMILY_OF.get(op)
+    if family is None:
+        raise UsageError(Problem(f"op {op!r} is no kernel", "", ", ".join(FAMILY_OF), nearest(op, FAMILY_OF)))
+    names = ("bytes",) if op == "copy" and len(sizes) == 1 else SIZES[family]
+    plain = [text for text in sizes if "=" not in text]
+    if len(plain) > len(names):
+        raise UsageError(Problem(f"{len(plain)} sizes of a {op}", "", " ".join(names)))
+    return dict(zip(names, plain, strict=False)) | dict(text.split("=", 1) for text in sizes if "=" in text)
+
+
+def _table(kernels: Kernels, out: Path | None) -> None:
+    """Write the rows with what is predicted."""
+    from accelsim import files
+    from accelsim.kernels.told import columns
+
+    text = files.records(columns(kernels))
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    files.write_file(out, text)
+    click.echo(f"{len(kernels.table.ops):,} kernels: {out}")
+
+
+def _one(kernels: Kernels, as_json: bool) -> None:
+    from accelsim.kernels.told import ends, sentences
+    from accelsim.report.table import text_table
+    from accelsim.units import show as shown
+
+    found = kernels.predicted(kernels.chip)
+    interval, times = ends(kernels, found), found.times
+    seconds, low, high = (float(each[0]) for each in (times.seconds, interval.low, interval.high))
+    told = sentences(kernels, found, 0)
+    calibrated = bool(interval.calibrated[0])
+    facts: dict[str, Any] = {
+        "chip": kernels.chip.name, **{key: value for key, value in kernels.table.cells[0].items()},
+        "predicted_us": seconds * 1e6, "low_us": low * 1e6, "high_us": high * 1e6, "calibrated": calibrated,
+        "tile": str(times.tile[0]), "split": int(times.splits[0]), "waves": float(times.waves[0]),
+        "binds": str(times.binds[0]), "bound_us": float(times.bound[0]) * 1e6,
+    }  # fmt: skip
+    if as_json:
+        show_json(facts)
+        return
+    rows = [("time", f"{shown(seconds, 's', 3)}, 90 %: {shown(low, 's', 3)} to {shown(high, 's', 3)}")]
+    if facts["tile"]:
+        rows += [
+            ("tile", facts["tile"]),
+            ("parts of K", str(facts["split"])),
+            ("waves", f"{facts['waves']:.3g}"),
+        ]
+    rows += [("binds", facts["binds"])]
+    show(text_table(("", ""), rows), width())
+    if not calibrated:
+        told.append(
+            f"Uncalibrated: the constants are defaults shared by all GPUs, the interval is that of chips which had no part "
+            f"in them; accelsim calibrate {kernels.chip.name} --data MEASURED.csv fits yours."
+        )
+    click.echo("\n" + paragraphs(told))

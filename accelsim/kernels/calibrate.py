@@ -1,0 +1,141 @@
+"""Constants of a chip fitted to a table of measured kernels, with errors on rows that were left out, and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.errors import Problem, UsageError
+from accelsim.fit.chips import knobs
+from accelsim.fit.intervals import Coverage, Interval, coverage, intervals
+from accelsim.fit.search import Knob, Values, fit
+from accelsim.fit.validation import Residuals, left_out, residuals
+from accelsim.kernels.predict import Kernels, Prediction
+from accelsim.kernels.table import MOST_TOLD, Table
+from accelsim.seeds import generator
+from accelsim.spec.calibration import Calibration, IntervalOf, Residual
+from accelsim.spec.chip import Chip
+from accelsim.spec.constants import constants, with_values
+from accelsim.types import Array, Floats, Ints
+
+MOST_CONSTANTS, ROWS_EACH = 8, 10
+"""Constants that are fitted at the most, and rows that each must have."""
+FEWEST_ROWS = 12
+"""Rows of which three constants and an idea of what they leave may come."""
+PARTS = 5
+"""Parts of the cross-validation."""
+ROBUST = 0.05
+"""Error of the logarithm from which a row counts by its size alone: libraries take a slow kernel now and then."""
+LIKELY = 16
+"""Candidates of a kernel that a fit looks at: those that take the least at its start."""
+SLACK = 0.97
+"""A measured time below this share of the bound of the stated peaks cannot be; boost clocks make up for the rest."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What came of a calibration. ``chip``: with the constants and its block; ``table``: the rows that were used;
+    ``fitted``: predictions of the fit; ``left_out``: of rows by fits that had not seen them, s; ``errors`` of these by
+    kind and regime; ``coverage`` of intervals of the other parts."""
+
+    chip: Chip
+    table: Table
+    values: Mapping[str, float]
+    fitted: Prediction
+    left_out: Floats
+    errors: Mapping[str, Residuals]
+    coverage: Coverage
+
+
+def regimes(prediction: Prediction) -> Array:
+    """Kind and regime of each row, as calibrations name their intervals."""
+    pairs = zip(prediction.family, prediction.times.regime, strict=True)
+    found: Array = np.array([f"{family}: {regime}" for family, regime in pairs], dtype=object)
+    return found
+
+
+def impossible(kernels: Kernels) -> list[int]:
+    """Rows whose measured time lies below what the stated peaks of the chip allow."""
+    bound = kernels.predicted(kernels.chip).times.bound
+    return [int(row) for row in np.flatnonzero(kernels.table.measured < SLACK * bound)]
+
+
+def calibrate(
+    table: Table, chip: Chip, fitted_on: str, as_of: str, names: Sequence[tuple[str, ...]] = (), seed: int = 0
+) -> Calibrated:
+    """Fit constants of a chip to a table, each row of which has a time.
+
+    ``names``: the constants, several in a tuple share a value; else those that such kernels tell, 3 to 8 by the number
+    of rows. Raises UsageError: too few rows, rows that cannot be (all are listed), unknown constants.
+    """
+    if len(table.ops) < FEWEST_ROWS:
+        what = f"{len(table.ops)} rows of {chip.name}"
+        raise UsageError(Problem(what, str(table.path), f"at least {FEWEST_ROWS} to fit on"))
+    kernels = Kernels(table, chip)
+    _check(kernels)
+    chosen = list(names) or kernels.constants[: max(3, min(MOST_CONSTANTS, len(table.ops) // ROWS_EACH))]
+    turned = knobs(chip, chosen)
+    every, few = np.arange(len(table.ops)), kernels.likely(chip, LIKELY)
+
+    def model(values: Values, rows: Ints) -> Floats:
+        return few.predicted(with_values(chip, values)).seconds[rows]
+
+    found = fit(lambda values: model(values, every), table.measured, turned, seed, ROBUST)
+    known = constants(chip)
+    texts = {name: known[name].spell(value) for name, value in found.items()}
+    values = {name: known[name].read(text) for name, text in texts.items()}
+    near = [_from(knob, values) for knob in turned]
+    parts = min(PARTS, len(table.ops))
+    out = left_out(model, table.measured, near, parts, seed, ROBUST, near=True)
+    fitted = kernels.predicted(with_values(chip, values))
+    names_of = regimes(fitted)
+    block = _block(table, texts, out, names_of, fitted_on, as_of)
+    part = generator(seed).permutation(len(every)) % parts
+    return Calibrated(
+        with_values(chip, values).model_copy(update={"calibration": block}), table, values, fitted, out,
+        _errors(out, table.measured, names_of), coverage(out, table.measured, names_of, part),
+    )  # fmt: skip
+
+
+def _check(kernels: Kernels) -> None:
+    table, wrong = kernels.table, impossible(kernels)
+    if wrong:
+        bound = kernels.predicted(kernels.chip).times.bound
+        told = [
+            Problem(
+                f"{table.ops[row]} in {table.measured[row] * 1e6:.4g} us", table.where(row),
+                f"at least {bound[row] * 1e6:.4g} us, the bound of the peaks of {kernels.chip.name}",
+            )
+            for row in wrong[:MOST_TOLD]
+        ]  # fmt: skip
+        more = len(wrong) - len(told)
+        raise UsageError([*told, *([Problem(f"and {more:,} rows more", str(table.path))] if more else [])])
+
+
+def _from(knob: Knob, values: Mapping[str, float]) -> Knob:
+    return knob._replace(start=values[knob.names[0]])
+
+
+def _errors(out: Floats, measured: Floats, names: Array) -> dict[str, Residuals]:
+    return {
+        name: residuals(out[names == name], measured[names == name]) for name in sorted(set(names.tolist()))
+    }
+
+
+def _block(
+    table: Table, texts: Mapping[str, str], out: Floats, names: Array, fitted_on: str, as_of: str
+) -> Calibration:
+    """The block ``calibration:``."""
+    left = residuals(out, table.measured)
+    note = f"of rows left out, in {PARTS} parts; mean {left.mean:.3f}"
+    residual = Residual(rows=left.rows, median=round(left.median, 4), p90=round(left.p90, 4), note=note)
+    return Calibration(
+        fitted_on=fitted_on, rows=len(table.ops), residual=residual, values=dict(texts),
+        intervals={name: _shown(each) for name, each in intervals(out, table.measured, names).items()}, as_of=as_of,
+    )  # fmt: skip
+
+
+def _shown(each: Interval) -> IntervalOf:
+    return IntervalOf(factor=float(f"{each.factor:.4g}"), rows=each.rows)

@@ -1,0 +1,50 @@
+"""A site: what differs between two places that have the same chip, the clock that it keeps and the host before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from accelsim.errors import Problem, UsageError
+from accelsim.spec.base import Model
+from accelsim.spec.chip import Chip
+from accelsim.spec.constants import constants, with_values
+from accelsim.spec.counts import Name, Share
+from accelsim.spec.quantity import Seconds
+from accelsim.spec.yaml.parts import load_part
+
+Floor = Annotated[Seconds, Field(ge=0, le=1)]
+"""Up to a second."""
+
+
+class Site(Model):
+    """Two numbers that belong to a place and not to a chip."""
+
+    name: Name = Field(description="what the place is called")
+    sustained_clock: Share = Field(1.0, description="share of its clock that a chip keeps under load")
+    dispatch: Floor = Field(
+        0.0, description="time of the host for one kernel, where a framework asks for them one by one"
+    )
+    fitted_on: str | None = Field(None, description="the measurements that they were fitted on")
+
+
+FIELDS = ("sustained_clock", "dispatch")
+"""Its numbers, by the names of the constants of an engine that they are."""
+
+
+def load_site(name_or_path: str | Path) -> Site:
+    """A file of ``sites/``, or any file. Raises SpecError."""
+    return load_part(name_or_path, "sites", Site)
+
+
+def with_site(chip: Chip, site: Site) -> Chip:
+    """The chip at a site. Raises UsageError for a chip whose engines know none of its numbers."""
+    known = constants(chip)
+    values = {
+        name: getattr(site, name.rsplit(".", 1)[1]) for name in known if name.rsplit(".", 1)[-1] in FIELDS
+    }
+    if not values:
+        raise UsageError(Problem(f"{chip.name} has no constant that belongs to a site", "", "a GPU"))
+    return with_values(chip, values)

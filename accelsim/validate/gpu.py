@@ -1,0 +1,191 @@
+"""Checks ``gpu-gemm``, ``gpu-conv``, ``gpu-vector``: kernels of GPUs against measured times, device by device.
+
+A set is the rows of one file on one device. Its constants are fitted to it; every row is compared with the prediction of
+a fit that had not seen it (cross-validation in five parts). A row of a check is a set, and agrees where the mean error is
+no more than is claimed, and nine of ten rows lie within their intervals, or nearly. Beside it stand a roofline of three
+constants, fitted and compared in the same way, and the same kernels by constants of the other devices alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.fit.search import Knob, Values
+from accelsim.fit.validation import left_out, residuals
+from accelsim.kernels.calibrate import PARTS, ROBUST, Calibrated, calibrate
+from accelsim.kernels.predict import Kernels
+from accelsim.kernels.shared import Measured
+from accelsim.kernels.shared import left_out as by_others
+from accelsim.kernels.table import Table, read_table
+from accelsim.spec.yaml.load import load_chip
+from accelsim.types import Floats, Ints
+from accelsim.validate.base import Check, check
+from accelsim.validate.measured import ABSENT, folder
+
+COVERED = (0.86, 0.94)
+"""Share of rows within their intervals that counts as nine of ten."""
+
+
+class Rows(NamedTuple):
+    """Rows of a file on a chip (of one ``precision``, where the file has several), the mean error that is claimed, and
+    the group of devices whose constants stand in for this one's ('' for none)."""
+
+    file: str
+    chip: str
+    precision: str
+    claimed: float
+    group: str = ""
+
+    @property
+    def name(self) -> str:
+        """In tables."""
+        return " ".join(part for part in (self.file.split("_")[0], self.chip, self.precision[:4]) if part)
+
+
+VIDUR, NEUSIGHT, DEEPBENCH = "vidur_llm_gemm_fp16.csv", "neusight_gemm.csv", "deepbench_gemm.csv"
+TENSOR = "fp16_in_fp32_acc_tensorcore"
+GEMM = (
+    Rows(VIDUR, "a100-80-sxm", "", 0.061, "tensor"), Rows(VIDUR, "h100-sxm", "", 0.077, "tensor"),
+    Rows(NEUSIGHT, "a100-80-pcie", "", 0.042, "lanes"), Rows(NEUSIGHT, "a100-40-pcie", "", 0.09, "lanes"),
+    Rows(NEUSIGHT, "h100-sxm", "", 0.066, "lanes"), Rows(NEUSIGHT, "v100-pcie", "", 0.105, "lanes"),
+    Rows(NEUSIGHT, "t4", "", 0.157, "lanes"), Rows(NEUSIGHT, "p100-pcie", "", 0.185, "lanes"),
+    Rows(DEEPBENCH, "v100-sxm2-16", TENSOR, 0.113, "tensor"), Rows(DEEPBENCH, "t4", TENSOR, 0.09, "tensor"),
+    Rows(DEEPBENCH, "v100-sxm2-16", "fp32", 0.08), Rows(DEEPBENCH, "t4", "fp32", 0.108),
+    Rows(DEEPBENCH, "mi25", "fp32", 0.17),
+)  # fmt: skip
+CONV = (
+    Rows("neusight_conv.csv", "v100-pcie", "", 0.19), Rows("neusight_conv.csv", "t4", "", 0.175),
+    Rows("neusight_conv.csv", "a100-80-pcie", "", 0.26), Rows("deepbench_conv.csv", "v100-sxm2-16", "fp32", 0.27),
+    Rows("deepbench_conv.csv", "t4", "fp32", 0.27), Rows("deepbench_conv.csv", "v100-sxm2-16", TENSOR, 0.28),
+    Rows("deepbench_conv.csv", "t4", TENSOR, 0.29),
+)  # fmt: skip
+VECTOR = tuple(
+    Rows("neusight_vector.csv", chip, "", claimed, "vector")
+    for chip, claimed in (
+        ("p4", 0.045),
+        ("v100-pcie", 0.04),
+        ("t4", 0.055),
+        ("a100-40-pcie", 0.055),
+        ("a100-80-pcie", 0.065),
+    )
+)
+"""Sets, with the mean errors that are claimed of them: a little more than what they are."""
+
+
+class Outcome(NamedTuple):
+    """A set: its calibration, the mean error of a fitted roofline, and of other devices' constants (NaN: not asked)."""
+
+    rows: Rows
+    found: Calibrated
+    roofline: float
+    shared: float
+
+
+@cache
+def table(path: Path) -> Table:
+    """A file, read once."""
+    return read_table(path, timed=True)
+
+
+def selected(data: Path, rows: Rows) -> Table:
+    """The rows of a set."""
+    whole, chip = table(data / rows.file), load_chip(rows.chip)
+    called = {chip.name, *chip.also}
+    return whole.only(
+        [
+            row
+            for row, cells in enumerate(whole.cells)
+            if whole.devices[row] in called and rows.precision in ("", cells.get("precision"))
+        ]
+    )
+
+
+def roofline(kernels: Kernels) -> Floats:
+    """Each row by a roofline of three constants (launch, shares of both peaks) that had not seen it, s."""
+    bound, measured = kernels.predicted(kernels.chip).times.bound, kernels.table.measured
+    knobs = [Knob(("launch",), 0.0, 200e-6, 10e-6), Knob(("share",), 0.05, 1.5, 0.6)]
+
+    def model(values: Values, rows: Ints) -> Floats:
+        return values["launch"] + bound[rows] / values["share"]
+
+    return left_out(model, measured, knobs, PARTS, 0, ROBUST)
+
+
+def outcomes(data: Path, sets: Sequence[Rows]) -> list[Outcome]:
+    """Every set calibrated and compared."""
+    tables = [selected(data, each) for each in sets]
+    others = _by_others(tables, sets)
+    found = []
+    for each, rows, shared in zip(sets, tables, others, strict=True):
+        chip = load_chip(each.chip)
+        made = calibrate(rows, chip, each.name, "2026-11")
+        plain = residuals(roofline(Kernels(rows, chip)), rows.measured).mean
+        found.append(Outcome(each, made, plain, shared))
+    return found
+
+
+def _by_others(tables: Sequence[Table], sets: Sequence[Rows]) -> list[float]:
+    """Mean error of each set by constants that the other devices of its group share, NaN where it has no group."""
+    found = [float("nan")] * len(sets)
+    for group in dict.fromkeys(each.group for each in sets if each.group):
+        places = [index for index, each in enumerate(sets) if each.group == group]
+        chips = [load_chip(sets[index].chip) for index in places]
+        devices = [
+            Measured(chip, Kernels(tables[index], chip)) for index, chip in zip(places, chips, strict=True)
+        ]
+        kept = KEPT[group]
+        for index, device, seconds in zip(places, devices, by_others(devices, kept), strict=True):
+            found[index] = residuals(seconds, device.kernels.table.measured).mean
+    return found
+
+
+KEPT = {"tensor": (0, 1, 2, 3, 4, 5), "lanes": (0, 1, 2, 3, 4, 5, 7), "vector": (0, 1)}
+"""Group -> places of the constants that its devices share, in ``Kernels.constants``: all but the droop, which follows
+from the design power of each chip; of functions the share of the memory's peak and the host."""
+
+
+def _check(name: str, what: str, sets: Sequence[Rows]) -> Check:
+    data = folder()
+    if data is None:
+        return Check(name, what, 0, 0, np.zeros(0), [ABSENT])
+    found = outcomes(data, sets)
+    errors = [each.found.left_out / each.found.table.measured - 1 for each in found]
+    agree = [
+        float(np.abs(own).mean()) <= each.rows.claimed and covered(each.found)
+        for each, own in zip(found, errors, strict=True)
+    ]
+    return Check(
+        name, what, len(found), sum(agree), np.concatenate(errors), [_said(each) for each in found],
+        "mean error and coverage as claimed",
+    )  # fmt: skip
+
+
+def covered(found: Calibrated) -> bool:
+    """Whether about nine of ten rows lie within their intervals."""
+    low, high = COVERED
+    return low <= found.coverage.share <= high
+
+
+def _said(each: Outcome) -> str:
+    """A set in a sentence."""
+    left = residuals(each.found.left_out, each.found.table.measured)
+    text = (
+        f"{each.rows.name}: {left.rows:,} rows, mean {left.mean:.1%}, median {left.median:.1%}, 90th percentile "
+        f"{left.p90:.1%} of rows left out (claimed: {each.rows.claimed:.1%}); a fitted roofline {each.roofline:.1%}; "
+        f"{each.found.coverage.share:.1%} within intervals of / and x {each.found.coverage.factor:.2f}"
+    )
+    return text if np.isnan(each.shared) else f"{text}; by constants of the other devices {each.shared:.1%}"
+
+
+def _register(name: str, what: str, sets: Sequence[Rows]) -> Callable[[], Check]:
+    return check(name)(lambda: _check(name, what, sets))
+
+
+_register("gpu-gemm", "matrix products on GPUs against measured times, by cross-validation", GEMM)
+_register("gpu-conv", "convolutions on GPUs against measured times, by cross-validation", CONV)
+_register("gpu-vector", "functions on GPUs against measured times, by cross-validation", VECTOR)
