@@ -129,7 +129,7 @@ def doubtful(run: Run, rows: Iterable[EnergyRow] | None = None) -> tuple[float, 
 def uncalibrated(run: Run) -> list[str]:
     """Names of the constants that the run rests on and that the calibration of its chip does not give.
 
-    Those of an engine that had work, and of the formats that it multiplied in.
+    Those that simulations read, of an engine that had work, and of the formats that it multiplied in.
     """
     chip, formats = run.chip, set().union(*macs_by_format(run).values())
     worked = {unit_of(step.engine) for step in run.program.steps}
@@ -137,6 +137,7 @@ def uncalibrated(run: Run) -> list[str]:
         name
         for name, constant in constants(chip).items()
         if constant.engine in worked
+        and constant.mark.simulated
         and constant.number_format in ("", *formats)
         and not is_calibrated(chip, constant)
     ]

@@ -12,9 +12,12 @@ from accelsim.cli.common import (
     FILE,
     OUT,
     check_file_target,
+    check_outputs,
+    csv_option,
     example,
     json_option,
     paragraphs,
+    save_csv,
     show,
     show_json,
     width,
@@ -61,12 +64,14 @@ if TYPE_CHECKING:
 )
 @click.option("--as-of", metavar="YYYY-MM", help="When the rows were measured; absent: this month.")
 @click.option("--out", type=OUT, metavar="FILE", help="Where the spec (or the site) goes.")
+@csv_option
 @json_option
 def calibrate(
     chip: str, data: Path, device: str | None, overrides: tuple[str, ...], site: str | None, constants: str | None,
-    seed: int, as_of: str | None, out: Path | None, as_json: bool,
+    seed: int, as_of: str | None, out: Path | None, table: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Fit constants of a chip to measured kernels, robustly, and say how far off they leave it on rows that were left out.
+    """Fit constants of a chip to measured kernels, robustly, and say how far off they leave it on rows that were left
+    out.
 
     Three constants need no more than 30 rows; from 80 on there are eight. Rows that cannot be, because they took less
     than the stated peaks of the chip allow, are refused and listed.
@@ -77,14 +82,16 @@ def calibrate(
 
     if out is not None:
         check_file_target(out, (".yaml",))
+    check_outputs(None, table)
     loaded = load_chip(chip, overrides)
-    table = _rows(read_table(data, timed=True), loaded, device)
+    rows = _rows(read_table(data, timed=True), loaded, device)
     names = _groups(constants, loaded, site)
-    devices = ", ".join(dict.fromkeys(name or "no device named" for name in table.devices))
+    devices = ", ".join(dict.fromkeys(name or "no device named" for name in rows.devices))
     day = as_of or datetime.now(UTC).strftime("%Y-%m")
-    found = fitted(table, loaded, f"{len(table.ops)} kernels of {data.name} ({devices})", day, names, seed)
+    found = fitted(rows, loaded, f"{len(rows.ops)} kernels of {data.name} ({devices})", day, names, seed)
     if out is not None:
         _write(found, site, out)
+    save_csv(table, [{"kernels": name, **each._asdict()} for name, each in found.errors.items()])
     if as_json:
         show_json(_facts(found))
     else:
@@ -141,7 +148,8 @@ def _write(found: Calibrated, site: str | None, out: Path) -> None:
     assert block is not None
     lines = [
         f"name: {site}", f"sustained_clock: {clock:g}", f"dispatch: {spell(dispatch, 's')}",
-        f"fitted_on: {block.fitted_on}", f"source: accelsim calibrate on {found.table.path.name}", f"as_of: {block.as_of}",
+        f"fitted_on: {block.fitted_on}", f"source: accelsim calibrate on {found.table.path.name}",
+        f"as_of: {block.as_of}",
     ]  # fmt: skip
     files.write_file(out, files.text("\n".join(lines) + "\n"))
 

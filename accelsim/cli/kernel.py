@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,11 +115,13 @@ def _table(kernels: Kernels, out: Path | None) -> None:
     from accelsim import files
     from accelsim.kernels.told import columns
 
-    text = files.records(columns(kernels))
+    rows = columns(kernels)
     if out is None:
-        click.echo(text, nl=False)
+        stream = BytesIO()
+        files.records(rows)(stream)
+        click.echo(stream.getvalue(), nl=False)
         return
-    files.write_file(out, text)
+    files.write_file(out, files.records(rows))
     click.echo(f"{len(kernels.table.ops):,} kernels: {out}")
 
 
@@ -133,7 +136,7 @@ def _one(kernels: Kernels, as_json: bool) -> None:
     told = sentences(kernels, found, 0)
     calibrated = bool(interval.calibrated[0])
     facts: dict[str, Any] = {
-        "chip": kernels.chip.name, **{key: value for key, value in kernels.table.cells[0].items()},
+        "chip": kernels.chip.name, **kernels.table.cells[0],
         "predicted_us": seconds * 1e6, "low_us": low * 1e6, "high_us": high * 1e6, "calibrated": calibrated,
         "tile": str(times.tile[0]), "split": int(times.splits[0]), "waves": float(times.waves[0]),
         "binds": str(times.binds[0]), "bound_us": float(times.bound[0]) * 1e6,
@@ -152,7 +155,7 @@ def _one(kernels: Kernels, as_json: bool) -> None:
     show(text_table(("", ""), rows), width())
     if not calibrated:
         told.append(
-            f"Uncalibrated: the constants are defaults shared by all GPUs, the interval is that of chips which had no part "
-            f"in them; accelsim calibrate {kernels.chip.name} --data MEASURED.csv fits yours."
+            "Uncalibrated: the constants are defaults shared by all GPUs, the interval is that of chips which had no "
+            f"part in them; accelsim calibrate {kernels.chip.name} --data MEASURED.csv fits yours."
         )
     click.echo("\n" + paragraphs(told))

@@ -1,7 +1,7 @@
 """What an engine type that runs kernels one by one says about their time, without a program and a simulation.
 
-A *family* is a kind of kernel that one closed form describes (products, convolutions, functions of rows, attention). Its
-kernels come as columns, one row each, so that thousands are worked out at a time.
+A *family* is a kind of kernel that one closed form describes (products, convolutions, functions of rows, attention).
+Its kernels come as columns, one row each, so that thousands are worked out at a time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ Columns = Mapping[str, Floats]
 
 
 class KernelTimes(NamedTuple):
-    """Kernels, one row each: ``seconds`` with everything; ``bound``, the least that the stated peaks of the chip allow;
-    ``low``: of that what the host and the launch take. ``tile``, ``splits``, ``waves``: how a grid was cut (text, '' where
-    there is none; 1; 0). ``binds``: what takes most of the time; ``regime``: where like errors are to be expected."""
+    """Kernels, one row each: ``seconds`` with everything; ``bound``, the least that the stated peaks of the chip
+    allow; ``low``: of that what the host and the launch take. ``tile``, ``splits``, ``waves``: how a grid was cut
+    (text, '' where there is none; 1; 0). ``binds``: what takes most of the time; ``regime``: where like errors are to
+    be expected."""
 
     seconds: Floats
     bound: Floats

@@ -1,8 +1,8 @@
 """Intervals around predictions that hold: split-conformal, from residuals of rows that no fit had seen.
 
 A residual is the logarithm of measured over predicted. Of exchangeable rows the next one lies within the quantile of
-``(n + 1) 0.9 / n`` of the sizes of n others with a probability of 0.9 at the least (Vovk et al. 2005; Lei et al. 2018). Rows
-that behave alike (a *regime*) have a quantile of their own where there are enough of them.
+``(n + 1) 0.9 / n`` of the sizes of n others with a probability of 0.9 at the least (Vovk et al. 2005; Lei et al.
+2018). Rows that behave alike (a *regime*) have a quantile of their own where there are enough of them.
 """
 
 from __future__ import annotations

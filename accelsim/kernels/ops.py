@@ -22,8 +22,9 @@ class Function(NamedTuple):
 _BINARY = Function(reads=2, host=1.0)
 _SCALAR = Function(host=1.18)
 FUNCTIONS: Mapping[str, Function] = {
-    "add": _BINARY, "sub": _BINARY, "mul": _BINARY, "div": _BINARY._replace(special=1), "pow": _BINARY._replace(special=2),
-    "addu": _SCALAR, "subu": _SCALAR, "mulu": _SCALAR, "divu": _SCALAR, "powu": _SCALAR._replace(special=2, host=1.11),
+    "add": _BINARY, "sub": _BINARY, "mul": _BINARY, "div": _BINARY._replace(special=1),
+    "pow": _BINARY._replace(special=2), "addu": _SCALAR, "subu": _SCALAR, "mulu": _SCALAR, "divu": _SCALAR,
+    "powu": _SCALAR._replace(special=2, host=1.11),
     "relu": Function(host=1.19), "gelu": Function(special=1, host=1.16), "tanh": Function(special=1, host=0.98),
     "sigmoid": Function(special=2), "silu": Function(special=2), "exp": Function(special=1), "cast": Function(),
     "softmax": Function(special=1, traffic=1.2, host=1.25), "layernorm": Function(passes=2, traffic=1.08, host=1.8),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
@@ -75,9 +75,11 @@ class Table:
                 columns = {name: values[kept] for name, values in group.columns.items()}
                 numbers = np.array([place[int(group.rows[index])] for index in kept])
                 groups.append(Group(group.family, group.format, numbers, columns))
-        pick = [list(each) for each in zip(*((self.cells[row], self.lines[row], self.ops[row], self.devices[row])
-                                             for row in rows), strict=True)] or [[], [], [], []]  # fmt: skip
-        return Table(self.path, self.header, *pick, self.measured[list(rows)], groups)  # type: ignore[arg-type]
+        return replace(
+            self, cells=[self.cells[row] for row in rows], lines=[self.lines[row] for row in rows],
+            ops=[self.ops[row] for row in rows], devices=[self.devices[row] for row in rows],
+            measured=self.measured[list(rows)], groups=groups,
+        )  # fmt: skip
 
 
 def read_table(path: Path, timed: bool = False) -> Table:
@@ -225,8 +227,8 @@ def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:
         raise Wrong(
             f"direction {way!r}", ", ".join(key for key in DIRECTIONS if key), nearest(way, DIRECTIONS)
         )
-    names = {"n": "n", "c": "c", "h": "h", "w": "w", "k": "k", "r": "filter_h", "s": "filter_w", "p": "out_h", "q": "out_w",
-             "stride": "stride_w"}  # fmt: skip
+    names = {"n": "n", "c": "c", "h": "h", "w": "w", "k": "k", "r": "filter_h", "s": "filter_w", "p": "out_h",
+             "q": "out_w", "stride": "stride_w"}  # fmt: skip
     return {
         **{key: _number(row, column) for key, column in names.items()},
         "backward": float(DIRECTIONS[way]),

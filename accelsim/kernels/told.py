@@ -1,4 +1,5 @@
-"""What is said of predicted kernels: intervals, and why a kernel takes as long as it does, each computed from its times."""
+"""What is said of predicted kernels: intervals, and why a kernel takes as long as it does, each computed from its
+times."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class Ends(NamedTuple):
 
 
 def ends(kernels: Kernels, found: Prediction) -> Ends:
-    """Nine of ten kernels take no less and no more: by the calibration of the chip where its constants are those that it
-    gave, else by how far off other chips are that had no part in the defaults."""
+    """Nine of ten kernels take no less and no more: by the calibration of the chip where its constants are those that
+    it gave, else by how far off other chips are that had no part in the defaults."""
     chip, names = kernels.chip, regimes(found)
     own = np.zeros(len(names), bool)
     for part in kernels.parts:
@@ -45,9 +46,9 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
 
 
 def calibrated(chip: Chip, groups: Any) -> bool:
-    """Whether the calibration of a chip gives the most telling constants of some kernels: the first three groups."""
+    """Whether the calibration of a chip gives the most telling constants of some kernels: the first two groups."""
     known = constants(chip)
-    return all(is_calibrated(chip, known[name]) for group in groups[:3] for name in group)
+    return all(is_calibrated(chip, known[name]) for group in groups[:2] for name in group)
 
 
 def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
@@ -60,9 +61,9 @@ def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
     ]
     told.append(f"Most of the time goes to {what}.")
     if overhead:
-        told.append(f"Launch and host take {overhead / seconds:.0%} of it.")
+        told.append(f"Launch and host take {overhead / seconds:.1%} of it.")
     if bound > 0:
-        told.append(f"The stated peaks of {chip.title} allow {seconds / bound:.2f} times less at the best.")
+        told.append(f"At the stated peaks of {chip.title} it would take {bound / seconds:.0%} of the time.")
     waves = float(times.waves[row])
     if waves > 0:
         told.append(_waves(waves))
@@ -83,7 +84,7 @@ def columns(kernels: Kernels) -> list[Mapping[str, Any]]:
     ``high_us``, ``tile``, ``split``, ``waves``, ``binds``."""
     found = kernels.predicted(kernels.chip)
     interval, times = ends(kernels, found), found.times
-    rows = []
+    rows: list[Mapping[str, Any]] = []
     for index, cells in enumerate(kernels.table.cells):
         added = {
             "predicted_us": _us(times.seconds[index]), "low_us": _us(interval.low[index]),

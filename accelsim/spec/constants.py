@@ -22,11 +22,13 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Fitted(NamedTuple):
-    """Mark of a field that is a constant: the range in which a fit may look for it, in SI, and its unit."""
+    """Mark of a field that is a constant: the range in which a fit may look for it, in SI, and its unit; ``simulated``:
+    whether simulations read it (others are of single kernels, or of a site)."""
 
     low: float
     high: float
     unit: str = ""
+    simulated: bool = True
 
 
 class Constant(NamedTuple):

@@ -3,6 +3,21 @@
 from __future__ import annotations
 
 MEANING = {
+    "gpu-gemm": (
+        "Matrix products on GPUs from Pascal to Hopper and on an MI25, as Vidur, NeuSight and DeepBench measured "
+        "them. A row is a set of one device, whose constants (eight at the most) are fitted to it; each time is "
+        "compared with that of a fit which had not seen it. Equal means a mean error no larger than is claimed, "
+        "and about nine of ten rows within their intervals. The measurements are other people's and not part of "
+        "this project; where they are not at hand, nothing is compared."
+    ),
+    "gpu-conv": (
+        "Convolutions, forward and gradients, in the same way. What is left is mostly cuDNN's choice of an "
+        "algorithm, which is taken to be the fastest by the model's own estimate."
+    ),
+    "gpu-vector": (
+        "Elementwise functions, softmax and layer norms, in the same way. Their host's time for a call is one of "
+        "the three constants."
+    ),
     "systolic": (
         "Random products on random arrays, in every dataflow and schedule: the closed forms that time the "
         "machine, against a model that moves every word through every register, clock by clock. Equal "

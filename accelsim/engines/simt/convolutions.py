@@ -1,11 +1,11 @@
 """How long convolutions take, in closed form: the algorithms that cuDNN has, and the one of them that takes the least.
 
-**Implicit GEMM.** The product of n p q rows, k columns and c r s of K, whose operands come from the tensors as they are.
-**Winograd F(2x2, 3x3), fused.** The same with 4/9 of the multiplications, at a share (``fused``) of the rate.
-**Winograd F(4x4, 3x3).** 36 products of one group each of a quarter of the results, with kernels before and behind that
-transform inputs, filters and outputs through memory (Lavin and Gray, 2016): ``transforms`` says how much of what these
-move comes from DRAM, ``filters`` the same of the filters, whose transform reaches over all channels.
-Both of Winograd's need 3 x 3 filters and a stride of 1.
+**Implicit GEMM.** The product of n p q rows, k columns and c r s of K, whose operands come from the tensors as they
+are. **Winograd F(2x2, 3x3), fused.** The same with 4/9 of the multiplications, at a share (``fused``) of the rate.
+**Winograd F(4x4, 3x3).** 36 products of one group each of a quarter of the results, with kernels before and behind
+that transform inputs, filters and outputs through memory (Lavin and Gray, 2016): ``transforms`` says how much of what
+these move comes from DRAM, ``filters`` the same of the filters, whose transform reaches over all channels. Both of
+Winograd's need 3 x 3 filters and a stride of 1.
 
 Gradients are convolutions with other sides; ``backward`` says how much longer they take. Tensor Cores take channels by
 eights. A library's heuristic chooses by its own estimate, here the model's.
@@ -33,17 +33,17 @@ SAVED_2X2 = 4 / 9
 POINTS_4X4 = 36
 """Multiplications of a tile of F(4x4, 3x3)."""
 FEWEST = 0.25
-"""Multiplications of the fastest algorithms that libraries have, per multiplication of the convolution: F(4x4, 3x3), and FFTs
-of filters that are larger."""
+"""Multiplications of the fastest algorithms that libraries have, per multiplication of the convolution: F(4x4, 3x3),
+and FFTs of filters that are larger."""
 KERNELS_4X4 = 4
 """Kernels that it takes: transforms of inputs, filters and outputs, products."""
 
 
 class Forms(NamedTuple):
-    """Convolutions as the products of each algorithm; where Winograd's apply, and where some algorithm multiplies less
-    than the convolution says; what its transforms move, in bytes: of
-    inputs and outputs, and of filters; whether they are gradients; multiplications of the convolution; distinct bytes with
-    what channels are filled up to, and without it and without what strides leave out."""
+    """Convolutions as the products of each algorithm; where Winograd's apply, and where some algorithm multiplies
+    less than the convolution says; what its transforms move, in bytes: of inputs and outputs, and of filters; whether
+    they are gradients; multiplications of the convolution; distinct bytes with what channels are filled up to, and
+    without it and without what strides leave out."""
 
     products: tuple[Products, Products, Products]
     winograd: Bools

@@ -1,11 +1,11 @@
 """How long kernels of functions on rows take, in closed form: elementwise ones, softmax, norms, copies.
 
-Such a kernel streams: it takes what it moves at the usable bandwidth of the memory, or its special functions where these
-take longer. Where a function needs the elements of a row again (``passes``), they come from the L2 cache while the rows
-that all multiprocessors work at together fit into half of it, else from DRAM once more.
+Such a kernel streams: it takes what it moves at the usable bandwidth of the memory, or its special functions where
+these take longer. Where a function needs the elements of a row again (``passes``), they come from the L2 cache while
+the rows that all multiprocessors work at together fit into half of it, else from DRAM once more.
 
-A framework's host needs ``host`` times its ``dispatch`` for the call (a kernel that runs alone is over no earlier), about
-half of it before the device begins.
+A framework's host needs ``host`` times its ``dispatch`` for the call (a kernel that runs alone is over no earlier),
+about half of it before the device begins.
 """
 
 from __future__ import annotations

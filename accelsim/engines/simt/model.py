@@ -28,13 +28,15 @@ from accelsim.spec.chip import Chip
 from accelsim.types import Array, Floats
 
 PRODUCT = ("B", "M", "K", "N", "transposed")
-SHARED = (("format.sustained",), ("memory.efficiency",), ("launch",), ("format.feed",), ("softness",), ("prologue", "epilogue"),
-          ("droop",))  # fmt: skip
+SHARED = (
+    ("format.sustained",), ("memory.efficiency",), ("launch",), ("format.feed",), ("softness",),
+    ("prologue", "epilogue"), ("droop",),
+)  # fmt: skip
 """What measured products tell, the most telling first."""
 FUNCTION = (("memory.efficiency",), ("dispatch",), ("launch",))
 CONVOLUTION = (
-    ("format.sustained",), ("memory.efficiency",), ("convolution.call",), ("convolution.fused",), ("convolution.filters",),
-    ("convolution.transforms",), ("prologue", "epilogue"),
+    ("format.sustained",), ("memory.efficiency",), ("convolution.call",), ("convolution.fused",),
+    ("convolution.filters",), ("convolution.transforms",), ("droop",),
 )  # fmt: skip
 ATTENTION = (
     ("format.sustained",),
@@ -80,7 +82,9 @@ class Device:
 class Family(Protocol):
     """One kind of kernel."""
 
-    columns: Sequence[str]
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns that it needs."""
 
     def prepared(self, device: Device, name: str, columns: Columns) -> Prepared:
         """Kernels on a device."""
@@ -168,7 +172,7 @@ class ProductFamily:
 
     def prepared(self, device: Device, name: str, columns: Columns) -> OfProducts:
         """All candidates."""
-        products = dense(name, *(columns[key] for key in ("B", "M", "N", "K")))
+        products = dense(name, columns["B"], columns["M"], columns["N"], columns["K"])
         products = products._replace(transposed=columns["transposed"])
         found = candidates(device.spec, name, products)
         return OfProducts(device, name, products, found, _shape(device, name, products, found))

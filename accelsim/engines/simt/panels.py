@@ -1,9 +1,9 @@
 """Panels: what a wave of blocks computes and reads, a rectangle of the result and a slice of K at a time.
 
-Operands come from DRAM into the L2 cache tile by tile, ``SLOTS`` of each in flight, and all blocks of a wave read them there.
-An operand that is *kept* comes once and stays in the cache until the kernel ends; one that is not comes again for every
-panel that needs it. Of the rectangles that a wave can be, and of what can be kept, the panel is the one with the fewest
-bytes from DRAM. Results wait in the cache until they have left.
+Operands come from DRAM into the L2 cache tile by tile, ``SLOTS`` of each in flight, and all blocks of a wave read
+them there. An operand that is *kept* comes once and stays in the cache until the kernel ends; one that is not comes
+again for every panel that needs it. Of the rectangles that a wave can be, and of what can be kept, the panel is the
+one with the fewest bytes from DRAM. Results wait in the cache until they have left.
 """
 
 from __future__ import annotations

@@ -34,12 +34,13 @@ F = TypeVar("F", float, Floats)
 FEWEST_PIECES, MOST_PIECES = 4, 16
 """Into how many pieces, at least and at most, a kernel is cut, so that moving and computing overlap."""
 DROOP_S = 500e-6
-"""A kernel as long as this feels half of the droop, s: measured on a T4, whose clock falls in kernels of milliseconds."""
+"""A kernel as long as this feels half of the droop, s: measured on a T4, whose clock falls in kernels of
+milliseconds."""
 STRIDE_B = 24_000
 """Bytes of a row of an operand along K from which its rows count as far apart, B."""
 MOST_WHOLE, MOST_CUT = 2, 8
-"""Tiles per multiprocessor beyond which loops over K are not cut, and blocks to which they are cut at the most: the last
-wave is then a small part of the time."""
+"""Tiles per multiprocessor beyond which loops over K are not cut, and blocks to which they are cut at the most: the
+last wave is then a small part of the time."""
 SHORTEST_CUT = 512
 """Of K, below which a part is not worth a block of its own."""
 KEPT = 1.0
@@ -63,8 +64,9 @@ class Around(NamedTuple):
 
 class Products(NamedTuple):
     """Products as columns, one row each: ``groups`` products of ``m x k`` by ``k x n``; bytes of both operands and of
-    the results in memory, and of a row of them along K (0 where rows do not lie apart); 1 where the rows of the first lie along K (``transposed``), else 0; what the epilogue does to each
-    result, in clocks of a lane and special functions; the share of weights that is multiplied."""
+    the results in memory, and of a row of them along K (0 where rows do not lie apart); 1 where the rows of the first
+    lie along K (``transposed``), else 0; what the epilogue does to each result, in clocks of a lane and special
+    functions; the share of weights that is multiplied."""
 
     groups: Floats
     m: Floats
@@ -185,9 +187,7 @@ def shapes(spec: Simt, around: Around, name: str, products: Products, found: Can
     splits, k = found.splits.astype(float), products.k[row]
     depth = np.ceil(k / step / splits) * step
     blocks = products.groups[row] * np.ceil(products.m[row] / m) * np.ceil(products.n[row] / n) * splits
-    best = np.array(
-        [float(min((each.reuse for each in spec.library(name, several)), default=Fraction(1))) for several in (False, True)]
-    )  # fmt: skip
+    best = np.array([_best_reuse(spec, name, several) for several in (False, True)])
     reuse = 1 / m + 1 / n
     sum_B = float(storage_B(spec.formats[name].accumulate))
     results = products.groups[row] * products.m[row] * products.n[row]
@@ -196,8 +196,19 @@ def shapes(spec: Simt, around: Around, name: str, products: Products, found: Can
     lanes = m * n * np.maximum(products.lane_clocks[row] / spec.lanes, products.special[row] / spec.special)
     return Shapes(
         m, n, splits, residents, depth, blocks, reuse, np.minimum(best[(products.groups > 1).astype(int)][row], reuse),
-        moved, (products.transposed * products.a_B)[row], added, np.maximum(0.0, 1 - STRIDE_B / np.maximum(1.0, products.row_B[row])), products.density[row], lanes,
+        moved, (products.transposed * products.a_B)[row], added, _far(products)[row], products.density[row], lanes,
     )  # fmt: skip
+
+
+def _best_reuse(spec: Simt, name: str, batched: bool) -> float:
+    """Operands per multiplication of the tile that reuses them most."""
+    return float(min((tile.reuse for tile in spec.library(name, batched)), default=Fraction(1)))
+
+
+def _far(products: Products) -> Floats:
+    """How much of a row of operands lies beyond what is no matter, 0 to 1."""
+    found: Floats = np.maximum(0.0, 1 - STRIDE_B / np.maximum(1.0, products.row_B))
+    return found
 
 
 def _read_B(

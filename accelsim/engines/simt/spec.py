@@ -64,7 +64,8 @@ def residents(limits: Limits, needs: Needs) -> int:
 
 
 class OfUnit(NamedTuple):
-    """What measurements say of a unit that multiplies, whatever the chip: a format that no calibration names takes it."""
+    """What measurements say of a unit that multiplies, whatever the chip: a format that no calibration names takes
+    it."""
 
     sustained: float
     feed: float
@@ -149,20 +150,20 @@ class TileShape(Model):
 class Convolution(Model):
     """Constants of a library's convolutions: what its algorithms take beside their products."""
 
-    call: Annotated[Seconds, Fitted(0.0, 400e-6, "s")] = Field(
+    call: Annotated[Seconds, Fitted(0.0, 400e-6, "s", simulated=False)] = Field(
         0.0, description="of every convolution beside launch and dispatch: the library's choice, workspaces"
     )
-    fused: Annotated[Share, Fitted(0.2, 1.0)] = Field(
+    fused: Annotated[Share, Fitted(0.2, 1.0, simulated=False)] = Field(
         0.5, description="share of the rate of products at which the fused Winograd F(2x2) multiplies"
     )
-    transforms: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
+    transforms: Annotated[Droop, Fitted(0.0, 4.0, simulated=False)] = Field(
         0.3,
         description="share of what the transforms of inputs and outputs of Winograd F(4x4) move that is from DRAM",
     )
-    filters: Annotated[Droop, Fitted(0.0, 8.0)] = Field(
+    filters: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
         1.5, description="bytes from DRAM per byte of its transformed filters"
     )
-    backward: Annotated[Droop, Fitted(1.0, 2.0)] = Field(
+    backward: Annotated[Droop, Fitted(1.0, 2.0, simulated=False)] = Field(
         1.25, description="how much longer gradients take than the forward convolution of the same shape"
     )
 
@@ -218,8 +219,8 @@ class Simt(EngineSpec):
     tiles: list[TileShape] = Field(
         default_factory=_library,
         min_length=1,
-        description="tiles of the library's kernels; the one with the least estimated time is taken; absent: twelve of 32 "
-        "x 32 to 256 x 128",
+        description="tiles of the library's kernels; the one with the least estimated time is taken; absent: twelve "
+        "of 32 x 32 to 256 x 128",
     )
     splits: Annotated[list[Parts], once] = Field(
         list(SPLITS),
@@ -239,12 +240,12 @@ class Simt(EngineSpec):
     launch: Annotated[Seconds, Fitted(0.0, 100e-6, "s")] = Field(
         4e-6, description="from the request of a kernel to the start of its first block"
     )
-    dispatch: Annotated[Seconds, Fitted(0.0, 100e-6, "s")] = Field(
+    dispatch: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
         0.0,
-        description="time of the host for one kernel where a framework asks for them one by one: no kernel ends before; "
-        "of the site and not of the chip",
+        description="time of the host for one kernel where a framework asks for them one by one: no kernel ends "
+        "before; of the site and not of the chip",
     )
-    sustained_clock: Annotated[Share, Fitted(0.3, 1.0)] = Field(
+    sustained_clock: Annotated[Share, Fitted(0.3, 1.0, simulated=False)] = Field(
         1.0,
         description="share of its clock that the chip keeps under load; of the site (cooling, power limit) and not of "
         "the chip",
@@ -268,7 +269,7 @@ class Simt(EngineSpec):
         default_factory=Convolution,
         description="what the algorithms of convolutions take beside their products",
     )
-    transposed: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
+    transposed: Annotated[Droop, Fitted(0.0, 4.0, simulated=False)] = Field(
         0.3,
         description="how much more of a first operand is moved whose rows lie along K in memory (BLAS: A transposed)",
     )

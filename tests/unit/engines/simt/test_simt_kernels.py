@@ -3,93 +3,107 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
-from accelsim.engines.simt.kernels import (
-    block_l2_B,
-    choose,
-    grid_of,
-    kernel,
-    lanes_clocks,
-    loop_clocks,
-    paces,
-)
-from accelsim.engines.simt.waves import Grid, Times, clocks
+from accelsim.engines.simt.kernels import Kernel, Kernels, choose, columns, lanes_clocks, paces
+from accelsim.engines.simt.panels import Product
+from accelsim.engines.simt.products import Around, cut
+from accelsim.engines.simt.waves import Grid, Times
 from accelsim.errors import Infeasible
 from tests.helpers.simt_cases import AROUND, GPU, product
 
 LARGE, MIDDLE, THIN = GPU.tiles
+ENDS = 20 + 30
+
+
+def kernel(p: Product, tile: Any, splits: int = 1, around: Around = AROUND, spec: Any = GPU) -> Kernel:
+    """The kernel with one tile and one cut of K."""
+    return next(iter(Kernels(spec, around, p, cut(spec, columns(p), [tile], splits))))
 
 
 def test_the_best_tile_runs_at_the_sustained_rate():
-    assert loop_clocks(GPU, LARGE, "fp16", 16) == 16 * 64 * 32 / 64 / 0.5
-    assert grid_of(GPU, AROUND, product(64, 32, 9), LARGE).times.work == 16 * 64 * 32 / 64 / 0.5  # steps of 8
+    assert kernel(product(64, 32, 9), LARGE).grid.times.work == 16 * 64 * 32 / 64 / 0.5  # steps of 8
 
 
 def test_smaller_tiles_wait_for_their_operands():
     """8 multiplications an element: 1 + 8 (1/64 + 1/32) = 1.375 with the large tile, 1.5 with the middle one."""
-    assert loop_clocks(GPU, MIDDLE, "fp16", 16) == pytest.approx(16 * 32 * 32 / 64 / 0.5 * 1.5 / 1.375)
+    found = kernel(product(32, 32, 16), MIDDLE).grid.times.work
+    assert found == pytest.approx(16 * 32 * 32 / 64 / 0.5 * 1.5 / 1.375, abs=1)
 
 
 def test_a_tile_with_steps_of_its_own_wastes_less():
-    assert grid_of(GPU, AROUND, product(32, 8, 9, "fp32"), THIN).times.work == 9 * 32 * 8 / 16
-    assert grid_of(GPU, AROUND, product(32, 8, 9, "fp32"), MIDDLE).times.work == 12 * 32 * 32 / 16
+    wide = AROUND._replace(l2_width_B=Fraction(1 << 20))
+    plain = GPU.model_copy(
+        update={"formats": {"fp32": GPU.formats["fp32"].model_copy(update={"feed": 0.0, "sustained": 1.0})}}
+    )
+    found = [
+        kernel(product(32, 8, 9, "fp32"), tile, 1, wide, plain).grid.times.work for tile in (THIN, MIDDLE)
+    ]
+    assert found == [9 * 32 * 8 / 16, 12 * 32 * 32 / 16]
 
 
 def test_the_cache_feeds_all_multiprocessors():
+    """Two blocks of 64 rows and 32 columns of 64 of K, 2 B each, at a byte a clock."""
     narrow = AROUND._replace(l2_width_B=Fraction(1))
-    grid = grid_of(GPU, narrow, product(64, 64, 64), LARGE)
-    assert grid.times.work == 2 * sum(block_l2_B(LARGE, product(64, 64, 64), 64)) == 2 * 64 * 96 * 2
+    assert kernel(product(64, 64, 64), LARGE, 1, narrow).grid.times.work == 2 * 64 * 96 * 2
 
 
 def test_what_is_fused_is_in_the_epilogue():
     """Two clocks of a lane for each of 2,048 results on 16 lanes; a special function for each on 4."""
-    assert grid_of(GPU, AROUND, product(64, 32, 8, lane_clocks=2), LARGE).times.epilogue == 30 + 256
-    assert (
-        grid_of(GPU, AROUND, product(64, 32, 8, lane_clocks=2, special=1), LARGE).times.epilogue == 30 + 512
-    )
+    assert kernel(product(64, 32, 8, lane_clocks=2), LARGE).grid.times.epilogue == 30 + 256
+    assert kernel(product(64, 32, 8, lane_clocks=2, special=1), LARGE).grid.times.epilogue == 30 + 512
 
 
-def test_blocks_that_share_a_tile_add_up_in_the_cache():
-    """Four blocks of 32 of K instead of one of 128; each writes and reads 64 x 32 sums of 4 B, 256 B a clock."""
-    whole, cut = (grid_of(GPU, AROUND, product(64, 32, 128), LARGE, splits) for splits in (1, 4))
-    assert (whole.blocks, cut.blocks) == (1, 4)
-    assert cut.times.work * 4 == whole.times.work
-    assert cut.times.epilogue - whole.times.epilogue == 30 + 2 * 4 * 64 * 32 * 4 / 256
+def test_blocks_that_share_a_tile_are_added_up_by_another_kernel():
+    """Four blocks of 32 of K instead of one of 128; 4 x 64 x 32 sums of 4 B, two thirds of them through the memory."""
+    whole, parts = (kernel(product(64, 32, 128), LARGE, splits) for splits in (1, 4))
+    assert (whole.grid.blocks, parts.grid.blocks) == (1, 4)
+    assert parts.grid.times.work * 4 == whole.grid.times.work
+    assert whole.adds == 0
+    assert parts.adds == pytest.approx(1e9 * (GPU.reduction + 4 * 64 * 32 * 4 * 2 / 3 / 64e9), abs=1)
 
 
 def test_sparse_weights_take_half_of_the_loop():
-    """Of each four weights two are multiplied; they come with two bits each: 32 columns of 2.25 B instead of 4."""
-    dense, sparse = (
-        grid_of(GPU, AROUND, product(64, 32, 128, sparse=pattern), LARGE) for pattern in ((1, 1), (2, 4))
-    )
-    assert sparse.times.work * 2 == dense.times.work
-    assert block_l2_B(LARGE, product(64, 32, 128, sparse=(2, 4)), 128) == (128 * 64 * 2, 128 * 32 * 2.25 / 2)
+    dense, sparse = (kernel(product(64, 32, 128, sparse=pattern), LARGE) for pattern in ((1, 1), (2, 4)))
+    assert sparse.grid.times.work * 2 == dense.grid.times.work
 
 
 def test_k_is_cut_where_there_are_few_tiles():
-    """Cuts are worth it for one tile with a long loop, and not where all multiprocessors have a tile."""
+    """Cuts are worth it for one tile with a long loop, and not where all multiprocessors have several."""
     spec = GPU.model_copy(update={"splits": [1, 2, 4, 8]})
-    few, many = (choose(spec, AROUND, product(M, 32, 4096), "y", "l2").best for M in (32, 32 * 64))
+    few, many = (choose(spec, AROUND, product(M, 32, 65536), "y", "l2").best for M in (32, 32 * 64))
     assert (few.splits, few.grid.blocks) == (4, 4)
     assert many.splits == 1
     assert choose(spec, AROUND, product(32, 32, 8), "y", "l2").best.splits == 1  # one step
 
 
-def test_a_kernel_takes_launch_and_the_longer_of_clocks_and_memory():
-    found = kernel(GPU, AROUND, product(128, 64, 64), LARGE)
-    assert found is not None
-    assert found.grid == Grid(4, 4, 2, Times(20, 4096, 30))
-    assert found.clocks == clocks(found.grid) == 4146
+def test_a_kernel_takes_launch_the_longer_of_computing_and_moving_and_a_piece_of_the_shorter():
+    """Four blocks, one each: 64 of K at 64 x 0.5 a clock; no page, no droop."""
+    plain = GPU.model_copy(update={"droop": 0.0, "stride": 0.0})
+    found = kernel(product(128, 64, 64), LARGE, spec=plain)
+    assert found.grid == Grid(4, 4, 2, Times(20, 4096, 30), plain.softness)
+    assert found.clocks == 4146
     assert found.read_B == 128 * 64 * 2 + 64 * 64 * 2
-    assert found.seconds == pytest.approx(1e-6 + 4146e-9)
-    slow = kernel(GPU, AROUND._replace(dram_Bps=1e9), product(128, 64, 64), LARGE)
-    assert slow is not None and slow.seconds == pytest.approx(1e-6 + 40960e-9)
+    moving = (found.read_B + 128 * 64 * 2) / 64e9
+    assert found.seconds == pytest.approx(1e-6 + 4146e-9 + moving / 4)
+    slow = kernel(product(128, 64, 64), LARGE, 1, AROUND._replace(dram_Bps=1e9), plain)
+    assert slow.seconds == pytest.approx(1e-6 + 40960e-9 + 4146e-9 / 4)
+
+
+def test_a_clock_that_falls_and_rows_that_lie_apart_take_longer():
+    base = GPU.model_copy(update={"droop": 0.0, "stride": 0.0})
+    plain = kernel(product(128, 64, 65536), LARGE, spec=base)
+    far = kernel(product(128, 64, 65536), LARGE, spec=base.model_copy(update={"stride": 0.5}))
+    assert far.clocks == pytest.approx(plain.clocks * (1 + 0.5 * (1 - 24_000 / 131_072)), rel=1e-6)
+    warm = kernel(product(128, 64, 65536), LARGE, spec=base.model_copy(update={"droop": 1.0}))
+    seconds = plain.clocks / 1e9
+    assert warm.clocks == pytest.approx(plain.clocks * (1 + seconds / (seconds + 500e-6)), rel=1e-6)
 
 
 def test_the_tile_with_the_least_time_is_chosen():
-    assert choose(GPU, AROUND, product(256, 128, 512), "y", "l2").best.tile == LARGE
+    assert choose(GPU, AROUND, product(512, 128, 512), "y", "l2").best.tile == LARGE
     assert (
         choose(GPU, AROUND, product(64, 64, 512), "y", "l2").best.tile == MIDDLE
     )  # four blocks instead of two
@@ -97,20 +111,18 @@ def test_the_tile_with_the_least_time_is_chosen():
 
 
 def test_a_cache_that_holds_no_block_is_told():
-    """32 x 8 results of 2 B and operands of one step, (32 + 8) x 2 B, all twice."""
     with pytest.raises(
-        Infeasible, match=r"y does not fit: l2 needs 1,184 B, 1,000 B are available \(tile 32x8x1\)"
+        Infeasible, match=r"y does not fit: l2 needs [\d,]+ B, 1,000 B are available \(tile 32x8x1\)"
     ):
         choose(GPU, AROUND._replace(l2_B=1000), product(256, 128, 512), "y", "l2")
 
 
 def test_other_nodes_are_bound_by_lanes_special_functions_or_the_cache():
-    ends = 20 + 30
-    assert lanes_clocks(GPU, AROUND, [("Add", 6400)], 100) == ends + 100
-    assert lanes_clocks(GPU, AROUND, [("Exp", 6400)], 100) == ends + 400
-    assert lanes_clocks(GPU, AROUND, [("Softmax", 6400)], 100) == ends + 400
-    assert lanes_clocks(GPU, AROUND, [("Add", 6400)], 256_000) == ends + 1000
-    assert lanes_clocks(GPU, AROUND, [], 0) == ends + 1
+    assert lanes_clocks(GPU, AROUND, [("Add", 6400)], 100) == ENDS + 100
+    assert lanes_clocks(GPU, AROUND, [("Exp", 6400)], 100) == ENDS + 400
+    assert lanes_clocks(GPU, AROUND, [("Softmax", 6400)], 100) == ENDS + 400
+    assert lanes_clocks(GPU, AROUND, [("Add", 6400)], 256_000) == ENDS + 1000
+    assert lanes_clocks(GPU, AROUND, [], 0) == ENDS + 1
 
 
 def test_paces_of_what_is_fused():

@@ -13,9 +13,11 @@ from accelsim.engines.simt.writing import LAUNCH, Shares
 from accelsim.errors import UsageError
 from accelsim.machine.check import check
 from accelsim.program.commands import Cycles, Transfer
+from accelsim.spec.constants import constants
 from accelsim.validate.against_reference import check_run
 
 A100 = "a100-80-sxm"
+LAUNCH_S = constants(accelsim.load_chip(A100))["sm.launch"].value
 
 
 @pytest.fixture(scope="module", name="cnn")
@@ -41,7 +43,7 @@ def test_a_kernel_reads_nothing_before_its_launch(cnn: accelsim.Run) -> None:
         piece = cnn.slices[command.id]
         if command.label == LAUNCH:
             launched[command.op] = piece.end
-            assert piece.end - piece.start == pytest.approx(3.7e9, abs=1e6)  # fs
+            assert piece.end - piece.start == pytest.approx(LAUNCH_S * 1e15, abs=1e6)
         elif isinstance(command.work, Transfer) and not command.work.write and command.op in launched:
             assert piece.start >= launched[command.op]
     assert sorted(launched) == list(range(6))
@@ -68,16 +70,18 @@ def test_commands_are_as_many_for_more_multiprocessors() -> None:
 
 
 def test_clocks_of_pieces_are_those_of_the_waves() -> None:
-    """512 blocks of 256 x 128 on 108 multiprocessors: five rounds of the loop, one prologue and one epilogue."""
+    """512 blocks of 256 x 128 on 108 multiprocessors, one at a time: five rounds, the last of 80 blocks as hard as others."""
     run = accelsim.run(
-        "gemm?M=4096,N=4096,K=4096", on=A100, values="off", set=["sm.tiles=[{m: 256, n: 128, threads: 256}]"]
-    )
+        "gemm?M=4096,N=4096,K=4096", on=A100, values="off",
+        set=["sm.softness=1", "sm.droop=0", "sm.prologue=1500", "sm.epilogue=1500"],
+        mapping={"y": {"m": 256, "n": 128, "threads": 256, "splits": 1}},
+    )  # fmt: skip
     pieces = [
         command
         for command in run.program.commands
         if isinstance(command.work, Cycles) and command.label != LAUNCH
     ]
-    loop = 4096 * 256 * 128 / 1024 / 0.78
+    loop = 4096 * 256 * 128 / 1024 / run.chip.engines["sm"].formats["fp16"].sustained
     assert sum(command.work.clocks for command in pieces) == pytest.approx(5 * (loop + 3000), rel=1e-4)
 
 

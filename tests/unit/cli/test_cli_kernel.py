@@ -1,0 +1,92 @@
+"""``accelsim kernel`` and ``accelsim calibrate``: a table goes round, and what is wrong is told."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.helpers.kernel_rows import measured_csv, shapes_csv
+
+Cli = Callable[..., Result]
+
+
+def test_every_column_comes_back_with_what_is_predicted(cli: Cli, tmp_path: Path) -> None:
+    source, out = measured_csv(tmp_path / "in.csv", "t4", 20), tmp_path / "out.csv"
+    result = cli("kernel", "--csv", str(source), "--on", "t4", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    before, after = (
+        list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) for path in (source, out)
+    )
+    assert [{key: row[key] for key in before[0]} for row in after] == before
+    assert list(after[0])[-7:] == ["predicted_us", "low_us", "high_us", "tile", "split", "waves", "binds"]
+    for row in after:
+        assert float(row["low_us"]) < float(row["predicted_us"]) < float(row["high_us"])
+    again = cli("kernel", "--csv", str(source), "--on", "t4")
+    assert again.stdout == out.read_text(encoding="utf-8")
+
+
+def test_one_kernel_is_told_in_words_and_as_json(cli: Cli) -> None:
+    words = ("kernel", "gemm", "8192", "12288", "1536", "--on", "a100-80-sxm")
+    text = cli(*words).stdout
+    assert "90 %:" in text and "waves" in text and "Uncalibrated" not in text
+    facts = json.loads(cli(*words, "--json").stdout)
+    assert (facts["M"], facts["K"], facts["N"]) == ("8192", "12288", "1536") and facts["calibrated"]
+    assert facts["low_us"] < facts["predicted_us"] < facts["high_us"]
+    assert "Uncalibrated" in cli("kernel", "gemm", "64", "64", "64", "--on", "k80", "--dtype", "fp32").stdout
+
+
+def test_a_calibrated_spec_is_used_and_a_site_too(cli: Cli, tmp_path: Path) -> None:
+    rows, spec, site = (
+        measured_csv(tmp_path / "rows.csv", "t4", 40),
+        tmp_path / "mine.yaml",
+        tmp_path / "site.yaml",
+    )
+    result = cli("calibrate", "t4", "--data", str(rows), "--out", str(spec), "--as-of", "2026-11")
+    assert result.exit_code == 0 and "kernels left out of the fit" in result.stdout, result.output
+    made = cli(
+        "calibrate", "t4", "--data", str(rows), "--site", "here", "--out", str(site), "--as-of", "2026-11"
+    )
+    assert made.exit_code == 0 and "The site" in made.stdout, made.output
+    one = ("kernel", "gemm", "512", "512", "512", "--on", str(spec))
+    assert "Uncalibrated" not in cli(*one).stdout
+    slow = tmp_path / "slow.yaml"
+    slow.write_text("name: slow\ndispatch: 90 us\nsource: a test\nas_of: 2026-11\n")
+    plain, late = (json.loads(cli(*one, "--json", *more).stdout) for more in ((), ("--site", str(slow))))
+    assert late["predicted_us"] == pytest.approx(plain["predicted_us"] + 90, rel=0.01)
+    assert cli(*one, "--site", str(site)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("kernel", "--on", "t4"), "one kernel or a table"),
+        (("kernel", "gem", "1", "--on", "t4"), "op 'gem' is no kernel"),
+        (("kernel", "gemm", "1", "2", "--on", "t4"), "no N; expected a column N or n"),
+        (("kernel", "gemm", "1", "2", "3", "4", "5", "--on", "t4"), "5 sizes of a gemm; expected M K N B"),
+        (("kernel", "gemm", "1", "2", "3", "--on", "t4", "--dtype", "bf16"), "t4 does not multiply bf16"),
+        (("kernel", "gemm", "1", "2", "3", "--on", "tpu-v1"), "tpu-v1 has no engine that runs kernels"),
+        (("kernel", "gemm", "1", "2", "3", "--on", "t4", "--out", "x.csv"), "--out without a table"),
+    ],
+)
+def test_bad_input_is_told(cli: Cli, words: tuple[str, ...], told: str) -> None:
+    result = cli(*words)
+    assert result.exit_code == 2 and told in result.stderr
+
+
+def test_a_device_that_is_not_there_is_told_with_those_that_are(cli: Cli, tmp_path: Path) -> None:
+    rows = measured_csv(tmp_path / "rows.csv", "t4", 20)
+    result = cli("calibrate", "v100-pcie", "--data", str(rows))
+    assert (
+        result.exit_code == 2 and "no rows of v100-pcie; expected --device with one of: t4" in result.stderr
+    )
+    untimed = shapes_csv(tmp_path / "shapes.csv", "t4", 20)
+    assert "no time; expected a column time_us" in cli("calibrate", "t4", "--data", str(untimed)).stderr
+    both = cli("calibrate", "t4", "--data", str(rows), "--site", "x", "--constants", "sm.launch")
+    assert both.exit_code == 2 and "--constants with --site" in both.stderr
+    unknown = cli("calibrate", "t4", "--data", str(rows), "--constants", "sm.lunch")
+    assert unknown.exit_code == 2 and "did you mean 'sm.launch'" in unknown.stderr
