@@ -172,7 +172,7 @@ def _print(found: Calibrated, before: Chip, site: str | None) -> None:
     block, known = found.chip.calibration, constants(before)
     assert block is not None
     rows = [(name, known[name].spell(known[name].value), text) for name, text in block.values.items()]
-    show(text_table(("constant", "was", "fitted"), rows), width())
+    show(text_table(("constant", "was", "fitted"), rows, width()), width())
     every = residuals(found.left_out, found.table.measured)
     table = [("all", every), *found.errors.items()]
     factors = {name: f"{each.factor:.2f}" for name, each in block.intervals.items()}
@@ -185,6 +185,7 @@ def _print(found: Calibrated, before: Chip, site: str | None) -> None:
                  f"/ and x {factors.get(name, factors['all'])}")
                 for name, each in table
             ],
+            width(),
         ),
         width(),
     )  # fmt: skip

@@ -152,7 +152,12 @@ def _one(kernels: Kernels, as_json: bool) -> None:
             ("waves", f"{facts['waves']:.3g}"),
         ]
     rows += [("binds", facts["binds"])]
-    show(text_table(("", ""), rows), width())
+    cells = kernels.table.cells[0]
+    sizes = ", ".join(f"{name} {value}" for name, value in cells.items() if name not in ("op", "dtype"))
+    show(
+        text_table((cells["op"], f"{sizes} in {cells['dtype']} on {kernels.chip.title}"), rows, width()),
+        width(),
+    )
     if not calibrated:
         told.append(
             "Uncalibrated: the constants are defaults shared by all GPUs, the interval is that of chips which had no "

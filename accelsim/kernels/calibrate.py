@@ -133,6 +133,7 @@ def _block(
     residual = Residual(rows=left.rows, median=round(left.median, 4), p90=round(left.p90, 4), note=note)
     return Calibration(
         fitted_on=fitted_on, rows=len(table.ops), residual=residual, values=dict(texts),
+        kinds=sorted({group.family for group in table.groups}),
         intervals={name: _shown(each) for name, each in intervals(out, table.measured, names).items()}, as_of=as_of,
     )  # fmt: skip
 

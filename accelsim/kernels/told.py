@@ -34,8 +34,8 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
         own[part.rows] = calibrated(chip, part.prepared.constants)
     block = chip.calibration
     measured = {name: each.factor for name, each in block.intervals.items()} if block is not None else {}
-    own &= bool(measured)
-    family = found.family
+    family, kinds = found.family, block.kinds if block is not None else []
+    own &= np.isin(family.astype(str), kinds)
     factor = np.array(
         [
             measured.get(name, measured.get(POOLED, 1.0)) if mine else UNCALIBRATED[kind]
@@ -63,7 +63,10 @@ def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
     if overhead:
         told.append(f"Launch and host take {overhead / seconds:.1%} of it.")
     if bound > 0:
-        told.append(f"At the stated peaks of {chip.title} it would take {bound / seconds:.0%} of the time.")
+        told.append(
+            f"At the stated peaks of {chip.title}, with what fits into its L2 cache there already, it would take "
+            f"{bound / seconds:.0%} of the time."
+        )
     waves = float(times.waves[row])
     if waves > 0:
         told.append(_waves(waves))

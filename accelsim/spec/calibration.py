@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from accelsim.spec.base import Model
+from accelsim.spec.counts import Name, once
 
 Rows = Annotated[int, Field(ge=1, le=10**9)]
 Error = Annotated[float, Field(ge=0, le=100)]
@@ -38,6 +39,10 @@ class Calibration(Model):
     fitted_on: str = Field(description="the measurements: of what, on which device, by whom")
     rows: Rows = Field(description="how many of them the constants were fitted on")
     residual: Residual = Field(description="how far off the fit still is")
+    kinds: Annotated[list[Name], once] = Field(
+        [],
+        description="kinds of kernels among the measurements, where they were kernels: only these have its intervals",
+    )
     intervals: dict[str, IntervalOf] = Field(
         {}, description="kind of kernel and regime (`product: few waves`), or `all` -> its interval"
     )
