@@ -20,6 +20,9 @@ SHARES = ("batch", "layer")
 EDGES = ("host", "outside")
 """Who converts the inputs and results of a network that computes with codes."""
 
+FUSIONS = ("compiled", "eager")
+"""Whether every node runs by itself, or with those that can run behind it."""
+
 SCHEMES = ("symmetric", "affine")
 """How codes lie about zero: as far on either side, or between the least and the largest number."""
 
@@ -29,7 +32,8 @@ class Options:
     """Choices of one compilation. ``dtype``: operand format of the matrix unit ('' = the chip's preferred
     one).
 
-    ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fuse``: whether nodes may be fused.
+    ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fusion``: 'compiled', nodes
+    run behind those that feed them and batch normalisation goes into weights, or 'eager', each by itself.
     ``ranges_from``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
     format; None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the
     data, so scales are placeholders, and changes nothing else. ``cores``: how many cores of the chip work
@@ -52,7 +56,7 @@ class Options:
     dtype: str = ""
     dataflow: str = ""
     schedule: str = ""
-    fuse: bool = True
+    fusion: str = "compiled"
     ranges_from: Mapping[str, Array] | None = None
     seed: int = 0
     values: str = "exact"
@@ -96,6 +100,7 @@ def check_choices(options: Options) -> None:
         ("scheme", options.scheme, SCHEMES),
         ("edges", options.edges, EDGES),
         ("share", options.share, SHARES),
+        ("fusion", options.fusion, FUSIONS),
     ):
         try:
             known(what, given, valid)

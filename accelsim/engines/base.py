@@ -71,8 +71,9 @@ class Lowering:
     done by that one. Empty where each core has a batch of its own. ``sharing``: cores that use the memories while the
     step is done, each of them at its share of the rate.
 
-    ``search``: how much effort a search is worth (``mapping.search.solve``); ``tuner``: who decides among its leaders,
-    None for the first of them; ``pins``: what the user pinned of all nodes, for an engine type that plans ahead."""
+    ``eager``: whether the host asks for every node by itself. ``search``: how much effort a search is worth
+    (``mapping.search.solve``); ``tuner``: who decides among its leaders, None for the first of them; ``pins``: what the
+    user pinned of all nodes, for an engine type that plans ahead."""
 
     layout: Layout
     index: int
@@ -87,6 +88,7 @@ class Lowering:
     search: str | float = "fast"
     tuner: Tuner | None = None
     pins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    eager: bool = False
 
 
 class Mapped(NamedTuple):

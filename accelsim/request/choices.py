@@ -54,6 +54,13 @@ def edges() -> Iterable[str]:
     return EDGES
 
 
+def fusions() -> Iterable[str]:
+    """What runs together."""
+    from accelsim.compiler.state import FUSIONS
+
+    return FUSIONS
+
+
 def memory_models() -> Iterable[str]:
     """Levels of detail of off-chip memories."""
     from accelsim.machine.memory_models import MODELS

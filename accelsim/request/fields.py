@@ -139,6 +139,15 @@ class Request:
         choices=Choices("memory model", choices.memory_models),
         python="Off-chip memories: 'ideal' takes no time, 'bandwidth' latency and a rate; 'pattern' sets the addresses "
         "of each tile against bounds of its buses and banks, 'bank' follows every DRAM command.", page="dram.md"))
+    fusion: str = field(default="compiled", metadata=option(
+        "Kernels: compiled puts element-wise functions behind the node that feeds them and folds batch normalisation "
+        "into weights; eager runs every node by itself.", MAPPED, metavar="compiled|eager",
+        choices=Choices("fusion", choices.fusions), compiled="fusion", page="gpu-kernels.md",
+        python="'compiled': element-wise functions run behind the node that feeds them, batch normalisation goes into "
+        "weights; 'eager': every node runs by itself."))
+    site: str | Path | None = field(default=None, metadata=option(
+        "Clock under load and host of the place where the chip is: a name or a YAML file.", RUNS, metavar="SITE",
+        file=True, page="gpu-kernels.md"))
     limit_commands: int | None = field(default=None, metadata=option(
         "Refuse, before building it, a program of more commands; default: 4,000,000.", COMPUTED, "count", "N",
         limits="commands"))

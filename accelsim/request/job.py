@@ -34,6 +34,7 @@ from accelsim.request.tuning import Tuning
 from accelsim.seeds import of_inputs, of_ranges
 from accelsim.spec.chip import Chip
 from accelsim.spec.energy import EnergyTable
+from accelsim.spec.site import load_site, with_site
 from accelsim.spec.yaml.load import load_chip, override
 from accelsim.spec.yaml.parts import energy_override, with_table
 from accelsim.types import Array
@@ -131,6 +132,7 @@ def changed(job: Job, overrides: Sequence[str], **options: Any) -> Job:
         chip = override(given, overrides)
     else:
         chip = load_chip(given, [*energy_override(job.request.energy), *job.request.set, *overrides])
+    chip = _at_site(chip, job.request)
     check_model(job.memory_model, chip)
     without = replace(job.options, values="off", ranges_from=None, **options)
     return replace(job, chip=chip, options=without, feeds=None, values="off")
@@ -209,9 +211,14 @@ def _chip(request: Request, gather: Gather) -> Chip | None:
         if chip.matrix is None and (request.dataflow or request.array_timing):
             raise UsageError(Problem(f"{chip.name} has no matrix unit whose dataflow or timing could be set"))
         resolve(chip, request.dtype or preferred_format(chip), request.emulate)
+        chip = _at_site(chip, request)
         loaded = isinstance(request.on, Chip) or isinstance(request.energy, EnergyTable)
         return with_table(chip, request.energy) if loaded else chip
     return None
+
+
+def _at_site(chip: Chip, request: Request) -> Chip:
+    return chip if request.site is None else with_site(chip, load_site(request.site))
 
 
 def _graph(request: Request) -> Graph:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from accelsim.compiler.state import EDGES, SCHEMES, SHARES, Options
+from accelsim.compiler.state import EDGES, FUSIONS, SCHEMES, SHARES, Options
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.timing import SCHEDULES
 from accelsim.formats.ranges.methods import METHODS
@@ -49,6 +49,7 @@ STATED: dict[str, Callable[[Graph, Chip], Sequence[Any]]] = {
     "scheme": lambda graph, chip: list(SCHEMES),
     "sparsity": lambda graph, chip: ["", "", "", "2:4"],
     "edges": lambda graph, chip: list(EDGES),
+    "fusion": lambda graph, chip: ["compiled", *FUSIONS],
     "share": lambda graph, chip: ["batch", *SHARES],
     "memory_model": lambda graph, chip: [name for name in MODELS if _followed(name, chip)],
     "layer_dtype": lambda graph, chip: [{}, {}, *({name: fmt} for name in _products(graph)
@@ -61,7 +62,7 @@ NOT_DRAWN = {
     "model": "the graph", "on": "the chip", "set": "drawn from SPEC", "batch": "the graph has its shapes",
     "shape": "the graph has its shapes", "param": "of listed models", "weights": "the graph has its weights",
     "inputs": "drawn with the seed", "ranges_from": "the default is drawn data", "mapping": "laws of pins draw it",
-    "pinned": "laws of pins draw it", "scales": "learnt in training", "energy": "no part of time",
+    "pinned": "laws of pins draw it", "scales": "learnt in training", "energy": "no part of time", "site": "of GPUs, which the chips here are not",
     "limit_commands": "ends a run", "limit_bytes": "ends a run", "cores": "drawn from SPEC",
     "schedule": "array_timing of a request", "tune": "writes a file", "tune_cache": "no file", "tuner": "writes a file", "prompt": "of language models", "new": "of language models",
 }  # fmt: skip

@@ -120,7 +120,7 @@ def test_every_chip_may_have_a_level(on: str, kind: str) -> None:
     """Whatever its engines, before the memory of its activations; values are right, and all laws hold."""
     chip = load_chip(on)
     feeder = Roles(chip).activations_home
-    memory = "{kind: sram, capacity: 16 KiB, bandwidth: 3 TB/s, beat: 32 B, latency: 10 ns}"
+    memory = "{kind: sram, capacity: 16 KiB, bandwidth: 9 TB/s, beat: 32 B, latency: 10 ns}"
     more = [f"memories.more={{memory: {memory}, fed_by: {feeder}, {kind}}}"]
     more += [f"{view.called(name)}.fed_by=null" for view in chip.views() for name in view.buffers]
     try:

@@ -29,7 +29,8 @@ def absorb_batch_norm(state: State) -> None:
     """
     graph = state.graph
     walk = _Absorbing(graph)
-    absorbed = sum(walk.into(node) for node in graph.nodes if _weighted(graph, node))
+    compiled = state.options.fusion == "compiled"
+    absorbed = sum(walk.into(node) for node in graph.nodes if compiled and _weighted(graph, node))
     walk.finish()
     split = _split_batch_norms(state)
     edit.prune(graph)

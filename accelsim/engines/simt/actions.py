@@ -28,8 +28,8 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     """Entries of the products of a piece: its blocks bring rows and columns from L2 into shared memory, their warps
     read them from there as often as they share them; sums pass registers once in each step of the loop.
 
-    Of sparse weights n of m are multiplied, the others skipped. Where tiles are not full, and in the last step of K,
-    there is padding.
+    Of sparse weights n of m are multiplied, the others skipped, as are those that a fast algorithm saves. Where tiles
+    are not full, and in the last step of K, there is padding.
     """
     shape = kernel.tile
     groups, rows, cols = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
@@ -38,7 +38,7 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
         depth += kernel.splits * part_of_k(spec, shape, product.format, tile.k1, kernel.splits) - tile.k1
     blocks = groups * ceil(rows / shape.m) * ceil(cols / shape.n)
     dense = groups * rows * cols * (tile.k1 - tile.k0)
-    macs = groups * rows * cols * kept(product.sparse, tile.k1 - tile.k0)
+    macs = int(groups * rows * cols * kept(product.sparse, tile.k1 - tile.k0) * kernel.multiplied)
     a, b = (blocks * words for words in block_l2_B(shape, product, depth))
     down, across = warps(shape)
     shared = a * across + b * down
@@ -48,7 +48,9 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     entries = [
         Action(units.engine, mac(product.format), "", macs),
         Action(units.engine, SKIPPED, "", dense - macs),
-        Action(units.engine, PADDING, "", blocks * shape.m * shape.n * computed - macs),
+        Action(
+            units.engine, PADDING, "", int(blocks * shape.m * shape.n * computed * kernel.multiplied) - macs
+        ),
         Action(units.engine, ActionName("shared", WRITE), "", a + b),
         Action(units.engine, ActionName("shared", READ), "", shared),
         Action(units.engine, ActionName("register", WRITE), "", shared + sums),

@@ -61,7 +61,8 @@ class Blocks(ProductMapping):
 class Kernel(NamedTuple):
     """A product as a kernel: tile, parts of K that blocks of their own compute, grid; its clocks without launch, with
     those of the kernel that ``adds`` up sums; the panel in which operands come, and about so many bytes of them from
-    DRAM; estimated seconds with its launch."""
+    DRAM; estimated seconds with its launch; the ``algorithm`` of a convolution, '' where no other is faster than the
+    product, and the share of the multiplications of the product that it does."""
 
     tile: TileShape
     splits: int
@@ -71,6 +72,8 @@ class Kernel(NamedTuple):
     panel: Panel
     read_B: int
     seconds: float
+    algorithm: str = ""
+    multiplied: Fraction = Fraction(1)
 
     @property
     def mapping(self) -> Blocks:

@@ -13,8 +13,9 @@ from math import ceil
 from accelsim.engines.alone import decided
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.simt.actions import function_actions, product_actions
+from accelsim.engines.simt.algorithms import with_algorithm
 from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
-from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels
+from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, whole_B
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Cycles, Effect, Tile
@@ -39,9 +40,10 @@ def lower_product(step: Lowering) -> Mapped:
         leaders = step.tuner.leaders if step.tuner else 1
         name, cache = step.node.name, roles.activations
         found = choose(spec, around(roles, spec), product, name, cache, step.pinned, leaders)
-        kernels = {kernel.mapping: kernel for kernel in reversed(found.kernels)}
+        fast = with_algorithm(step, product, found.kernels)
+        kernels = {kernel.mapping: kernel for kernel in reversed(fast)}
         mapping = decided(
-            step, _likeness(step, product), [kernel.mapping for kernel in found.kernels],
+            step, _likeness(step, product), [kernel.mapping for kernel in fast],
             lambda lowering, mapping: _write(lowering, _product(lowering), kernels[mapping]),
         )  # fmt: skip
         known.append((kernels[mapping], found.compared))
@@ -133,7 +135,8 @@ class ProductStep:
         self.homes = {name: device_home(layout, self.op, name) for name in names}
         self.chosen = {name: self.homes[name] for name in self.node.inputs[2:]}
         layout.places[out.name] = Place(home=layout.result(out.name))
-        self.launched = launch(self.step, self.homes.values())
+        call = float(self.step.unit.spec.convolution.call) if self.gemm.conv else 0.0
+        self.launched = launch(self.step, self.homes.values(), call)
         self.sums = layout.off_chip(self.units.engine, f"{self.node.name} sums", 0)
         self._take_slots()
         size = sum(layout.graph.tensors[name].nbytes for name in reads.parameters)
@@ -149,7 +152,8 @@ class ProductStep:
         self.shares = Shares(clocks - ends * self.end, self.pieces, weight)
 
     def _take_slots(self) -> None:
-        """Several tiles in flight of everything that comes and goes."""
+        """Several tiles in flight of everything that comes and goes: each has its share of the cache, through which
+        larger ones stream."""
         panel, gemm = self.kernel.panel, self.gemm
         sums = panel.groups * min(panel.rows, gemm.M) * min(panel.cols, gemm.N)
         sizes = {
@@ -158,9 +162,12 @@ class ProductStep:
             "y": self.product.y.size_B(sums),
         }
         sizes |= {side.name: side.size_B(min(sums, side.elements)) for side in self.product.sides}
+        sizes.pop(panel.kept, None)
+        kept_B = dict(zip("ab", whole_B(self.product, panel), strict=True)).get(panel.kept, 0)
+        free_B = self.layout.spaces[self.layout.roles.activations].free_B() - kept_B
+        share = max(1, free_B // (SLOTS * len(sizes)))
         for name, size in sizes.items():
-            if name != panel.kept:
-                self.rings[name] = Ring([self._room(f"tile {name} {i}", size) for i in range(SLOTS)])
+            self.rings[name] = Ring([self._room(f"tile {name} {i}", min(size, share)) for i in range(SLOTS)])
 
     def _room(self, name: str, size_B: int) -> int:
         """A region of the cache. Raises Infeasible where there is none."""

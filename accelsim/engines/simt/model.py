@@ -237,13 +237,16 @@ class OfConvolutions:
         last = "convolution.backward" if self.found.gradients.any() else "format.feed"
         return self.device.named(self.format, [*CONVOLUTION, (last,)])
 
+    def algorithms(self, device: Device, each: Sequence[KernelTimes]) -> Floats:
+        """Seconds of every algorithm, one row each, from those of its products."""
+        first, second, third = (part.seconds for part in each)
+        return convolutions.of_algorithms(device.spec, device.around, self.found, (first, second, third))
+
     def times(self, chip: Chip) -> KernelTimes:
         """Each by the algorithm that takes the least."""
         device = Device(chip, self.device.name)
         each = [part.times(chip) for part in self.parts]
-        seconds = convolutions.of_algorithms(
-            device.spec, device.around, self.found, tuple(part.seconds for part in each)  # type: ignore[arg-type]
-        )  # fmt: skip
+        seconds = self.algorithms(device, each)
         chosen = np.argmin(seconds, axis=0)
         pick = np.arange(len(chosen))
         tiles = text_rows(

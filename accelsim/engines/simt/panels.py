@@ -1,9 +1,11 @@
 """Panels: what a wave of blocks computes and reads, a rectangle of the result and a slice of K at a time.
 
-Operands come from DRAM into the L2 cache tile by tile, ``SLOTS`` of each in flight, and all blocks of a wave read
-them there. An operand that is *kept* comes once and stays in the cache until the kernel ends; one that is not comes
-again for every panel that needs it. Of the rectangles that a wave can be, and of what can be kept, the panel is the
-one with the fewest bytes from DRAM. Results wait in the cache until they have left.
+Operands come from DRAM into the L2 cache step by step of the loop over K, ``SLOTS`` steps of each in flight, and all
+blocks of a wave read them there. An operand that is *kept* comes once and stays in the cache until the kernel ends; one
+that is not comes again for every panel that needs it. Of the rectangles that a wave can be, and of what can be kept,
+the panel is the one with the fewest bytes from DRAM. Sums are in registers, and results stream out.
+
+Commands are coarser than steps: one loads a slice of K, many steps of it, which streams through its share of the cache.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ pieces, so that about a quarter of the shorter of both does not, and less of ker
 
 SLOTS = 4
 """Tiles of an operand that are in flight: loads run ahead of the loop, and do not wait for results that leave."""
+
+STREAMED = 2
+"""Slices of K of operands that have no room in the cache with all of K."""
 
 Kept = Literal["", "a", "b"]
 KEPT: tuple[Kept, ...] = ("", "a", "b")
@@ -74,13 +79,6 @@ def b_B(product: Product, panel: Panel) -> int:
     return product.b.size_B(panel.groups * min(panel.cols, gemm.N) * min(panel.depth, gemm.K))
 
 
-def y_B(product: Product, panel: Panel) -> int:
-    """Bytes of the largest tile of the result, and of the epilogue's operands beside it."""
-    gemm = product.gemm
-    count = panel.groups * min(panel.rows, gemm.M) * min(panel.cols, gemm.N)
-    return product.y.size_B(count) + sum(side.size_B(min(count, side.elements)) for side in product.sides)
-
-
 def whole_B(product: Product, panel: Panel) -> tuple[int, int]:
     """Bytes of all tiles of A and of B, each once; of a convolution, input rows that two tiles need count twice."""
     gemm = product.gemm
@@ -91,11 +89,12 @@ def whole_B(product: Product, panel: Panel) -> tuple[int, int]:
 
 
 def room_B(product: Product, panel: Panel) -> int:
-    """Bytes of cache that a kernel with this panel takes: of what is kept all tiles, of everything else ``SLOTS``."""
+    """Bytes of cache that a kernel with this panel needs: of what is kept all tiles, of the other ``SLOTS``, and a byte
+    for each of those that stream out or beside the sums."""
     all_a, all_b = whole_B(product, panel)
     a = all_a if panel.kept == "a" else SLOTS * a_B(product, panel)
     b = all_b if panel.kept == "b" else SLOTS * b_B(product, panel)
-    return a + b + SLOTS * y_B(product, panel)
+    return a + b + SLOTS * (1 + len(product.sides))
 
 
 def read_B(product: Product, panel: Panel) -> int:
@@ -150,7 +149,7 @@ def _candidates(product: Product, shape: tuple[int, int], step: int, wave: int) 
     rows, cols = ceil(gemm.M / tm), ceil(gemm.N / tn)
     if gemm.groups > 1 and rows * cols <= wave // 2:
         groups = min(wave // (rows * cols), ceil(gemm.groups / PIECES))
-        yield Panel(groups, gemm.M, gemm.N, gemm.K)
+        yield Panel(groups, gemm.M, gemm.N, min(step, gemm.K))
     heights = {min(rows, wave), max(1, min(rows, wave // cols)), *(2**i for i in range(wave.bit_length()))}
     for high in sorted(height for height in heights if height <= rows):
         tall, wide = min(gemm.M, high * tm), min(gemm.N, min(cols, wave // high) * tn)
@@ -159,16 +158,12 @@ def _candidates(product: Product, shape: tuple[int, int], step: int, wave: int) 
 
 
 def _deepest(product: Product, panel: Panel, l2_B: int) -> Panel:
-    """The same in as few slices of K as the cache has room for, but in ``PIECES`` where there are as many steps: pieces
-    of the product, or of the operand that is kept, the first of which nothing hides.
+    """The same in ``PIECES`` slices of K where there are as many steps: of the product, or of the operand that is kept,
+    the first of which nothing hides. Several where the whole of K has no room: what streams through is gone.
     """
     gemm, step = product.gemm, panel.depth
     steps = ceil(gemm.K / step)
     tiles = {"": panels(gemm, panel), "a": ceil(gemm.M / panel.rows), "b": ceil(gemm.N / panel.cols)}
-    slices = min(steps, ceil(PIECES / tiles[panel.kept]))
-    while slices < steps:
-        deeper = panel._replace(depth=min(gemm.K, ceil(steps / slices) * step))
-        if room_B(product, deeper) <= l2_B:
-            return deeper
-        slices *= 2
-    return panel
+    stays = room_B(product, panel._replace(depth=gemm.K)) <= l2_B
+    slices = min(steps, max(1 if stays else STREAMED, ceil(PIECES / tiles[panel.kept])))
+    return panel._replace(depth=min(gemm.K, ceil(steps / slices) * step))

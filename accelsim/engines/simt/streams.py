@@ -18,6 +18,9 @@ from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import check_commands
 from accelsim.workload.nodes import node_work
 
+FLIGHT = 2
+"""Pieces of a tensor in flight."""
+
 
 def lower_stream(step: Lowering) -> None:
     """The commands of a node. Raises Infeasible where the cache has no room for a byte of each tensor, twice."""
@@ -26,7 +29,7 @@ def lower_stream(step: Lowering) -> None:
 
 @dataclass
 class Stream:
-    """One node while its commands are written: pieces of every operand and result, two in flight.
+    """One node while its commands are written: pieces of every operand and result, ``FLIGHT`` of each in flight.
 
     Pieces time and account the node; its values are computed with the last one, from the homes of the operands.
     """
@@ -52,8 +55,8 @@ class Stream:
         targets = [self.layout.result(out.name) for out in self.outs]
         launched = launch(self.step, homes.values())
         parameters = self._parameters(launched)
-        tensors = [*self.ins.values(), *self.outs]
-        self.rings = {tensor.name: self._ring(tensor, pieces) for tensor in tensors}
+        tensors, share_B = [*self.ins.values(), *self.outs], self._share_B()
+        self.rings = {tensor.name: self._ring(tensor, pieces, share_B) for tensor in tensors}
         shares = Shares(self._clocks(), pieces, pieces)
         for piece in range(pieces):
             self._load(piece, pieces, homes, launched)
@@ -67,18 +70,17 @@ class Stream:
         )
 
     def _pieces(self) -> int:
-        """Pieces (a power of two) so that all tensors fit twice, and the kernel is cut at all."""
+        """Pieces (a power of two), so that what moves and what is computed overlap."""
         sizes = [tensor.nbytes for tensor in (*self.ins.values(), *self.outs)]
-        cache = self.layout.roles.activations
-        pieces, room = (
-            min(PIECES, 1 << max(0, max(sizes).bit_length() - 1)),
-            self.layout.spaces[cache].free_B(),
-        )
-        while 2 * sum(-(-size // pieces) for size in sizes) > room:
-            pieces *= 2
-            if pieces > 2 * sum(sizes):
-                raise Infeasible(self.node.name, cache, 2 * len(sizes), room, "1 byte of each tensor, twice")
-        return pieces
+        return min(PIECES, 1 << max(0, max(sizes).bit_length() - 1))
+
+    def _share_B(self) -> int:
+        """What each slot may take of the cache; pieces that are larger stream through."""
+        cache, tensors = self.layout.roles.activations, len(self.ins) + len(self.outs)
+        room = self.layout.spaces[cache].free_B()
+        if room < FLIGHT * tensors:
+            raise Infeasible(self.node.name, cache, FLIGHT * tensors, room, "1 byte of each tensor, twice")
+        return room // (FLIGHT * tensors)
 
     def _clocks(self) -> int:
         """Clocks of the kernel without its launch."""
@@ -103,22 +105,22 @@ class Stream:
         size = sum(min(tensor.nbytes, tensor.size_B(used)) for tensor in tensors)
         return load_parameters(self.step, names, size, launched)
 
-    def _ring(self, tensor: Tensor, pieces: int) -> list[int]:
-        cache, size = self.layout.roles.activations, -(-tensor.nbytes // pieces)
-        slots = [self.layout.on_chip(cache, f"piece {tensor.name} {i}", size) for i in range(2)]
+    def _ring(self, tensor: Tensor, pieces: int, share_B: int) -> list[int]:
+        cache, size = self.layout.roles.activations, min(-(-tensor.nbytes // pieces), share_B)
+        slots = [self.layout.on_chip(cache, f"piece {tensor.name} {i}", size) for i in range(FLIGHT)]
         return [slot for slot in slots if slot is not None]
 
     def _load(self, piece: int, pieces: int, homes: dict[str, int], launched: list[int]) -> None:
         for name, tensor in self.ins.items():
             first, size = _part(tensor.nbytes, piece, pieces)
-            slot = self.rings[name][piece % 2]
+            slot = self.rings[name][piece % FLIGHT]
             self.layout.load(self.op, homes[name], slot, name, size, Effect("none"), first, needs=launched)
 
     def _compute(
         self, piece: int, pieces: int, homes: dict[str, int], parameters: list[int], shares: Shares
     ) -> None:
         last = piece == pieces - 1
-        reads = [*(self.rings[name][piece % 2] for name in self.ins), *homes.values(), *parameters]
+        reads = [*(self.rings[name][piece % FLIGHT] for name in self.ins), *homes.values(), *parameters]
         moved = {
             tensor.name: _part(tensor.nbytes, piece, pieces)[1] for tensor in (*self.ins.values(), *self.outs)
         }
@@ -128,7 +130,7 @@ class Stream:
             "Vector", self.units.engine, self.op, self.node.name, shares.take(1),
             Effect("node" if last else "none", operands=tuple(homes.items()), last=last),
             [(region, "src") for region in reads],
-            [(self.rings[out.name][piece % 2], "whole") for out in self.outs],
+            [(self.rings[out.name][piece % FLIGHT], "whole") for out in self.outs],
             function_actions(
                 self.units, {name: moved[name] for name in self.ins},
                 {out.name: moved[out.name] for out in self.outs}, operations,
@@ -136,7 +138,7 @@ class Stream:
         )  # fmt: skip
 
     def _store(self, piece: int, pieces: int, out: Tensor, target: int) -> None:
-        slot, last = self.rings[out.name][piece % 2], piece == pieces - 1
+        slot, last = self.rings[out.name][piece % FLIGHT], piece == pieces - 1
         effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
         first, size = _part(out.nbytes, piece, pieces)
         self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[piece == 0, last], first)

@@ -12,13 +12,16 @@ from accelsim.engines.simt.actions import Units
 from accelsim.engines.simt.power import droops
 from accelsim.engines.simt.products import Around
 from accelsim.engines.simt.spec import Simt
-from accelsim.program.commands import Cycles, Effect
-from accelsim.program.roles import Roles
+from accelsim.program.commands import Cycles, Duration, Effect
+from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.levels import levels_before
+from accelsim.time import FS_PER_S
 
 LAUNCH = "launch"
 """Label of the command that launches a kernel."""
+DISPATCH = "dispatch"
+"""Label of the host's request for a kernel, where a framework makes them one by one."""
 
 
 def clock_Hz(roles: Roles, spec: Simt) -> float:
@@ -49,20 +52,35 @@ def device_home(layout: Layout, op: int, tensor: str) -> int:
     return layout.store_whole(op, tensor, layout.result_home(tensor))
 
 
-def launch(step: Lowering, operands: Iterable[int]) -> list[int]:
-    """The launch of a kernel, once its operands (regions) are in the memory of the device and the kernel before has
-    computed; returns what its loads have to wait for."""
+def launch(step: Lowering, operands: Iterable[int], call: float = 0.0) -> list[int]:
+    """The launch of a kernel, once its operands (regions) are in the memory of the device, the kernel before has
+    computed, and a host that asks for every kernel has asked, for which it needs ``call`` seconds more than for others;
+    returns what its loads have to wait for."""
     layout, spec = step.layout, step.unit.spec
+    asked = _dispatch(step, float(spec.dispatch) + call)
     clocks = ceil(Fraction(spec.launch) * Fraction(clock_Hz(layout.roles, spec)))
     if not clocks:
-        return []
+        return asked
     engine = layout.roles.engine(step.unit.name)
     launched = layout.off_chip(engine, f"{step.node.name} launched", 0)
     layout.builder.emit(
         "Vector", engine, step.index, LAUNCH, Cycles(clocks), Effect("none"),
-        [(region, "src") for region in operands], [(launched, "whole")],
+        [(region, "src") for region in (*operands, *asked)], [(launched, "whole")],
     )  # fmt: skip
     return [launched]
+
+
+def _dispatch(step: Lowering, seconds: float) -> list[int]:
+    """The host's request for a kernel: it runs ahead of the device, one request after the other."""
+    layout = step.layout
+    if not step.eager or not seconds or layout.roles.chip.host is None:
+        return []
+    asked = layout.off_chip(layout.roles.host_home, f"{step.node.name} asked for", 0)
+    layout.builder.emit(
+        "Host", HOST, step.index, DISPATCH, Duration(round(seconds * FS_PER_S)), Effect("none"), [],
+        [(asked, "whole")],
+    )  # fmt: skip
+    return [asked]
 
 
 def load_parameters(step: Lowering, names: Sequence[str], size_B: int, launched: Sequence[int]) -> list[int]:

@@ -77,10 +77,10 @@ def test_nodes_that_differ_are_not_compared() -> None:
 
 
 def test_a_node_without_a_table_is_scaled_in_every_way() -> None:
-    found = figures(16)
+    found = figures(20)
     ways = {each.origin for each in found if each.component == "arithmetic"}
     assert ways == {"horowitz-45nm scaled: stillmaker", "horowitz-45nm scaled: jouppi"}
-    assert {each.node for each in found} <= {"16 nm", ""}
+    assert {each.node for each in found} <= {"20 nm", ""}
     assert [each for each in found if each.component == "DRAM"]
     assert {each.origin for each in figures(45) if each.what == "fp32 add"} == {
         "energy/horowitz-45nm",

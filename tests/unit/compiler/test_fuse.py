@@ -12,7 +12,7 @@ from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, assert_same_values, chip, compiled, residual_block
 
 
-def fused(graph: Graph, chip_name: str | Chip = "edu-4x4", **options: bool) -> Graph:
+def fused(graph: Graph, chip_name: str | Chip = "edu-4x4", **options: str) -> Graph:
     return compiled(graph, chip_name, upto="fuse", **options).graph
 
 
@@ -46,8 +46,9 @@ def test_a_residual_block_becomes_three_nodes() -> None:
 
 def test_the_bias_is_split_off_even_without_fusion() -> None:
     graph = residual_block()
-    after = fused(graph, fuse=False)
-    assert labels(after) == ["Conv+Bias", "Relu", "Conv+Bias", "Conv+Bias", "Add", "Relu"]
+    after = fused(graph, fusion="eager")
+    norm = "BatchNormalization"
+    assert labels(after) == ["Conv+Bias", norm, "Relu", "Conv+Bias", norm, "Conv+Bias", norm, "Add", "Relu"]
     assert all(len(node.inputs) == 2 for node in after.nodes if node.op == "Conv")
     check_invariants(after)
     assert_same_values(graph, after)

@@ -152,7 +152,7 @@ def test_the_error_of_the_small_cnn(dtype: str, least_dB: float) -> None:
 )
 def test_the_error_of_residuals_gates_masks_and_concatenations(name: str, chip: str, fuse: bool) -> None:
     model = residual_block() if name == "block" else load_model(name, weights="random:0")
-    graph = compiled(model, chip, "int8", fuse=fuse).graph
+    graph = compiled(model, chip, "int8", fusion="compiled" if fuse else "eager").graph
     exact, rounded = outputs(model, seed=0), outputs(graph, seed=0)
     assert min(sqnr_dB(exact[key], rounded[key]) for key in exact) > 20
 

@@ -109,7 +109,7 @@ def test_commands_parse(where: str, command: str) -> None:
 
 def test_named_checks_exist() -> None:
     found = [arguments(command) for _, command in commands() if command.startswith("accelsim validate ")]
-    named = {word for words in found for word in words[1:] if not word.startswith("-")}
+    named = {word for words in found for word in words[1:] if not word.startswith("-") and word.islower()}
     assert named
     assert named <= set(_checks())
 

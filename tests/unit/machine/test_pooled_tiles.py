@@ -48,7 +48,7 @@ def test_pooling_behind_a_convolution(rank: int, op: str, relu: bool, dtype: str
     graph, x = network(rank, op, relu, images=2)
     found = {}
     for fuse, policy in product((True, False), ("exact", "fast")):
-        program = compile(graph, chip, Options(dtype=dtype, fuse=fuse))
+        program = compile(graph, chip, Options(dtype=dtype, fusion="compiled" if fuse else "eager"))
         found[fuse, policy] = simulate(program, {"x": x}, policy).outputs["y"]
         if fuse and rank < 3 and op in ("MaxPool", "AveragePool"):
             parts = [

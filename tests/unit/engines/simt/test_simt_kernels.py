@@ -112,9 +112,9 @@ def test_the_tile_with_the_least_time_is_chosen():
 
 def test_a_cache_that_holds_no_block_is_told():
     with pytest.raises(
-        Infeasible, match=r"y does not fit: l2 needs [\d,]+ B, 1,000 B are available \(tile 32x8x1\)"
+        Infeasible, match=r"y does not fit: l2 needs [\d,]+ B, 100 B are available \(tile 32x8x1\)"
     ):
-        choose(GPU, AROUND._replace(l2_B=1000), product(256, 128, 512), "y", "l2")
+        choose(GPU, AROUND._replace(l2_B=100), product(256, 128, 512), "y", "l2")
 
 
 def test_other_nodes_are_bound_by_lanes_special_functions_or_the_cache():
