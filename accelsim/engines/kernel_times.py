@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from accelsim.spec.chip import Chip
 from accelsim.types import Array, Floats
+from accelsim.workload.graph import Node
 
 Columns = Mapping[str, Floats]
 """Name of a column -> its values, all of one length."""
@@ -56,6 +57,12 @@ class KernelModel(Protocol):
 
     def prepared(self, family: str, name: str, columns: Columns) -> Prepared:
         """Kernels of a family in a number format of the engine."""
+
+    def family(self, node: Node) -> str:
+        """The family of a node of a network."""
+
+    def constants(self, family: str, name: str) -> Sequence[tuple[str, ...]]:
+        """The constants that measured kernels of a family in a format tell, the most telling first."""
 
     def formats(self, family: str) -> Iterable[str]:
         """Formats that it computes kernels of a family in."""

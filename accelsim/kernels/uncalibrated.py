@@ -13,3 +13,9 @@ from collections.abc import Mapping
 
 UNCALIBRATED: Mapping[str, float] = {"product": 1.7, "function": 1.35, "convolution": 3.7, "attention": 2.0}
 """Kind of kernel -> factor of its interval. Attention was compared with no measurements: its factor is a guess."""
+
+CORRELATION_OWN, CORRELATION_OTHER = 0.13, 0.34
+"""How far errors of different kernels of one chip go together: the share of the variance of log residuals that lies
+between groups. Of a calibrated chip, between operators (rows left out of the fit of the A100 and the H100 to Vidur's
+products: 0.13 and 0.04; between models 0.02 and 0.03). Of others, between devices that were left out (Tensor Cores
+0.11, FP32 lanes 0.30, functions 0.34). The largest of each is taken. Kernels of one shape err together."""

@@ -199,7 +199,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             "model",
             f"{summary['model']}, {summary['dtype']}, batch {summary['batch']}, values {summary['values']}",
         ),
-        ("latency", si(summary["latency_s"], "s", 4)),
+        ("latency", latency_text(summary)),
         ("throughput", f"{si(summary['throughput_per_s'])} {summary['counts']}/s"),
         ("energy", si(summary["energy_J"], "J", 4)),
         (f"energy per {COUNTED[summary['counts']]}", si(summary["energy_per_inference_J"], "J", 4)),
@@ -226,6 +226,17 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["layers_on_host"]:
         rows.append(("on the host", f"{summary['layers_on_host']} of {summary['layers']} layers"))
     return rows
+
+
+def latency_text(summary: dict[str, Any]) -> str:
+    """'3.21 ms, 90 %: 2.9 ms to 3.6 ms', with 'uncalibrated' where that comes of other chips."""
+    text, interval = si(summary["latency_s"], "s", 4), summary.get("latency_interval")
+    if interval is None:
+        return text
+    ends = f"{si(interval['low_s'], 's')} to {si(interval['high_s'], 's')}"
+    share = interval["calibrated"]
+    whose = "" if share == 1 else ", uncalibrated" if not share else f", {percent(share)} of it calibrated"
+    return f"{text}, 90 %: {ends}{whose}"
 
 
 def cache_text(level: dict[str, Any]) -> str:

@@ -26,6 +26,8 @@ from accelsim.engines.simt.writing import around
 from accelsim.program.roles import Roles, Unit
 from accelsim.spec.chip import Chip
 from accelsim.types import Array, Floats
+from accelsim.workload.graph import Node
+from accelsim.workload.nodes import is_product
 
 PRODUCT = ("B", "M", "K", "N", "transposed")
 SHARED = (
@@ -45,6 +47,8 @@ ATTENTION = (
     ("softness",),
     ("prologue", "epilogue"),
 )
+TOLD = {"product": SHARED, "function": FUNCTION, "convolution": CONVOLUTION, "attention": ATTENTION}
+"""Family -> constants that measured kernels of it tell."""
 FEW_WAVES = 4
 """Waves of blocks from which a kernel is like a long one."""
 
@@ -351,6 +355,16 @@ class Kernels(KernelModel):
     def prepared(self, family: str, name: str, columns: Columns) -> Prepared:
         """Kernels of a family in a format."""
         return FAMILIES[family].prepared(self._device, name, columns)
+
+    def family(self, node: Node) -> str:
+        """A convolution is a product of its own kind."""
+        if not is_product(node):
+            return "function"
+        return "convolution" if node.op == "Conv" else "product"
+
+    def constants(self, family: str, name: str) -> Sequence[tuple[str, ...]]:
+        """By their names in the spec."""
+        return self._device.named(name, TOLD[family])
 
     def formats(self, family: str) -> Iterable[str]:
         """Those that it multiplies; functions take every format that a byte count is known of."""

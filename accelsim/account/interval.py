@@ -1,0 +1,43 @@
+"""How far off the latency of a run may be: the interval of its kernels, where an engine of the chip runs some."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from accelsim.account import critical_path
+from accelsim.engines.kernel_times import KernelModel
+from accelsim.engines.registry import ENGINES
+from accelsim.kernels.whole import Interval, Part, Width, together, width
+from accelsim.machine.run import Run
+from accelsim.program.roles import unit_of, units
+from accelsim.time import FS
+
+OTHER = "function"
+"""The kind of kernel whose interval stands in for copies over links and work of the host, which move bytes too."""
+
+
+def latency_interval(run: Run) -> Interval | None:
+    """From the time that every step adds; None for a chip without kernels: nobody has measured how far off it is."""
+    models = {
+        unit.name: model
+        for unit in units(run.chip).values()
+        if (model := ENGINES[unit.type].kernels(run.chip, unit)) is not None
+    }
+    return together(_parts(run, models)) if models else None
+
+
+def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:
+    steps, known = run.program.steps, dict[tuple[str, str, str], Width]()
+    for index, spent in critical_path.by_step(run).items():
+        engine, kind, name = next(iter(models)), OTHER, run.program.dtype
+        alike: Hashable = index
+        if 0 <= index < len(steps):
+            step = steps[index]
+            alike = (step.label, step.out_shape, step.macs)
+            if unit_of(step.engine) in models:
+                engine = unit_of(step.engine)
+                kind, name = models[engine].family(step.node), step.node.format or name
+        key = (engine, kind, name)
+        if key not in known:
+            known[key] = width(run.chip, models[engine], kind, name)
+        yield Part(sum(spent.values()) * FS, known[key], alike)
