@@ -62,6 +62,7 @@ ABOUT = {
     "eyeriss-hierarchy": About("AlexNet with the relative energies of Eyeriss (ISCA 2016)", SHORT),
     "gpu-conv": About("convolutions on GPUs against measured times, rows left out of the fit", SHORT),
     "gpu-gemm": About("matrix products on GPUs against measured times, rows left out of the fit", LONG),
+    "gpu-models": About("whole networks on GPUs against measured times", LONG),
     "gpu-vector": About("functions on GPUs against measured times, rows left out of the fit", SHORT),
     "light-models": About("every tensor of simulated runs of small real models against ONNX Runtime", LONG),
     "neuroncore-v2": About("initiation intervals and peak rates against the rules that AWS publishes", SHORT),

@@ -18,6 +18,13 @@ MEANING = {
         "Elementwise functions, softmax and layer norms, in the same way. Their host's time for a call is one of "
         "the three constants."
     ),
+    "gpu-models": (
+        "Whole networks on GPUs: inference of five language models by PyTorch (NeuSight), ResNet-50 and BERT-Large of "
+        "MLPerf offline, and the kernels of one GPT-3 layer (LLMCompass). No constant of a chip comes of these rows; "
+        "of MLPerf each network and format has one number, which comes of the other chips. Equal means a mean error "
+        "no larger than is claimed. MLPerf on the T4 is off by half: its clock falls under Tensor Cores more than "
+        "its calibration, to short kernels, says."
+    ),
     "systolic": (
         "Random products on random arrays, in every dataflow and schedule: the closed forms that time the "
         "machine, against a model that moves every word through every register, clock by clock. Equal "

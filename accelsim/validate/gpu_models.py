@@ -1,0 +1,227 @@
+"""Check ``gpu-models``: whole networks on GPUs against measured times.
+
+Three sets, none of whose rows has a part in a constant of a chip:
+
+* **NeuSight**, inference of five language models in FP32 by PyTorch, eager and fused, on seven GPUs and an MI100. The
+  host's time for a kernel is that of the site ``pytorch-eager``.
+* **MLPerf**, ResNet-50 and BERT-Large offline on eight GPUs, the median of all submissions of a chip. A submission
+  class (network and format) has one number, the clock that is kept or what its runtime does better, which comes of the
+  other chips alone. BERT skips padding there, so a question has as many tokens as SQuAD v1.1 has on the mean, not 384.
+* **LLMCompass**, the kernels of one GPT-3 layer on a quarter of four A100, prefill and decode. Three constants come of
+  the matrix products that the same lab measured alone, and the host and bandwidth of its functions from those of GELU.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.account import critical_path
+from accelsim.kernels.calibrate import calibrate
+from accelsim.kernels.predict import Kernels
+from accelsim.kernels.table import one, read_table
+from accelsim.machine.run import Run
+from accelsim.request import Request
+from accelsim.request.job import execute, prepare
+from accelsim.spec.chip import Chip
+from accelsim.time import FS
+from accelsim.validate.base import Check, check
+from accelsim.validate.gpu import plain_chip
+from accelsim.validate.measured import ABSENT, folder
+
+NETWORKS: Mapping[str, str] = {
+    "bert_large": "bert-large?seq=512",
+    "gpt2_large": "gpt?layers=36,hidden=1280,heads=20,kv_heads=20,ffn=5120,vocab=50257,seq=1024",
+    "gpt3_xl": "gpt?layers=24,hidden=3072,heads=24,kv_heads=24,ffn=12288,vocab=50257,seq=2048",
+    "gpt3_27": "gpt?layers=32,hidden=2560,heads=32,kv_heads=32,ffn=10240,vocab=50257,seq=2048",
+    "opt_13": "gpt?layers=24,hidden=2048,heads=32,kv_heads=32,ffn=8192,vocab=50272,seq=2048",
+}
+"""NeuSight's models. GPT-3 XL has 24 heads of 128 (Brown et al., table 2.1), so that attention is 3,072 wide, and its
+measured times are those of layers as wide."""
+DEVICES: Mapping[str, str] = {
+    "NVIDIA_A100-PCIE-40GB": "a100-40-pcie", "NVIDIA_A100_80GB_PCIe": "a100-80-pcie",
+    "NVIDIA_H100_80GB_HBM3": "h100-sxm", "Tesla_P100-PCIE-16GB": "p100-pcie", "Tesla_P4": "p4", "Tesla_T4": "t4",
+    "Tesla_V100-PCIE-32GB": "v100-pcie", "AMD_Instinct_MI100": "mi100",
+}  # fmt: skip
+"""NeuSight's devices that are chips here."""
+EAGER = "pytorch-eager"
+SQUAD_TOKENS = 177
+"""Tokens of a question with its paragraph in SQuAD v1.1, on the mean (MLPerf pads to 384 and its servers skip that)."""
+SUBMITTED: Mapping[str, tuple[str, str, int]] = {
+    "ResNet-50": ("resnet50", "int8", 256),
+    "BERT-Large SQuAD (99%)": (f"bert-large?seq={SQUAD_TOKENS}", "int8", 64),
+    "BERT-Large SQuAD (99.9%)": (f"bert-large?seq={SQUAD_TOKENS}", "fp16", 64),
+}
+"""MLPerf's workloads: network, format, batch."""
+FP8 = frozenset({"h100-sxm", "h100-pcie", "h200-sxm"})
+"""Chips whose submissions compute BERT 99.9 % in FP8."""
+CHIPS: Mapping[str, str] = {
+    "nvidia-t4": "t4", "nvidia-a10": "a10g", "nvidia-a30": "a30", "nvidia-a100-80-pcie": "a100-80-pcie",
+    "nvidia-a100-80-sxm": "a100-80-sxm", "nvidia-h100-pcie": "h100-pcie", "nvidia-h100-sxm": "h100-sxm",
+    "nvidia-h200-sxm": "h200-sxm",
+}  # fmt: skip
+"""MLPerf's chips that are here."""
+GPT3 = (
+    "a100-80-sxm",
+    "llmcompass/gpt3_layer_transformer_A100.csv",
+    "llmcompass/gpt3_layer_transformerAR_A100.csv",
+)
+
+
+class Row(NamedTuple):
+    """A network on a chip: seconds measured and predicted."""
+
+    name: str
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Relative."""
+        return self.predicted / self.measured - 1
+
+
+def simulated(model: str, chip: str, dtype: str, batch: int, **options: object) -> Run:
+    """A run without values."""
+    asked: dict[str, object] = {
+        "model": model, "on": chip, "dtype": dtype, "batch": batch, "values": "off", "edges": "outside",
+        "ignore_capacity": True, **options,
+    }  # fmt: skip
+    return execute(prepare(Request(**asked)))  # type: ignore[arg-type]
+
+
+def neusight(data: Path) -> Iterator[Row]:
+    """Inference, eager and fused, of one device."""
+    for row in _rows(data / "neusight_model_e2e.csv"):
+        chip, network = DEVICES.get(row["device"]), NETWORKS.get(row["model"])
+        if row["mode"] != "inf" or chip is None or network is None:
+            continue
+        fusion = "compiled" if row["option"] == "fusion" else "eager"
+        run = simulated(network, chip, "fp32", int(row["batch"]), fusion=fusion, site=EAGER)
+        name = f"{row['model']}, batch {row['batch']}, {fusion}, on {chip}"
+        yield Row(name, float(row["time_us"]) * 1e-6, run.seconds)
+
+
+def mlperf(data: Path) -> Iterator[Row]:
+    """Offline throughput as seconds of a batch, with the number of a class from the other chips."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in _rows(data / "published_results.csv"):
+        key = (row["workload"], row["chip_id"])
+        offline = row["shape_or_batch"] == "Offline" and row["source"].startswith("MLPerf Inference")
+        if offline and key[0] in SUBMITTED and key[1] in CHIPS:
+            found.setdefault(key, []).append(float(row["per_chip_value"]))
+    for workload, (network, dtype, batch) in SUBMITTED.items():
+        chips = [chip for name, chip in CHIPS.items() if (workload, name) in found]
+        names = {chip: name for name, chip in CHIPS.items()}
+        measured = [batch / median(found[workload, names[chip]]) for chip in chips]
+        raw = [_without_link(network, chip, _format(workload, dtype, chip), batch) for chip in chips]
+        ratios = [each / own for each, own in zip(measured, raw, strict=True)]
+        for index, chip in enumerate(chips):
+            others = median([*ratios[:index], *ratios[index + 1 :]])
+            yield Row(f"{workload} offline on {chip}", measured[index], raw[index] * others)
+
+
+def _format(workload: str, dtype: str, chip: str) -> str:
+    return "fp8_e4m3fn" if dtype == "fp16" and chip in FP8 and workload.endswith("(99.9%)") else dtype
+
+
+def _without_link(network: str, chip: str, dtype: str, batch: int) -> float:
+    """Seconds of a run whose inputs came while the batch before it was computed."""
+    run = simulated(network, chip, dtype, batch)
+    spent = critical_path.by_blame(run)
+    return run.seconds - FS * sum(fs for blame, fs in spent.items() if "pcie" in blame.text)
+
+
+def gpt3_layer(data: Path) -> Iterator[Row]:
+    """The kernels of a layer one after the other, without its all-reduce."""
+    name, prefill, decode = GPT3
+    fitted = _at_the_lab(plain_chip(name), data)
+    for case, file, kernels in (("prefill", prefill, PREFILL), ("decode", decode, DECODE)):
+        measured = sum(float(row["time_us"]) for row in _rows(data / file) if row["op"] in kernels) * 1e-6
+        predicted = sum(
+            _alone(op, cells, fitted[KIND[op]]) * count
+            for parts in kernels.values()
+            for op, count, cells in parts
+        )
+        yield Row(f"GPT-3 layer, {case}", measured, predicted)
+
+
+def _at_the_lab(chip: Chip, data: Path) -> dict[str, Chip]:
+    """Constants of products and of functions, from the kernels that the lab measured alone."""
+    return {
+        kind: calibrate(read_table(data / "llmcompass" / f"{file}_A100.csv", timed=True), chip, file, "2026-11").chip
+        for kind, file in (("product", "matmul"), ("function", "gelu"))
+    }  # fmt: skip
+
+
+def _alone(op: str, cells: Mapping[str, int], chip: Chip) -> float:
+    table = one(op, "fp16", {name: str(value) for name, value in cells.items()})
+    return float(Kernels(table, chip).predicted(chip).seconds[0])
+
+
+Parts = Sequence[tuple[str, int, Mapping[str, int]]]
+KIND = {
+    "gemm": "product",
+    "bmm": "product",
+    "softmax": "function",
+    "layernorm": "function",
+    "gelu": "function",
+}
+
+
+def _layer(rows: int, queries: int, keys: int) -> dict[str, Parts]:
+    """Kernels of a quarter of a GPT-3 layer (12,288 wide, 96 heads of 128), 8 sequences: LLMCompass's rows by name."""
+    heads, own, hidden = 8 * 24, 3072, 12288
+    normed: Parts = [("layernorm", 1, {"rows": rows, "cols": hidden})]
+    return {
+        "Q_K_V": [("gemm", 3, {"M": rows, "K": hidden, "N": own})],
+        "Q_mul_K": [("bmm", 1, {"B": heads, "M": queries, "K": 128, "N": keys})],
+        "A_mul_V": [("bmm", 1, {"B": heads, "M": queries, "K": keys, "N": 128})],
+        "Wo_proj": [("gemm", 1, {"M": rows, "K": own, "N": hidden})],
+        "W1_proj": [("gemm", 1, {"M": rows, "K": hidden, "N": hidden})],
+        "W2_proj": [("gemm", 1, {"M": rows, "K": hidden, "N": hidden})],
+        "Softmax": [("softmax", 1, {"rows": heads * queries, "cols": keys})],
+        "LayerNorm_MHA": normed, "LayerNorm_FFN": normed,
+        "GeLU": [("gelu", 1, {"rows": rows, "cols": hidden})],
+    }  # fmt: skip
+
+
+PREFILL, DECODE = _layer(8 * 2048, 2048, 2048), _layer(8, 1, 3072)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+SETS: Mapping[str, tuple[Callable[[Path], Iterator[Row]], float]] = {
+    "language models of NeuSight, inference": (neusight, 0.1),
+    "MLPerf offline": (mlperf, 0.16),
+    "kernels of a GPT-3 layer": (gpt3_layer, 0.06),
+}
+"""Set -> its rows, and the mean error that is claimed of it."""
+
+
+@check("gpu-models")
+def gpu_models() -> Check:
+    """Mean error of each set, with its worst row."""
+    what, data = "whole networks on GPUs against measured times", folder()
+    if data is None:
+        return Check("gpu-models", what, 0, 0, np.zeros(0), [ABSENT])
+    told, errors, kept = [], [], 0
+    for name, (rows_of, claimed) in SETS.items():
+        rows = list(rows_of(data))
+        sizes = np.abs([row.error for row in rows])
+        worst = rows[int(np.argmax(sizes))]
+        kept += bool(sizes.mean() <= claimed)
+        errors += [row.error for row in rows]
+        told.append(
+            f"{name}: {len(rows)} rows, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, 90th percentile "
+            f"{np.quantile(sizes, 0.9):.1%} (claimed: mean {claimed:.1%}); worst {worst.name}: {worst.error:+.1%}"
+        )
+    return Check("gpu-models", what, len(SETS), kept, np.array(errors), told, "mean error as claimed")
