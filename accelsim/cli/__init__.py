@@ -37,6 +37,7 @@ COMMANDS = {
     "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),
     "kernel": ("accelsim.cli.kernel", "time of single kernels on a GPU, with intervals"),
     "calibrate": ("accelsim.cli.calibrate", "fit the constants of a chip to measured kernels"),
+    "measure": ("accelsim.cli.measure", "time kernels of PyTorch on a GPU of this machine"),
     "array": ("accelsim.cli.array", "time and count one matrix product on a systolic array"),
     "validate": (
         "accelsim.cli.validate",
@@ -50,7 +51,7 @@ SECTIONS = {
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "energy"),
     "What there is": ("chips", "models", "memories", "spec"),
-    "Against the outside": ("validate", "calibrate", "export-trace"),
+    "Against the outside": ("validate", "measure", "calibrate", "export-trace"),
 }
 """Sections of the help, and their commands; what is in none comes last."""
 
