@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +23,10 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
+from accelsim.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from accelsim.report.compare import Source
 
 LAYERS = 10
 """Layers that ``--layers`` shows where it is not told how many."""
@@ -46,8 +52,16 @@ def _asked_layers(ctx: click.Context, param: click.Parameter, value: str | None)
     "accelsim compare reports/resnet50-tpu-v1 reports/resnet50-haswell",
     "accelsim compare reports/cnn reports/cnn-8x8 --layers all",
     "accelsim compare reports/* --plot comparison.svg --csv comparison.csv",
+    "accelsim compare resnet50 --on k80,p100,v100-sxm2-16,t4,a100-80-sxm,h100-sxm --plot decade.png",
 ))  # fmt: skip
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--on", "chips", metavar="A,B", help="RUN is a model, which runs on these chips first, without values."
+)
+@click.option(
+    "--dtype", default="", help="With --on: number format; default: the one that each chip prefers."
+)
+@click.option("--batch", type=click.IntRange(1), help="With --on: first dimension of every input.")
 @click.option("--layers", callback=_asked_layers,
               metavar="[N|all]", help="Of two runs of one model: the layers that differ most in time, side by side; "
               f"without a number {LAYERS}.")  # fmt: skip
@@ -57,36 +71,57 @@ def _asked_layers(ctx: click.Context, param: click.Parameter, value: str | None)
 )
 @json_option
 def compare(
-    runs: tuple[str, ...], layers: int | None, table: Path | None, plot: Path | None, as_json: bool
-) -> None:
+    runs: tuple[str, ...], chips: str | None, dtype: str, batch: int | None, layers: int | None, table: Path | None,
+    plot: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     """Compare each RUN (a directory that 'accelsim run --out' wrote) with the first.
 
     Runs are called by what differs: chip, model, format, batch and every setting. Energies are per inference (of a
     single product: per product, of a list of layers: per pass); where two do not rest on the same figures, their ratio
-    is marked and the reason is told. With --layers, --csv writes the layers, all of them.
+    is marked and the reason is told. With --layers, --csv writes the layers, all of them. With --on, a model is run on
+    each chip and these runs are compared.
     """
     from accelsim.report import compare as comparison
     from accelsim.report import compare_layers
 
     check_outputs(plot, table)
-    found = comparison.facts(runs)
-    differences = compare_layers.differences(runs) if layers is not None else None
+    sources = runs if chips is None else _simulated(runs, chips.split(","), dtype, batch)
+    found = comparison.facts(sources)
+    differences = compare_layers.differences(sources) if layers is not None else None
     if differences is not None:
         found["layers"] = [each.as_dict() for each in differences]
     if plot is not None:
         from accelsim.report.compare_plot import compare_figure
 
-        save_plot(plot, lambda: compare_figure(runs))
-    save_csv(table, comparison.records(runs) if differences is None else found["layers"])
+        save_plot(plot, lambda: compare_figure(sources))
+    save_csv(table, comparison.records(sources) if differences is None else found["layers"])
     if as_json:
         show_json(found)
         return
-    _print(runs, layers)
+    _print(sources, layers)
     if plot is not None:
         click.echo(f"Plot: {plot}")
 
 
-def _print(runs: tuple[str, ...], layers: int | None) -> None:
+def _simulated(
+    models: Sequence[str], chips: Sequence[str], dtype: str, batch: int | None
+) -> tuple[Source, ...]:
+    """A model on each chip. Raises UsageError for several models, and all that a chip refuses."""
+    from accelsim.request import Request
+    from accelsim.request.job import Gather, execute, prepare
+
+    gather, jobs = Gather(), []
+    with gather.also():
+        if len(models) != 1:
+            raise UsageError(Problem(f"{len(models)} models with --on", expected="one model"))
+    for chip in chips:
+        with gather.also():
+            jobs.append(prepare(Request(models[0], chip.strip(), dtype=dtype, batch=batch, values="off")))
+    gather.done()
+    return tuple(execute(job) for job in jobs)
+
+
+def _print(runs: Sequence[Source], layers: int | None) -> None:
     from accelsim.report import compare as comparison
     from accelsim.report.compare_layers import layer_table, legend
 

@@ -24,6 +24,12 @@ FEW_LAYERS, LAYERS_RATIO, LAYERS_S, LAYERS_MB = 8, 2.0, 10.0, 700.0
 """Chips on which GPT-3 is replayed; layers to compare all 96 with, and how many times as much these may take (1.06 to 1.2
 are measured), CPU seconds and peak memory."""
 RESNET_TARGETS = (("tpu-v1", "int8"), ("systolic-generic", "fp32"))
+GPU_RUNS = (
+    ("resnet50", "a100-80-sxm", "fp16", 0.5),
+    ("llama2-7b?seq=2048", "h100-sxm", "bf16", 1.0),
+    (GPT3_LAYER, "a100-80-sxm", "fp16", 0.1),
+)
+"""Networks on GPUs, and the CPU seconds that they may take; a layer of GPT-3 with the choice of its tiles."""
 SCALESIM_S, SCALESIM_MB = 247, 6800
 """SCALE-Sim 3.0.0 on ResNet-50, 128 x 128: CPU seconds and peak memory, measured on a quiet machine."""
 
@@ -64,6 +70,15 @@ def test_resnet50_without_values(benchmark: Any, probe: Probe, figure: Any, chip
     what = f"ResNet-50 on {chip}, values off: load + compile + simulate"
     note = f"{parts}; SCALE-Sim 3.0.0: {SCALESIM_S} s, {SCALESIM_MB / 1000:g} GB"
     assert figure(what, found["total"], " s", 1.0, note).holds
+
+
+@pytest.mark.parametrize(("model", "chip", "dtype", "bar_s"), GPU_RUNS)
+def test_networks_on_gpus(
+    benchmark: Any, probe: Probe, figure: Any, model: str, chip: str, dtype: str, bar_s: float
+) -> None:
+    found = once(benchmark, lambda: probe("end-to-end", model, chip, dtype, "off"))
+    what = f"{model} on {chip}, values off: compile + simulate"
+    assert figure(what, found["compile"] + found["simulate"], " s", bar_s).holds
 
 
 @pytest.mark.parametrize(("model", "chip", "effort", "wanted"), SEARCHES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from accelsim.errors import Problem, SpecError, brief, nearest
@@ -54,8 +55,20 @@ def _file(path: Path) -> Path | None:
     return next((each for each in candidates if each.suffix in SUFFIXES and is_file(each)), None)
 
 
+def _also(name: str, known: Mapping[str, Path]) -> Path | None:
+    """The chip that lists a name in its line ``also:``."""
+    quoted = f'"{name}"'
+    for path in known.values():
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if any(line.startswith("also:") and quoted in line for line in lines):
+            return path
+    return None
+
+
 def resolve(name: str | Path) -> Path:
-    """The file of a chip: its name or the path of a YAML file; SpecError with the nearest name otherwise."""
+    """The file of a chip: its name, another that it is called by (``also:``), or the path of a YAML file;
+    SpecError with the nearest name otherwise.
+    """
     text = str(name)
     if Path(text).suffix in SUFFIXES or os.sep in text:
         path = _file(Path(text)) or find(text)
@@ -65,6 +78,8 @@ def resolve(name: str | Path) -> Path:
             )
         return path
     known = names("chips")
+    if text not in known and (other := _also(text, known)) is not None:
+        return other
     if text not in known:
         raise SpecError(
             Problem(f"no chip {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))
