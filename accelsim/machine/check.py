@@ -220,7 +220,7 @@ def bursts_are_served_once(run: Run) -> Iterator[str]:
 
 
 def bytes_hold_one_thing_at_a_time(run: Run) -> Iterator[str]:
-    """No byte of a buffer belongs to two versions that are in use at once, and no tile exceeds its region."""
+    """No byte of a buffer belongs to two versions in use at once, and no tile exceeds its region, unless it streams."""
     regions = run.program.regions
     events: list[tuple[int, int, int, int]] = []
     for live in lifetimes(run):
@@ -247,6 +247,7 @@ def bytes_hold_one_thing_at_a_time(run: Run) -> Iterator[str]:
             if (
                 isinstance(command.work, Transfer)
                 and use.role == "whole"
+                and not region.streams
                 and command.work.nbytes > region.size_B
             ):
                 yield f"{command.label} moves {command.work.nbytes} B into {region.size_B} B of {region.name}"

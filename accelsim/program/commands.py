@@ -60,6 +60,7 @@ class Region(NamedTuple):
     """A range of bytes of a buffer, or a whole tensor in an off-chip memory (``offset`` -1).
 
     ``overlaps``: older regions of the same bytes that were written, which are gone once this one is written.
+    ``streams``: it is a window through which pieces that are larger pass, a few lines at a time.
     """
 
     id: int
@@ -68,6 +69,7 @@ class Region(NamedTuple):
     offset: int
     size_B: int
     overlaps: tuple[int, ...] = ()
+    streams: bool = False
 
 
 class Transfer(NamedTuple):

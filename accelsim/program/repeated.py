@@ -141,7 +141,7 @@ class Repeat:
         """A region of the unit written last as it is in a copy."""
         return Region(
             region.id + copy * self.regions.size, region.memory, self.text(region.name, copy), region.offset,
-            region.size_B, tuple([self.region_id(past, copy) for past in region.overlaps]),
+            region.size_B, tuple([self.region_id(past, copy) for past in region.overlaps]), region.streams,
         )  # fmt: skip
 
     def command(self, command: Command, copy: int) -> Command:

@@ -60,4 +60,4 @@ def test_every_option_of_a_run_is_drawn_or_has_a_reason_not_to_be() -> None:
             if entry.name not in NOT_DRAWN and entry.name != "per_channel":
                 assert len(candidates(entry.name, str(entry.type), graph, chip)) >= 1
     drawn = {entry.name for declared in (Request, Options) for entry in fields(declared)} - NOT_DRAWN.keys()
-    assert {"dtype", "scheme", "ranges", "sparsity", "edges", "fuse", "memory_model", "emulate"} <= drawn
+    assert {"dtype", "scheme", "ranges", "sparsity", "edges", "fusion", "memory_model", "emulate"} <= drawn

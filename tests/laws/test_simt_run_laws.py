@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
+from accelsim.compiler.state import FUSIONS
 from accelsim.engines.simt.spec import SimtFormat, TileShape
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Cycles
@@ -73,7 +74,10 @@ def gpus(draw: Draw) -> Chip:
 def cases(draw: Draw, models: Any = graphs) -> Case:
     """A compiled random graph on a random GPU, whose cache grows until it fits."""
     chip, graph, dtype = draw(gpus()), draw(models()), draw(st.sampled_from(["fp32", "fp16", "int8"]))
-    options = {"fuse": draw(st.booleans()), "sparsity": draw(st.sampled_from(["", "", "2:4", "1:3"]))}
+    options = {
+        "fusion": draw(st.sampled_from(FUSIONS)),
+        "sparsity": draw(st.sampled_from(["", "", "2:4", "1:3"])),
+    }
     while True:
         try:
             return compiled(graph.copy(), chip, dtype, **options)

@@ -167,12 +167,14 @@ class ProductStep:
         free_B = self.layout.spaces[self.layout.roles.activations].free_B() - kept_B
         share = max(1, free_B // (SLOTS * len(sizes)))
         for name, size in sizes.items():
-            self.rings[name] = Ring([self._room(f"tile {name} {i}", min(size, share)) for i in range(SLOTS)])
+            self.rings[name] = Ring(
+                [self._room(f"tile {name} {i}", min(size, share), streams=True) for i in range(SLOTS)]
+            )
 
-    def _room(self, name: str, size_B: int) -> int:
+    def _room(self, name: str, size_B: int, streams: bool = False) -> int:
         """A region of the cache. Raises Infeasible where there is none."""
         cache = self.layout.roles.activations
-        region = self.layout.on_chip(cache, name, size_B)
+        region = self.layout.on_chip(cache, name, size_B, streams)
         if region is None:
             panel, free = self.kernel.panel, self.layout.spaces[cache].free_B()
             shape = f"{panel.groups}x{panel.rows}x{panel.cols}x{panel.depth}"

@@ -107,7 +107,9 @@ class Stream:
 
     def _ring(self, tensor: Tensor, pieces: int, share_B: int) -> list[int]:
         cache, size = self.layout.roles.activations, min(-(-tensor.nbytes // pieces), share_B)
-        slots = [self.layout.on_chip(cache, f"piece {tensor.name} {i}", size) for i in range(FLIGHT)]
+        slots = [
+            self.layout.on_chip(cache, f"piece {tensor.name} {i}", size, streams=True) for i in range(FLIGHT)
+        ]
         return [slot for slot in slots if slot is not None]
 
     def _load(self, piece: int, pieces: int, homes: dict[str, int], launched: list[int]) -> None:

@@ -65,17 +65,18 @@ class Builder:
         self.shared: dict[str, Space] = {}  # memory that all cores share -> what is free of it
 
     def region(
-        self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1
-    ) -> int | None:
+        self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1,
+        streams: bool = False,
+    ) -> int | None:  # fmt: skip
         """A new region: off the chip, or in ``space`` at ``offset`` (None: where there is room; else gives None)."""
         if space is not None and offset is None:
             offset = space.place(size_B)
         if offset is None:
             return None
-        region = Region(len(self.regions), memory, name, offset, size_B)
+        region = Region(len(self.regions), memory, name, offset, size_B, streams=streams)
         if space is not None:
             overlaps = self._used(region, space.add(region))
-            region = Region(region.id, memory, name, offset, size_B, overlaps) if overlaps else region
+            region = region._replace(overlaps=overlaps) if overlaps else region
         self.regions.append(region)
         self.histories.append(History())
         return region.id

@@ -194,9 +194,10 @@ class Layout:
             self.spaces[memory].release(place.home)
             place.home = None
 
-    def on_chip(self, buffer: str, name: str, size_B: int) -> int | None:
-        """A new region in a buffer, or None when there is no room."""
-        region = self.builder.region(self.roles.engine(buffer), name, size_B, self.spaces[buffer], None)
+    def on_chip(self, buffer: str, name: str, size_B: int, streams: bool = False) -> int | None:
+        """A new region in a buffer, through which larger pieces may stream; None when there is no room."""
+        space = self.spaces[buffer]
+        region = self.builder.region(self.roles.engine(buffer), name, size_B, space, None, streams)
         if region is not None and buffer == self.roles.activations and name in self.graph.tensors:
             self._note_whole(name, region)
         return region

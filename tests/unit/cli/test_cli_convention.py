@@ -34,12 +34,13 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "export-trace": ("seq_read", "--on", "ddr3-1600", "--format", "dramsim3", "--out", "t.trace"),
     "array": ("--rows", "4", "--cols", "4", "5", "4", "4"), "validate": ("--list",),
     "kernel": ("gemm", "256", "512", "128", "--on", "t4"), "calibrate": ("t4", "--data", "MEASURED"),
+    "measure": ("--rows", "1", "--out", "measured.csv"),
 }  # fmt: skip
 """A command line of each command that takes a moment."""
-NO_TABLE = {"spec schema", "dram lessons", "energy eyeriss", "export-trace"}
+NO_TABLE = {"spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure"}
 """Commands that print a schema, the names of the files that they wrote, or a trace."""
-SLOW = {"dram lessons", "energy eyeriss"}
-"""Of these, commands that take up to a minute; other tests run them."""
+SLOW = {"dram lessons", "energy eyeriss", "measure"}
+"""Of these, commands that take up to a minute, or need a GPU; other tests run them."""
 NO_CSV = {"rerun", "formats show", "spec show", "spec tree", "spec check", "kernel"}
 """Commands whose result is no table: a verdict, one number, one spec, a tree; of ``kernel`` --csv is where kernels come
 from, and --out where they go."""
