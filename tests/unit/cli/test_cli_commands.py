@@ -129,6 +129,15 @@ def test_compare_puts_runs_side_by_side(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unpainted")
+def test_compare_runs_a_model_on_chips(cli: Cli, tmp_path: Path) -> None:
+    words = ("compare", "mlp", "--on", "k80,p100", "--dtype", "fp32", "--batch", "4")
+    result = cli(*words, "--plot", tmp_path / "plot.svg")
+    assert result.exit_code == 0, result.output
+    assert "k80" in result.stdout and "p100-sxm2" in result.stdout and (tmp_path / "plot.svg").exists()
+    wrong = cli("compare", "mlp", "--on", "k81,p100", "--dtype", "int4")
+    assert wrong.exit_code == 2 and "did you mean 'k80'" in wrong.stderr and "int4" in wrong.stderr
+
+
 def test_compare_gives_layers_csv_and_json(cli: Cli, tmp_path: Path) -> None:
     for name, rows in (("few", 4), ("many", 8)):
         line = ("run", "mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--no-advice")
