@@ -15,6 +15,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.kernels.table import Table
 from accelsim.program.roles import units
 from accelsim.spec.chip import Chip
+from accelsim.spec.yaml.where import chips_with
 from accelsim.types import Array, Floats, Ints
 
 
@@ -110,11 +111,16 @@ def _check_formats(table: Table, chip: Chip, model: KernelModel) -> None:
             problems.append(
                 Problem(
                     f"{chip.name} does not multiply {group.format}", table.where(row) if len(table.ops) > 1 else "",
-                    ", ".join(known), nearest(group.format, known),
+                    _expected(known, group.format), nearest(group.format, known),
                 )
             )  # fmt: skip
     if problems:
         raise UsageError(problems)
+
+
+def _expected(known: Sequence[str], name: str) -> str:
+    others = chips_with(name)
+    return ", ".join(known) + (f"; chips that have it: {others}" if others else "")
 
 
 def of_device(table: Table, names: Mapping[str, Sequence[str]], chip: str) -> list[int]:

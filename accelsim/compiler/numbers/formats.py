@@ -15,6 +15,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
+from accelsim.spec.yaml.where import chips_with
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import base
 
@@ -141,7 +142,8 @@ def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
         mac = wider if emulate else ""
     if not mac:
         hint = f"; or --emulate (emulate=True), which computes it as {wider}" if wider and not emulate else ""
-        what = f"{chip.name} does not compute in {request!r}"
+        what, others = f"{chip.name} does not compute in {request!r}", chips_with(canonical(request))
+        hint += f"; chips that have it: {others}" if others else ""
         raise UsageError(Problem(what, "dtype", expected + hint, nearest(request, known)))
     stored_weights, stored_activations = pair(mac)
     return Operands(

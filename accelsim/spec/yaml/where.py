@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from accelsim.errors import Problem, SpecError, brief, nearest
 from accelsim.files.reading import is_file
 
 SUFFIXES = (".yaml", ".yml")
+
+
+NAMED = 4
+"""Chips that are named of those that have something."""
 
 
 def roots() -> list[Path]:
@@ -53,6 +58,14 @@ def _file(path: Path) -> Path | None:
     """``path``, or it with a YAML suffix, when that is a file."""
     candidates = (path, *(Path(f"{path}{suffix}") for suffix in SUFFIXES))
     return next((each for each in candidates if each.suffix in SUFFIXES and is_file(each)), None)
+
+
+def chips_with(number_format: str) -> str:
+    """The first chips whose engines list a number format, in words; '' for none."""
+    line = re.compile(rf"^\s+{re.escape(number_format)}: *\{{", re.MULTILINE)
+    found = [name for name, path in names("chips").items() if line.search(path.read_text(encoding="utf-8"))]
+    more = f" and {len(found) - NAMED} others" if len(found) > NAMED else ""
+    return ", ".join(found[:NAMED]) + more
 
 
 def _also(name: str, known: Mapping[str, Path]) -> Path | None:

@@ -90,3 +90,9 @@ def test_a_device_that_is_not_there_is_told_with_those_that_are(cli: Cli, tmp_pa
     assert both.exit_code == 2 and "--constants with --site" in both.stderr
     unknown = cli("calibrate", "t4", "--data", str(rows), "--constants", "sm.lunch")
     assert unknown.exit_code == 2 and "did you mean 'sm.launch'" in unknown.stderr
+
+
+def test_a_format_that_a_generation_lacks_is_told_with_chips_that_have_it(cli: Cli) -> None:
+    for words in (("run", "mlp", "--values", "off"), ("kernel", "gemm", "64", "64", "64")):
+        told = cli(*words, "--on", "v100-pcie", "--dtype", "bf16")
+        assert told.exit_code == 2 and "chips that have it: a100-40-pcie" in told.stderr
