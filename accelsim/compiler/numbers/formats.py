@@ -143,7 +143,7 @@ def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
     if not mac:
         hint = f"; or --emulate (emulate=True), which computes it as {wider}" if wider and not emulate else ""
         what, others = f"{chip.name} does not compute in {request!r}", chips_with(canonical(request))
-        hint += f"; chips that have it: {others}" if others else ""
+        hint = (f"; chips that have it: {others}" if others else "") + hint
         raise UsageError(Problem(what, "dtype", expected + hint, nearest(request, known)))
     stored_weights, stored_activations = pair(mac)
     return Operands(

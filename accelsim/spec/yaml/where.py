@@ -64,7 +64,8 @@ def chips_with(number_format: str) -> str:
     """The first chips whose engines list a number format, in words; '' for none."""
     line = re.compile(rf"^\s+{re.escape(number_format)}: *\{{", re.MULTILINE)
     found = [name for name, path in names("chips").items() if line.search(path.read_text(encoding="utf-8"))]
-    more = f" and {len(found) - NAMED} others" if len(found) > NAMED else ""
+    rest = len(found) - NAMED
+    more = f" and {rest} other{'s' if rest > 1 else ''}" if rest > 0 else ""
     return ", ".join(found[:NAMED]) + more
 
 
