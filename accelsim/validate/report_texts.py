@@ -20,10 +20,10 @@ MEANING = {
     ),
     "gpu-models": (
         "Whole networks on GPUs: inference of five language models by PyTorch (NeuSight), ResNet-50 and BERT-Large of "
-        "MLPerf offline, and the kernels of one GPT-3 layer (LLMCompass). No constant of a chip comes of these rows; "
-        "of MLPerf each network and format has one number, which comes of the other chips. Equal means a mean error "
-        "no larger than is claimed. MLPerf on the T4 is off by half: its clock falls under Tensor Cores more than "
-        "its calibration, to short kernels, says."
+        "MLPerf offline, kernels alone and the kernels of one GPT-3 layer (LLMCompass). No constant of a chip that "
+        "comes with the tool comes of these rows; of MLPerf each network and format has one number, which comes of "
+        "the other chips. Equal means a mean error no larger than is claimed. MLPerf on the T4 is off by half: its "
+        "clock falls under Tensor Cores more than its calibration, to short kernels, says."
     ),
     "systolic": (
         "Random products on random arrays, in every dataflow and schedule: the closed forms that time the "
