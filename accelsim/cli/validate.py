@@ -63,6 +63,7 @@ ABOUT = {
     "gpu-conv": About("convolutions on GPUs against measured times, rows left out of the fit", SHORT),
     "gpu-gemm": About("matrix products on GPUs against measured times, rows left out of the fit", LONG),
     "gpu-models": About("whole networks on GPUs against measured times", LONG),
+    "gpu-power": About("joules of GPUs against the wall power of their servers (MLPerf)", SHORT),
     "gpu-vector": About("functions on GPUs against measured times, rows left out of the fit", SHORT),
     "light-models": About("every tensor of simulated runs of small real models against ONNX Runtime", LONG),
     "neuroncore-v2": About("initiation intervals and peak rates against the rules that AWS publishes", SHORT),

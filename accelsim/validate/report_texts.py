@@ -19,11 +19,20 @@ MEANING = {
         "the three constants."
     ),
     "gpu-models": (
-        "Whole networks on GPUs: inference of five language models by PyTorch (NeuSight), ResNet-50 and BERT-Large of "
-        "MLPerf offline, kernels alone and the kernels of one GPT-3 layer (LLMCompass). No constant of a chip that "
-        "comes with the tool comes of these rows; of MLPerf each network and format has one number, which comes of "
-        "the other chips. Equal means a mean error no larger than is claimed. MLPerf on the T4 is off by half: its "
-        "clock falls under Tensor Cores more than its calibration, to short kernels, says."
+        "Whole networks on GPUs: inference and training steps of five language models by PyTorch (NeuSight), ResNet-50 "
+        "and BERT by batch in three frameworks (DeepLearningExamples), ResNet-50 and BERT-Large of MLPerf offline, "
+        "kernels alone and the kernels of one GPT-3 layer (LLMCompass). No constant of a chip that comes with the tool "
+        "comes of these rows. A framework on a machine has two numbers (the least time of a pass, a factor), which "
+        "come of its other rows; of MLPerf each network and format has one, which comes of the other chips. Equal "
+        "means a mean error no larger than is claimed. MLPerf on the T4 is off by half: its clock falls under Tensor "
+        "Cores more than its calibration, to short kernels, says. Training is predicted too long, above all on the "
+        "MI100, which nobody has calibrated: gradients are written in more and smaller operators than PyTorch's."
+    ),
+    "gpu-power": (
+        "Simulated joules of an inference against what the servers of MLPerf drew at the wall, for each of their GPUs. "
+        "A row is a submission; it passes where the GPU has 30 % to 100 % of what is drawn, for a server also feeds "
+        "its host, its fans and the losses of its supply. What instructions draw was inferred from the clocks that "
+        "GPUs keep under load, and from no measurement of energy, so this is a test and no fit; it is a wide one."
     ),
     "systolic": (
         "Random products on random arrays, in every dataflow and schedule: the closed forms that time the "

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accelsim.validate.gpu_models import SETS, compass, gpt3_layer, neusight
+from accelsim.validate import gpu_frameworks
+from accelsim.validate.gpu_models import DEVICES, NETWORKS, SETS, compass, gpt3_layer, neusight
+from accelsim.validate.gpu_power import SHARE, powered
+from accelsim.validate.gpu_training import training
 from accelsim.validate.measured import ABSENT, folder
 
 
@@ -30,3 +33,21 @@ def test_kernels_of_a_lab_are_as_far_off_as_is_claimed(data: Path, rows_of: obje
 def test_language_models_are_as_far_off_as_their_worst(data: Path) -> None:
     rows = list(islice((row for row in neusight(data) if "eager" in row.name), 6))
     assert max(abs(row.error) for row in rows) < 0.25 and float(np.mean([row.error for row in rows])) > -0.2
+
+
+def test_a_training_step_is_no_more_than_a_third_off_on_calibrated_chips(data: Path) -> None:
+    """Forward and backward of BERT-Large on the A100 and the V100: gradients of all weights, three passes of work."""
+    devices = {name: chip for name, chip in DEVICES.items() if chip in ("a100-80-pcie", "v100-pcie")}
+    rows = list(training(data, {"bert_large": NETWORKS["bert_large"]}, devices))
+    assert len(rows) == 2 and max(abs(row.error) for row in rows) < 0.35
+
+
+def test_a_gpu_has_most_of_what_its_server_draws(data: Path) -> None:
+    shares = [row.share for row in islice(powered(data), 8)]
+    assert len(shares) == 8 and SHARE[0] < min(shares) and max(shares) < SHARE[1]
+
+
+def test_frameworks_by_two_numbers(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_frameworks, "FRAMEWORKS", ("PyTorch",))
+    errors = [abs(row.error) for row in gpu_frameworks.frameworks(data)]
+    assert len(errors) == 10 and float(np.mean(errors)) < 0.05

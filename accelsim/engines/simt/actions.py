@@ -17,6 +17,10 @@ WARP = 32
 """Threads that go together."""
 
 
+AROUND, OPERATION = "around", "op"
+"""What a multiply-accumulate (of a format), or an operation of the lanes, draws besides its arithmetic."""
+
+
 class Units(NamedTuple):
     """Names in the ledger: of the multiprocessors, of the L2 cache."""
 
@@ -28,8 +32,9 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     """Entries of the products of a piece: its blocks bring rows and columns from L2 into shared memory, their warps
     read them from there as often as they share them; sums pass registers once in each step of the loop.
 
-    Of sparse weights n of m are multiplied, the others skipped, as are those that a fast algorithm saves. Where tiles
-    are not full, and in the last step of K, there is padding.
+    Whatever is multiplied, padding too, has instructions around it. Of sparse weights n of m are multiplied, the others
+    skipped, as are those that a fast algorithm saves. Where tiles are not full, and in the last step of K, there is
+    padding.
     """
     shape = kernel.tile
     groups, rows, cols = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
@@ -45,12 +50,12 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     computed = kept(product.sparse, depth)
     steps = Fraction(computed, step_of(spec, shape, product.format))
     sums = ceil(blocks * steps * sums_B(spec, shape, product.format))
+    multiplied = max(macs, int(blocks * shape.m * shape.n * computed * kernel.multiplied))
     entries = [
         Action(units.engine, mac(product.format), "", macs),
         Action(units.engine, SKIPPED, "", dense - macs),
-        Action(
-            units.engine, PADDING, "", int(blocks * shape.m * shape.n * computed * kernel.multiplied) - macs
-        ),
+        Action(units.engine, PADDING, "", multiplied - macs),
+        Action(units.engine, ActionName(AROUND, product.format), "", multiplied),
         Action(units.engine, ActionName("shared", WRITE), "", a + b),
         Action(units.engine, ActionName("shared", READ), "", shared),
         Action(units.engine, ActionName("register", WRITE), "", shared + sums),
@@ -74,5 +79,7 @@ def function_actions(
     """Entries of what is no product: bytes of tensors from and to L2, arithmetic on the lanes."""
     entries = [Action(units.cache, READ, name, count) for name, count in reads.items()]
     entries += [Action(units.cache, WRITE, name, count) for name, count in writes.items()]
-    entries.append(Action(units.engine, op("fp32"), "", operations))
+    entries += [
+        Action(units.engine, name, "", operations) for name in (op("fp32"), ActionName(AROUND, OPERATION))
+    ]
     return [entry for entry in entries if entry.count]

@@ -1,8 +1,9 @@
-"""What the thermal design power of a chip leaves of its clock, where nothing was measured.
+"""What computing draws, everything around it with it, and what the thermal design power of a chip leaves of its clock.
 
 At its peak a chip would draw the energy of an operation, everything around it with it, times the operations of a
 second. Where that is more than the share of its design power that arithmetic may have, the clock falls until it is
-not.
+not. The same energy is what a run is charged for: by the energy table for the arithmetic itself, as ``around`` for
+the rest of it, the fetching and scheduling of instructions, the collecting of their operands, the clock tree.
 """
 
 from __future__ import annotations
@@ -26,22 +27,58 @@ and 8 nm between and beside them: no measurements of energy."""
 
 def droops(chip: Chip, spec: Simt) -> dict[str, float]:
     """Format -> by how much longer long kernels take; {} for a chip that states no design power, or no node."""
-    found = re.match(r"(\d+)", chip.process or "")
-    if chip.power is None or chip.power.tdp is None or found is None:
+    if chip.power is None or chip.power.tdp is None:
         return {}
-    node, rest = int(found[1]), {}
-    for name, form in spec.formats.items():
-        each_J = WHOLE_J[form.unit].get(node)
-        if each_J is not None:
-            clock = spec.clock or chip.clock
-            unit_rate = max(float(other.rate) for other in spec.formats.values() if other.unit == form.unit)
-            widest = _reference(spec, form.unit) or unit_rate
-            draws_W = 2 * widest * spec.multiprocessors * clock * each_J
-            rest[name] = max(0.0, draws_W / (SHARE * chip.power.tdp) - 1)
+    clock, rest = spec.clock or chip.clock, {}
+    for name, whole in whole_J(chip, spec).items():
+        draws_W = float(spec.formats[name].rate) * spec.multiprocessors * clock * whole
+        rest[name] = max(0.0, draws_W / (SHARE * chip.power.tdp) - 1)
     return rest
 
 
+def whole_J(chip: Chip, spec: Simt) -> dict[str, float]:
+    """Format -> energy of a multiply-accumulate with everything around it, J; {} for a node that is not known.
+
+    A unit draws about as much in every format that it computes: one that has twice the rate costs half as much.
+    """
+    found = re.match(r"(\d+)", chip.process or "")
+    rest = {}
+    for name, form in spec.formats.items():
+        each_J = WHOLE_J[form.unit].get(int(found[1])) if found is not None else None
+        if each_J is not None:
+            widest = _reference(spec, form.unit)
+            rest[name] = 2 * each_J * widest / float(form.rate)
+    return rest
+
+
+def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
+    """Format -> what a multiply-accumulate draws besides the arithmetic of the energy table, J.
+
+    Idle power, which a run is charged for its whole time, is part of what is drawn at full load: not counted twice.
+    """
+    mac, clock = chip.energy.mac, spec.clock or chip.clock
+    idle_W = float(chip.power.idle or 0.0) if chip.power else 0.0
+    tdp_W = chip.power.tdp if chip.power else None
+    rest = {}
+    for name, whole in whole_J(chip, spec).items():
+        rate = float(spec.formats[name].rate) * spec.multiprocessors * clock
+        at_load = min(rate, SHARE * float(tdp_W) / whole) if tdp_W else rate
+        rest[name] = max(0.0, whole - idle_W / at_load - float(mac.get(name, 0.0)))
+    return rest
+
+
+def around_operation_J(chip: Chip, spec: Simt) -> float:
+    """The same of an operation of the lanes; 0 where nothing is known of the node."""
+    around, mac = around_J(chip, spec), chip.energy.mac
+    lanes = [
+        J + float(mac.get(name, 0.0)) for name, J in around.items() if spec.formats[name].unit == "lanes"
+    ]
+    return max(0.0, max(lanes, default=0.0) - float(chip.energy.vector.get("fp32", 0.0)))
+
+
 def _reference(spec: Simt, unit: str) -> float:
-    """The rate that the energies are of: FP32 on lanes, FP16 on Tensor Cores; other formats draw about as much."""
+    """The rate that the energies are of: FP32 on lanes, FP16 on Tensor Cores, or the highest that the unit has."""
     form = spec.formats.get({"lanes": "fp32", "tensor": "fp16"}[unit])
-    return float(form.rate) if form is not None and form.unit == unit else 0.0
+    if form is not None and form.unit == unit:
+        return float(form.rate)
+    return max(float(other.rate) for other in spec.formats.values() if other.unit == unit)

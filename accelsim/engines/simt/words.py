@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from accelsim.engines.base import Category, Price, Reason
 from accelsim.engines.prices import mac_prices, op_prices, undone_prices
+from accelsim.engines.simt.actions import AROUND, OPERATION
+from accelsim.engines.simt.power import around_J, around_operation_J
 from accelsim.program.actions import WAYS, WRITE, ActionName, multiplications
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
@@ -22,9 +24,10 @@ REASONS = (
     Reason("launch", "kernel launch", "launching kernels", "kernel launches", "#332288", "////", True),
 )  # fmt: skip
 PRODUCTS, REGISTERS, SHARED, LANES = "MAC", "registers", "shared memory", "lanes"
+INSTRUCTIONS = "instructions"
 CATEGORIES = (
     Category(PRODUCTS, "#0072b2"), Category(REGISTERS, "#88ccee", "////"), Category(SHARED, "#44aa99", "----"),
-    Category(LANES, "#aa4499", "...."),
+    Category(LANES, "#aa4499", "...."), Category(INSTRUCTIONS, "#999933", "xxxx"),
 )  # fmt: skip
 PIECES = (
     ("products", "a wave of blocks multiplies"),
@@ -35,7 +38,8 @@ PIECES = (
 
 
 def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
-    """Multiplications by format, operations of lanes, bytes of registers and of shared memory."""
+    """Multiplications by format, operations of lanes, what instructions draw around both, bytes of registers and of
+    shared memory."""
     table = chip.energy
     found = (
         mac_prices(table, PRODUCTS) | undone_prices(table, PRODUCTS) | op_prices(table, LANES, "the lanes")
@@ -47,6 +51,9 @@ def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
             ActionName("register", way): register,
             ActionName("shared", way): Price(energy, SHARED, SHARED, sram_status(table)),
         }
+    draws = around_J(chip, unit.spec) | {OPERATION: around_operation_J(chip, unit.spec)}
+    for name in (*table.mac, OPERATION):
+        found[ActionName(AROUND, name)] = Price(draws.get(name, 0.0), INSTRUCTIONS, INSTRUCTIONS, "guess")
     return found
 
 

@@ -30,6 +30,7 @@ def test_dense() -> None:
     through = 2 * (a + b) + BLOCKS * 3 * SUMS_B
     assert counts() == {
         "sm.mac.fp16": 70 * 40 * 20, "sm.mac.padding": BLOCKS * 64 * 32 * 24 - 70 * 40 * 20,
+        "sm.around.fp16": BLOCKS * 64 * 32 * 24,
         "sm.shared.write": a + b, "sm.shared.read": 2 * (a + b),
         "sm.register.write": through, "sm.register.read": through, "l2.read a": a, "l2.read b": b,
     }  # fmt: skip
@@ -41,6 +42,7 @@ def test_sparse() -> None:
     through = 2 * (a + b) + BLOCKS * 3 * SUMS_B // 2
     assert counts((2, 4)) == {
         "sm.mac.fp16": macs, "sm.mac.skipped": macs, "sm.mac.padding": BLOCKS * 64 * 32 * 12 - macs,
+        "sm.around.fp16": BLOCKS * 64 * 32 * 12,
         "sm.shared.write": a + b, "sm.shared.read": 2 * (a + b),
         "sm.register.write": through, "sm.register.read": through, "l2.read a": a, "l2.read b": b,
     }  # fmt: skip
