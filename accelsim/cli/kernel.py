@@ -13,6 +13,7 @@ from accelsim.cli.common import (
     FILE,
     OUT,
     check_file_target,
+    check_outputs,
     example,
     json_option,
     paragraphs,
@@ -39,6 +40,7 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     "accelsim kernel gemm 8192 12288 1536 --on a100-80-sxm --dtype fp16",
     "accelsim kernel softmax rows=4096 cols=2048 --on v100-pcie --dtype fp32",
     "accelsim kernel conv2d 64 256 256 3 14 1 1 --on t4 --dtype fp32",
+    "accelsim kernel gemm 4096 4096 --sweep N=64:8192:64 --on a100-80-sxm --plot staircase.png",
     "accelsim kernel --csv kernels.csv --on h100-sxm --out predicted.csv",
 ))  # fmt: skip
 @click.argument("op", required=False)
@@ -61,29 +63,38 @@ SIZES: Mapping[str, tuple[str, ...]] = {
 @click.option(
     "--out", type=OUT, metavar="FILE", help="Where the table goes with what is predicted; absent: to stdout."
 )
+@click.option(
+    "--sweep", metavar="NAME=FIRST:LAST[:STEP]", help="Let one size of OP grow, and say what its steps cost."
+)
+@click.option("--plot", type=OUT, metavar="FILE", help="With --sweep: the staircase as a picture.")
 @json_option
 def kernel(
     op: str | None, sizes: tuple[str, ...], chip: str, overrides: tuple[str, ...], dtype: str, site: str | None,
-    source: Path | None, out: Path | None, as_json: bool,
+    source: Path | None, out: Path | None, sweep: str | None, plot: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """How long kernels take that run alone on a GPU: tile, parts of K, waves, what binds, time with its interval, why.
 
     OP and its SIZES are one kernel: a matrix product (gemm, bmm, linear: M K N and a batch B), a convolution (conv2d: B
     C_in C_out kernel H_W stride padding), a function (softmax, layernorm, gelu, add, copy, ...: rows cols) or fused
-    attention (tokens kv heads kv_heads head_dim). With --csv they are a table's rows.
+    attention (tokens kv heads kv_heads head_dim). With --csv they are a table's rows; with --sweep one size grows.
     """  # fmt: skip
     from accelsim.kernels.predict import Kernels
     from accelsim.kernels.table import one, read_table
 
     if (op is None) == (source is None):
         raise UsageError(Problem("one kernel or a table", expected="OP and its sizes, or --csv FILE"))
+    check_outputs(plot, None)
     if out is not None:
         check_file_target(out)
-        if source is None:
-            raise UsageError(Problem("--out without a table", expected="--csv FILE"))
+    if out is not None and source is None and sweep is None:
+        raise UsageError(Problem("--out without a table", expected="--csv FILE or --sweep"))
+    if (plot is not None or sweep is not None) and (sweep is None or op is None):
+        raise UsageError(Problem("--sweep and --plot go with a kernel", expected="OP, sizes and --sweep"))
     loaded = _chip(chip, overrides, site)
     if source is not None:
         _table(Kernels(read_table(source), loaded), out)
+    elif op is not None and sweep is not None:
+        _sweep(op, dtype, sizes, sweep, loaded, out, plot)
     elif op is not None:
         _one(Kernels(one(op, dtype, _cells(op, sizes)), loaded), as_json)
 
@@ -100,14 +111,48 @@ def _cells(op: str, sizes: tuple[str, ...]) -> dict[str, str]:
     """The sizes of a kernel as the cells of a row: NAME=VALUE, or in the order of their kind. Raises UsageError."""
     from accelsim.kernels.ops import FAMILY_OF
 
-    family = FAMILY_OF.get(op)
-    if family is None:
+    if op not in FAMILY_OF:
         raise UsageError(Problem(f"op {op!r} is no kernel", "", ", ".join(FAMILY_OF), nearest(op, FAMILY_OF)))
-    names = ("bytes",) if op == "copy" and len(sizes) == 1 else SIZES[family]
+    names = _names(op, sizes)
     plain = [text for text in sizes if "=" not in text]
     if len(plain) > len(names):
         raise UsageError(Problem(f"{len(plain)} sizes of a {op}", "", " ".join(names)))
     return dict(zip(names, plain, strict=False)) | dict(text.split("=", 1) for text in sizes if "=" in text)
+
+
+def _names(op: str, sizes: tuple[str, ...]) -> tuple[str, ...]:
+    """The sizes of an op that there is, in the order in which they may stand."""
+    from accelsim.kernels.ops import FAMILY_OF
+
+    return ("bytes",) if op == "copy" and len(sizes) == 1 else SIZES[FAMILY_OF[op]]
+
+
+def _sweep(
+    op: str, dtype: str, sizes: tuple[str, ...], over: str, chip: Chip, out: Path | None, plot: Path | None
+) -> None:
+    """The kernel while a size grows; sizes without names are those that do not, in their order."""
+    from accelsim import files
+    from accelsim.kernels.ops import FAMILY_OF
+    from accelsim.kernels.sweep import parsed, sentences, swept
+    from accelsim.kernels.told import columns
+
+    _cells(op, ())
+    names = SIZES[FAMILY_OF[op]]
+    wanted = parsed(over, names)
+    others = [name for name in names if name != wanted.name]
+    plain = [text for text in sizes if "=" not in text]
+    named = [f"{name}={text}" for name, text in zip(others, plain, strict=False)]
+    found = swept(op, dtype, _cells(op, (*named, *(text for text in sizes if "=" in text))), wanted, chip)
+    click.echo(paragraphs(sentences(found)))
+    if out is not None:
+        files.write_file(out, files.records(columns(found.kernels)))
+        click.echo(f"{len(found.sizes):,} kernels: {out}")
+    if plot is not None:
+        from accelsim.report.kernel_plot import staircase
+        from accelsim.report.style import save
+
+        save(staircase(found), plot)
+        click.echo(f"picture: {plot}")
 
 
 def _table(kernels: Kernels, out: Path | None) -> None:

@@ -102,6 +102,13 @@ SMALL = 5e-4
     metavar="DIR",
     help="Folder with measured rows of other people, for the checks gpu-*.",
 )
+@click.option(
+    "--pictures",
+    type=OUT,
+    metavar="DIR",
+    help="A folder for pictures, CHECK.png: measured against predicted times of the checks gpu-gemm, gpu-conv, "
+    "gpu-vector and gpu-models.",
+)
 @click.option("--details", is_flag=True, help="What was compared, and the first rows that differ.")
 @click.option(
     "--list",
@@ -117,6 +124,7 @@ def validate(
     table: Path | None,
     out: Path | None,
     data: Path | None,
+    pictures: Path | None,
     details: bool,
     only_list: bool,
     as_json: bool,
@@ -150,19 +158,41 @@ def validate(
             [{key: value for key, value in _facts(each).items() if key != "details"} for each in outcomes],
         )
     _print(outcomes, details, as_json)
+    if pictures is not None:
+        _pictures(outcomes, pictures)
     if any(outcome.equal < outcome.rows for outcome in outcomes):
         raise click.exceptions.Exit(1)
 
 
 def _measured(data: Path) -> None:
-    """The folder of measured rows, for this command. Raises UsageError for what is no folder."""
-    from accelsim.validate.measured import VARIABLE
+    """The folder of measured rows, for this command. Raises UsageError for what is none."""
+    from accelsim.validate.measured import FILES, VARIABLE, missing
 
     if not data.is_dir():
+        raise UsageError(Problem("no such folder", f"--data {data}", "a folder with " + ", ".join(FILES)))
+    lacking = missing(data)
+    if lacking:
         raise UsageError(
-            Problem("no such folder", f"--data {data}", "a folder with neusight_gemm.csv and others")
+            Problem(f"not there: {', '.join(lacking)}", f"--data {data}", "the folder of measured rows")
         )
     os.environ[VARIABLE] = str(data)
+
+
+def _pictures(outcomes: Sequence[Check], folder: Path) -> None:
+    """A picture of each check that compares times, in a folder that is made if need be."""
+    from accelsim import files
+    from accelsim.report.kernel_plot import against_measured
+    from accelsim.report.style import picture
+
+    makers = {
+        f"{outcome.name}.png": picture(
+            against_measured(f"{outcome.name}: {outcome.what}", outcome.compared), ".png"
+        )
+        for outcome in outcomes
+        if outcome.compared
+    }
+    for path in files.write_folder(folder, makers) if makers else ():
+        click.echo(f"picture: {path}", err=True)
 
 
 def verdict(outcome: Check) -> str:

@@ -112,13 +112,21 @@ def read_table(path: Path, timed: bool = False) -> Table:
 
 def one(op: str, dtype: str, cells: Mapping[str, str]) -> Table:
     """A table of one kernel, from the columns of a row. Raises UsageError."""
-    row = {"op": op, "dtype": dtype, **cells}
+    return several(op, dtype, [cells])
+
+
+def several(op: str, dtype: str, rows: Sequence[Mapping[str, str]]) -> Table:
+    """A table of kernels of one op, from the columns of each row. Raises UsageError for the first that cannot be."""
+    cells = [{"op": op, "dtype": dtype, **row} for row in rows]
     try:
-        kernel = _kernel(row)
+        kernels = [_kernel(row) for row in cells]
     except Wrong as wrong:
         raise UsageError(Problem(wrong.what, "", wrong.expected, wrong.near)) from None
-    groups = list(_grouped([kernel]))
-    return Table(Path("-"), list(row), [row], [1], [op], [""], np.array([np.nan]), groups)
+    count = len(cells)
+    return Table(
+        Path("-"), list(cells[0]), cells, list(range(1, count + 1)), [op] * count, [""] * count,
+        np.full(count, np.nan), list(_grouped(kernels)),
+    )  # fmt: skip
 
 
 def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:

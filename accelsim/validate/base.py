@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.types import Floats
+from accelsim.types import Array, Floats
+
+
+class Compared(NamedTuple):
+    """Rows of a set beside each other, for a picture: seconds measured and predicted, regime of each ('' where there
+    are none), and the factor of the interval (0: none)."""
+
+    title: str
+    measured: Floats
+    predicted: Floats
+    regime: Array
+    factor: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -17,6 +29,7 @@ class Check:
     ``errors`` are relative errors, one per comparison that has one (empty where only equality counts),
     ``details`` lines for people: the first rows that differ, and what was compared. ``bound``: what a row must keep
     to count as equal, in words. ``unclaimed``: rows of the details that are compared without a claim.
+    ``compared``: rows for a picture, set by set.
     """
 
     name: str
@@ -27,6 +40,7 @@ class Check:
     details: list[str] = field(default_factory=list)
     bound: str = "exact"
     unclaimed: int = 0
+    compared: Sequence[Compared] = ()
 
     @property
     def median(self) -> float:

@@ -26,7 +26,7 @@ from accelsim.kernels.table import Table, read_table
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Floats, Ints
-from accelsim.validate.base import Check, check
+from accelsim.validate.base import Check, Compared, check
 from accelsim.validate.measured import ABSENT, folder
 
 COVERED = (0.86, 0.94)
@@ -168,8 +168,16 @@ def _check(name: str, what: str, sets: Sequence[Rows]) -> Check:
     ]
     return Check(
         name, what, len(found), sum(agree), np.concatenate(errors), [_said(each) for each in found],
-        "mean error and coverage as claimed",
+        "mean error and coverage as claimed", compared=[_compared(each) for each in found],
     )  # fmt: skip
+
+
+def _compared(each: Outcome) -> Compared:
+    """The rows of a set by fits that had not seen them."""
+    made = each.found
+    return Compared(
+        each.rows.name, made.table.measured, made.left_out, made.fitted.times.regime, made.coverage.factor
+    )
 
 
 def covered(found: Calibrated) -> bool:

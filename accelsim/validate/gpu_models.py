@@ -30,7 +30,7 @@ from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import one, read_table
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.base import Check, check
+from accelsim.validate.base import Check, Compared, check
 from accelsim.validate.gpu import plain_chip
 from accelsim.validate.gpu_frameworks import frameworks
 from accelsim.validate.gpu_rows import EAGER, PUBLISHED, Row, rows_of, simulated, without_link_s
@@ -209,19 +209,25 @@ def gpu_models() -> Check:
     what, data = "whole networks on GPUs against measured times", folder()
     if data is None:
         return Check("gpu-models", what, 0, 0, np.zeros(0), [ABSENT])
-    told, errors, kept = [], [], 0
+    told, errors, kept, compared = [], [], 0, []
     for name, (predicted, claimed) in SETS.items():
         rows = list(predicted(data))
         sizes = np.abs([row.error for row in rows])
         worst = rows[int(np.argmax(sizes))]
         kept += bool(sizes.mean() <= claimed)
         errors += [row.error for row in rows]
+        measured, times = (
+            np.array([getattr(row, field) for row in rows]) for field in ("measured", "predicted")
+        )
+        compared.append(Compared(name, measured, times, np.full(len(rows), "", dtype=object)))
         told.append(
             f"{name}: {len(rows)} rows, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, 90th percentile "
             f"{np.quantile(sizes, 0.9):.1%} (claimed: mean {claimed:.1%}){_by_others(rows)}; "
             f"worst {worst.name}: {worst.error:+.1%}"
         )
-    return Check("gpu-models", what, len(SETS), kept, np.array(errors), told, "mean error as claimed")
+    return Check(
+        "gpu-models", what, len(SETS), kept, np.array(errors), told, "mean error as claimed", 0, compared
+    )
 
 
 def _by_others(rows: Sequence[Row]) -> str:

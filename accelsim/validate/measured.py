@@ -13,6 +13,17 @@ ABSENT = (
     "no measured rows here: name their folder with --data DIR (or the environment variable ACCELSIM_MEASURED)"
 )
 
+FILES = (
+    "neusight_gemm.csv", "neusight_conv.csv", "neusight_vector.csv", "neusight_model_e2e.csv",
+    "vidur_llm_gemm_fp16.csv", "deepbench_gemm.csv", "deepbench_conv.csv", "published_results.csv",
+)  # fmt: skip
+"""What the checks ``gpu-*`` read there, beside the folder ``llmcompass``."""
+
+
+def missing(folder: Path) -> list[str]:
+    """What of ``FILES`` is not in a folder."""
+    return [name for name in FILES if not (folder / name).is_file()]
+
 
 def folder() -> Path | None:
     """The folder, None where there is none."""

@@ -122,6 +122,8 @@ def test_options_of_outputs_are_of_one_kind(name: str) -> None:
     assert ("--csv" in given) == (name not in NO_TABLE | NO_CSV or name in READS_CSV)
 
 
+SWEPT = {"kernel": ("--sweep", "M=64:256:64")}
+"""What makes a command one that draws."""
 PICTURES = [name for name in sorted(COMMANDS) if "--plot" in options(name)]
 
 
@@ -130,7 +132,7 @@ def test_a_picture_is_drawn_where_plot_says(
     cli: Cli, name: str, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = [str(report) if word == "REPORT" else word for word in SAMPLES[name]]
+    words = [str(report) if word == "REPORT" else word for word in (*SAMPLES[name], *SWEPT.get(name, ()))]
     result = cli(*name.split(), *words, "--plot", "picture.png")
     assert result.exit_code == 0, result.output
     assert Path("picture.png").read_bytes().startswith(b"\x89PNG")

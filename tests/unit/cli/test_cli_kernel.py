@@ -96,3 +96,23 @@ def test_a_format_that_a_generation_lacks_is_told_with_chips_that_have_it(cli: C
     for words in (("run", "mlp", "--values", "off"), ("kernel", "gemm", "64", "64", "64")):
         told = cli(*words, "--on", "v100-pcie", "--dtype", "bf16")
         assert told.exit_code == 2 and "chips that have it: a100-40-pcie" in told.stderr
+
+
+def test_the_sweep_is_the_kernels_one_by_one(cli: Cli, tmp_path: Path) -> None:
+    out, plot = tmp_path / "steps.csv", tmp_path / "steps.png"
+    words = ("kernel", "gemm", "256", "512", "--on", "a100-80-sxm", "--sweep", "K=64:256:64")
+    result = cli(*words, "--out", str(out), "--plot", str(plot))
+    assert result.exit_code == 0, result.output
+    rows = out.read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 5 and plot.stat().st_size > 10_000 and "picture:" in result.stdout
+    one = cli("kernel", "gemm", "256", "192", "512", "--on", "a100-80-sxm", "--json")
+    names = rows[0].split(",")
+    third = dict(zip(names, rows[3].split(","), strict=True))
+    assert (third["M"], third["K"], third["N"]) == ("256", "192", "512")
+    assert f'"predicted_us": {third["predicted_us"]}'[:20] in one.stdout
+
+
+@pytest.mark.parametrize("words", [("--sweep", "K=1:2"), ("gemm", "1", "1", "1", "--plot", "x.png")])
+def test_what_does_not_go_together(cli: Cli, words: tuple[str, ...]) -> None:
+    result = cli("kernel", *words, "--on", "t4")
+    assert result.exit_code == 2 and ("--sweep" in result.stderr or "one kernel or a table" in result.stderr)

@@ -1,0 +1,97 @@
+"""A kernel while one of its sizes grows: the staircase of waves and tiles, and what its steps cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.kernels.predict import Kernels, Prediction
+from accelsim.kernels.table import several
+from accelsim.kernels.told import Ends, ends
+from accelsim.spec.chip import Chip
+from accelsim.types import Floats, Ints
+from accelsim.units import show
+
+MOST = 20_000
+"""Kernels of a sweep at the most."""
+FORM = "NAME=FIRST:LAST or NAME=FIRST:LAST:STEP"
+
+
+class Range(NamedTuple):
+    """Sizes that are tried of the size ``name``."""
+
+    name: str
+    sizes: Sequence[int]
+
+
+class Sweep(NamedTuple):
+    """Kernels by a size: ``name`` and ``sizes``, what is predicted of each, its interval."""
+
+    name: str
+    sizes: Ints
+    kernels: Kernels
+    found: Prediction
+    ends: Ends
+
+    @property
+    def share(self) -> Floats:
+        """Of the time, what the stated peaks would need."""
+        share: Floats = self.found.times.bound / self.found.seconds
+        return share
+
+
+def parsed(text: str, names: Sequence[str]) -> Range:
+    """A range of a size, one of ``names``. Raises UsageError."""
+    found = re.fullmatch(r"(\w+)=(\d+):(\d+)(?::(\d+))?", text)
+    if found is None:
+        raise UsageError(Problem(f"no range of sizes: {text!r}", "--sweep", FORM))
+    name, first, last, step = found[1], int(found[2]), int(found[3]), int(found[4] or 0)
+    if name not in names:
+        raise UsageError(Problem(f"no size {name!r}", "--sweep", ", ".join(names), nearest(name, names)))
+    if first < 1 or last <= first:
+        raise UsageError(
+            Problem(f"{first} to {last}", "--sweep", "a first size of 1 or more, and a larger last one")
+        )
+    sizes = range(first, last + 1, step or max(1, (last - first) // 256))
+    if not 1 < len(sizes) <= MOST:
+        raise UsageError(Problem(f"{len(sizes):,} kernels", "--sweep", f"2 to {MOST:,}: another STEP"))
+    return Range(name, sizes)
+
+
+def swept(op: str, dtype: str, cells: Mapping[str, str], over: Range, chip: Chip) -> Sweep:
+    """The kernel at each size. Raises UsageError."""
+    kernels = Kernels(several(op, dtype, [{**cells, over.name: str(size)} for size in over.sizes]), chip)
+    found = kernels.predicted(chip)
+    return Sweep(over.name, np.array(over.sizes), kernels, found, ends(kernels, found))
+
+
+def sentences(sweep: Sweep) -> list[str]:
+    """Where the time jumps most, and where the peaks are used best and worst."""
+    seconds, sizes, waves = sweep.found.seconds, sweep.sizes, sweep.found.times.waves
+    told = []
+    rise = seconds[1:] / seconds[:-1]
+    step = int(np.argmax(rise))
+    if rise[step] > 1:
+        text = (
+            f"The steepest step: from {sweep.name} = {sizes[step]:,} to {sizes[step + 1]:,} the kernel takes "
+            f"{rise[step] - 1:.1%} longer ({show(float(seconds[step]), 's', 3)}, then "
+            f"{show(float(seconds[step + 1]), 's', 3)})"
+        )
+        told.append(
+            text + (f": {waves[step]:.3g} waves, then {waves[step + 1]:.3g}." if waves[step] > 0 else ".")
+        )
+    falls = int(np.sum(rise < 1))
+    if falls:
+        told.append(
+            f"At {falls:,} of {len(rise):,} steps a larger kernel is the faster one: it gets another tile."
+        )
+    best, worst = int(np.argmax(sweep.share)), int(np.argmin(sweep.share))
+    told.append(
+        f"The stated peaks are used best at {sweep.name} = {sizes[best]:,}, where they would need "
+        f"{sweep.share[best]:.0%} of the time, worst at {sizes[worst]:,}, where {sweep.share[worst]:.0%}."
+    )
+    return told

@@ -1,0 +1,138 @@
+"""Pictures of kernels: the staircase of a size, and measured against predicted times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accelsim.kernels.sweep import Sweep
+from accelsim.report.legends import below
+from accelsim.report.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    figure,
+    prefixed,
+    styled,
+    subtitle,
+)
+from accelsim.types import Floats
+from accelsim.validate.base import Compared
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TILE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
+REGIME_COLOURS = {
+    "many waves": BLUE, "few waves": ORANGE, "less than a wave": GREEN, "launch": PURPLE, "streaming": SKY,
+}  # fmt: skip
+"""Regime -> colour; others are grey."""
+ACROSS = 3
+"""Panels beside each other."""
+FEW = 50
+"""Below this factor from end to end an axis has labels between powers of ten."""
+
+
+def staircase(sweep: Sweep) -> Figure:
+    """Time with its interval, in the colour of its tile, and the share of it that the stated peaks would need."""
+    with styled():
+        fig, (time, share) = figure(5.4, 2, 1, sharex=True, gridspec_kw={"height_ratios": [2.2, 1]})
+        factor, unit = prefixed(sweep.found.seconds.tolist(), "s")
+        low, high = sweep.ends.low * factor, sweep.ends.high * factor
+        time.fill_between(sweep.sizes, low, high, color=GREY, alpha=0.25, lw=0, label="90 % interval")
+        time.plot(sweep.sizes, sweep.found.seconds * factor, color=INK, lw=0.6)
+        _tiles(time, sweep, sweep.found.seconds * factor)
+        time.set_ylim(0, 1.05 * float(np.max(high)))
+        time.set_ylabel(f"time of the kernel, {unit}")
+        share.plot(sweep.sizes, 100 * sweep.share, color=INK, lw=1)
+        share.set_ylim(0, 100)
+        share.set_ylabel("of the peaks, %")
+        share.set_xlabel(sweep.name)
+        cells = sweep.kernels.table.cells[0]
+        fixed = ", ".join(
+            f"{name} {cells[name]}" for name in cells if name not in ("op", "dtype", sweep.name)
+        )
+        time.set_title(
+            f"{cells['op']} in {cells['dtype']} on {sweep.kernels.chip.title}, by {sweep.name}", pad=20
+        )
+        told = "calibrated" if bool(sweep.ends.calibrated.all()) else "uncalibrated"
+        subtitle(time, f"{fixed}; constants {told}; below: what the stated peaks would need of that time")
+        below(fig, time)
+        return fig
+
+
+def _tiles(axes: Axes, sweep: Sweep, values: Floats) -> None:
+    """Points in the colour of their tile: the most frequent ones by name."""
+    tiles = sweep.found.times.tile.astype(str)
+    names, counts = np.unique(tiles, return_counts=True)
+    ordered = [str(names[index]) for index in np.argsort(-counts, kind="stable") if names[index]]
+    for name, colour in zip(ordered, TILE_COLOURS, strict=False):
+        mine = tiles == name
+        axes.plot(sweep.sizes[mine], values[mine], ".", ms=4, color=colour, label=f"tile {name}")
+    rest = ~np.isin(tiles, ordered[: len(TILE_COLOURS)]) & (tiles != "")
+    if rest.any():
+        axes.plot(sweep.sizes[rest], values[rest], ".", ms=4, color=GREY, label="other tiles")
+
+
+def against_measured(title: str, sets: Sequence[Compared]) -> Figure:
+    """A panel for each set: every row a point, right on the line where prediction and measurement agree."""
+    down = ceil(len(sets) / ACROSS)
+    with styled():
+        fig, panels = figure(0.9 + 2.7 * down, down, ACROSS)
+        for index, (axes, each) in enumerate(zip(panels, sets, strict=False)):
+            _panel(axes, each)
+            if index + ACROSS >= len(sets):
+                axes.set_xlabel("measured, ms")
+            if index % ACROSS == 0:
+                axes.set_ylabel("predicted, ms")
+        for axes in panels[len(sets) :]:
+            axes.set_visible(False)
+        fig.suptitle(title, fontsize=11, x=0.01, ha="left")
+        seen = {
+            text: line
+            for axes in panels
+            for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        if seen:
+            fig.legend(seen.values(), seen.keys(), loc="outside lower center", ncols=5, markerscale=2.5)
+        return fig
+
+
+def _panel(axes: Axes, each: Compared) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    measured, predicted = 1e3 * each.measured, 1e3 * each.predicted
+    both = np.concatenate([measured, predicted])
+    ends = np.array([both.min() / 1.5, both.max() * 1.5])
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    axes.plot(ends, ends, color=INK, lw=0.8)
+    if each.factor:
+        axes.fill_between(
+            ends, ends / each.factor, ends * each.factor, color=GREY, alpha=0.3, lw=0, label="90 % interval"
+        )
+    regimes = each.regime.astype(str)
+    for name in np.unique(regimes):
+        mine = regimes == name
+        colour = REGIME_COLOURS.get(name, BLUE if not name else GREY)
+        axes.plot(
+            measured[mine], predicted[mine], ".", ms=2.5 if len(both) > 200 else 6, color=colour, alpha=0.6,
+            label=name or None,
+        )  # fmt: skip
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0,) if ends[1] / ends[0] > FEW else (1.0, 3.0)))
+        axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+        axis.set_minor_formatter(NullFormatter())
+    axes.set_title(f"{each.title}\n{len(each.measured):,} rows, mean error {_mean(each):.1%}", fontsize=8.5)
+    axes.tick_params(labelsize=7)
+
+
+def _mean(each: Compared) -> float:
+    return float(np.abs(each.predicted / each.measured - 1).mean())
