@@ -34,6 +34,7 @@ COMMANDS = {
     "link": ("accelsim.cli.network", "time and bandwidth of a link by transfer size"),
     "noc": ("accelsim.cli.network", "latency and throughput of an on-chip network"),
     "batching": ("accelsim.cli.batching", "time per sample against batch size, transfer and compute"),
+    "study": ("accelsim.cli.study", "number formats across chips; from which batch a GPU beats a CPU"),
     "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),
     "kernel": ("accelsim.cli.kernel", "time of single kernels on a GPU, with intervals"),
     "calibrate": ("accelsim.cli.calibrate", "fit the constants of a chip to measured kernels"),
@@ -47,7 +48,7 @@ COMMANDS = {
 """Command -> module that holds it under its own name, and what it does."""
 
 SECTIONS = {
-    "Run a model on a chip": ("run", "rerun", "compare", "batching"),
+    "Run a model on a chip": ("run", "rerun", "compare", "batching", "study"),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "energy"),
     "What there is": ("chips", "models", "memories", "spec"),

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from accelsim.explore.batching import Batching
 
 
-def _batches(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+def parsed_batches(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+    """Batch sizes with commas between them. Raises UsageError."""
     sizes = {part: whole(part) for part in whole_list(text)}
     wrong = [part for part, size in sizes.items() if size is None]
     if wrong or not sizes:
@@ -50,7 +51,7 @@ def _batches(context: click.Context, option: click.Parameter, text: str) -> tupl
 ))  # fmt: skip
 @click.argument("model")
 @click.option("--on", "chip", required=True, metavar="CHIP", help="A chip's name or its YAML file.")
-@click.option("--batches", default="1,2,4,8,16,32,64,128,256", show_default=True, callback=_batches,
+@click.option("--batches", default="1,2,4,8,16,32,64,128,256", show_default=True, callback=parsed_batches,
               metavar="N,N,...", help="Batch sizes.")  # fmt: skip
 @click.option("--dtype", default="", help="Operand format; without: the chip's preferred one.")
 @click.option(

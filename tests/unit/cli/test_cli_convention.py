@@ -34,6 +34,8 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "export-trace": ("seq_read", "--on", "ddr3-1600", "--format", "dramsim3", "--out", "t.trace"),
     "array": ("--rows", "4", "--cols", "4", "5", "4", "4"), "validate": ("--list",),
     "kernel": ("gemm", "256", "512", "128", "--on", "t4"), "calibrate": ("t4", "--data", "MEASURED"),
+    "study precision": ("mlp?hidden=16", "--on", "edu-mixed", "--dtypes", "fp16,int8"),
+    "study crossover": ("mlp?hidden=16", "--on", "haswell-e5-2699v3,t4", "--batches", "1,2"),
     "measure": ("--rows", "1", "--out", "measured.csv"),
 }  # fmt: skip
 """A command line of each command that takes a moment."""

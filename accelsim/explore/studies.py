@@ -1,0 +1,215 @@
+"""Two studies of chips side by side: number formats across generations, and from which batch a GPU beats a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.account.latency import summary
+from accelsim.errors import Problem, UsageError
+from accelsim.explore.batching import BATCHES, Batching, batching
+from accelsim.program.roles import units
+from accelsim.request import Request
+from accelsim.request.job import execute, prepare
+from accelsim.result import Result
+from accelsim.result import run as run_with_values
+from accelsim.spec.chip import Chip
+from accelsim.spec.yaml.load import load_chip
+
+FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8_e4m3fn", "int8", "int4")
+"""The ladder, from wide to narrow."""
+PRODUCT = "gemm?M=64,N=64,K=1024"
+"""What the error of a format is measured with: a product of Gaussian operands, by the chip's own rule of sums."""
+EXACT = ("haswell-e5-2699v3", "fp32")
+"""Chip and format of what stands for exact: FP32, whose error is a thousandth of that of the next format."""
+
+
+class Rung(NamedTuple):
+    """A model on a chip in a format: seconds and joules of an inference, 90 % interval of the time (0, 0: none), and
+    the root mean square error of ``PRODUCT`` there, relative to that of its values."""
+
+    chip: str
+    title: str
+    dtype: str
+    seconds: float
+    low: float
+    high: float
+    joules: float
+    error: float
+
+
+class Ladder(NamedTuple):
+    """All rungs, chip by chip; ``formats`` as they were asked for, from wide to narrow; ``lacking``: formats that a
+    chip does not multiply."""
+
+    model: str
+    batch: int
+    formats: tuple[str, ...]
+    rungs: tuple[Rung, ...]
+    lacking: dict[str, list[str]]
+
+    def of(self, chip: str) -> list[Rung]:
+        """Rungs of a chip, from wide to narrow."""
+        return [rung for rung in self.rungs if rung.chip == chip]
+
+    @property
+    def chips(self) -> list[str]:
+        """In their order."""
+        return list(dict.fromkeys(rung.chip for rung in self.rungs))
+
+
+def precision(
+    model: str,
+    chips: Sequence[str],
+    formats: Sequence[str] = FORMATS,
+    batch: int = 1,
+    told: Callable[[float], None] | None = None,
+) -> Ladder:
+    """The model on each chip in every format that the chip multiplies, without values, inputs and outputs converted
+    outside the run. Raises UsageError for unknown names, and where no chip has any of the formats.
+    """
+    loaded = [load_chip(name) for name in chips]
+    wanted = [(chip, name) for chip in loaded for name in formats if name in multiplied(chip)]
+    if not wanted:
+        known = sorted({name for chip in loaded for name in multiplied(chip)})
+        raise UsageError(Problem("no chip has any of these formats", "--dtypes", ", ".join(known)))
+    exact = _product(*EXACT)
+    rungs = []
+    for index, (chip, name) in enumerate(wanted):
+        if told is not None:
+            told(index / len(wanted))
+        request = Request(model, chip, dtype=name, batch=batch, values="off", edges="outside")
+        facts = summary(execute(prepare(request)))
+        low, high = _interval(facts, batch)
+        error = float(np.sqrt(np.mean((_product(chip.name, name) - exact) ** 2) / np.mean(exact**2)))
+        rungs.append(
+            Rung(
+                chip.name, chip.title, name, facts["latency_s"] / batch, low, high,
+                facts["energy_per_inference_J"], error,
+            )
+        )  # fmt: skip
+    lacking = {
+        chip.name: [name for name in formats if name not in multiplied(chip)]
+        for chip in loaded
+    }  # fmt: skip
+    return Ladder(
+        model, batch, tuple(formats), tuple(rungs), {name: each for name, each in lacking.items() if each}
+    )
+
+
+def multiplied(chip: Chip) -> list[str]:
+    """Formats that some engine of a chip multiplies."""
+    found = [
+        name
+        for view in chip.views()
+        for unit in units(view).values()
+        for name in getattr(unit.spec, "formats", ())
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _product(chip: str, dtype: str) -> np.ndarray:
+    found: Result = run_with_values(PRODUCT, on=chip, dtype=dtype)
+    return np.asarray(next(iter(found.outputs.values())), dtype=np.float64)
+
+
+def _interval(facts: dict[str, Any], batch: int) -> tuple[float, float]:
+    """Both ends of an inference's time, s; 0, 0 where a run has none."""
+    found = facts["latency_interval"]
+    return (0.0, 0.0) if found is None else (found["low_s"] / batch, found["high_s"] / batch)
+
+
+def ladder_sentences(found: Ladder) -> list[str]:
+    """What narrow formats gain on each chip, what they cost in accuracy, and what the last chip gains on the first."""
+    told = []
+    for chip in found.chips:
+        rungs = found.of(chip)
+        wide, best = rungs[0], min(rungs, key=lambda rung: rung.seconds)
+        if best is wide:
+            told.append(f"{wide.title}: {wide.dtype} is the fastest of its formats here.")
+            continue
+        least = min(rungs, key=lambda rung: rung.joules)
+        told.append(
+            f"{wide.title}: {best.dtype} is {wide.seconds / best.seconds:.2g} times as fast as {wide.dtype} at "
+            f"{best.joules / wide.joules:.0%} of its energy, for an error of {best.error:.2g} of a product "
+            f"({wide.dtype}: {wide.error:.2g})"
+            + (f"; {least.dtype} needs the least energy." if least is not best else ".")
+        )
+    if len(found.chips) > 1:
+        first, last = (
+            min(found.of(chip), key=lambda rung: rung.seconds) for chip in (found.chips[0], found.chips[-1])
+        )
+        told.append(
+            f"From {first.title} in {first.dtype} to {last.title} in {last.dtype}: "
+            f"{first.seconds / last.seconds:.2g} times as fast, {last.joules / first.joules:.0%} of the energy."
+        )
+    return told + [
+        f"{load_chip(chip).title} does not multiply {', '.join(names)}."
+        for chip, names in found.lacking.items()
+    ]
+
+
+class Crossover(NamedTuple):
+    """The same model by batch on several chips, the first of which is what the others are held against."""
+
+    model: str
+    series: tuple[Batching, ...]
+
+
+def crossover(
+    model: str,
+    chips: Sequence[str],
+    batches: Sequence[int] = BATCHES,
+    dtype: str = "",
+    told: Callable[[float], None] | None = None,
+) -> Crossover:
+    """Time per sample by batch, transfers to and from the host included, chip by chip. Raises UsageError."""
+    if len(chips) < 2:
+        raise UsageError(
+            Problem("one chip", "--on", "two or more, the first is what the others are held against")
+        )
+    found = []
+    for index, chip in enumerate(chips):
+        if told is not None:
+            told(index / len(chips))
+        found.append(batching(model, chip, batches, dtype=dtype))
+    return Crossover(model, tuple(found))
+
+
+def crossover_sentences(found: Crossover) -> list[str]:
+    """From which batch each chip is faster than the first, and what its transfers cost there."""
+    base, *others = found.series
+    told = []
+    for other in others:
+        wins = [
+            mine.batch
+            for mine, theirs in zip(other.points, base.points, strict=True)
+            if mine.seconds_per_sample < theirs.seconds_per_sample
+        ]
+        largest, first = other.points[-1], base.points[-1]
+        ratio = first.seconds_per_sample / largest.seconds_per_sample
+        name, than = other.chip.title, base.chip.title
+        if not wins:
+            told.append(f"{name} is slower than {than} at every batch tried.")
+        elif len(wins) == len(other.points):
+            told.append(
+                f"{name} is faster than {than} at every batch tried, {ratio:.3g} times at {largest.batch}."
+            )
+        elif wins == [point.batch for point in other.points[-len(wins) :]]:
+            told.append(
+                f"{name} is faster than {than} from batch {wins[0]} on, {ratio:.3g} times at {largest.batch}."
+            )
+        else:
+            told.append(
+                f"{name} is faster than {than} at batch {', '.join(map(str, wins))}, not at the others."
+            )
+        if other.links:
+            ends = other.points[0], largest
+            shares = [point.parts_fs["link"] / point.time_fs for point in ends]
+            told.append(
+                f"Waiting for transfers is {shares[0]:.0%} of its time at batch {ends[0].batch}, {shares[1]:.0%} at "
+                f"{ends[1].batch}."
+            )
+    return told
