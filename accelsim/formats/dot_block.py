@@ -34,6 +34,14 @@ FLOATS = {"fp32": np.float32, "fp16": np.float16}
 NO_FLOOR = -300
 """Below every exponent that a product of two float operands can have."""
 
+BIAS = 1023
+OF_ZERO = -4096
+"""Exponent of a zero: below that of every product."""
+NARROW_MOST = 2.0**40
+"""Largest power of an operand of ``_Narrow``, and its inverse the least: products and their scaling stay normal."""
+NARROW_TOP, NARROW_LEAST, NARROW_LEAST_EXPONENT = 2.0**90, 2.0**-90, -90
+"""Between these a sum and its scaling stay normal in FP32."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -66,10 +74,17 @@ class Block:
 
 @dataclass(frozen=True)
 class Factors:
-    """One operand in float64, with the power of two of the exponent of each value (0 for zeros)."""
+    """One operand in float64, with the power of two of the exponent of each value (0 for zeros); both also as what
+    ``_Narrow`` computes with."""
 
     values: F64
     powers: F64
+    narrow: NDArray[np.float32]
+    exponents: NDArray[np.int16]
+
+    def at(self, where: tuple[slice | NDArray[np.intp], ...]) -> Factors:
+        """Some of the values."""
+        return Factors(self.values[where], self.powers[where], self.narrow[where], self.exponents[where])
 
 
 def aligned_product(
@@ -79,11 +94,15 @@ def aligned_product(
 
     ``least`` are the smallest normal values of the formats of ``a`` and of ``b``: the exponent of a subnormal.
     """
+    if c.shape[1] > c.shape[2]:  # a product of two values has no order, and long rows are the faster ones
+        y, x, start = (np.swapaxes(each, 1, 2) for each in (b, a, c))
+        return np.swapaxes(aligned_product(y, x, start, block, out, (least[1], least[0])), 1, 2)
     left, right = _factors(a, least[0]), _factors(b, least[1])
+    kind = _Narrow if _are_narrow(block, left, right, c) else _Tile
     result = np.empty(c.shape, np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
-        for batch, rows, columns in _tiles(*c.shape):
-            tile = _Tile(block, out, c[batch, rows, columns].astype(np.float64))
+        for batch, rows, columns in _tiles(c.shape, kind.wider * TILE):
+            tile = kind(block, out, c[batch, rows, columns].astype(np.float64))
             for turns in block.parts(a.shape[2]):
                 tile.add([_chosen(left, right, (batch, rows, columns), k) for k in turns])
             result[batch, rows, columns] = tile.c
@@ -92,6 +111,9 @@ def aligned_product(
 
 class _Tile:
     """Accumulators of one tile of the output, and the memory that a block needs."""
+
+    wider = 1
+    """Tiles of the output are so many times ``TILE``: the shorter a number, the more of them."""
 
     def __init__(self, block: Block, out: str, c: F64) -> None:
         self.block, self.out, self.c = block, out, c
@@ -146,10 +168,78 @@ class _Tile:
         return cut
 
 
+class _Narrow(_Tile):
+    """The same for operands whose products are exact in FP32, of sums that are exact in int32: half the memory."""
+
+    wider = 4
+
+    def __init__(self, block: Block, out: str, c: F64) -> None:
+        super().__init__(block, out, c)
+        terms = (-(-block.size // block.turns), *c.shape)
+        self.products, self.whole = np.empty(terms, np.float32), np.empty(terms, np.int32)
+        self.exponents, self.largest = np.empty(terms, np.int16), np.empty(c.shape, np.int16)
+        self.sums = np.empty(c.shape, np.int32)
+
+    def _turn(self, a: Factors, b: Factors) -> F64:
+        """``sum`` and the products, added and rounded."""
+        first = np.abs(self.sum)
+        if np.any((first >= NARROW_TOP) | ((first < NARROW_LEAST) & (first > 0))):
+            return super()._turn(a, b)
+        quantum = self._quantum(a, b)
+        scale = 1 / quantum
+        left, right = _crossed(a.narrow, b.narrow)
+        products, whole = self.products[: len(left)], self.whole[: len(left)]
+        np.multiply(left, right, out=products)
+        np.multiply(products, scale.astype(np.float32), out=products)
+        np.copyto(whole, products, casting="unsafe")  # truncates
+        np.add.reduce(whole, axis=0, out=self.sums)
+        self.sums += np.multiply(self.sum, scale, out=self.total).astype(np.int32)
+        value = np.multiply(self.sums, quantum, out=self.total)
+        return self._rounded(value, float(quantum.min()), float(quantum.max()))
+
+    def _quantum(self, a: Factors, b: Factors) -> F64:
+        """The weight of the last bit that is kept: 2 to the largest exponent of products and sum, less the fraction."""
+        bits = (self.sum.view(np.int64) >> MANTISSA).astype(np.int16) & 0x7FF
+        self.largest[...] = np.maximum(bits - BIAS, self.block.floor, out=bits)
+        left, right = _crossed(a.exponents, b.exponents)
+        exponents = np.add(left, right, out=self.exponents[: len(left)])
+        np.maximum(self.largest, np.maximum.reduce(exponents, axis=0), out=self.largest)
+        np.maximum(self.largest, NARROW_LEAST_EXPONENT, out=self.largest)  # below are zeros alone
+        exact = (self.largest.astype(np.int64) + (BIAS - self.block.fraction)) << MANTISSA
+        return exact.view(np.float64)
+
+
+def _crossed(a: Array, b: Array) -> tuple[Array, Array]:
+    """a [B, M, k] and b [B, k, N] as [k, B, M, 1] and [k, B, 1, N]: every product of a block."""
+    return a.transpose(2, 0, 1)[..., None], b.transpose(1, 0, 2)[:, :, None]
+
+
+def _are_narrow(block: Block, a: Factors, b: Factors, c: Array) -> bool:
+    """Whether ``_Narrow`` is exact: finite operands of few bits and small exponents, and few enough terms."""
+    ends = [(each.powers[each.powers > 0], each) for each in (a, b)]
+    if any(
+        powers.size and (powers.max() > NARROW_MOST or powers.min() < 1 / NARROW_MOST) for powers, _ in ends
+    ):
+        return False
+    if any(not np.array_equal(each.narrow, each.values) for _, each in ends) or not np.isfinite(c).all():
+        return False
+    bits = [_significant(each.narrow) for _, each in ends]
+    return sum(bits) <= 24 and (4 * block.size + 2) << block.fraction < 1 << 31
+
+
+def _significant(values: NDArray[np.float32]) -> int:
+    """The most bits that any of the values has from its first to its last one."""
+    fraction = int(np.bitwise_or.reduce(values.view(np.int32), axis=None)) & ((1 << 23) - 1)
+    return 24 - (fraction & -fraction).bit_length() + 1 if fraction else 1
+
+
 def _factors(values: Array, least: float) -> Factors:
     """An operand and the powers of its exponents, where a subnormal has the exponent of ``least``."""
     wide = np.ascontiguousarray(values, np.float64)
-    return Factors(wide, _powers(wide, least))
+    powers = _powers(wide, least)
+    exponents = (powers.view(np.int64) >> MANTISSA).astype(np.int16) - np.int16(BIAS)
+    exponents[powers == 0] = OF_ZERO
+    return Factors(wide, powers, wide.astype(np.float32), exponents)
 
 
 def _chosen(
@@ -158,7 +248,7 @@ def _chosen(
     """The factors of the products ``k`` of a tile."""
     batch, rows, columns = tile
     left, right = (batch, rows, k), (batch, k, columns)
-    return Factors(a.values[left], a.powers[left]), Factors(b.values[right], b.powers[right])
+    return a.at(left), b.at(right)
 
 
 def _powers(values: F64, least: float = 2.0**LEAST_NORMAL) -> F64:
@@ -167,11 +257,12 @@ def _powers(values: F64, least: float = 2.0**LEAST_NORMAL) -> F64:
     return np.where(values == 0, 0.0, np.clip(powers, least, TOP))
 
 
-def _tiles(batches: int, rows: int, columns: int) -> Iterator[tuple[slice, slice, slice]]:
-    """Slices of an output [B, M, N] into tiles of at most ``TILE`` elements."""
-    width = max(1, min(columns, TILE))
-    height = max(1, min(rows, TILE // width))
-    depth = max(1, min(batches, TILE // (width * height)))
+def _tiles(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, slice, slice]]:
+    """Slices of an output [B, M, N] into tiles of at most ``most`` elements."""
+    batches, rows, columns = shape
+    width = max(1, min(columns, most))
+    height = max(1, min(rows, most // width))
+    depth = max(1, min(batches, most // (width * height)))
     for batch in range(0, batches, depth):
         for row in range(0, rows, height):
             for column in range(0, columns, width):

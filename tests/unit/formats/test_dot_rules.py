@@ -237,6 +237,24 @@ def test_tiles_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert same(product(a, b, name, "fp16"), whole)
 
 
+@pytest.mark.parametrize("name", ALIGNED)
+@pytest.mark.parametrize("spread", [1, 8, 20])
+def test_short_numbers_are_added_to_the_same_bits(
+    name: str, spread: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products in FP32 and sums in int32, where both are exact, against float64 throughout; zeros, subnormals of the
+    operands, and sums that are too small or too large for it are among them."""
+    rng = np.random.default_rng(3)
+    a, b = (values(get("fp16"), rng, shape, spread) for shape in ((2, 9, 33), (2, 33, 41)))
+    a[rng.random(a.shape) < 0.1] = 0
+    for start in (0.0, 1e-39, 3e-30, 1.0, 1e35):
+        c = np.full((2, 9, 41), start, np.float32)
+        quick = product(a, b, name, "fp16", c=c)
+        with monkeypatch.context() as patch:
+            patch.setattr("accelsim.formats.dot_block._are_narrow", lambda *_: False)
+            assert same(product(a, b, name, "fp16", c=c), quick)
+
+
 @pytest.mark.parametrize("name", PLAIN)
 def test_no_products_leave_c(name: str) -> None:
     fmt = "int8" if name == "int32" else "fp32"
