@@ -19,7 +19,7 @@ from accelsim.report.compare import (
 )
 from accelsim.report.compare_labels import labels
 from accelsim.report.legends import below
-from accelsim.report.style import CATEGORY_LOOKS, GREY, figure, styled
+from accelsim.report.style import CATEGORY_LOOKS, GREY, INK, figure, styled
 from accelsim.report.text import ratio, si, wrapped
 
 if TYPE_CHECKING:
@@ -66,9 +66,22 @@ def _latency_bars(axes: Axes, entries: Sequence[Summary]) -> None:
     values = [entry["latency_s"] for entry in entries]
     base, words = _base(values)
     axes.barh(range(len(entries)), [value / base for value in values], 0.7, color=GREY)
-    _value_labels(axes, values, base, "s", [""] * len(values))
-    axes.set_title("Latency of one run")
+    ends = _intervals(axes, entries, base)
+    _value_labels(axes, values, base, "s", [""] * len(values), ends)
+    known = any(end > value / base for end, value in zip(ends, values, strict=True))
+    axes.set_title("Latency of one run" + (", with its 90 % interval" if known else ""))
     axes.set_xlabel(words)
+
+
+def _intervals(axes: Axes, entries: Sequence[Summary], base: float) -> list[float]:
+    """A line from end to end of each latency's interval, where there is one; returns how far right each row reaches."""
+    ends = []
+    for place, entry in enumerate(entries):
+        found = entry.get("latency_interval")
+        if found is not None:
+            axes.plot([found["low_s"] / base, found["high_s"] / base], [place, place], color=INK, lw=1)
+        ends.append((entry["latency_s"] if found is None else found["high_s"]) / base)
+    return ends
 
 
 def _energy_bars(axes: Axes, entries: Sequence[Summary]) -> None:
@@ -87,19 +100,22 @@ def _energy_bars(axes: Axes, entries: Sequence[Summary]) -> None:
             }
             axes.barh(range(len(entries)), parts, 0.7, left=start, label=name, **style)
             start = [below + part for below, part in zip(start, parts, strict=True)]
-    _value_labels(axes, totals, base, "J", [STAR if unlike else "" for unlike in grounds_of(entries)])
+    marks = [STAR if unlike else "" for unlike in grounds_of(entries)]
+    _value_labels(axes, totals, base, "J", marks, [total / base for total in totals])
     axes.set_title(f"Energy per {' or '.join(counted(entries))}")
     axes.set_xlabel(words)
 
 
-def _value_labels(axes: Axes, values: Sequence[float], base: float, unit: str, marks: Sequence[str]) -> None:
-    """The value beside each bar, from the second on with its ratio to the first."""
-    for place, (value, mark) in enumerate(zip(values, marks, strict=True)):
+def _value_labels(
+    axes: Axes, values: Sequence[float], base: float, unit: str, marks: Sequence[str], ends: Sequence[float]
+) -> None:
+    """The value beside each bar, behind where its row ends, from the second on with its ratio to the first."""
+    for place, (value, mark, end) in enumerate(zip(values, marks, ends, strict=True)):
         text = si(value, unit)
         if place and values[0]:
             text += f" ({ratio(value / base)}{mark})"
         axes.annotate(
-            text, (value / base, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7.5
+            text, (end, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7.5
         )
     axes.margins(x=0.35)
     axes.set_xlim(left=0.0)

@@ -287,3 +287,15 @@ def test_a_run_of_no_time_can_be_drawn(reports: list[Path]) -> None:
     assert compare_plot._base([0.0, 2.0]) == (2.0, "relative to the largest")
     assert compare_plot._base([0.0]) == (1.0, "relative to the largest")
     assert entries[0]["latency_s"] > 0
+
+
+def test_a_latency_with_an_interval_has_it_beside_its_bar() -> None:
+    """Relative to the first run as the bars are; a chip that nobody measured has none."""
+    runs: list[Run] = [run("mlp?hidden=16", on, values="off") for on in ("t4", "edu-4x4")]
+    left = compare_plot.compare_figure(runs).axes[0]
+    found, base = summary(runs[0])["latency_interval"], summary(runs[0])["latency_s"]
+    (line,) = left.lines
+    assert list(line.get_xdata()) == [found["low_s"] / base, found["high_s"] / base]
+    assert left.get_title(loc="left").endswith("with its 90 % interval")
+    plain = compare_plot.compare_figure(runs[1:]).axes[0]
+    assert not plain.lines and plain.get_title(loc="left") == "Latency of one run"
