@@ -27,12 +27,12 @@ def training(data: Path, networks: Mapping[str, str], devices: Mapping[str, str]
 
 
 def gradients(model: Graph) -> Graph:
-    """The pass forward and back: gradients of all weights, of the mean of the last output."""
+    """The pass forward and back: gradients of all weights, of the mean of the first output (scores, not caches)."""
     e = Emitter(f"{model.name}-gradients")
     e.graph.opset, e.graph.values_from = model.opset, model.values_from
-    weights, last = trainable(model), model.outputs[-1]
-    scores = Forward(e, model, precision_of("fp32"), None).write(last)
-    axes = tuple(range(len(model.tensors[last].shape)))
+    weights, scored = trainable(model), model.outputs[0]
+    scores = Forward(e, model, precision_of("fp32"), None).write(scored)
+    axes = tuple(range(len(model.tensors[scored].shape)))
     e.ops("ReduceMean", [scores], ["loss"], "loss", axes=axes, keepdims=0)
     found = backward(e.graph, "loss", weights)
     e.graph.outputs += ["loss", *dict.fromkeys(found.values())]
