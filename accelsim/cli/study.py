@@ -37,7 +37,10 @@ chips_option = click.option(
 )
 
 
-@click.group()
+@click.group(epilog=example(
+    "accelsim study precision resnet50 --on t4,a100-80-sxm --batch 64",
+    "accelsim study crossover resnet50 --on haswell-e5-2699v3,t4 --batches 1,16",
+))  # fmt: skip
 def study() -> None:
     """Chips side by side under one question: a table, sentences and a picture."""
 

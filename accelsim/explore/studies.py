@@ -13,10 +13,9 @@ from accelsim.explore.batching import BATCHES, Batching, batching
 from accelsim.program.roles import units
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
-from accelsim.result import Result
-from accelsim.result import run as run_with_values
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
+from accelsim.types import Floats
 
 FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8_e4m3fn", "int8", "int4")
 """The ladder, from wide to narrow."""
@@ -110,9 +109,9 @@ def multiplied(chip: Chip) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _product(chip: str, dtype: str) -> np.ndarray:
-    found: Result = run_with_values(PRODUCT, on=chip, dtype=dtype)
-    return np.asarray(next(iter(found.outputs.values())), dtype=np.float64)
+def _product(chip: str, dtype: str) -> Floats:
+    run = execute(prepare(Request(PRODUCT, chip, dtype=dtype)))
+    return np.asarray(next(iter(run.outputs.values())), dtype=np.float64)
 
 
 def _interval(facts: dict[str, Any], batch: int) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from accelsim.report.style import (
     styled,
     subtitle,
 )
-from accelsim.types import Floats
-from accelsim.validate.base import Compared
+from accelsim.types import Array, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +79,17 @@ def _tiles(axes: Axes, sweep: Sweep, values: Floats) -> None:
     rest = ~np.isin(tiles, ordered[: len(TILE_COLOURS)]) & (tiles != "")
     if rest.any():
         axes.plot(sweep.sizes[rest], values[rest], ".", ms=4, color=GREY, label="other tiles")
+
+
+class Compared(NamedTuple):
+    """Rows of a set beside each other, for a picture: seconds measured and predicted, regime of each ('' where there
+    are none), and the factor of the interval (0: none)."""
+
+    title: str
+    measured: Floats
+    predicted: Floats
+    regime: Array
+    factor: float = 0.0
 
 
 def against_measured(title: str, sets: Sequence[Compared]) -> Figure:

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.types import Array, Floats
-
-
-class Compared(NamedTuple):
-    """Rows of a set beside each other, for a picture: seconds measured and predicted, regime of each ('' where there
-    are none), and the factor of the interval (0: none)."""
-
-    title: str
-    measured: Floats
-    predicted: Floats
-    regime: Array
-    factor: float = 0.0
+from accelsim.report.kernel_plot import Compared
+from accelsim.types import Floats
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,11 @@ from accelsim.kernels.predict import Kernels
 from accelsim.kernels.shared import Measured
 from accelsim.kernels.shared import left_out as by_others
 from accelsim.kernels.table import Table, read_table
+from accelsim.report.kernel_plot import Compared
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Floats, Ints
-from accelsim.validate.base import Check, Compared, check
+from accelsim.validate.base import Check, check
 from accelsim.validate.measured import ABSENT, folder
 
 COVERED = (0.86, 0.94)

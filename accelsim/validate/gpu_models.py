@@ -28,9 +28,10 @@ import numpy as np
 from accelsim.kernels.calibrate import Calibrated, calibrate
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import one, read_table
+from accelsim.report.kernel_plot import Compared
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.base import Check, Compared, check
+from accelsim.validate.base import Check, check
 from accelsim.validate.gpu import plain_chip
 from accelsim.validate.gpu_frameworks import frameworks
 from accelsim.validate.gpu_rows import EAGER, PUBLISHED, Row, rows_of, simulated, without_link_s

@@ -9,9 +9,8 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.kernels.sweep import MOST, parsed, sentences, swept
-from accelsim.report.kernel_plot import against_measured, staircase
+from accelsim.report.kernel_plot import Compared, against_measured, staircase
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.base import Compared
 
 NAMES = ("M", "K", "N", "B")
 A100 = load_chip("a100-80-sxm")
