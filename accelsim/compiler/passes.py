@@ -10,6 +10,7 @@ from accelsim.compiler.graph.absorb_batch_norm import absorb_batch_norm
 from accelsim.compiler.graph.fuse import fuse
 from accelsim.compiler.graph.legalise import legalise
 from accelsim.compiler.graph.place import place
+from accelsim.compiler.graph.turn import turn
 from accelsim.compiler.lower.capacity import check_capacity
 from accelsim.compiler.lower.lower import lower
 from accelsim.compiler.numbers.integerise import integerise
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("legalise", "canonical ops become the ones that the compiler handles; dead nodes go", legalise),
     Pass("absorb_batch_norm", "batch normalisation disappears into the weights before it", absorb_batch_norm),
     Pass("place", "each node gets an engine: matrix, vector or host", place),
+    Pass("turn", "transpositions go into products that read an operand of either layout", turn),
     Pass("fuse", "bias, sums, activations and pooling move behind the product that feeds them", fuse),
     Pass("sparsify", "structured sparsity: the smallest weights of each group are pruned", sparsify),
     Pass(

@@ -177,7 +177,8 @@ class EngineType(ABC):
     """Whether a command of its queue has completed before the next begins to touch memory."""
     moves: ClassVar[bool] = False
     """Whether its commands are transfers, several of which may be under way."""
-
+    reads_turned: ClassVar[bool] = False
+    """Whether its products take operands of either layout, so that nobody turns a matrix before them."""
     drains: ClassVar[bool] = False
     """Whether results still leave when the next command has begun to occupy it."""
     hue: ClassVar[str] = "grey"

@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.errors import Problem, UsageError
 from accelsim.fit.chips import knobs
-from accelsim.fit.intervals import Coverage, Interval, coverage, intervals
+from accelsim.fit.intervals import POOLED, Coverage, Interval, coverage, intervals
 from accelsim.fit.search import Knob, Values, fit
 from accelsim.fit.validation import Residuals, left_out, residuals
 from accelsim.kernels.predict import Kernels, Prediction
@@ -68,14 +68,19 @@ def calibrate(
     """Fit constants of a chip to a table, each row of which has a time.
 
     ``names``: the constants, several in a tuple share a value; else those that such kernels tell, 3 to 8 by the number
-    of rows. Raises UsageError: too few rows, rows that cannot be (all are listed), unknown constants.
+    of rows. What a chip knows by kernels of other kinds stays: its block keeps these values and intervals beside the new
+    ones, and unless they are named those constants are not fitted again. Functions, which do nothing but stream, so tell
+    the share of the memory's peak before products are fitted. Raises UsageError: too few rows, rows that cannot be (all are listed), unknown constants.
     """
     if len(table.ops) < FEWEST_ROWS:
         what = f"{len(table.ops)} rows of {chip.name}"
         raise UsageError(Problem(what, str(table.path), f"at least {FEWEST_ROWS} to fit on"))
     kernels = Kernels(table, chip)
     _check(kernels)
-    chosen = list(names) or kernels.constants[: max(3, min(MOST_CONSTANTS, len(table.ops) // ROWS_EACH))]
+    kept = _of_other_kinds(chip, table)
+    known_before = set(kept.values) if kept else set()
+    free = [group for group in kernels.constants if not known_before & set(group)]
+    chosen = list(names) or free[: max(3, min(MOST_CONSTANTS, len(table.ops) // ROWS_EACH))]
     turned = knobs(chip, chosen)
     every, few = np.arange(len(table.ops)), kernels.likely(chip, LIKELY)
 
@@ -92,6 +97,8 @@ def calibrate(
     fitted = kernels.predicted(with_values(chip, values))
     names_of = regimes(fitted)
     block = _block(table, texts, out, names_of, fitted_on, as_of)
+    if kept is not None:
+        block = _beside(kept, block)
     part = generator(seed).permutation(len(every)) % parts
     return Calibrated(
         with_values(chip, values).model_copy(update={"calibration": block}), table, values, fitted, out,
@@ -135,6 +142,28 @@ def _block(
         fitted_on=fitted_on, rows=len(table.ops), residual=residual, values=dict(texts),
         kinds=sorted({group.family for group in table.groups}),
         intervals={name: _shown(each) for name, each in intervals(out, table.measured, names).items()}, as_of=as_of,
+    )  # fmt: skip
+
+
+def _of_other_kinds(chip: Chip, table: Table) -> Calibration | None:
+    """The block of a chip that was calibrated to kernels none of which is of a kind in the table."""
+    block, kinds = chip.calibration, {group.family for group in table.groups}
+    return block if block is not None and block.kinds and not kinds & set(block.kinds) else None
+
+
+def _beside(before: Calibration, new: Calibration) -> Calibration:
+    """Both blocks as one: what was fitted anew counts, every kind keeps its intervals, and ``all`` is the widest."""
+    widest = max((before.intervals[POOLED], new.intervals[POOLED]), key=lambda each: each.factor)
+    intervals_of = {POOLED: widest}
+    for block in (before, new):
+        intervals_of |= {kind: block.intervals[POOLED] for kind in block.kinds if kind not in block.intervals}
+        intervals_of |= {name: each for name, each in block.intervals.items() if name != POOLED}
+    return new.model_copy(
+        update={
+            "fitted_on": f"{before.fitted_on}; {new.fitted_on}", "rows": before.rows + new.rows,
+            "kinds": sorted({*before.kinds, *new.kinds}), "intervals": intervals_of,
+            "values": {**before.values, **new.values},
+        }
     )  # fmt: skip
 
 

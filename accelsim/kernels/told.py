@@ -33,12 +33,12 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
     for part in kernels.parts:
         own[part.rows] = calibrated(chip, part.prepared.constants)
     block = chip.calibration
-    measured = {name: each.factor for name, each in block.intervals.items()} if block is not None else {}
+    known = {name: each.factor for name, each in block.intervals.items()} if block is not None else {}
     family, kinds = found.family, block.kinds if block is not None else []
     own &= np.isin(family.astype(str), kinds)
     factor = np.array(
         [
-            measured.get(name, measured.get(POOLED, 1.0)) if mine else UNCALIBRATED[kind]
+            known.get(name, known.get(kind, known.get(POOLED, 1.0))) if mine else UNCALIBRATED[kind]
             for name, kind, mine in zip(names, family, own, strict=True)
         ]
     )

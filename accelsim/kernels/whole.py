@@ -47,7 +47,7 @@ def width(chip: Chip, model: KernelModel, family: str, name: str) -> Width:
     )
     if own:
         assert block is not None
-        return Width(block.intervals[POOLED].factor, True)
+        return Width(block.intervals.get(family, block.intervals[POOLED]).factor, True)
     return Width(UNCALIBRATED[family], False)
 
 

@@ -110,6 +110,7 @@ class Node:
     ``engine`` is set by the compiler: 'matrix', 'vector', 'dma' (an append to a state in its memory), 'host' or
     'alias' (no work: another view of its input).
     ``note`` says why the compiler decided so. ``format`` is the operand format in which a matrix unit computes it.
+    ``part_of``: what a framework does by one call, where several nodes say it (the gradient of one operator).
     """
 
     name: str
@@ -121,6 +122,7 @@ class Node:
     engine: str = ""
     note: str = ""
     format: str = ""
+    part_of: str = ""
 
     @property
     def reads(self) -> list[str]:

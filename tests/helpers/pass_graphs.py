@@ -12,6 +12,7 @@ from accelsim.compiler.graph.absorb_batch_norm import absorb_batch_norm
 from accelsim.compiler.graph.fuse import fuse
 from accelsim.compiler.graph.legalise import legalise
 from accelsim.compiler.graph.place import place
+from accelsim.compiler.graph.turn import turn
 from accelsim.compiler.numbers.quantise import quantise
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.state import Options, State
@@ -25,6 +26,7 @@ PASSES: dict[str, Callable[[State], None]] = {
     "legalise": legalise,
     "absorb_batch_norm": absorb_batch_norm,
     "place": place,
+    "turn": turn,
     "fuse": fuse,
     "quantise": quantise,
 }

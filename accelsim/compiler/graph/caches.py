@@ -43,7 +43,7 @@ def turn_in_place(graph: Graph) -> int:
         return 0
     consumers, outputs, gone = graph.consumers(), frozenset(graph.outputs), []
     for node in graph.nodes:
-        if node.op != "Transpose" or node.inputs[0] not in cached or not _swaps_last(node):
+        if node.op != "Transpose" or node.inputs[0] not in cached or not swaps_last(node):
             continue
         readers, turned = consumers[node.outputs[0]], node.outputs[0]
         if turned in outputs or not all(_takes(reader, turned) for reader in readers):
@@ -55,7 +55,8 @@ def turn_in_place(graph: Graph) -> int:
     return len(gone)
 
 
-def _swaps_last(node: Node) -> bool:
+def swaps_last(node: Node) -> bool:
+    """Whether a Transpose exchanges the last two axes and no others."""
     *before, last, other = node.attrs["perm"]
     return before == list(range(len(before))) and (last, other) == (len(before) + 1, len(before))
 

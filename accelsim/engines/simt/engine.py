@@ -32,6 +32,7 @@ class Multiprocessors(Clocked):
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     mapping = Blocks
+    reads_turned = True
     hue = "green"
 
     def accepts(self, offer: Offer) -> str:

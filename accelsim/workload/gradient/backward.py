@@ -115,7 +115,10 @@ class _Reverse:
         if all(grad is None for grad in grads):
             return
         self.ctx.prefix = f"{node.name}.grad"
+        first = len(self.nodes)
         found = RULES[node.op](self.ctx, node, grads)
+        for made in self.nodes[first:]:
+            made.part_of = f"{node.name}.grad"
         for name, grad in zip(node.inputs, found, strict=False):
             if name and grad is not None and is_float(self.graph.tensors[name].dtype):
                 self._give(name, grad)

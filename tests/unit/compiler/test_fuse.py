@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.spec.chip import Chip
+from accelsim.workload.gradient.backward import backward
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, assert_same_values, chip, compiled, residual_block
@@ -164,3 +165,19 @@ def test_random_graphs_keep_their_values_and_the_invariants(graph: Graph, name: 
     state = compiled(graph, name, dtype, upto="fuse")
     check_invariants(state.graph)
     assert_same_values(graph, state.graph)
+
+
+def test_the_gradient_of_one_function_is_few_kernels_even_without_fusion() -> None:
+    """As a framework has them: what lies between is written by no kernel of its own."""
+    g = Graphs()
+    x = g.input("x", (1, 8, 32))
+    graph = g.finish(g.op("ReduceMean", [g.op("Gelu", [x], "y", approximate="none")], "loss", axes=(0, 1, 2), keepdims=0))
+    found = backward(graph, "loss", ["x"])
+    graph.outputs.append(found["x"])
+    alone = {node.part_of for node in graph.nodes if node.part_of}
+    after = fused(graph, "v100-sxm2-16", fusion="eager")
+    check_invariants(after)
+    assert_same_values(graph, after)
+    of_gelu = [node for node in after.nodes if node.part_of.startswith("y")]
+    assert len(alone) == 2 and 1 <= len(of_gelu) <= 3
+    assert sum(1 + len(node.epilogue) for node in of_gelu) > 6
