@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from accelsim.compiler.graph.absorb_batch_norm import absorb_batch_norm
+from accelsim.compiler.graph.attend import attend
 from accelsim.compiler.graph.fuse import fuse
 from accelsim.compiler.graph.legalise import legalise
 from accelsim.compiler.graph.place import place
@@ -46,6 +47,7 @@ PASSES: tuple[Pass, ...] = (
         "each tensor gets its number format; narrow ones get ranges and become codes",
         quantise,
     ),
+    Pass("attend", "scores, softmax and weighted sum become one kernel, where an engine has such", attend),
 )
 """Passes over the graph. Behind them: ``lower`` (tile, map and write the commands, step by step) and ``verify``."""
 

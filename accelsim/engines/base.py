@@ -179,6 +179,8 @@ class EngineType(ABC):
     """Whether its commands are transfers, several of which may be under way."""
     reads_turned: ClassVar[bool] = False
     """Whether its products take operands of either layout, so that nobody turns a matrix before them."""
+    attends: ClassVar[bool] = False
+    """Whether it does attention in one kernel: two products with a softmax between them."""
     drains: ClassVar[bool] = False
     """Whether results still leave when the next command has begun to occupy it."""
     hue: ClassVar[str] = "grey"

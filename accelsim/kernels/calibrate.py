@@ -68,9 +68,10 @@ def calibrate(
     """Fit constants of a chip to a table, each row of which has a time.
 
     ``names``: the constants, several in a tuple share a value; else those that such kernels tell, 3 to 8 by the number
-    of rows. What a chip knows by kernels of other kinds stays: its block keeps these values and intervals beside the new
-    ones, and unless they are named those constants are not fitted again. Functions, which do nothing but stream, so tell
-    the share of the memory's peak before products are fitted. Raises UsageError: too few rows, rows that cannot be (all are listed), unknown constants.
+    of rows. What a chip knows by kernels of other kinds stays: its block keeps these values and intervals beside the
+    new ones, and unless they are named those constants are not fitted again. So functions, which do nothing but stream,
+    tell the share of the memory's peak before products are fitted. Raises UsageError: too few rows, rows that cannot be
+    (all are listed), unknown constants.
     """
     if len(table.ops) < FEWEST_ROWS:
         what = f"{len(table.ops)} rows of {chip.name}"

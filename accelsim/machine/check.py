@@ -20,6 +20,7 @@ from accelsim.program.commands import Transfer
 from accelsim.program.roles import multiplier, spec_of
 from accelsim.spec.levels import cache_of
 from accelsim.time import FS_PER_S, transfer_fs
+from accelsim.workload.nodes import is_attention
 
 SHOWN = 5
 """Broken laws that the error spells out."""
@@ -69,7 +70,8 @@ def macs_are_those_of_the_graph(run: Run) -> Iterator[str]:
         if row.action.kind == MAC and row.action != PADDING:
             counted[row.op] += row.count
     for index, step in enumerate(run.program.steps):
-        expected = step.gemm.macs * run.program.cores if step.gemm is not None else 0
+        macs = step.macs if is_attention(step.node) else step.gemm.macs if step.gemm is not None else 0
+        expected = macs * run.program.cores
         if counted[index] != expected:
             yield f"{step.name}: {counted[index]} MACs in the ledger, {expected} in the graph"
 

@@ -44,7 +44,8 @@ class Calibration(Model):
         description="kinds of kernels among the measurements, where they were kernels: only these have its intervals",
     )
     intervals: dict[str, IntervalOf] = Field(
-        {}, description="kind of kernel and regime (`product: few waves`), kind (`product`), or `all` -> its interval"
+        {},
+        description="kind of kernel and regime (`product: few waves`), kind (`product`), or `all` -> its interval",
     )
     values: dict[str, str] = Field(
         min_length=1,

@@ -28,9 +28,18 @@ ELSEWHERE = ("", "alias", "host")
 
 
 def is_product(node: Node) -> bool:
-    """Whether an engine of the chip does the node as a product: Conv, MatMul, Gemm, ..."""
+    """Whether an engine of the chip does the node as a product: Conv, MatMul, Gemm, ..., alone or with functions."""
+    return _multiplies(node) and node.engine not in ELSEWHERE and not is_attention(node)
+
+
+def is_attention(node: Node) -> bool:
+    """Whether the node is attention in one kernel: a product whose epilogue ends in another one."""
+    return bool(node.epilogue) and _multiplies(node) and any(map(_multiplies, node.epilogue))
+
+
+def _multiplies(node: Node) -> bool:
     op = find(node.op)
-    return op is not None and op.kind == "matrix" and node.engine not in ELSEWHERE
+    return op is not None and op.kind == "matrix"
 
 
 def is_function(node: Node) -> bool:

@@ -30,7 +30,7 @@ OF_PRODUCTS = 0.75
 
 class Attended(NamedTuple):
     """Attention as columns: blocks, clocks of one of them for multiplying at the peak and for exponentials, parts of
-    its keys; multiplications and bytes of all."""
+    its keys; multiplications and bytes of all, elements that all blocks bring into shared memory."""
 
     blocks: Floats
     multiplying: Floats
@@ -39,6 +39,7 @@ class Attended(NamedTuple):
     macs: Floats
     bytes: Floats
     joined_B: Floats
+    loaded: Floats
 
 
 def attended(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
@@ -59,14 +60,16 @@ def attended(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
     return Attended(
         whole * parts, scores * 2 * dim / float(spec.formats[name].rate), scores / spec.special, parts,
         2 * batch * tokens * heads * seen * dim, element_B * 2 * (queries + keys), joined,
+        whole * 2 * seen * dim + queries,
     )  # fmt: skip
 
 
 class AttentionTimes(NamedTuple):
-    """Seconds: of computing, of moving, of all together; waves of blocks."""
+    """Seconds: of computing, of moving, of joining parts of the keys, of all together; waves of blocks."""
 
     computing: Floats
     moving: Floats
+    joining: Floats
     seconds: Floats
     waves: Floats
 
@@ -81,4 +84,4 @@ def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> A
     moving = found.bytes / around.dram_Bps
     joining = np.where(found.parts > 1, spec.reduction + found.joined_B / around.dram_Bps, 0.0)
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / FEWEST_PIECES
-    return AttentionTimes(computing, moving, spec.dispatch + spec.launch + core + joining, waves)
+    return AttentionTimes(computing, moving, joining, spec.dispatch + spec.launch + core + joining, waves)

@@ -9,6 +9,7 @@ from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
 from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.simt import words
+from accelsim.engines.simt.attending import lower_attention
 from accelsim.engines.simt.kernels import Blocks
 from accelsim.engines.simt.lower import lower_product
 from accelsim.engines.simt.model import Kernels
@@ -20,7 +21,7 @@ from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
 from accelsim.units import spell
-from accelsim.workload.nodes import gemm_view, is_product
+from accelsim.workload.nodes import gemm_view, is_attention, is_product
 
 
 class Multiprocessors(Clocked):
@@ -32,7 +33,7 @@ class Multiprocessors(Clocked):
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     mapping = Blocks
-    reads_turned = True
+    reads_turned = attends = True
     hue = "green"
 
     def accepts(self, offer: Offer) -> str:
@@ -52,7 +53,7 @@ class Multiprocessors(Clocked):
         """A kernel with the best tile for a product, one that streams for everything else."""
         if is_product(lowering.node):
             return lower_product(lowering)
-        lower_stream(lowering)
+        (lower_attention if is_attention(lowering.node) else lower_stream)(lowering)
         return None
 
     def skips(self, spec: Simt, mac_format: str, n: int, m: int) -> bool:

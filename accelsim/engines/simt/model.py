@@ -27,7 +27,7 @@ from accelsim.program.roles import Roles, Unit
 from accelsim.spec.chip import Chip
 from accelsim.types import Array, Floats
 from accelsim.workload.graph import Node
-from accelsim.workload.nodes import is_product
+from accelsim.workload.nodes import is_attention, is_product
 
 PRODUCT = ("B", "M", "K", "N", "transposed")
 SHARED = (
@@ -359,7 +359,7 @@ class Kernels(KernelModel):
     def family(self, node: Node) -> str:
         """A convolution is a product of its own kind."""
         if not is_product(node):
-            return "function"
+            return "attention" if is_attention(node) else "function"
         return "convolution" if node.op == "Conv" else "product"
 
     def constants(self, family: str, name: str) -> Sequence[tuple[str, ...]]:

@@ -11,6 +11,7 @@ from accelsim.engines.simt.lower import ADVICE
 from accelsim.engines.simt.panels import PIECES
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible
+from accelsim.program.actions import Action
 from accelsim.program.commands import Effect
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Place
@@ -100,10 +101,13 @@ class Stream:
     def _parameters(self, launched: list[int]) -> list[int]:
         """Constants; of a table only the rows that are gathered."""
         used = sum(out.elements for out in self.outs)
-        names = list(dict.fromkeys(self.layout.constants(self.node)))
+        names = self._parameter_names()
         tensors = [self.layout.graph.tensors[name] for name in names]
         size = sum(min(tensor.nbytes, tensor.size_B(used)) for tensor in tensors)
         return load_parameters(self.step, names, size, launched)
+
+    def _parameter_names(self) -> list[str]:
+        return list(dict.fromkeys(self.layout.constants(self.node)))
 
     def _ring(self, tensor: Tensor, pieces: int, share_B: int) -> list[int]:
         cache, size = self.layout.roles.activations, min(-(-tensor.nbytes // pieces), share_B)
@@ -126,18 +130,22 @@ class Stream:
         moved = {
             tensor.name: _part(tensor.nbytes, piece, pieces)[1] for tensor in (*self.ins.values(), *self.outs)
         }
-        work = node_work(self.layout.graph, self.node).ops
-        operations = work * (piece + 1) // pieces - work * piece // pieces
         self.layout.builder.emit(
             "Vector", self.units.engine, self.op, self.node.name, shares.take(1),
             Effect("node" if last else "none", operands=tuple(homes.items()), last=last),
             [(region, "src") for region in reads],
             [(self.rings[out.name][piece % FLIGHT], "whole") for out in self.outs],
-            function_actions(
-                self.units, {name: moved[name] for name in self.ins},
-                {out.name: moved[out.name] for out in self.outs}, operations,
-            ),
+            self._actions(piece, pieces, moved),
         )  # fmt: skip
+
+    def _actions(self, piece: int, pieces: int, moved: dict[str, int]) -> list[Action]:
+        """Entries of a piece that moves so many bytes of each tensor."""
+        work = node_work(self.layout.graph, self.node).ops
+        operations = work * (piece + 1) // pieces - work * piece // pieces
+        reads = {name: moved[name] for name in self.ins}
+        return function_actions(
+            self.units, reads, {out.name: moved[out.name] for out in self.outs}, operations
+        )
 
     def _store(self, piece: int, pieces: int, out: Tensor, target: int) -> None:
         slot, last = self.rings[out.name][piece % FLIGHT], piece == pieces - 1

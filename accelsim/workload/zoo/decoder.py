@@ -14,6 +14,7 @@ import numpy as np
 from accelsim.errors import ModelError, Problem
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Tensor
+from accelsim.workload.masks import CausalMask
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.entry import Params
 
@@ -32,18 +33,6 @@ class Style:
     context: int = 0
     tied: bool = False
     epsilon: float = 1e-5
-
-
-@dataclass(frozen=True)
-class CausalRows:
-    """0 where a token may look, -1e9 at later ones: float32 [seq, past + seq]."""
-
-    seq: int
-    past: int
-
-    def __call__(self) -> Array:
-        """The values."""
-        return np.triu(np.full((self.seq, self.past + self.seq), -1e9, np.float32), self.past + 1)
 
 
 @dataclass(frozen=True)
@@ -154,8 +143,8 @@ class _Decoder:
                 made = Rotation(self.seq, self.past, self.depth, self.style.theta, sine)
                 tensors[name] = Tensor(name, (self.seq, 1, self.depth), source=made, fixed=True)
         if self.seq > 1:
-            rows = (self.seq, self.past + self.seq)
-            tensors["mask"] = Tensor("mask", rows, source=CausalRows(self.seq, self.past), fixed=True)
+            mask = CausalMask(self.seq, self.past)
+            tensors["mask"] = Tensor("mask", mask.shape, source=mask, fixed=True)
 
     def _norm(self, x: str, name: str) -> str:
         return (

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
-import numpy as np
-
 from accelsim.errors import ModelError, Problem
-from accelsim.types import Array
 from accelsim.workload.graph import Graph, Tensor
+from accelsim.workload.masks import CausalMask
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.entry import Entry, Params, register
-
-
-@dataclass(frozen=True)
-class CausalMask:
-    """0 on and below the diagonal, -1e9 above: float32 [1, 1, size, size]."""
-
-    size: int
-
-    def __call__(self) -> Array:
-        """The values."""
-        return np.triu(np.full((1, 1, self.size, self.size), -1e9, np.float32), 1)
 
 
 def bert(batch: int, params: Params) -> Graph:
@@ -53,8 +39,8 @@ def gpt_prefill(batch: int, params: Params) -> Graph:
     b = Builder("gpt-prefill")
     x = b.input("x", (batch, params["seq"], params["hidden"]))
     check_heads(params)
-    mask = CausalMask(params["seq"])
-    b.graph.tensors["mask"] = Tensor("mask", (1, 1, mask.size, mask.size), source=mask)
+    mask = CausalMask(params["seq"], before=2)
+    b.graph.tensors["mask"] = Tensor("mask", mask.shape, source=mask)
     cache: list[str] = []
     for layer in range(params["layers"]):
         q, k, v = project_qkv(b, x, params, f"l{layer}")

@@ -171,7 +171,9 @@ def test_the_gradient_of_one_function_is_few_kernels_even_without_fusion() -> No
     """As a framework has them: what lies between is written by no kernel of its own."""
     g = Graphs()
     x = g.input("x", (1, 8, 32))
-    graph = g.finish(g.op("ReduceMean", [g.op("Gelu", [x], "y", approximate="none")], "loss", axes=(0, 1, 2), keepdims=0))
+    graph = g.finish(
+        g.op("ReduceMean", [g.op("Gelu", [x], "y", approximate="none")], "loss", axes=(0, 1, 2), keepdims=0)
+    )
     found = backward(graph, "loss", ["x"])
     graph.outputs.append(found["x"])
     alone = {node.part_of for node in graph.nodes if node.part_of}

@@ -1,0 +1,133 @@
+"""Lowering of attention in one kernel: queries, keys and values stream in, results out, scores exist nowhere.
+
+Pieces are those of any kernel that streams; its clocks are those of :mod:`accelsim.engines.simt.attention`. Multiplied
+are whole tiles of keys; a causal mask, which is a constant, is not read, and what it hides from every query is skipped.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import ceil, prod
+
+import numpy as np
+
+from accelsim.engines.base import Lowering
+from accelsim.engines.simt.actions import AROUND
+from accelsim.engines.simt.attention import Attended, attended, attention_times
+from accelsim.engines.simt.spec import Simt, operands_B
+from accelsim.engines.simt.streams import Stream
+from accelsim.engines.simt.writing import around
+from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
+from accelsim.types import Floats
+from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.masks import CausalMask
+from accelsim.workload.nodes import node_work
+
+MOST_LOOKED_AT = 1 << 26
+"""Elements of a constant up to which its values are looked at."""
+HIDDEN = -1e4
+"""A mask hides what it adds this much to, or less: its exponential is 0."""
+WARPS = 4
+"""Warps of a block, each with queries of its own, so that each reads all keys and values (FlashAttention 2)."""
+
+
+def lower_attention(step: Lowering) -> None:
+    """The commands of a node. Raises Infeasible where the cache has no room for a byte of each tensor, twice."""
+    Attending(step).lower()
+
+
+class Attending(Stream):
+    """A kernel that streams, whose work are two products and a softmax."""
+
+    @cached_property
+    def _causal(self) -> str:
+        """The mask that hides later keys, '' for none."""
+        graph, inside = self.layout.graph, self.node.epilogue
+        names = [name for part in inside if part.op == "Add" for name in part.inputs]
+        masks = [name for name in names if _is_causal(graph.tensors[name], self._scores.shape)]
+        return masks[0] if masks else ""
+
+    @cached_property
+    def _scores(self) -> Tensor:
+        """What the softmax reads."""
+        (soft,) = (part for part in self.node.epilogue if part.op == "Softmax")
+        return self.layout.graph.tensors[soft.inputs[0]]
+
+    @cached_property
+    def _found(self) -> Attended:
+        spec, graph = self.step.unit.spec, self.layout.graph
+        return attended(
+            spec, self.node.format, columns(graph, self.node, self._scores.shape, bool(self._causal))
+        )
+
+    def _clocks(self) -> int:
+        """Computing, and joining what parts of the keys gave."""
+        spec, near = self.step.unit.spec, around(self.layout.roles, self.step.unit.spec)
+        cost = attention_times(spec, near, self.node.format, self._found)
+        return max(1, ceil(float(cost.computing[0] + cost.joining[0]) * near.clock_Hz))
+
+    def _parameter_names(self) -> list[str]:
+        return [name for name in super()._parameter_names() if name != self._causal]
+
+    def _actions(self, piece: int, pieces: int, moved: dict[str, int]) -> list[Action]:
+        """Products as they are done, in shares of each piece."""
+        entries = [*super()._actions(piece, pieces, moved)]
+        for name, total in _products(self.step.unit.spec, self.layout.graph, self.node, self._found).items():
+            count = total * (piece + 1) // pieces - total * piece // pieces
+            if count:
+                entries.append(Action(self.units.engine, name, "", count))
+        return entries
+
+
+def columns(graph: Graph, node: Node, scores: tuple[int, ...], causal: bool) -> dict[str, Floats]:
+    """An attention as the columns of ``attention.COLUMNS``, one row: all sequences are heads of one."""
+    first, last = node, node.epilogue[-1]
+    keys, values = graph.tensors[first.inputs[1]], graph.tensors[last.inputs[1]]
+    queries, kv = scores[-2], scores[-1]
+    heads, dims = prod(scores[:-2]), (_depth(first, keys.shape), _width(last, values.shape))
+    row = {
+        "batch": 1, "tokens": queries, "kv": kv, "heads": heads, "kv_heads": max(1, keys.elements // (kv * dims[0])),
+        "head_dim": sum(dims) / 2, "causal": causal,
+    }  # fmt: skip
+    return {name: np.array([float(value)]) for name, value in row.items()}
+
+
+def _depth(product: Node, shape: tuple[int, ...]) -> int:
+    return shape[-1] if product.attrs.get("transB") else shape[-2]
+
+
+def _width(product: Node, shape: tuple[int, ...]) -> int:
+    return shape[-2] if product.attrs.get("transB") else shape[-1]
+
+
+def _is_causal(mask: Tensor, scores: tuple[int, ...]) -> bool:
+    """Whether a constant hides from each query the keys behind its own, and nothing else."""
+    rows = scores[-2:]
+    if not mask.is_constant or len(mask.shape) < 2 or mask.shape[-2:] != rows or mask.elements != prod(rows):
+        return False
+    if isinstance(mask.source, CausalMask):
+        return mask.source.past == rows[1] - rows[0]
+    if mask.elements > MOST_LOOKED_AT:
+        return False
+    values = mask.value().reshape(rows)
+    later = np.triu(np.ones(rows, bool), rows[1] - rows[0] + 1)
+    return bool((values[later] <= HIDDEN).all() and not values[~later].any())
+
+
+def _products(spec: Simt, graph: Graph, node: Node, found: Attended) -> dict[ActionName, int]:
+    """Entries of both products: multiplications of queries with keys that they see, the rest of tiles, and of the
+    algorithm what nobody does; what their operands take of shared memory and registers."""
+    algorithmic = node_work(graph, node).macs
+    done = min(algorithmic, round(float(found.macs[0])))
+    multiplied = max(
+        done, round(float(found.blocks[0] * found.multiplying[0]) * spec.formats[node.format].rate)
+    )
+    element_B = max(map(float, operands_B(node.format)))
+    tiles_B = round(float(found.loaded[0]) * element_B)
+    registers_B = WARPS * tiles_B
+    return {
+        mac(node.format): done, SKIPPED: algorithmic - done, PADDING: multiplied - done,
+        ActionName(AROUND, node.format): multiplied, ActionName("shared", WRITE): tiles_B,
+        ActionName("shared", READ): registers_B, ActionName("register", WRITE): registers_B,
+        ActionName("register", READ): registers_B,
+    }  # fmt: skip

@@ -1,0 +1,30 @@
+"""Masks of attention that are known without their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.types import Array
+
+HIDDEN = -1e9
+"""What hides a score: its exponential is 0."""
+
+
+@dataclass(frozen=True)
+class CausalMask:
+    """0 where a token may look, ``HIDDEN`` at later ones: float32 [tokens, past + tokens], behind so many axes of 1."""
+
+    tokens: int
+    past: int = 0
+    before: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the values."""
+        return (*[1] * self.before, self.tokens, self.past + self.tokens)
+
+    def __call__(self) -> Array:
+        """The values."""
+        return np.triu(np.full(self.shape, HIDDEN, np.float32), self.past + 1)
