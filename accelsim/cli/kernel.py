@@ -189,20 +189,20 @@ def _one(kernels: Kernels, as_json: bool) -> None:
     if as_json:
         show_json(facts)
         return
-    rows = [("time", f"{shown(seconds, 's', 3)}, 90 %: {shown(low, 's', 3)} to {shown(high, 's', 3)}")]
+    cells, family = kernels.table.cells[0], kernels.table.groups[0].family
+    sizes = ", ".join(f"{name} {value}" for name, value in cells.items() if name not in ("op", "dtype"))
+    rows = [
+        ("sizes", sizes),
+        ("time", f"{shown(seconds, 's', 3)}, 90 %: {shown(low, 's', 3)} to {shown(high, 's', 3)}"),
+    ]
     if facts["tile"]:
         rows += [
             ("tile", facts["tile"]),
-            ("parts of K", str(facts["split"])),
+            ("parts of the keys" if family == "attention" else "parts of K", str(facts["split"])),
             ("waves", f"{facts['waves']:.3g}"),
         ]
     rows += [("binds", facts["binds"])]
-    cells = kernels.table.cells[0]
-    sizes = ", ".join(f"{name} {value}" for name, value in cells.items() if name not in ("op", "dtype"))
-    show(
-        text_table((cells["op"], f"{sizes} in {cells['dtype']} on {kernels.chip.title}"), rows, width()),
-        width(),
-    )
+    show(text_table((cells["op"], f"{cells['dtype']} on {kernels.chip.title}"), rows, width()), width())
     if not calibrated:
         told.append(
             "Uncalibrated: the constants are defaults shared by all GPUs, the interval is that of chips which had no "

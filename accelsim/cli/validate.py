@@ -60,6 +60,7 @@ ABOUT = {
     "dram-ramulator2": About("traces on the bank and the pattern model against Ramulator 2.1", SHORT),
     "dram-ranks": About("random mixes of reads and writes on one and two ranks against the rules of DRAMsim3", SHORT),
     "eyeriss-hierarchy": About("AlexNet with the relative energies of Eyeriss (ISCA 2016)", SHORT),
+    "gpu-attention": About("attention in one kernel on an H100 against measured times", AT_ONCE),
     "gpu-conv": About("convolutions on GPUs against measured times, rows left out of the fit", SHORT),
     "gpu-gemm": About("matrix products on GPUs against measured times, rows left out of the fit", LONG),
     "gpu-models": About("whole networks on GPUs against measured times", LONG),

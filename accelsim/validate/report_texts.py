@@ -18,6 +18,11 @@ MEANING = {
         "Elementwise functions, softmax and layer norms, in the same way. Their host's time for a call is one of "
         "the three constants."
     ),
+    "gpu-attention": (
+        "Attention in one kernel, of prompts of 36 to 2,007 tokens of two language models on an H100 (LLMServingSim, "
+        "FlashAttention of vLLM), in the same way. The share of the rate of products and the launch are fitted; what "
+        "is left are mostly prompts so short that the keys are cut among the multiprocessors."
+    ),
     "gpu-models": (
         "Whole networks on GPUs: inference and training steps of five language models by PyTorch (NeuSight), ResNet-50 "
         "and BERT by batch in three frameworks (DeepLearningExamples), ResNet-50 and BERT-Large of MLPerf offline, "
@@ -25,8 +30,8 @@ MEANING = {
         "comes of these rows. A framework on a machine has two numbers (the least time of a pass, a factor), which "
         "come of its other rows; of MLPerf each network and format has one, which comes of the other chips. Equal "
         "means a mean error no larger than is claimed. MLPerf on the T4 is off by half: its clock falls under Tensor "
-        "Cores more than its calibration, to short kernels, says. Training is predicted too long, above all on the "
-        "MI100, which nobody has calibrated: gradients are written in more and smaller operators than PyTorch's."
+        "Cores more than its calibration, to short kernels, says. In a training step gradients stay on the device, and "
+        "what belongs to the gradient of one function is one kernel where it is elementwise."
     ),
     "gpu-power": (
         "Simulated joules of an inference against what the servers of MLPerf drew at the wall, for each of their GPUs. "

@@ -1,9 +1,10 @@
 """How long fused attention takes, in closed form (FlashAttention 2: Dao, 2023).
 
-A block takes 128 queries of a head and goes over all keys, or those before it (causal): two products per key and one
-exponential. Several queries of heads that share keys are one block's rows where there are few of them, and where blocks
-are fewer than multiprocessors the keys are cut among them (split KV), whose parts another kernel joins. Queries, keys,
-values and results are moved once.
+A block takes 128 queries of a head and goes over all keys, or those before it (causal): per step two products, and
+between them a softmax, on whose results the second one waits. Causal blocks are as long as they see keys, and the
+longest one begins no later than any other: nothing is shorter than it. Several queries of heads that share keys are one
+block's rows where a sequence has few of them (decode), and where such blocks are fewer than multiprocessors the keys
+are cut among them (split KV), whose parts another kernel joins. Queries, keys, values and results are moved once.
 """
 
 from __future__ import annotations
@@ -24,17 +25,22 @@ QUERIES, KEYS = 128, 64
 """Queries of a block, and keys of a step of its loop; fewer queries are rounded up to 16 rows."""
 LEAST_ROWS = 16
 """Rows that a Tensor Core takes at a time."""
-OF_PRODUCTS = 0.75
-"""Share of the rate of products that the loop reaches: its softmax waits for them and they for it."""
+MOST_PARTS, ENOUGH, NEARLY = 128, 0.8, 0.85
+"""Most parts of the keys; share of the multiprocessors from which blocks are not cut; how much of the best filling of
+waves is good enough."""
+LANE_OPERATIONS = 4
+"""Operations of a lane for a score, beside its exponential: largest of a row, scale and difference, sum, rounding."""
 
 
 class Attended(NamedTuple):
-    """Attention as columns: blocks, clocks of one of them for multiplying at the peak and for exponentials, parts of
-    its keys; multiplications and bytes of all, elements that all blocks bring into shared memory."""
+    """Attention as columns: blocks, clocks of one of them for multiplying at the peak and for its softmax, how much
+    longer than the mean the longest is, parts of its keys; multiplications and bytes of all,
+    elements that all blocks bring into shared memory."""
 
     blocks: Floats
     multiplying: Floats
-    exponentials: Floats
+    softmax: Floats
+    longest: Floats
     parts: Floats
     macs: Floats
     bytes: Floats
@@ -51,17 +57,29 @@ def attended(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
     whole = batch * heads / shared * np.ceil(rows / tall)
     seen = np.where(columns["causal"] > 0, kv - (np.minimum(tokens, kv) - 1) / 2, kv)
     steps = np.ceil(seen / KEYS)
-    parts = np.clip(np.floor(2 * spec.multiprocessors / whole), 1, np.maximum(1, np.floor(steps / 2)))
-    parts = np.where(whole < spec.multiprocessors, parts, 1.0)
+    parts = _parts(whole, steps, spec.multiprocessors)
+    longest = np.ceil(kv / KEYS) / steps
     scores = tall * np.ceil(steps / parts) * KEYS
     element_B = max(map(float, operands_B(name)))
     queries, keys = batch * tokens * heads * dim, batch * kv * kv_heads * dim
     joined = np.where(parts > 1, 2 * parts * queries * 4, 0.0)
     return Attended(
-        whole * parts, scores * 2 * dim / float(spec.formats[name].rate), scores / spec.special, parts,
+        whole * parts, scores * 2 * dim / float(spec.formats[name].rate),
+        scores * (1 / spec.special + LANE_OPERATIONS / spec.lanes), longest, parts,
         2 * batch * tokens * heads * seen * dim, element_B * 2 * (queries + keys), joined,
         whole * 2 * seen * dim + queries,
     )  # fmt: skip
+
+
+def _parts(whole: Floats, steps: Floats, multiprocessors: int) -> Floats:
+    """Into how many parts libraries cut the keys of so many blocks: the fewest that fill waves nearly as well as any
+    do; into none where blocks are most of a wave already (FlashAttention 2, its heuristic for splits)."""
+    tried = np.arange(1, MOST_PARTS + 1.0)
+    fits = tried <= np.minimum(multiprocessors, steps)[..., None]
+    waves = whole[..., None] * tried / multiprocessors
+    filled = np.where(fits, waves / np.ceil(waves), 0.0)
+    fewest = tried[np.argmax(filled >= NEARLY * filled.max(axis=-1, keepdims=True), axis=-1)]
+    return np.where(whole >= ENOUGH * multiprocessors, 1.0, fewest)
 
 
 class AttentionTimes(NamedTuple):
@@ -76,12 +94,15 @@ class AttentionTimes(NamedTuple):
 
 def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> AttentionTimes:
     """How long it takes."""
-    multiplying = found.multiplying / spec.formats[name].sustained / OF_PRODUCTS
-    work = np.maximum(multiplying, found.exponentials) + spec.prologue + spec.epilogue
+    multiplying = found.multiplying / spec.formats[name].sustained / spec.attention
+    work = multiplying + found.softmax + spec.prologue + spec.epilogue
     waves = found.blocks / spec.multiprocessors
-    busiest = np.where(waves > 1, waves + spec.softness * (np.ceil(waves) - waves), 1.0)
-    computing = busiest * work / around.clock_Hz
+    last = np.where(found.longest > 1, 0.0, spec.softness) * (np.ceil(waves) - waves)
+    busiest = np.where(waves > 1, waves + last, 1.0)
+    computing = np.maximum(busiest, found.longest) * work / around.clock_Hz
     moving = found.bytes / around.dram_Bps
-    joining = np.where(found.parts > 1, spec.reduction + found.joined_B / around.dram_Bps, 0.0)
+    fits = found.joined_B <= around.l2_B
+    joined_Bps = np.where(fits, float(around.l2_width_B) * around.clock_Hz, around.dram_Bps)
+    joining = np.where(found.parts > 1, spec.reduction + found.joined_B / joined_Bps, 0.0)
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / FEWEST_PIECES
     return AttentionTimes(computing, moving, joining, spec.dispatch + spec.launch + core + joining, waves)

@@ -16,6 +16,7 @@ from accelsim.engines.simt.model import Kernels
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streams import lower_stream
 from accelsim.engines.simt.writing import LAUNCH
+from accelsim.program.actions import multiplications
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.chip import Chip
@@ -88,7 +89,9 @@ class Multiprocessors(Clocked):
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """More multiprocessors, launches that take half as long."""
         more = f"{unit.name}.multiprocessors={2 * unit.spec.multiprocessors}"
-        yield Improvement("twice the multiprocessors", (more,), ("products", "tile_padding", "lanes"), 0.5)
+        yield Improvement(
+            "twice the multiprocessors", (more,), ("products", "tile_padding", "lanes", "attention"), 0.5
+        )
         if unit.spec.launch:
             half = f"{unit.name}.launch={spell(unit.spec.launch / 2, 's')}"
             yield Improvement("half the time of a kernel's launch", (half,), ("launch",), 0.5)
@@ -102,7 +105,8 @@ def _piece(command: Command) -> str:
     """What happens in a command, a key of ``words.PIECES``."""
     if command.label == LAUNCH:
         return "launch"
-    return {"product": "products", "epilogue": "block_ends"}.get(command.effect.what, "lanes")
+    done = {"product": "products", "epilogue": "block_ends"}.get(command.effect.what)
+    return done or ("attention" if any(multiplications(command.actions)) else "lanes")
 
 
 ENGINE = Multiprocessors()

@@ -41,10 +41,10 @@ CONVOLUTION = (
     ("convolution.filters",), ("convolution.transforms",), ("droop",),
 )  # fmt: skip
 ATTENTION = (
+    ("attention",),
+    ("launch",),
     ("format.sustained",),
     ("memory.efficiency",),
-    ("launch",),
-    ("softness",),
     ("prologue", "epilogue"),
 )
 TOLD = {"product": SHARED, "function": FUNCTION, "convolution": CONVOLUTION, "attention": ATTENTION}

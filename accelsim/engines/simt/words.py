@@ -21,6 +21,7 @@ REASONS = (
            "----", True),
     Reason("lanes", "other functions", "computing other functions in the multiprocessors", "other functions",
            "#aa4499", "....", True),
+    Reason("attention", "attention", "attention in one kernel", "attention", "#999933", "xx", True),
     Reason("launch", "kernel launch", "launching kernels", "kernel launches", "#332288", "////", True),
 )  # fmt: skip
 PRODUCTS, REGISTERS, SHARED, LANES = "MAC", "registers", "shared memory", "lanes"
@@ -33,6 +34,7 @@ PIECES = (
     ("products", "a wave of blocks multiplies"),
     ("block_ends", "blocks compute what is fused behind their sums, and results leave"),
     ("lanes", "lanes and units for special functions work"),
+    ("attention", "queries meet keys and values in one kernel"),
     ("launch", "a kernel is launched"),
 )
 

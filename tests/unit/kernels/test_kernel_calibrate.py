@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,10 @@ from accelsim.errors import UsageError
 from accelsim.fit.chips import write_spec
 from accelsim.kernels.calibrate import calibrate, regimes
 from accelsim.kernels.predict import Kernels
-from accelsim.kernels.table import read_table
+from accelsim.kernels.table import read_table, several
 from accelsim.kernels.told import ends, sentences
 from accelsim.kernels.uncalibrated import UNCALIBRATED
-from accelsim.spec.constants import constants, is_calibrated
+from accelsim.spec.constants import constants, is_calibrated, with_values
 from accelsim.spec.site import load_site, with_site
 from accelsim.spec.yaml.load import load_chip
 from tests.helpers.kernel_rows import measured_csv
@@ -126,3 +127,33 @@ def test_a_site_is_two_numbers_of_its_own(tmp_path: Path) -> None:
     assert (known["sm.sustained_clock"].value, known["sm.dispatch"].value) == (0.8, 20e-6)
     with pytest.raises(UsageError, match="tpu-v1 has no constant that belongs to a site"):
         with_site(load_chip("tpu-v1"), load_site(path))
+
+
+def test_what_other_kinds_of_kernels_told_stays(tmp_path: Path) -> None:
+    """Functions first, which tell the share of the memory; products then tell the rest, and each keeps its intervals."""
+    known = Kernels(several("softmax", "fp16", SIZES), load_chip(CHIP.name)).predicted(
+        with_values(CHIP, {"hbm.memory.efficiency": 0.65})
+    )
+    functions = replace(several("softmax", "fp16", SIZES), measured=known.seconds)
+    first = calibrate(functions, CHIP, "functions", "2026-11", [("hbm.memory.efficiency",)])
+    mixed = read_table(measured_csv(tmp_path / "rows.csv", CHIP.name, 80, noise=0.02), timed=True)
+    products = mixed.only([row for row, op in enumerate(mixed.ops) if op == "gemm"])
+    found = calibrate(products, first.chip, "products", "2026-11")
+    block = found.chip.calibration
+    assert block is not None and first.chip.calibration is not None
+    assert "hbm.memory.efficiency" not in found.values
+    assert block.values["hbm.memory.efficiency"] == first.chip.calibration.values["hbm.memory.efficiency"]
+    assert float(block.values["hbm.memory.efficiency"]) == pytest.approx(0.65, rel=0.02)
+    assert block.kinds == ["function", "product"] and block.fitted_on == "functions; products"
+    assert block.rows == len(SIZES) + 60
+    assert block.intervals["function"] == first.chip.calibration.intervals["all"]
+    assert block.intervals["all"] == max(
+        (block.intervals[kind] for kind in block.kinds), key=lambda each: each.factor
+    )
+    assert load_chip(write_spec(found.chip, tmp_path / "mine.yaml")) == found.chip
+    named = calibrate(products, first.chip, "products", "2026-11", [("hbm.memory.efficiency",)])
+    assert "hbm.memory.efficiency" in named.values
+
+
+SIZES = [{"rows": str(2**power), "cols": "4096"} for power in range(6, 19)]
+"""Rows of softmax from 64 to 262,144."""

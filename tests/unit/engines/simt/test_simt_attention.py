@@ -1,0 +1,70 @@
+"""Attention in one kernel, in closed form: into how many parts keys are cut, and what makes it longer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import accelsim
+from accelsim.kernels.predict import Kernels, Prediction
+from accelsim.kernels.table import several
+
+
+def predicted(chip: str = "a100-80-sxm", overrides: tuple[str, ...] = (), **sizes: int) -> Prediction:
+    cells = {"tokens": 2048, "heads": 32, "kv_heads": 32, "head_dim": 128, "causal": 0, **sizes}
+    table = several("attention", "fp16", [{name: str(value) for name, value in cells.items()}])
+    loaded = accelsim.load_chip(chip, list(overrides))
+    return Kernels(table, loaded).predicted(loaded)
+
+
+def seconds(**sizes: int) -> float:
+    return float(predicted(**sizes).seconds[0])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    (
+        ({}, 1),  # 512 blocks fill 108 multiprocessors
+        ({"tokens": 512, "heads": 4, "kv_heads": 4}, 6),  # 16 blocks: 96 of 108 are nearly all
+        ({"tokens": 1, "kv": 8192, "heads": 32}, 3),
+        ({"tokens": 1, "kv": 64, "heads": 1, "kv_heads": 1}, 1),  # one step of keys
+        ({"tokens": 1, "kv": 2**20, "heads": 108, "kv_heads": 108}, 1),
+    ),
+)
+def test_keys_are_cut_where_blocks_are_few(sizes: dict[str, int], parts: int) -> None:
+    assert int(predicted(**sizes).times.splits[0]) == parts
+
+
+def test_a_causal_mask_saves_half_of_long_sequences_and_less_of_short_ones() -> None:
+    saved = [seconds(tokens=n, causal=1) / seconds(tokens=n) for n in (256, 2048, 16384)]
+    assert saved == sorted(saved, reverse=True)
+    assert saved[-1] == pytest.approx(0.5, abs=0.03) and saved[0] > 0.6
+
+
+def test_the_longest_causal_block_bounds_few_heads() -> None:
+    """One head whose blocks all run at once takes as long as its last one, which sees all keys."""
+    few, many = (seconds(tokens=4096, heads=heads, kv_heads=heads, causal=1) for heads in (3, 27))
+    assert few == pytest.approx(seconds(tokens=4096, heads=3, kv_heads=3), rel=0.15)
+    assert many < 9 * few / 2
+
+
+def test_heads_that_share_keys_move_less_and_decode_faster() -> None:
+    shared, own = (seconds(tokens=1, kv=16384, heads=32, kv_heads=kv) for kv in (4, 32))
+    assert shared < own / 3
+
+
+def test_an_a100_reaches_half_to_three_quarters_of_its_peak_on_long_sequences() -> None:
+    """Dao, FlashAttention-2 (2023), abstract: 50 to 73 %."""
+    for depth in (64, 128):
+        for n in (2048, 4096, 8192, 16384):
+            batch = 16384 // n
+            flops = 4 * batch * 2048 * n * n
+            rate = flops / seconds(
+                tokens=n, batch=batch, heads=2048 // depth, kv_heads=2048 // depth, head_dim=depth
+            )
+            assert 0.38 < rate / 311.9e12 < 0.73
+
+
+def test_a_lower_share_of_the_rate_of_products_is_never_faster() -> None:
+    times = [float(predicted(overrides=(f"sm.attention={share}",)).seconds[0]) for share in (1.0, 0.5, 0.25)]
+    assert np.all(np.diff(times) > 0)
