@@ -20,6 +20,7 @@ from accelsim.spec.constants import constants, is_calibrated
 from accelsim.spec.memory import Memory
 from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
 from accelsim.spec.trust import sram_status
+from accelsim.workload.nodes import is_attention
 
 WARN_ABOVE = 0.1
 """Share of the dynamic energy on doubtful figures from which a report says so."""
@@ -129,9 +130,11 @@ def doubtful(run: Run, rows: Iterable[EnergyRow] | None = None) -> tuple[float, 
 def uncalibrated(run: Run) -> list[str]:
     """Names of the constants that the run rests on and that the calibration of its chip does not give.
 
-    Those that simulations read, of an engine that had work, and of the formats that it multiplied in.
+    Those that simulations read, of an engine that had work, of the formats that it multiplied in and the kernels that
+    it ran.
     """
     chip, formats = run.chip, set().union(*macs_by_format(run).values())
+    kernels = {"attention"} if any(is_attention(step.node) for step in run.program.steps) else set()
     worked = {unit_of(step.engine) for step in run.program.steps}
     return [
         name
@@ -139,5 +142,6 @@ def uncalibrated(run: Run) -> list[str]:
         if constant.engine in worked
         and constant.mark.simulated
         and constant.number_format in ("", *formats)
+        and constant.mark.kernels in ("", *kernels)
         and not is_calibrated(chip, constant)
     ]

@@ -13,7 +13,7 @@ TABLE_BITS = 10
 
 
 class Locator:
-    """Address -> place: flat bank << ``row_bits`` | row, and the address bits that decide it.
+    """Address, as the decoder spread it -> place: flat bank << ``row_bits`` | row, and the address bits that decide it.
 
     The flat bank is ((channel * ranks + rank) * groups + group) * banks + bank. Mappings only move and XOR bits, so the
     place of an address is the XOR of the places of its bits, looked up ten bits at a time: ``tables``, int64, one of
@@ -30,6 +30,6 @@ class Locator:
         self.tables = np.concatenate([self._places(decoder, geometry, entries << low) for low in lows])
 
     def _places(self, decoder: Decoder, geometry: Geometry, addresses: Array) -> Array:
-        place = decoder.decode(addresses)
+        place = decoder.places(addresses)
         bank = (place.channel.astype(np.int64) * geometry.ranks + place.rank) * geometry.groups + place.group
         return ((bank * geometry.banks + place.bank) << self.row_bits) | place.row

@@ -15,7 +15,9 @@ A mapping names its fields from the most to the least significant bits, each by 
   so that equal banks of neighbouring rows become different ones.
 - ``^co``: channel, rank, group, bank and row are XORed, in this order, with the bits of the column from the lowest up.
 
-A field that the memory has only one of may be left out. Addresses beyond the capacity wrap.
+A field that the memory has only one of may be left out. Addresses beyond the capacity wrap. Channels that change by
+blocks (``:ch@256B``) may be any number, such as the 40 of five stacks: block n is block n // 40 of channel n mod 40.
+All else is a power of two.
 """
 
 from __future__ import annotations
@@ -93,12 +95,16 @@ class Flip(NamedTuple):
 
 @dataclass(frozen=True)
 class Decoder:
-    """One mapping of one geometry; ``address_bits``: bits of the capacity."""
+    """One mapping of one geometry. ``address_bits``: bits of an address as ``spread`` leaves it, of which ``pieces``
+    are cut; ``turns``: channels that take blocks of ``block_B`` in turn, where they are no power of two."""
 
     text: str
     pieces: tuple[Piece, ...]
     flips: tuple[Flip, ...]
     address_bits: int
+    turns: int = 1
+    block_B: int = 1
+    capacity_B: int = 0
 
     @property
     def row_lsb(self) -> int:
@@ -107,7 +113,32 @@ class Decoder:
 
     def decode(self, addresses: Array) -> Place:
         """Where the bytes at ``addresses`` (integers, any shape, not negative; they wrap at the capacity) lie."""
-        addresses = np.asarray(addresses, np.int64)
+        return self.places(self.spread(np.asarray(addresses, np.int64)))
+
+    def spread(self, addresses: Array) -> Array:
+        """Addresses with the number of their channel above those within it, where channels take turns; else as they
+        are: they are cut into fields bit by bit."""
+        if self.turns == 1:
+            return addresses
+        block, inside = np.divmod(addresses % self.capacity_B, self.block_B)
+        within, channel = np.divmod(block, self.turns)
+        spread: Array = (channel << self._within_bits) | (within * self.block_B + inside)
+        return spread
+
+    def _gathered(self, addresses: Array) -> Array:
+        """``spread`` undone."""
+        if self.turns == 1:
+            return addresses
+        within, inside = np.divmod(addresses & ((1 << self._within_bits) - 1), self.block_B)
+        gathered: Array = (within * self.turns + (addresses >> self._within_bits)) * self.block_B + inside
+        return gathered
+
+    @property
+    def _within_bits(self) -> int:
+        return (self.capacity_B // self.turns).bit_length() - 1
+
+    def places(self, addresses: Array) -> Place:
+        """Where addresses lie that were spread."""
         fields = {name: np.zeros(addresses.shape, np.int64) for name in Place._fields}
         for field, bits, shift, at in self.pieces:
             fields[field] |= ((addresses >> at) & ((1 << bits) - 1)) << shift
@@ -121,7 +152,7 @@ class Decoder:
         addresses = np.zeros(np.broadcast_shapes(*(values.shape for values in fields.values())), np.int64)
         for field, bits, shift, at in self.pieces:
             addresses |= ((fields[field] >> shift) & ((1 << bits) - 1)) << at
-        return addresses
+        return self._gathered(addresses)
 
     def _flip(self, fields: dict[str, Array]) -> None:
         """XOR in place; a second time undoes it, as no source is among the fields that are changed."""
@@ -139,20 +170,43 @@ def decoder(text: str, geometry: Geometry) -> Decoder:
     if found:
         raise UsageError(found)
     order, every, flip = _parts(text)
+    flips = tuple(_flips(flip, _bits(geometry)))
+    if every is not None and not _is_power(geometry.channels):
+        return _in_turns(text, order, _every_B(every, geometry), flips, geometry)
     pieces = _placed(order, geometry) if every is None else _interleaved(order, every, geometry)
-    bits = _bits(geometry)
-    return Decoder(text, tuple(pieces), tuple(_flips(flip, bits)), geometry.capacity_B.bit_length() - 1)
+    return Decoder(text, tuple(pieces), flips, geometry.capacity_B.bit_length() - 1)
+
+
+def _in_turns(text: str, order: str, block_B: int, flips: tuple[Flip, ...], geometry: Geometry) -> Decoder:
+    """A decoder of channels that are no power of two: their number lies above the addresses within them."""
+    within = (geometry.capacity_B // geometry.channels).bit_length() - 1
+    bits = (geometry.channels - 1).bit_length()
+    pieces = (*_placed(order, _one_channel(geometry)), Piece("channel", bits, 0, within))
+    return Decoder(text, pieces, flips, within + bits, geometry.channels, block_B, geometry.capacity_B)
+
+
+def _one_channel(geometry: Geometry) -> Geometry:
+    return Geometry(**{**geometry.__dict__, "channels": 1})
+
+
+def _is_power(count: int) -> bool:
+    return count > 0 and not count & (count - 1)
 
 
 def problems(text: str, geometry: Geometry) -> list[Problem]:
     """Everything that is wrong with a mapping of this geometry, [] when nothing is."""
-    found = [*_sizes(geometry)]
     if _FORM.fullmatch(ALIASES.get(text, text)) is None:
-        return [*found, Problem(f"mapping {text!r} is not understood", "", _EXPECTED, nearest(text, ALIASES))]
+        unknown = Problem(f"mapping {text!r} is not understood", "", _EXPECTED, nearest(text, ALIASES))
+        return [*_sizes(geometry, ""), unknown]
     order, every, flip = _parts(text)
+    found = [*_sizes(geometry, "channels" if every is not None else "")]
     if flip and flip not in FLIPS:
         found.append(
             Problem(f"mapping {text!r}: ^{flip} is unknown", "", " or ".join(f"^{each}" for each in FLIPS))
+        )
+    if flip == "co" and not _is_power(geometry.channels):
+        found.append(
+            Problem(f"mapping {text!r}: ^co with {geometry.channels} channels", "", "a power of two")
         )
     fields = _FIELD.findall(order)
     if "".join(code + digits for code, digits in fields) != order or any(
@@ -188,13 +242,20 @@ def _bits(geometry: Geometry) -> dict[str, int]:
     return {field: getattr(geometry, size).bit_length() - 1 for field, size in SIZES.items()}
 
 
-def _sizes(geometry: Geometry) -> Iterator[Problem]:
-    """Only powers of two can be told apart by address bits."""
+def _sizes(geometry: Geometry, but: str) -> Iterator[Problem]:
+    """Only powers of two can be told apart by address bits; all ``but`` what takes turns."""
     for size in (*SIZES.values(), "access_B"):
         count = getattr(geometry, size)
-        if count < 1 or count & (count - 1):
+        if size != but and not _is_power(count):
+            more = (
+                "; channels may be any number where they change by blocks (:ch@256B)"
+                if size == "channels"
+                else ""
+            )
             yield Problem(
-                f"{count} {size}: no power of two", "", "an address mapping of bits needs powers of two"
+                f"{count} {size}: no power of two",
+                "",
+                f"an address mapping of bits needs powers of two{more}",
             )
 
 
@@ -264,9 +325,8 @@ def _interleaved(order: str, every: str, geometry: Geometry) -> list[Piece]:
     """``_placed`` with the channel pushed in at a block of ``every``; a field that lies across it is split."""
     channels = geometry.channels.bit_length() - 1
     border = _every_B(every, geometry).bit_length() - 1
-    alone = Geometry(**{**geometry.__dict__, "channels": 1})
     pieces = [Piece("channel", channels, 0, border)] if channels else []
-    for field, bits, shift, at in _placed(order, alone):
+    for field, bits, shift, at in _placed(order, _one_channel(geometry)):
         low = min(max(border - at, 0), bits)
         if low:
             pieces.append(Piece(field, low, shift, at))

@@ -60,7 +60,8 @@ class Pattern:
         self.device = device = ps.one_window(device)
         kind = kernel or engine()
         self._loop = import_module(f"accelsim.dram.{MODULES[kind]}")
-        locator = Locator(decoder(device.controller.mapping, geometry), geometry)
+        self._decoder = decoder(device.controller.mapping, geometry)
+        locator = Locator(self._decoder, geometry)
         self._refresh = Refresh(device)
         state, slots = ps.fresh(device)
         self._compiled = kind == "numba"
@@ -86,6 +87,7 @@ class Pattern:
         """
         addresses = np.ascontiguousarray(addresses, np.int64)
         directions = _directions(addresses, writes)
+        addresses = np.ascontiguousarray(self._decoder.spread(addresses), np.int64)
         if addresses.size == 0:
             return Served(at, at, dict.fromkeys(COUNTS, 0), 0, 0, first=at)
         m = self._state

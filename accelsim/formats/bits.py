@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelsim.formats.loops import compiled
 from accelsim.formats.table import Format
 from accelsim.seeds import generator
 from accelsim.types import Array
@@ -128,6 +129,8 @@ WHOLE: dict[str, Callable[[Array, Random], Array]] = {
 
 def convert(x: Array, to: Plan, rounding: str, overflow: str, seed: int, as_codes: bool) -> Array:
     """Flat ``x`` (of ``to.word.real``) rounded: values of the same type, or codes of the format's code type."""
+    if rounding == "rne" and not as_codes and (quick := _by_loop(x, to, overflow)) is not None:
+        return quick
     out = np.empty(x.shape, to.row.code_type if as_codes else x.dtype)
     rng, patterns = generator(seed), x.view(to.word.code)
     finish = _codes if as_codes else _values
@@ -140,6 +143,18 @@ def convert(x: Array, to: Plan, rounding: str, overflow: str, seed: int, as_code
             _meet_specials(magnitude, result, sign, to, overflow, rounding)
             out[start : start + BLOCK] = finish(result, sign, to)
     return out
+
+
+def _by_loop(x: Array, to: Plan, overflow: str) -> Array | None:
+    """``convert`` to nearest even by the compiled loop, None where there is none or the format is not a usual one."""
+    loops, row = compiled("bits_compiled"), to.row
+    if loops is None or to.word is not FLOAT32 or not (to.shift and row.has_nan and row.has_negative_zero):
+        return None
+    quiet = FLOAT32.inf + (1 << (FLOAT32.mantissa - 1))
+    beyond = {"saturate": to.largest, "inf": FLOAT32.inf}.get(overflow, quiet)
+    patterns, out = np.ascontiguousarray(x).view(np.int32), np.empty(x.shape, np.int32)
+    loops.rounded(patterns, out, to.shift, -(1 << to.shift), to.largest, to.normal, to.magic, beyond, quiet)
+    return out.view(np.float32)
 
 
 def _round(a: Array, to: Plan, rounding: str, rng: Random) -> Array:

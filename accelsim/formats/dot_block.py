@@ -18,13 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.formats.loops import compiled
 from accelsim.types import Array, Floats
 
 F64 = Floats
 
 TILE = 8192
 """Elements of an output tile: its few temporaries of 64 KiB stay in the second-level cache."""
-MANTISSA = 52
+MANTISSA, FLOAT_FRACTION = 52, 23
 EXPONENT_BITS = np.int64(0x7FF << MANTISSA)
 TOP = 2.0**128
 """First power of two beyond FP32; the exponent that infinity and NaN count with."""
@@ -37,7 +38,8 @@ NO_FLOOR = -300
 BIAS = 1023
 OF_ZERO = -4096
 """Exponent of a zero: below that of every product."""
-NARROW_MOST = 2.0**40
+NARROW_EXPONENT = 40
+NARROW_MOST = 2.0**NARROW_EXPONENT
 """Largest power of an operand of ``_Narrow``, and its inverse the least: products and their scaling stay normal."""
 NARROW_TOP, NARROW_LEAST, NARROW_LEAST_EXPONENT = 2.0**90, 2.0**-90, -90
 """Between these a sum and its scaling stay normal in FP32."""
@@ -97,6 +99,8 @@ def aligned_product(
     if c.shape[1] > c.shape[2]:  # a product of two values has no order, and long rows are the faster ones
         y, x, start = (np.swapaxes(each, 1, 2) for each in (b, a, c))
         return np.swapaxes(aligned_product(y, x, start, block, out, (least[1], least[0])), 1, 2)
+    if out == "fp32" and (found := _compiled(a, b, c, block, least)) is not None:
+        return found
     left, right = _factors(a, least[0]), _factors(b, least[1])
     kind = _Narrow if _are_narrow(block, left, right, c) else _Tile
     result = np.empty(c.shape, np.float32)
@@ -107,6 +111,38 @@ def aligned_product(
                 tile.add([_chosen(left, right, (batch, rows, columns), k) for k in turns])
             result[batch, rows, columns] = tile.c
     return result
+
+
+def _compiled(
+    a: Array, b: Array, c: Array, block: Block, least: tuple[float, float]
+) -> NDArray[np.float32] | None:
+    """By the loops that numba compiles. None where it is not installed, or where ``_Narrow`` would not be exact or an
+    accumulator leaves its range."""
+    loops = compiled("dot_compiled")
+    if loops is None or block.size > loops.MOST or {a.dtype, b.dtype} != {np.dtype(np.float32)}:
+        return None
+    sums = np.array(c, np.float32, order="C")
+    if not loops.within(sums.reshape(-1), NARROW_LEAST, NARROW_TOP):
+        return None
+    factors, bits = [], 0
+    for each, smallest in zip((a, b), least, strict=True):
+        values = np.ascontiguousarray(each)
+        exponents = np.empty(values.shape, np.int16)
+        lowest = int(np.frexp(smallest)[1]) - 1
+        top, bottom, fractions = loops.factored(
+            values.reshape(-1).view(np.int32), exponents.reshape(-1), lowest, OF_ZERO
+        )
+        if top > NARROW_EXPONENT or bottom < -NARROW_EXPONENT:
+            return None
+        factors += [values, exponents]
+        bits += _fraction_bits(fractions)
+    if bits > 24 or (4 * block.size + 2) << block.fraction >= 1 << 31:
+        return None
+    fits = loops.add_blocks(
+        *factors, sums, block.size, block.turns, block.fraction, block.floor, NARROW_LEAST_EXPONENT,
+        -(1 << (FLOAT_FRACTION - block.result)), block.apart, NARROW_LEAST, NARROW_TOP,
+    )  # fmt: skip
+    return sums if fits else None
 
 
 class _Tile:
@@ -230,7 +266,12 @@ def _are_narrow(block: Block, a: Factors, b: Factors, c: Array) -> bool:
 def _significant(values: NDArray[np.float32]) -> int:
     """The most bits that any of the values has from its first to its last one."""
     fraction = int(np.bitwise_or.reduce(values.view(np.int32), axis=None)) & ((1 << 23) - 1)
-    return 24 - (fraction & -fraction).bit_length() + 1 if fraction else 1
+    return _fraction_bits(fraction)
+
+
+def _fraction_bits(fractions: int) -> int:
+    """Bits of a value whose fraction has these bits, with the one before them."""
+    return FLOAT_FRACTION + 2 - (fractions & -fractions).bit_length() if fractions else 1
 
 
 def _factors(values: Array, least: float) -> Factors:

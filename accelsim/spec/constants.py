@@ -23,12 +23,14 @@ M = TypeVar("M", bound=BaseModel)
 
 class Fitted(NamedTuple):
     """Mark of a field that is a constant: the range in which a fit may look for it, in SI, and its unit; ``simulated``:
-    whether simulations read it (others are of single kernels, or of a site)."""
+    whether simulations read it (others are of single kernels, or of a site); ``kernels``: the only kind of kernels that
+    it is of, '' for more than one."""
 
     low: float
     high: float
     unit: str = ""
     simulated: bool = True
+    kernels: str = ""
 
 
 class Constant(NamedTuple):

@@ -1,7 +1,7 @@
 """What the benchmarks run in a process of their own, one of these:
 
     probe.py end-to-end MODEL CHIP DTYPE VALUES
-    probe.py against-ort MODEL CHIP DTYPE
+    probe.py against-ort MODEL CHIP DTYPE [VALUES]
     probe.py ort MODEL
     probe.py run MODEL CHIP
     probe.py ranges MODEL CHIP DTYPE METHOD
@@ -123,8 +123,8 @@ def whole_run(model: str, chip_name: str) -> dict[str, float]:
     }  # fmt: skip
 
 
-def against_ort(model: str, chip_name: str, dtype: str) -> dict[str, float]:
-    """The exact simulation and ONNX Runtime in turns, in one process: the best of ``REPEATS`` of each.
+def against_ort(model: str, chip_name: str, dtype: str, values: str = "exact") -> dict[str, float]:
+    """The simulation with ``values`` and ONNX Runtime in turns, in one process: the best of ``REPEATS`` of each.
 
     ``ort``: the float model as it was loaded. ``ort_integer``: the quantised graph, as this project exports it
     (ConvInteger and MatMulInteger, then the requantisation in float). ``ort_static``: the float model as ONNX Runtime
@@ -140,7 +140,7 @@ def against_ort(model: str, chip_name: str, dtype: str) -> dict[str, float]:
         models["ort_integer"] = export_onnx(program.graph).SerializeToString()
         models["ort_static"] = static_int8(models["ort"], feeds)
     calls: dict[str, Callable[[], Any]] = {
-        "exact": lambda: simulate(program, feeds, "exact"),
+        values: lambda: simulate(program, feeds, values),
         "products": bare_products(program),
     }
     for name, serialised in models.items():

@@ -33,6 +33,8 @@ GPU_RUNS = (
 SCALESIM_S, SCALESIM_MB = 247, 6800
 """SCALE-Sim 3.0.0 on ResNet-50, 128 x 128: CPU seconds and peak memory, measured on a quiet machine."""
 
+TENSOR_CORES = {"exact": 20.0, "fast": 4.0}
+"""Values policy -> largest allowed ratio to ONNX Runtime's own run in FP32, for sums of Tensor Cores."""
 RATIO, REPEATS = 5.0, 3
 """Largest allowed ratio to the CPU time of ONNX Runtime on one thread; fresh processes of which the best counts."""
 
@@ -125,6 +127,20 @@ def test_resnet50_exact_against_onnxruntime(
         note = f"ORT {found['ort_static']:.3f} s (quantised by ORT: uint8 activations, other scales)"
         figure(f"{name} / ORT run of its own int8 model", ours / found["ort_static"], " x", None, note)
     assert all(held)
+
+
+@pytest.mark.parametrize(("values", "bar"), TENSOR_CORES.items())
+def test_tensor_core_values_against_onnxruntime(
+    benchmark: Any, probe: Probe, figure: Any, values: str, bar: float
+) -> None:
+    """ResNet-50 in FP16 on an A100 with every sum of its Tensor Cores to the bit, and with sums of the library."""
+    found = once(benchmark, lambda: probe("against-ort", "resnet50", "a100-80-sxm", "fp16", values))
+    note = (
+        f"{found[values]:.3f} s; ORT {found['ort']:.3f} s in fp32, NumPy's products {found['products']:.3f} s"
+    )
+    assert figure(
+        f"ResNet-50 on an A100, {values} fp16 / ORT", found[values] / found["ort"], " x", bar, note
+    ).holds
 
 
 @pytest.mark.parametrize(("chip", "dtype"), RESNET_TARGETS)

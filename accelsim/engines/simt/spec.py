@@ -273,7 +273,7 @@ class Simt(EngineSpec):
         0.3,
         description="how much more of a first operand is moved whose rows lie along K in memory (BLAS: A transposed)",
     )
-    attention: Annotated[Share, Fitted(0.05, 1.0)] = Field(
+    attention: Annotated[Share, Fitted(0.05, 1.0, kernels="attention")] = Field(
         1.0,
         description="share of the rate of products at which attention in one kernel multiplies, the time of its "
         "softmax apart; less where its instructions are not those of the fastest products (FlashAttention 2 on Hopper)",

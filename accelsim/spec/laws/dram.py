@@ -307,6 +307,10 @@ def broken(dram: Dram, complete: bool = True) -> list[Finding]:
     return found
 
 
+LEAST_USED = 0.97
+"""Share of a DRAM that a memory has at the least: the rest is spare, or a part of its stacks that is off."""
+
+
 def memory_findings(memory: Memory) -> Iterator[Finding]:
     """The DRAM that a memory names is right by itself, and as wide and as large as the memory says."""
     dram = memory.dram
@@ -326,7 +330,7 @@ def memory_findings(memory: Memory) -> Iterator[Finding]:
         what = f"its channels, {org.channels}, contradict the memory's {memory.channels}"
         yield _claim(what, "as many, or 1 for all of them together")
     capacity = capacity_B(dram)
-    if memory.capacity != capacity:
+    if not LEAST_USED * capacity <= memory.capacity <= capacity:
         sizes = show(capacity, "B", binary=True), show(memory.capacity, "B", binary=True)
         yield _claim(f"its {sizes[0]} contradict the memory's {sizes[1]}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -259,3 +260,38 @@ def test_only_powers_of_two() -> None:
 
 def test_place_has_the_fields_of_the_hierarchy() -> None:
     assert Place._fields == ("channel", "rank", "group", "bank", "row", "column")
+
+
+FIVE_STACKS = Geometry(channels=80, ranks=1, groups=4, banks=4, rows=32768, columns=32, access_B=32)
+
+
+@given(
+    st.lists(st.integers(0, FIVE_STACKS.capacity_B // 32 - 1), min_size=1, max_size=50), st.integers(2, 100)
+)
+def test_any_number_of_channels_takes_blocks_in_turn(bursts: list[int], channels: int) -> None:
+    geometry = replace(FIVE_STACKS, channels=channels)
+    mapping = decoder("rorabacobg:ch@256B", geometry)
+    addresses = np.array(bursts, np.int64) * 32 % geometry.capacity_B
+    place = mapping.decode(addresses)
+    np.testing.assert_array_equal(place.channel, addresses // 256 % channels)
+    np.testing.assert_array_equal(mapping.encode(place), addresses)
+    np.testing.assert_array_equal(mapping.decode(addresses + geometry.capacity_B).row, place.row)
+    for field, size in zip(place, (channels, 1, 4, 4, 32768, 32), strict=True):
+        assert field.min() >= 0 and field.max() < size
+
+
+def test_channels_in_turn_are_those_of_address_bits_where_both_can_be() -> None:
+    """Two stacks of 40 beside one of 64: within a channel, bursts lie as they do in any other."""
+    even, odd = (decoder("rorabacobg:ch@256B", replace(FIVE_STACKS, channels=n)) for n in (64, 80))
+    inside = np.arange(0, 2**22, 32, dtype=np.int64)
+    block, rest = inside // 256, inside % 256
+    of_even, of_odd = (mapping.decode(block * 256 * n + rest) for mapping, n in ((even, 64), (odd, 80)))
+    for one, other in zip(of_even, of_odd, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_number_of_channels_that_xor_would_leave_is_refused() -> None:
+    with pytest.raises(UsageError, match="80 channels"):
+        decoder("rorabacobg:ch@256B^co", FIVE_STACKS)
+    with pytest.raises(UsageError, match="any number where they change by blocks"):
+        decoder("rochrababgco", FIVE_STACKS)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
-from accelsim.formats import dot_plain
+from accelsim.formats import dot_block, dot_plain
 from accelsim.formats.dot import RULES, DotRule, operands, product, rules_for
 from accelsim.formats.table import get
 from accelsim.validate.tensor_cores import GPU_DOTS, compared, difference, sets, tensor_cores
@@ -227,32 +227,64 @@ def test_batches_are_products_of_their_own(
     assert result.shape == (a @ b).shape
 
 
+def without_compiler(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("accelsim.formats.dot_block.compiled", lambda name: None)
+
+
 @pytest.mark.parametrize("name", ALIGNED)
 def test_tiles_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     a, b = (values(get("fp16"), rng, shape, 6) for shape in ((2, 9, 33), (2, 33, 11)))
     whole = product(a, b, name, "fp16")
+    without_compiler(monkeypatch)
     for tile in (1, 7, 40, 100):
         monkeypatch.setattr("accelsim.formats.dot_block.TILE", tile)
         assert same(product(a, b, name, "fp16"), whole)
 
 
+@pytest.mark.xdist_group("compiled")  # one process compiles the loops
 @pytest.mark.parametrize("name", ALIGNED)
 @pytest.mark.parametrize("spread", [1, 8, 20])
+@pytest.mark.parametrize("shape", [(2, 9, 33, 41), (1, 70, 24, 300)])
 def test_short_numbers_are_added_to_the_same_bits(
-    name: str, spread: int, monkeypatch: pytest.MonkeyPatch
+    name: str, spread: int, shape: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Products in FP32 and sums in int32, where both are exact, against float64 throughout; zeros, subnormals of the
-    operands, and sums that are too small or too large for it are among them."""
+    """Products in FP32 and sums in int32, where both are exact, compiled and not, against float64 throughout; zeros,
+    subnormals of the operands, and sums that are too small or too large for it are among them."""
     rng = np.random.default_rng(3)
-    a, b = (values(get("fp16"), rng, shape, spread) for shape in ((2, 9, 33), (2, 33, 41)))
+    batch, rows, depth, columns = shape
+    a, b = (
+        values(get("fp16"), rng, each, spread) for each in ((batch, rows, depth), (batch, depth, columns))
+    )
     a[rng.random(a.shape) < 0.1] = 0
+    a[:, 2] = 0
     for start in (0.0, 1e-39, 3e-30, 1.0, 1e35):
-        c = np.full((2, 9, 41), start, np.float32)
-        quick = product(a, b, name, "fp16", c=c)
+        c = np.full((batch, rows, columns), start, np.float32)
+        compiled = product(a, b, name, "fp16", c=c)
         with monkeypatch.context() as patch:
+            without_compiler(patch)
+            assert same(product(a, b, name, "fp16", c=c), compiled)
             patch.setattr("accelsim.formats.dot_block._are_narrow", lambda *_: False)
-            assert same(product(a, b, name, "fp16", c=c), quick)
+            assert same(product(a, b, name, "fp16", c=c), compiled)
+
+
+@pytest.mark.xdist_group("compiled")
+def test_the_compiled_loops_are_used_where_they_are_exact_and_only_there() -> None:
+    loops = pytest.importorskip(
+        "accelsim.formats.dot_compiled", reason="numba is not installed (extra `fast`)"
+    )
+    assert dot_block.compiled("dot_compiled") is loops
+    rng, block = np.random.default_rng(4), block_of("tensor-core-a100", "fp16", "fp32")
+    a, b = (values(get("fp16"), rng, each, 3) for each in ((1, 5, 32), (1, 32, 7)))
+    c, least = np.zeros((1, 5, 7), np.float32), (get("fp16").min_normal, get("fp16").min_normal)
+    assert dot_block._compiled(a, b, c, block, least) is not None
+    for wrong in (np.inf, np.nan, 2.0**41):
+        worse = a.copy()
+        worse[0, 3, 4] = wrong
+        assert dot_block._compiled(worse, b, c, block, least) is None
+    assert dot_block._compiled(a.astype(np.float64), b, c, block, least) is None
+    assert dot_block._compiled(a * np.float32(1 + 2**-20), b, c, block, least) is None  # 24 bits times 11
+    assert dot_block._compiled(a, b, c + np.float32(1e30), block, least) is None
 
 
 @pytest.mark.parametrize("name", PLAIN)

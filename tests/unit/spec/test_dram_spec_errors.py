@@ -195,10 +195,10 @@ CASES = [
         "row-bank-column",
     ),
     (
-        HBM,
-        "channels: 16\n  pseudo_channels: 2",
-        "channels: 3\n  pseudo_channels: 4",
-        "controller.mapping: 12 channels: no power of two",
+        GOOD,
+        "channels: 1",
+        "channels: 3",
+        "controller.mapping: 3 channels: no power of two",
         "",
     ),
     (
