@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 TILE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 REGIME_COLOURS = {
     "many waves": BLUE, "few waves": ORANGE, "less than a wave": GREEN, "launch": PURPLE, "streaming": SKY,
+    "prefill": BLUE, "decode": ORANGE,
 }  # fmt: skip
 """Regime -> colour; others are grey."""
 ACROSS = 3
-"""Panels beside each other."""
+"""Panels beside each other, at the most."""
 FEW = 50
 """Below this factor from end to end an axis has labels between powers of ten."""
 
@@ -94,14 +95,15 @@ class Compared(NamedTuple):
 
 def against_measured(title: str, sets: Sequence[Compared]) -> Figure:
     """A panel for each set: every row a point, right on the line where prediction and measurement agree."""
-    down = ceil(len(sets) / ACROSS)
+    across = min(ACROSS, len(sets))
+    down = ceil(len(sets) / across)
     with styled():
-        fig, panels = figure(0.9 + 2.7 * down, down, ACROSS)
+        fig, panels = figure(0.9 + 2.7 * down, down, across)
         for index, (axes, each) in enumerate(zip(panels, sets, strict=False)):
             _panel(axes, each)
-            if index + ACROSS >= len(sets):
+            if index + across >= len(sets):
                 axes.set_xlabel("measured, ms")
-            if index % ACROSS == 0:
+            if index % across == 0:
                 axes.set_ylabel("predicted, ms")
         for axes in panels[len(sets) :]:
             axes.set_visible(False)
