@@ -64,8 +64,8 @@ GEMM = (
 CONV = (
     Rows("neusight_conv.csv", "v100-pcie", "", 0.175), Rows("neusight_conv.csv", "t4", "", 0.175),
     Rows("neusight_conv.csv", "a100-80-pcie", "", 0.25), Rows("deepbench_conv.csv", "v100-sxm2-16", "fp32", 0.27),
-    Rows("deepbench_conv.csv", "t4", "fp32", 0.27), Rows("deepbench_conv.csv", "v100-sxm2-16", TENSOR, 0.28),
-    Rows("deepbench_conv.csv", "t4", TENSOR, 0.29),
+    Rows("deepbench_conv.csv", "t4", "fp32", 0.27), Rows("deepbench_conv.csv", "v100-sxm2-16", TENSOR, 0.225),
+    Rows("deepbench_conv.csv", "t4", TENSOR, 0.265),
 )  # fmt: skip
 VECTOR = tuple(
     Rows("neusight_vector.csv", chip, "", claimed, "vector")

@@ -8,7 +8,8 @@ these move comes from DRAM, ``filters`` the same of the filters, whose transform
 Winograd's need 3 x 3 filters and a stride of 1.
 
 Gradients are convolutions with other sides; ``backward`` says how much longer they take. Tensor Cores take channels by
-eights. A library's heuristic chooses by its own estimate, here the model's.
+eights; where there are fewer, each place of the filter is a step of the loop over K of its own, most of it empty. A
+library's heuristic chooses by its own estimate, here the model's.
 """
 
 from __future__ import annotations
@@ -64,13 +65,16 @@ def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
     strides = columns["stride"] ** 2
     macs = n * p * q * k * c * r * s
     least_B = (n * c * np.minimum(h * w, p * q * r * s) + k * c * r * s + n * k * p * q) * element_B
+    deep = c
     if spec.formats[name].unit == "tensor":
+        few = c < CHANNELS
         c, k = (np.ceil(each / CHANNELS) * CHANNELS for each in (c, k))
+        deep = np.where(few, spec.formats[name].step, c)
     x, weights, y = (size * element_B for size in (n * c * h * w, k * c * r * s, n * k * p * q))
     way = columns["backward"].astype(int)
     implicit = _products(
-        np.choose(way, (n * p * q, n * h * w, k)), np.choose(way, (k, c, c * r * s)),
-        np.ceil(np.choose(way, (c * r * s, k * r * s / strides, n * p * q))),
+        np.choose(way, (n * p * q, n * h * w, k)), np.choose(way, (k, c, deep * r * s)),
+        np.ceil(np.choose(way, (deep * r * s, k * r * s / strides, n * p * q))),
         np.choose(way, (x, y, x)), np.choose(way, (weights, weights, y)), np.choose(way, (y, x, weights)),
     )  # fmt: skip
     tiles = n * np.ceil(p / 4) * np.ceil(q / 4)
