@@ -9,15 +9,25 @@ import yaml
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEEPEST = 30
 """Blocks that may lie inside each other in one file."""
+OWN_LIMIT = "maximum nesting depth"
+"""What PyYAML says since 6.0.4 of far more blocks, before it tells of the first one."""
 
 
 def compose(text: str, loader: Any = LOADER) -> yaml.Node | None:
     """The nodes of a YAML document, None of an empty one. Raises yaml.YAMLError, also beyond ``DEEPEST``."""
     depth = 0
     event: Any  # the stubs of PyYAML know two kinds of marks
-    for event in yaml.parse(text, Loader=loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            what = f"more than {DEEPEST} blocks inside each other"
-            raise yaml.MarkedYAMLError(problem=what, problem_mark=event.start_mark)
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise _too_deep(event.start_mark)
+    except yaml.MarkedYAMLError as error:
+        if OWN_LIMIT in str(error.problem):
+            raise _too_deep(error.problem_mark) from None
+        raise
     return yaml.compose(text, Loader=loader)
+
+
+def _too_deep(where: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=f"more than {DEEPEST} blocks inside each other", problem_mark=where)
