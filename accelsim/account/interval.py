@@ -1,12 +1,14 @@
-"""How far off the latency of a run may be: the interval of its kernels, where an engine of the chip runs some."""
+"""How far off latency and energy of a run may be: intervals, where an engine of the chip runs kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from typing import NamedTuple
 
 from accelsim.account import critical_path
 from accelsim.engines.kernel_times import KernelModel
 from accelsim.engines.registry import ENGINES
+from accelsim.kernels.uncalibrated import ENERGY
 from accelsim.kernels.whole import Interval, Part, Width, together, width
 from accelsim.machine.run import Run
 from accelsim.program.roles import unit_of, units
@@ -16,14 +18,32 @@ OTHER = "function"
 """The kind of kernel whose interval stands in for copies over links and work of the host, which move bytes too."""
 
 
+class Energies(NamedTuple):
+    """Nine of ten runs draw no less and no more, J."""
+
+    low_J: float
+    high_J: float
+
+
 def latency_interval(run: Run) -> Interval | None:
     """From the time that every step adds; None for a chip without kernels: nobody has measured how far off it is."""
-    models = {
+    models = _models(run)
+    return together(_parts(run, models)) if models else None
+
+
+def energy_interval(run: Run, total_J: float) -> Energies | None:
+    """By how far measured power varies around simulated joules (``kernels.uncalibrated.ENERGY``); None for a chip
+    without kernels."""
+    return Energies(total_J / ENERGY, total_J * ENERGY) if _models(run) else None
+
+
+def _models(run: Run) -> dict[str, KernelModel]:
+    """What predicts kernels, by engine."""
+    return {
         unit.name: model
         for unit in units(run.chip).values()
         if (model := ENGINES[unit.type].kernels(run.chip, unit)) is not None
     }
-    return together(_parts(run, models)) if models else None
 
 
 def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:

@@ -14,7 +14,7 @@ from accelsim.account import critical_path, dram, energy, provenance
 from accelsim.account.array_share import array_seconds, array_split
 from accelsim.account.critical_path import HIDDEN, Times
 from accelsim.account.energy_basis import energy_basis
-from accelsim.account.interval import latency_interval
+from accelsim.account.interval import energy_interval, latency_interval
 from accelsim.account.spans import (
     OUTSIDE,
     ideal_seconds,
@@ -291,6 +291,7 @@ def summary(run: Run) -> dict[str, Any]:
     the ``commands`` that were not simulated, as they do what earlier ones did, later (``machine.replay``). Keys that
     make no sense for this chip are None. ``latency_interval``: nine of ten runs take that long, where kernels of the
     chip's kind were compared with measured times; ``calibrated``: the share of the time of kernels that were on it.
+    ``energy_interval``: likewise, by measured power of servers.
     """
     rows, interval = energy.energy_table(run), latency_interval(run)
     total_J, seconds, batch = (
@@ -298,6 +299,7 @@ def summary(run: Run) -> dict[str, Any]:
         run.seconds,
         batch_size(run.program.graph) * run.program.cores,
     )
+    joules = energy_interval(run, total_J)
     return {
         "tool": "accelsim",
         "tool_version": tool_version(),
@@ -320,6 +322,7 @@ def summary(run: Run) -> dict[str, Any]:
         "cycles": round(Fraction(run.chip.clock) * run.time_fs / FS_PER_S),
         "throughput_per_s": batch / seconds if seconds else None,
         "energy_J": total_J,
+        "energy_interval": None if joules is None else joules._asdict(),
         "energy_per_inference_J": total_J / batch,
         "power_average_W": total_J / seconds if seconds else None,
         **_rates(run),

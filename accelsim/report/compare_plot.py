@@ -30,6 +30,8 @@ NAME, NOTE = 30, 145
 """Characters of a line of a name, and of a note."""
 LINE_IN = 0.15
 """Height of a line of a name."""
+SHOWN = {"latency": "latency_s", "energy": "energy_per_inference_J"}
+"""What the bars show."""
 
 
 def compare_figure(sources: Sequence[Source]) -> Figure:
@@ -66,21 +68,27 @@ def _latency_bars(axes: Axes, entries: Sequence[Summary]) -> None:
     values = [entry["latency_s"] for entry in entries]
     base, words = _base(values)
     axes.barh(range(len(entries)), [value / base for value in values], 0.7, color=GREY)
-    ends = _intervals(axes, entries, base)
+    ends = _intervals(axes, entries, base, "latency", "s")
     _value_labels(axes, values, base, "s", [""] * len(values), ends)
-    known = any(end > value / base for end, value in zip(ends, values, strict=True))
-    axes.set_title("Latency of one run" + (", with its 90 % interval" if known else ""))
+    axes.set_title("Latency of one run" + _with_intervals(entries, "latency"))
     axes.set_xlabel(words)
 
 
-def _intervals(axes: Axes, entries: Sequence[Summary], base: float) -> list[float]:
-    """A line from end to end of each latency's interval, where there is one; returns how far right each row reaches."""
+def _with_intervals(entries: Sequence[Summary], what: str) -> str:
+    return ", with 90 % interval" if any(entry.get(f"{what}_interval") for entry in entries) else ""
+
+
+def _intervals(axes: Axes, entries: Sequence[Summary], base: float, what: str, unit: str) -> list[float]:
+    """A line from end to end of the interval of each latency or energy, where there is one; returns how far right
+    each row reaches. The interval is that of a whole run; of an inference where ``unit`` is J, which is its share."""
     ends = []
     for place, entry in enumerate(entries):
-        found = entry.get("latency_interval")
+        value = entry[SHOWN[what]]
+        found, scale = entry.get(f"{what}_interval"), value / (entry[f"{what}_{unit}"] or 1.0) / base
         if found is not None:
-            axes.plot([found["low_s"] / base, found["high_s"] / base], [place, place], color=INK, lw=1)
-        ends.append((entry["latency_s"] if found is None else found["high_s"]) / base)
+            low, high = found[f"low_{unit}"] * scale, found[f"high_{unit}"] * scale
+            axes.plot([low, high], [place, place], color=INK, lw=1)
+        ends.append(value / base if found is None else high)
     return ends
 
 
@@ -101,8 +109,9 @@ def _energy_bars(axes: Axes, entries: Sequence[Summary]) -> None:
             axes.barh(range(len(entries)), parts, 0.7, left=start, label=name, **style)
             start = [below + part for below, part in zip(start, parts, strict=True)]
     marks = [STAR if unlike else "" for unlike in grounds_of(entries)]
-    _value_labels(axes, totals, base, "J", marks, [total / base for total in totals])
-    axes.set_title(f"Energy per {' or '.join(counted(entries))}")
+    ends = _intervals(axes, entries, base, "energy", "J")
+    _value_labels(axes, totals, base, "J", marks, ends)
+    axes.set_title(f"Energy per {' or '.join(counted(entries))}" + _with_intervals(entries, "energy"))
     axes.set_xlabel(words)
 
 

@@ -201,7 +201,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("latency", latency_text(summary)),
         ("throughput", f"{si(summary['throughput_per_s'])} {summary['counts']}/s"),
-        ("energy", si(summary["energy_J"], "J", 4)),
+        ("energy", energy_text(summary)),
         (f"energy per {COUNTED[summary['counts']]}", si(summary["energy_per_inference_J"], "J", 4)),
         ("average power", si(summary["power_average_W"], "W")),
         ("achieved", f"{rate}{peak}"),
@@ -237,6 +237,14 @@ def latency_text(summary: dict[str, Any]) -> str:
     share = interval["calibrated"]
     whose = "" if share == 1 else ", uncalibrated" if not share else f", {percent(share)} of it calibrated"
     return f"{text}, 90 %: {ends}{whose}"
+
+
+def energy_text(summary: dict[str, Any]) -> str:
+    """'2.46 J, 90 %: 1.8 J to 3.4 J' where measured power tells how far off such energies are."""
+    text, interval = si(summary["energy_J"], "J", 4), summary.get("energy_interval")
+    if interval is None:
+        return text
+    return f"{text}, 90 %: {si(interval['low_J'], 'J')} to {si(interval['high_J'], 'J')}"
 
 
 def cache_text(level: dict[str, Any]) -> str:

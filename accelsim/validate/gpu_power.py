@@ -8,13 +8,16 @@ their makers and in none of these figures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import exp
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.account.latency import summary
+from accelsim.fit.intervals import quantile
+from accelsim.kernels.uncalibrated import ENERGY
 from accelsim.validate.base import Check, check
 from accelsim.validate.gpu_models import CHIPS, SUBMITTED, format_of
 from accelsim.validate.gpu_rows import PUBLISHED, rows_of, simulated
@@ -30,9 +33,10 @@ POWERED: Mapping[str, str] = {
 
 
 class Powered(NamedTuple):
-    """A submission with power: joules of an item at the wall, and of its GPU as simulated."""
+    """A submission with power: its chip, joules of an item at the wall, and of its GPU as simulated."""
 
     name: str
+    chip: str
     wall_J: float
     simulated_J: float
 
@@ -55,7 +59,14 @@ def powered(data: Path) -> Iterator[Powered]:
             run = simulated(network, chip, format_of(workload, dtype, chip), batch=batch)
             known[workload, chip] = summary(run)["energy_J"] / batch
         name = f"{workload}, {line['n_chips']} x {chip}"
-        yield Powered(name, float(line["energy_per_item_j"]), known[workload, chip])
+        yield Powered(name, chip, float(line["energy_per_item_j"]), known[workload, chip])
+
+
+def spread(rows: Sequence[Powered]) -> float:
+    """By which factor nine of ten shares differ at the most from the median share of the other chips."""
+    shares, chips = np.log([row.share for row in rows]), np.array([row.chip for row in rows])
+    usual = np.array([np.median(shares[chips != chip]) for chip in chips])
+    return exp(quantile(np.abs(shares - usual)))
 
 
 @check("gpu-power")
@@ -70,6 +81,8 @@ def gpu_power() -> Check:
     told = [
         f"a GPU as simulated has {np.quantile(shares, 0.1):.0%} to {np.quantile(shares, 0.9):.0%} of what its server "
         f"draws for it (the middle 80 % of {len(rows)} submissions; median {np.median(shares):.0%})",
+        f"nine of ten are within a factor of {spread(rows):.2f} of the median of the other chips: the interval of the "
+        f"joules of a run has {ENERGY:g}",
         f"least {least.share:.0%}: {least.name}; most {most.share:.0%}: {most.name}",
     ]
     kept = int(np.sum((shares >= SHARE[0]) & (shares <= SHARE[1])))

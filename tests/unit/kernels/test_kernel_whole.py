@@ -8,9 +8,9 @@ import pytest
 
 import accelsim
 from accelsim.account.latency import summary
-from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED
+from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, ENERGY, UNCALIBRATED
 from accelsim.kernels.whole import Part, Width, together
-from accelsim.report.table import latency_text
+from accelsim.report.table import energy_text, latency_text
 
 OWN, OTHER = Width(1.2, True), Width(1.5, False)
 
@@ -45,6 +45,15 @@ def test_a_run_on_a_calibrated_gpu_has_a_narrower_one_than_on_another() -> None:
     assert latency_text(other).endswith("uncalibrated") and "90 %: " in latency_text(own)
 
 
+def test_the_energy_of_a_gpu_has_one_too() -> None:
+    facts = summary(accelsim.run("gemm?M=512,N=512,K=512", "h200-sxm", dtype="fp16", values="off"))
+    found = facts["energy_interval"]
+    assert found["high_J"] / facts["energy_J"] == pytest.approx(ENERGY)
+    assert facts["energy_J"] / found["low_J"] == pytest.approx(ENERGY)
+    assert " mJ, 90 %: " in energy_text(facts) or " uJ, 90 %: " in energy_text(facts)
+
+
 def test_where_nothing_was_compared_there_is_none() -> None:
     facts = summary(accelsim.run("cnn", "edu-4x4", values="off"))
     assert facts["latency_interval"] is None and "90 %" not in latency_text(facts)
+    assert facts["energy_interval"] is None and "90 %" not in energy_text(facts)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from accelsim.account.energy_basis import caveats, energy_basis
 from accelsim.account.latency import layers, summary
 from accelsim.errors import UsageError
+from accelsim.kernels.uncalibrated import ENERGY
 from accelsim.machine.run import Run
 from accelsim.report import compare, compare_layers, compare_plot, table, write
 from accelsim.report.compare_labels import common, labels
@@ -292,10 +293,12 @@ def test_a_run_of_no_time_can_be_drawn(reports: list[Path]) -> None:
 def test_a_latency_with_an_interval_has_it_beside_its_bar() -> None:
     """Relative to the first run as the bars are; a chip that nobody measured has none."""
     runs: list[Run] = [run("mlp?hidden=16", on, values="off") for on in ("t4", "edu-4x4")]
-    left = compare_plot.compare_figure(runs).axes[0]
+    left, right = compare_plot.compare_figure(runs).axes[:2]
     found, base = summary(runs[0])["latency_interval"], summary(runs[0])["latency_s"]
     (line,) = left.lines
-    assert list(line.get_xdata()) == [found["low_s"] / base, found["high_s"] / base]
-    assert left.get_title(loc="left").endswith("with its 90 % interval")
+    assert list(line.get_xdata()) == pytest.approx([found["low_s"] / base, found["high_s"] / base])
+    assert left.get_title(loc="left").endswith(", with 90 % interval")
+    (line,) = right.lines
+    assert list(line.get_xdata()) == pytest.approx([1 / ENERGY, ENERGY])
     plain = compare_plot.compare_figure(runs[1:]).axes[0]
     assert not plain.lines and plain.get_title(loc="left") == "Latency of one run"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from accelsim.account.energy import energy_table, total_J
+from accelsim.errors import UsageError
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate import report
 from accelsim.validate.anchors import Anchor, outcome, points, relative, run_shapes
@@ -53,6 +54,32 @@ def test_accuracy_page_shows_rows_errors_and_details() -> None:
     assert "not validated" in page
     for name in report.ENERGY_TABLES:
         assert f"`{name}`" in page
+
+
+def test_a_page_keeps_what_other_checks_said() -> None:
+    report.check_names()
+    first = [
+        Check("scalesim", "some rows", 10, 10, np.zeros(2), ["old"]),
+        Check("pcie", "links", 5, 5, np.zeros(0), ["x"]),
+    ]
+    page = report.accuracy_page(first)
+    assert report.accuracy_page(first[:1], page) == page == report.accuracy_page(first[1:], page)
+    newer = report.accuracy_page([Check("scalesim", "some rows", 12, 12, np.zeros(2), ["new"])], page)
+    assert (
+        "- new" in newer and "- old" not in newer and "- x" in newer and "| `scalesim` | 12 | 12 |" in newer
+    )
+
+
+def test_the_committed_page_is_kept_whole() -> None:
+    report.check_names()
+    text = (REPORTS / "accuracy.md").read_text(encoding="utf-8")
+    assert report.accuracy_page([], text) == text
+
+
+def test_a_check_that_is_not_known_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean 'gpu-power'"):
+        report.main([str(tmp_path), "gpu-powr"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_check_without_errors_has_dashes() -> None:
