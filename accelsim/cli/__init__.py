@@ -39,6 +39,7 @@ COMMANDS = {
     "kernel": ("accelsim.cli.kernel", "time of single kernels on a GPU, with intervals"),
     "calibrate": ("accelsim.cli.calibrate", "fit the constants of a chip to measured kernels"),
     "measure": ("accelsim.cli.measure", "time kernels of PyTorch on a GPU of this machine"),
+    "lesson": ("accelsim.cli.lesson", "lessons that check themselves: start, check, hint, grade"),
     "array": ("accelsim.cli.array", "time and count one matrix product on a systolic array"),
     "validate": (
         "accelsim.cli.validate",
@@ -52,6 +53,7 @@ SECTIONS = {
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "energy"),
     "What there is": ("chips", "models", "memories", "spec"),
+    "Learn and teach": ("lesson",),
     "Against the outside": ("validate", "measure", "calibrate", "export-trace"),
 }
 """Sections of the help, and their commands; what is in none comes last."""

@@ -88,13 +88,14 @@ def precision(
 
 
 def _print_ladder(found: Ladder) -> None:
-    from accelsim.explore.studies import ladder_sentences
+    from accelsim.explore.studies import error_text, ladder_sentences
     from accelsim.report.table import text_table
     from accelsim.report.text import si
 
     rows = [
         (rung.chip, rung.dtype, si(rung.seconds, "s"),
-         f"{si(rung.low, 's')} to {si(rung.high, 's')}" if rung.low else "-", si(rung.joules, "J"), f"{rung.error:.2g}")
+         f"{si(rung.low, 's')} to {si(rung.high, 's')}" if rung.low else "-", si(rung.joules, "J"),
+         error_text(rung.error))
         for rung in found.rungs
     ]  # fmt: skip
     show(text_table(("chip", "format", "per inference", "90 %", "energy", "error"), rows, width()))

@@ -25,6 +25,10 @@ EXACT = ("haswell-e5-2699v3", "fp32")
 """Chip and format of what stands for exact: FP32, whose error is a thousandth of that of the next format."""
 
 
+ROUNDING = 1e-6
+"""Errors below are those of FP32 sums, which depend on the order in which the library of this machine adds."""
+
+
 class Rung(NamedTuple):
     """A model on a chip in a format: seconds and joules of an inference, 90 % interval of the time (0, 0: none), and
     the root mean square error of ``PRODUCT`` there, relative to that of its values."""
@@ -120,6 +124,11 @@ def _interval(facts: dict[str, Any], batch: int) -> tuple[float, float]:
     return (0.0, 0.0) if found is None else (found["low_s"] / batch, found["high_s"] / batch)
 
 
+def error_text(error: float) -> str:
+    """Two digits; below ``ROUNDING`` nothing but that."""
+    return f"{error:.2g}" if error >= ROUNDING else f"below {ROUNDING:.0e}"
+
+
 def ladder_sentences(found: Ladder) -> list[str]:
     """What narrow formats gain on each chip, what they cost in accuracy, and what the last chip gains on the first."""
     told = []
@@ -132,8 +141,8 @@ def ladder_sentences(found: Ladder) -> list[str]:
         least = min(rungs, key=lambda rung: rung.joules)
         told.append(
             f"{wide.title}: {best.dtype} is {wide.seconds / best.seconds:.2g} times as fast as {wide.dtype} at "
-            f"{best.joules / wide.joules:.0%} of its energy, for an error of {best.error:.2g} of a product "
-            f"({wide.dtype}: {wide.error:.2g})"
+            f"{best.joules / wide.joules:.0%} of its energy, for an error of {error_text(best.error)} of a product "
+            f"({wide.dtype}: {error_text(wide.error)})"
             + (f"; {least.dtype} needs the least energy." if least is not best else ".")
         )
     if len(found.chips) > 1:

@@ -14,6 +14,8 @@ from click.testing import Result
 from accelsim.cli import main
 from accelsim.cli.common import OUT
 from accelsim.cli.dram import replay_on
+from accelsim.lessons.registry import find
+from accelsim.lessons.work import filled, start
 from tests.helpers.kernel_rows import measured_csv
 from tests.helpers.pictures import unpainted
 
@@ -37,13 +39,18 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "study precision": ("mlp?hidden=16", "--on", "edu-mixed", "--dtypes", "fp16,int8"),
     "study crossover": ("mlp?hidden=16", "--on", "haswell-e5-2699v3,t4", "--batches", "1,2"),
     "measure": ("--rows", "1", "--out", "measured.csv"),
+    "lesson": (), "lesson start": ("1",), "lesson check": ("1", "LESSON"), "lesson hint": ("1",), "lesson solution": ("1",),
+    "lesson reset": ("1", "LESSON"), "lesson grade": ("LESSON",),
 }  # fmt: skip
 """A command line of each command that takes a moment."""
-NO_TABLE = {"spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure"}
-"""Commands that print a schema, the names of the files that they wrote, or a trace."""
+NO_TABLE = {
+    "spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure", "lesson start", "lesson hint",
+    "lesson solution", "lesson reset",
+}  # fmt: skip
+"""Commands that print a schema, the names of the files that they wrote, a trace, a text."""
 SLOW = {"dram lessons", "energy eyeriss", "measure"}
 """Of these, commands that take up to a minute, or need a GPU; other tests run them."""
-NO_CSV = {"rerun", "formats show", "spec show", "spec tree", "spec check", "kernel"}
+NO_CSV = {"rerun", "formats show", "spec show", "spec tree", "spec check", "kernel", "lesson check"}
 """Commands whose result is no table: a verdict, one number, one spec, a tree; of ``kernel`` --csv is where kernels come
 from, and --out where they go."""
 READS_CSV = {"kernel"}
@@ -81,6 +88,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
 
 
+def solved_lesson(parent: Path) -> Path:
+    """The folder of lesson 1 with its solution."""
+    lesson = find("1")
+    folder = start(lesson, parent, "")
+    (folder / lesson.file).write_text(filled(lesson, "solution.py.in", ""), encoding="utf-8")
+    return folder
+
+
 def test_every_command_has_a_sample() -> None:
     assert set(SAMPLES) == set(COMMANDS)
 
@@ -90,7 +105,8 @@ def test_what_prints_figures_prints_them_as_json_too(
     cli: Cli, name: str, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    named = {"REPORT": str(report), "MEASURED": str(measured_csv(tmp_path / "measured.csv", "t4", 40))}
+    measured, work = measured_csv(tmp_path / "measured.csv", "t4", 40), solved_lesson(tmp_path / "work")
+    named = {"REPORT": str(report), "MEASURED": str(measured), "LESSON": str(work)}
     words = [*name.split(), *(named.get(word, word) for word in SAMPLES[name]), "--json"]
     table = [] if name in NO_CSV else ["--csv", "table.csv"]
     result = cli(*words, *table)
@@ -106,7 +122,8 @@ def test_what_has_no_json_prints_no_table(
     cli: Cli, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = cli(*name.split(), *SAMPLES[name])
+    work = solved_lesson(tmp_path / "work")
+    result = cli(*name.split(), *(str(work) if word == "LESSON" else word for word in SAMPLES[name]))
     assert result.exit_code == 0, result.output
     assert "───" not in result.stdout
 

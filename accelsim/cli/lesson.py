@@ -1,0 +1,239 @@
+"""``accelsim lesson``: a course of lessons that check themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import (
+    FILE,
+    check_file_target,
+    csv_option,
+    example,
+    json_option,
+    paragraphs,
+    save_csv,
+    show,
+    width,
+)
+
+if TYPE_CHECKING:
+    from accelsim.lessons.base import Lesson
+    from accelsim.lessons.running import Outcome
+
+EXAMPLES = example(
+    "accelsim lesson",
+    "accelsim lesson start 1",
+    "accelsim lesson check 1",
+)
+HERE = Path()
+MARKS = {"done": "done", "changed": "changed since it passed", "begun": "begun", "": ""}
+BAR = 24
+"""Characters of the bar."""
+WRONG = 1
+"""Exit code of a check that does not hold."""
+
+place_argument = click.argument("place", metavar="[DIR]", type=FILE, default=HERE)
+
+
+def _find(ctx: click.Context, param: click.Parameter, value: str) -> Lesson:
+    from accelsim.lessons.registry import find
+
+    return find(value)
+
+
+lesson_argument = click.argument("lesson", metavar="LESSON", callback=_find)
+
+
+@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...", epilog=EXAMPLES)
+@click.pass_context
+@json_option
+@csv_option
+def lesson(ctx: click.Context, as_json: bool, table: Path | None) -> None:
+    """Learn how AI accelerators work: lessons with a text, one file to edit and a check that says what is wrong.
+
+    Without a command: all lessons, what each teaches, and which are done in this directory.
+    """
+    if ctx.invoked_subcommand is None:
+        _list(as_json, table)
+
+
+def _list(as_json: bool, table: Path | None) -> None:
+    from accelsim.lessons.registry import lessons
+    from accelsim.lessons.work import state
+    from accelsim.report.table import text_table
+
+    if table is not None:
+        check_file_target(table)
+    rows = [
+        {"lesson": each.number, "title": each.title, "idea": each.idea, "minutes": each.minutes, "file": each.file,
+         "state": state(each, HERE)}
+        for each in lessons()
+    ]  # fmt: skip
+    save_csv(table, rows)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    shown = [(row["lesson"], row["title"], row["minutes"], MARKS[str(row["state"])]) for row in rows]
+    show(text_table(["", "lesson", "minutes", "here"], shown, width()))
+    done = sum(row["state"] == "done" for row in rows)
+    filled = BAR * done // len(rows)
+    click.echo(f"\n[{'#' * filled}{'.' * (BAR - filled)}] {done} of {len(rows)} done in this directory")
+    left = [each for each, row in zip(lessons(), rows, strict=True) if row["state"] != "done"]
+    if left:
+        verb = "check" if state(left[0], HERE) else "start"
+        click.echo(f"\nNext: accelsim lesson {verb} {left[0].number}\n" + paragraphs([left[0].idea]))
+
+
+@lesson.command(
+    epilog=example("accelsim lesson start 3", "accelsim lesson start 3 homework --student 'Ada Lovelace'")
+)
+@lesson_argument
+@place_argument
+@click.option("--student", default="", metavar="NAME", help="Draw the numbers of the lesson for this name.")
+def start(lesson: Lesson, place: Path, student: str) -> None:
+    """Make the folder of LESSON in DIR (default: here): its text, and the one file to edit."""
+    from accelsim.lessons.work import README, start
+
+    folder = start(lesson, place, student)
+    click.echo(f"{folder / README}: the lesson, {lesson.minutes} minutes")
+    click.echo(f"{folder / lesson.file}: the file to edit")
+    where = "" if place == HERE else f" {place}"
+    click.echo(f"Then: accelsim lesson check {lesson.number}{where}")
+
+
+@lesson.command(epilog=example("accelsim lesson check 3", "accelsim lesson check 3 homework --json"))
+@lesson_argument
+@place_argument
+@json_option
+def check(lesson: Lesson, place: Path, as_json: bool) -> None:
+    """Check the student's file of LESSON: passed, or the first thing that is wrong. Draws the student's own result.
+
+    The file runs in a process of its own, which may write into its own folder only. Exit code 1 where something is
+    wrong.
+    """
+    from accelsim.lessons.running import check
+    from accelsim.lessons.work import located, save
+
+    file = located(lesson, place)
+    outcome = check(lesson, file)
+    picture = save(outcome, file)
+    if as_json:
+        click.echo(json.dumps(facts(outcome) | {"picture": str(picture)}, indent=2))
+    else:
+        click.echo("\n".join(told(outcome)))
+        click.echo(f"\nPicture of your result: {picture}")
+    if not outcome.passed:
+        raise click.exceptions.Exit(WRONG)
+
+
+def facts(outcome: Outcome) -> dict[str, Any]:
+    """The outcome in one dictionary that JSON can hold."""
+    wrong = outcome.wrong
+    return {
+        "lesson": outcome.lesson.number,
+        "title": outcome.lesson.title,
+        "student": outcome.student,
+        "passed": outcome.passed,
+        "steps": list(outcome.lesson.steps),
+        "steps_done": len(outcome.done),
+        "where": wrong.where if wrong else None,
+        "expected": wrong.expected if wrong else None,
+        "got": wrong.got if wrong else None,
+        "rule": wrong.rule if wrong else None,
+        "printed": outcome.printed,
+    }
+
+
+def told(outcome: Outcome) -> list[str]:
+    """The outcome in lines: steps that hold, the first that does not, why."""
+    whose = f", for {outcome.student}" if outcome.student else ""
+    lines = [f"Lesson {outcome.lesson.number}: {outcome.lesson.title}{whose}", ""]
+    lines += [f"  ok     {step}" for step in outcome.done]
+    wrong = outcome.wrong
+    if wrong is not None:
+        left = outcome.lesson.steps[len(outcome.done) :]
+        lines += [f"  wrong  {left[0]}"]
+        lines += [f"  ...    {step}" for step in left[1:]]
+        said = (
+            ("where", wrong.where),
+            ("expected", wrong.expected),
+            ("got", wrong.got),
+            ("rule", wrong.rule),
+        )
+        lines += ["", *(f"  {name + ':':<10}{text}" for name, text in said)]
+        lines += ["", f"Stuck? accelsim lesson hint {outcome.lesson.number}"]
+    else:
+        lines += ["", "Passed."]
+    if outcome.printed:
+        lines += ["", "Your file printed:", *(f"  {line}" for line in outcome.printed.splitlines())]
+    return lines
+
+
+@lesson.command(epilog=example("accelsim lesson hint 3", "accelsim lesson hint 3 2"))
+@lesson_argument
+@click.argument("which", metavar="[N]", type=click.IntRange(1), default=1)
+def hint(lesson: Lesson, which: int) -> None:
+    """Print the first hint of LESSON, or hint N: each says more than the one before."""
+    from accelsim.errors import Problem, UsageError
+
+    hints = lesson.hints
+    if which > len(hints):
+        raise UsageError(Problem(f"no hint {which}", expected=f"1 to {len(hints)}"))
+    click.echo(paragraphs(hints[which - 1].split("\n")))
+    if which < len(hints):
+        click.echo(f"\nMore: accelsim lesson hint {lesson.number} {which + 1}")
+
+
+@lesson.command(
+    epilog=example("accelsim lesson solution 3", "accelsim lesson solution 3 --student 'Ada Lovelace'")
+)
+@lesson_argument
+@click.option("--student", default="", metavar="NAME", help="With the numbers of this name.")
+def solution(lesson: Lesson, student: str) -> None:
+    """Print a solution of LESSON."""
+    from accelsim.lessons.work import filled
+
+    click.echo(filled(lesson, "solution.py.in", student), nl=False)
+
+
+@lesson.command(epilog=example("accelsim lesson reset 3", "accelsim lesson reset 3 homework"))
+@lesson_argument
+@place_argument
+def reset(lesson: Lesson, place: Path) -> None:
+    """Put the start of the file of LESSON back; what was there is kept beside it."""
+    from accelsim.lessons.work import reset
+
+    file, kept = reset(lesson, place)
+    click.echo(f"{file}: as at the start" + (f"; your work is in {kept}" if kept else ""))
+
+
+@lesson.command(epilog=example(
+    "accelsim lesson grade homework/*", "accelsim lesson grade ada grace --csv marks.csv",
+))  # fmt: skip
+@click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
+@click.option("--seconds", type=click.FloatRange(1), default=20.0, show_default=True,
+              help="Time that the answers of one file may take.")  # fmt: skip
+@json_option
+@csv_option
+def grade(places: tuple[Path, ...], seconds: float, as_json: bool, table: Path | None) -> None:
+    """Check many folders: each a lesson's folder, or a student's with lessons in it.
+
+    Each file runs in a process of its own, with limits of time and memory; it may write into a copy of its folder only.
+    """
+    from accelsim.lessons.grading import COLUMNS, marks
+    from accelsim.report.table import text_table
+
+    if table is not None:
+        check_file_target(table)
+    rows = list(marks(places, seconds))
+    save_csv(table, rows)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    show(text_table(list(COLUMNS), [[str(row[name]) for name in COLUMNS] for row in rows], width()))
+    passed = sum(bool(row["passed"]) for row in rows)
+    click.echo(f"\n{passed} of {len(rows)} passed")

@@ -1,0 +1,67 @@
+"""What came from a student against what it should be; each raises ``Wrong`` at the first difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isclose, isfinite
+from typing import Any
+
+import numpy as np
+
+from accelsim.lessons.base import Ask, Wrong
+from accelsim.types import Array
+
+ANSWER = "ANSWER"
+"""Name in a student's file of the answer to the question at the end of the text."""
+
+
+def number(where: str, expected: float, got: Any, rule: str, within: float = 0.01) -> float:
+    """A number that is within so much (a share) of what is expected; with 0 the same."""
+    if isinstance(got, bool) or not isinstance(got, int | float):
+        raise Wrong(where, "a number", got, rule)
+    if not isfinite(got) or not isclose(got, expected, rel_tol=within, abs_tol=0.0 if expected else 1e-12):
+        about = f"{_text(expected)} (within {within:.3g} of it)" if within else _text(expected)
+        raise Wrong(where, about, _text(got), rule)
+    return float(got)
+
+
+def numbers(
+    where: str, names: Sequence[str], expected: Sequence[float], got: Any, rule: str, within: float = 0.0
+) -> None:
+    """A tuple or list of so many numbers, each told by its name."""
+    if not isinstance(got, tuple | list) or len(got) != len(expected):
+        raise Wrong(where, f"({', '.join(names)})", got, rule)
+    for name, want, have in zip(names, expected, got, strict=True):
+        number(f"{where}: {name}", want, have, rule, within)
+
+
+def same(where: str, expected: Any, got: Any, rule: str) -> None:
+    """The same value of the same kind."""
+    if type(got) is not type(expected) or got != expected:
+        raise Wrong(where, expected, got, rule)
+
+
+def array(where: str, expected: Array, got: Any, rule: str, axes: Sequence[str] = ("row", "column")) -> Array:
+    """An array of the same shape and numbers; the first that differs is told by its place."""
+    if not isinstance(got, np.ndarray):
+        raise Wrong(where, f"an array of shape {expected.shape}", f"a {type(got).__name__}", rule)
+    if got.shape != expected.shape:
+        raise Wrong(where, f"shape {expected.shape}", f"shape {got.shape}", rule)
+    unequal = np.argwhere(~((got == expected) | (np.isnan(got) & np.isnan(expected))))
+    if len(unequal):
+        place = tuple(int(index) for index in unequal[0])
+        told = ", ".join(f"{axis} {index}" for axis, index in zip(axes, place, strict=False))
+        raise Wrong(f"{where}, {told}", _text(expected[place].item()), _text(got[place].item()), rule)
+    return got
+
+
+def answer(ask: Ask, expected: float, rule: str, within: float = 0.01) -> float:
+    """The answer to the question of the lesson."""
+    got = ask.value(ANSWER)
+    if got is None:
+        raise Wrong(ANSWER, "the number that the question at the end asks for", "None yet", rule)
+    return number(ANSWER, expected, got, rule, within)
+
+
+def _text(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

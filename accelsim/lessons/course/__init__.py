@@ -1,0 +1,2 @@
+"""The lessons, a folder each: ``lesson.py`` (numbers, check, picture), ``text.md``, ``start.py``, ``solution.py``,
+``hints.md``."""

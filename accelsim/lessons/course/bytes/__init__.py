@@ -1,0 +1,1 @@
+"""What a byte costs: DRAM against arithmetic."""

@@ -1,0 +1,39 @@
+"""All lessons: every folder of ``course`` is one."""
+
+from __future__ import annotations
+
+from functools import cache
+from pkgutil import iter_modules
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.lessons import course
+from accelsim.lessons.base import Lesson, lesson_of
+
+
+@cache
+def lessons() -> tuple[Lesson, ...]:
+    """In the order of their numbers."""
+    found = [
+        lesson_of(f"{course.__name__}.{module.name}")
+        for module in iter_modules(course.__path__)
+        if module.ispkg
+    ]
+    return tuple(sorted(found, key=lambda lesson: lesson.number))
+
+
+def find(name: str) -> Lesson:
+    """The lesson of a number ('3'), a folder ('lesson-03'), a file ('array.py') or a title. Raises UsageError with the
+    nearest for any other."""
+    names = {
+        alias.casefold(): lesson
+        for lesson in lessons()
+        for alias in (str(lesson.number), f"{lesson.number:02d}", lesson.folder, lesson.file, lesson.title)
+    }
+    found = names.get(name.strip().casefold())
+    if found is None:
+        expected = f"a number from 1 to {lessons()[-1].number}, or a title of 'accelsim lesson'"
+        near = nearest(
+            name, [str(lesson.number) for lesson in lessons()] + [lesson.title for lesson in lessons()]
+        )
+        raise UsageError(Problem(f"no lesson {name!r}", expected=expected, nearest=near))
+    return found
