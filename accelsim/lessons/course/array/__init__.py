@@ -1,0 +1,1 @@
+"""A systolic array, edge by edge."""

@@ -1,0 +1,1 @@
+"""Dataflows: which operand stays in the array."""
