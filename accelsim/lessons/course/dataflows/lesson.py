@@ -19,9 +19,9 @@ SIDE = 8
 DATAFLOWS = ("ws", "os", "is")
 WORDS = ("words of A", "words of B", "words of sums")
 RULES = {
-    "ws": "B once; A once for every 8 columns of B; sums are written for every 8 rows of B, and read for all but the first",
-    "os": "A once for every 8 columns of B, B once for every 8 rows of A; sums stay in their PEs until complete",
-    "is": "A once; B once for every 8 rows of A; sums are written for every 8 columns of A, and read for all but the first",
+    "ws": "B once; A for every 8 columns of B; sums are written for every 8 rows of B, read back but the first time",
+    "os": "A for every 8 columns of B, B for every 8 rows of A; sums stay in their PEs until complete",
+    "is": "A once; B for every 8 rows of A; sums are written for every 8 columns of A, read back but the first time",
 }
 
 

@@ -1,0 +1,1 @@
+"""Double buffering: loads behind the work."""

@@ -1,0 +1,1 @@
+"""Tiling: pieces that fit on the chip, and what their shape costs."""
