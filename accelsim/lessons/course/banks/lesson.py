@@ -121,7 +121,9 @@ class Banks(Lesson):
         for addresses in (walk(64), walk(numbers.stride), rng.integers(0, 1 << 22, 300) * BURST_B):
             for mapping in ("robabgco", "rocobabg", "corobgba"):
                 got = ask("row_hits", addresses.tolist(), mapping)
-                where = f"row_hits of {len(addresses)} accesses, {addresses[:3].tolist()}..., mapping {mapping!r}"
+                where = (
+                    f"row_hits of {len(addresses)} accesses, {addresses[:3].tolist()}..., mapping {mapping!r}"
+                )
                 rule = "each of the 16 banks (group and bank together) keeps the row of its last access open"
                 number(where, hits(addresses, mapping, numbers), got, rule, 0)
         yield
@@ -135,7 +137,9 @@ class Banks(Lesson):
             most = max(bandwidth(numbers, stride, mapping) for mapping in MAPPINGS)
             if reached < NEAR * most:
                 want, have = f"at least {NEAR * most / 1e9:.2f} GB/s", f"{got!r}: {reached / 1e9:.2f} GB/s"
-                hint = "from one access to the next the bank group has to change, then the bank, and not the row"
+                hint = (
+                    "from one access to the next the bank group has to change, then the bank, and not the row"
+                )
                 raise Wrong(name, want, have, hint)
             yield
         clock_s = device(numbers, MAPPINGS[0]).clock_fs * 1e-15

@@ -1,0 +1,1 @@
+"""Bus or sports car: batches, latency, energy."""
