@@ -68,12 +68,15 @@ def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
 
 
 def around_operation_J(chip: Chip, spec: Simt) -> float:
-    """The same of an operation of the lanes; 0 where nothing is known of the node."""
-    around, mac = around_J(chip, spec), chip.energy.mac
-    lanes = [
-        J + float(mac.get(name, 0.0)) for name, J in around.items() if spec.formats[name].unit == "lanes"
-    ]
-    return max(0.0, max(lanes, default=0.0) - float(chip.energy.vector.get("fp32", 0.0)))
+    """The same of an operation of the lanes in FP32, or the format that they compute fastest; 0 where nothing is known
+    of the node, or no format is that of lanes."""
+    around = around_J(chip, spec)
+    lanes = [name for name in around if spec.formats[name].unit == "lanes"]
+    if not lanes:
+        return 0.0
+    name = "fp32" if "fp32" in lanes else max(lanes, key=lambda each: spec.formats[each].rate)
+    whole = around[name] + float(chip.energy.mac.get(name, 0.0))
+    return max(0.0, whole - float(chip.energy.vector.get("fp32", 0.0)))
 
 
 def _reference(spec: Simt, unit: str) -> float:

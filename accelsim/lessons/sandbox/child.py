@@ -63,7 +63,7 @@ def _answer(question: dict[str, Any], known: dict[str, Any], name: str) -> dict[
         value = known[wanted]
         if "args" in question:
             if not callable(value):
-                return {"missing": [], "is": type(value).__name__}
+                return {"missing": [], "kind": type(value).__name__}
             value = value(*question["args"])
         return {"ok": value} if _sendable(value) else {"ok": None}
     except Unsendable as error:

@@ -27,11 +27,14 @@ REFUSED = (
     "syslog.", "os.killpg",
 )  # fmt: skip
 """Audit events (or their beginnings) that nobody needs in a lesson."""
-PATHS = {
-    "os.remove": 1, "os.rmdir": 1, "os.mkdir": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2, "os.truncate": 1,
-    "os.chmod": 1, "os.chown": 1, "os.utime": 1, "os.chflags": 1, "os.setxattr": 1, "os.removexattr": 1, "os.chroot": 1,
-    "shutil.rmtree": 1, "shutil.move": 2, "shutil.copyfile": 2, "shutil.chown": 1,
+_CHANGING = {
+    "os": {
+        "remove": 1, "rmdir": 1, "mkdir": 1, "rename": 2, "link": 2, "symlink": 2, "truncate": 1, "chmod": 1,
+        "chown": 1, "utime": 1, "chflags": 1, "setxattr": 1, "removexattr": 1, "chroot": 1,
+    },
+    "shutil": {"rmtree": 1, "move": 2, "copyfile": 2, "chown": 1},
 }  # fmt: skip
+PATHS = {f"{module}.{name}": count for module, names in _CHANGING.items() for name, count in names.items()}
 """Audit event -> how many of its first arguments are paths that it changes."""
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 

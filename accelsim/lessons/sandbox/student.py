@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 import accelsim
 from accelsim.errors import nearest
+from accelsim.files.scratch import Scratch
 from accelsim.lessons.base import Wrong
 from accelsim.lessons.sandbox.child import PRINTED
 from accelsim.lessons.sandbox.codec import decode, encode
@@ -36,8 +35,8 @@ class Student:
 
     def __init__(self, file: Path, seconds: float = SECONDS) -> None:
         self.file, self.left = file, seconds
-        self._folder = Path(tempfile.mkdtemp(prefix="accelsim-lesson-"))
-        shutil.copyfile(file, self._folder / file.name)
+        self._scratch = Scratch(file)
+        self._folder = self._scratch.folder
         self._lines: queue.Queue[bytes] = queue.Queue()
         command = [
             sys.executable,
@@ -68,7 +67,7 @@ class Student:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.remove()
 
     def __call__(self, name: str, *args: Any) -> Any:
         """What a function of the file returns for these arguments. Raises Wrong."""
@@ -103,7 +102,7 @@ class Student:
         self.left -= time.monotonic() - begun
         try:
             answer = decode(line.decode("ascii"))
-            ((kind, value),) = ((key, value) for key, value in answer.items() if key != "is")
+            ((kind, value),) = ((key, value) for key, value in answer.items() if key != "kind")
         except (ValueError, AttributeError, UnicodeDecodeError):
             raise self._ended(name) from None
         if kind == "ok":
@@ -159,9 +158,12 @@ def _raised(file: str, name: str, value: Any, answer: Any) -> Wrong:
 
 def _missing(file: str, name: str, value: Any, answer: Any) -> Wrong:
     """There is no such name, or it is no function."""
-    if "is" in answer:
+    if "kind" in answer:
         return Wrong(
-            f"{file}, {name}", "a function", f"{name} is of type {answer['is']}", "keep 'def' in front of it"
+            f"{file}, {name}",
+            "a function",
+            f"{name} is of type {answer['kind']}",
+            "keep 'def' in front of it",
         )
     near = nearest(name, value)
     got = f"no {name}" + (f", but {near}" if near else "")

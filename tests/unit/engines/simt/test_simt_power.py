@@ -64,3 +64,19 @@ def test_no_gpu_draws_more_than_its_design_power(name: str) -> None:
     for dtype in sorted({"fp32", "fp16", "int8"} & set(sm(chip).formats)):
         run = simulated("gemm?M=4096,K=4096,N=4096", name, dtype)
         assert 0.05 < summary(run)["energy_J"] / run.seconds / float(chip.power.tdp) < 1
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_nor_in_a_network_whose_functions_run_on_the_lanes(name: str) -> None:
+    """Lanes that compute FP64 slowly do not draw more for that in every other operation."""
+    chip = load_chip(name)
+    assert chip.power is not None and chip.power.tdp is not None
+    dtype = next(iter(sm(chip).formats))
+    run = simulated("cnn?resolution=112", name, dtype, batch=16)
+    assert summary(run)["energy_J"] / run.seconds < float(chip.power.tdp)
+    unit, mac = sm(chip), load_chip(name).energy.mac
+    if "fp32" in unit.formats and unit.formats["fp32"].unit == "lanes":
+        whole = around_J(chip, unit)["fp32"] + float(mac.get("fp32", 0.0))
+        assert around_operation_J(chip, unit) == pytest.approx(
+            whole - float(chip.energy.vector["fp32"]), rel=1e-6
+        )
