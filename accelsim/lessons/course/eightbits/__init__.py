@@ -1,0 +1,1 @@
+"""Eight bits: a threshold for a range, quantisation with a gradient."""
