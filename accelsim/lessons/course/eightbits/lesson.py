@@ -64,7 +64,7 @@ class EightBits(Lesson):
 
     def draw(self, rng: Generator) -> Numbers:
         """Data and network."""
-        return Numbers(int(rng.integers(1 << 30)), float(rng.integers(15, 40)) / 10)
+        return Numbers(int(rng.integers(1 << 30)), float(rng.integers(30, 60)) / 10)
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """The histogram in short, accuracies before and after rounding."""
@@ -130,12 +130,14 @@ class EightBits(Lesson):
 
     def draw_picture(self, figure: Figure, numbers: Numbers, sheet: Sheet) -> None:
         """The histogram with thresholds; accuracies."""
-        from accelsim.report.style import BLUE, FAINT, GREEN, GREY, ORANGE, VERMILLION
+        from accelsim.report.style import BLUE, FAINT, GREEN, GREY, ORANGE, VERMILLION, log_axis
 
         left, right = figure.subplots(1, 2, width_ratios=[3, 2])
         counts = np.array(histogram(numbers))
-        left.bar(np.arange(BINS), np.maximum(counts, 0.5), 1.0, color=GREY)
+        left.bar(np.arange(BINS), counts, 1.0, color=GREY)
         left.set_yscale("log")
+        left.set_ylim(0.7, 2 * counts.max())
+        log_axis(left.yaxis)
         right_bins, got = entropy_bins(counts, CODES), sheet.get("bins", {}).get(0)
         left.axvline(right_bins, color=GREEN, lw=2, label=f"smallest divergence: {right_bins} bins")
         if isinstance(got, int | float) and got != right_bins:

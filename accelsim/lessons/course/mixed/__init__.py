@@ -1,0 +1,1 @@
+"""Mixed precision: how a Tensor Core adds, and how a loss is scaled."""
