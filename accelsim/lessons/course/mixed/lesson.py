@@ -86,7 +86,7 @@ class Mixed(Lesson):
             got = ask("update", scale, good, found)
             scaler.update(found)
             where = f"update({scale:g}, {good}, {found}), step {step}"
-            rule = f"infinite: half the scale, good 0; else one good more, and at {numbers_.interval} twice the scale, good 0"
+            rule = f"infinite: half the scale, good 0; else good + 1; at {numbers_.interval} twice the scale, good 0"
             numbers(where, ("scale", "good steps"), (float(scaler.scale), scaler.tracker), got, rule)
             scale, good = float(scaler.scale), scaler.tracker
         yield
@@ -110,7 +110,7 @@ class Mixed(Lesson):
         left, right = figure.subplots(1, 2)
         for label, course, colour in (
             ("no scale: gradients are 0", _without(numbers.seed), GREY),
-            ("fixed at 2^24, no step skipped", _fixed(numbers.seed), VERMILLION),
+            ("fixed at 2^52, no step skipped", _fixed(numbers.seed), VERMILLION),
             ("yours", sheet.get("course"), BLUE),
         ):
             if course is not None:

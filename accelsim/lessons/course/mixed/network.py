@@ -10,9 +10,9 @@ import numpy as np
 from accelsim.seeds import generator
 
 WIDTH, SAMPLES, STEPS = 8, 64, 120
-SMALL = 2.0**-20
-"""The targets and the loss are of this size, so gradients are about 2^-24 and below."""
-START = 2.0**24
+SMALL = 2.0**-28
+"""The targets are of this size, so that all gradients are below 2^-25, of which FP16 makes zero."""
+START = 2.0**52
 """First scale of the controller: far too large."""
 
 
@@ -38,10 +38,10 @@ def train(seed: int, update: Update | None, start: float, skips: bool = True) ->
     weights, scale, good = np.zeros(WIDTH), start, 0
     losses, scales = [], []
     for _ in range(STEPS):
-        error = x @ weights - target
-        losses.append(float(np.mean(error**2)))
-        scales.append(scale)
         with np.errstate(over="ignore", invalid="ignore"):
+            error = x @ weights - target
+            losses.append(float(np.mean(error**2)))
+            scales.append(scale)
             rounded = (scale * (x.T @ error) / SAMPLES / 8).astype(np.float16).astype(np.float64)
             found = not bool(np.isfinite(rounded).all())
             if not (found and skips):
