@@ -1,0 +1,1 @@
+"""2:4 sparsity: two of every four weights."""
