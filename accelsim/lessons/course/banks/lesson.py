@@ -16,6 +16,7 @@ from accelsim.dram.traces import Trace
 from accelsim.explore.dram_replay import MODELS, Offer, Replay
 from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, number
+from accelsim.seeds import generator
 from accelsim.spec import dram_device as build
 from accelsim.spec.status import UNSTATED
 from accelsim.spec.yaml.load_dram import load_dram
@@ -117,7 +118,7 @@ class Banks(Lesson):
                     rule = "the lowest 6 bits are inside a burst; the last field of the mapping has the bits above them"
                     number(where, int(getattr(place, NAMES[field])[index]), got[field], rule, 0)
         yield
-        rng = np.random.default_rng(numbers.stride + numbers.tRP)
+        rng = generator(numbers.stride + numbers.tRP)
         for addresses in (walk(64), walk(numbers.stride), rng.integers(0, 1 << 22, 300) * BURST_B):
             for mapping in ("robabgco", "rocobabg", "corobgba"):
                 got = ask("row_hits", addresses.tolist(), mapping)

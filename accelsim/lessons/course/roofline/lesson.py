@@ -17,7 +17,7 @@ from accelsim.result import run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHIPS = {"edu-4x4": "int8", "tpu-v1": "int8", "t4": "int8", "a100-80-sxm": "int8"}
+CHIPS = {"edu-4x4": "int8", "systolic-generic": "int8", "t4": "int8", "a100-80-sxm": "int8"}
 """Chips, and the format of one byte in which all layers run."""
 WEIGHTS = "weights"
 

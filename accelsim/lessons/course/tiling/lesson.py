@@ -99,13 +99,13 @@ class Tiling(Lesson):
 
     def draw(self, rng: Generator) -> Numbers:
         """Three shapes, a buffer that holds a small part of each."""
-        sides = [STEP * int(each) for each in rng.integers(12, 25, 9)]
+        sides = [STEP * int(each) for each in rng.integers(16, 26, 9)]
         products = (
             (sides[0], sides[1], sides[2]),
             (2 * sides[3], sides[4], sides[5]),
             (sides[6], sides[7], 2 * sides[8]),
         )
-        return Numbers(products, 256 * int(rng.integers(5, 13)), int(rng.integers(1 << 30)))
+        return Numbers(products, 128 * int(rng.integers(6, 13)), int(rng.integers(1 << 30)))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """The products, the buffer."""

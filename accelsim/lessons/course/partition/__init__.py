@@ -1,0 +1,1 @@
+"""Unsupported operator: what goes to the host, and what that costs."""

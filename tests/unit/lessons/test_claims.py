@@ -1,0 +1,60 @@
+"""What the texts of lessons say is so, for whatever student."""
+
+from __future__ import annotations
+
+import pytest
+
+from accelsim.lessons.course.banks import lesson as banks
+from accelsim.lessons.course.batches import lesson as batches
+from accelsim.lessons.course.dataflows import lesson as dataflows
+from accelsim.lessons.course.partition import lesson as partition
+from accelsim.lessons.course.roofline import lesson as roofline
+from accelsim.lessons.course.tiling import lesson as tiling
+
+STUDENTS = pytest.mark.parametrize("student", ["", "ada", "grace", "alan"])
+
+
+@STUDENTS
+def test_no_chip_is_above_its_roof(student: str) -> None:
+    numbers = roofline.LESSON.numbers(student)
+    for chip in roofline.CHIPS:
+        for layer in numbers.layers:
+            assert roofline.achieved(layer, chip) <= roofline._best(layer, chip) * 1.0001
+
+
+@STUDENTS
+def test_each_dataflow_is_best_for_two_products(student: str) -> None:
+    products = dataflows.LESSON.numbers(student).products
+    found = [min(dataflows.DATAFLOWS, key=lambda name: sum(dataflows.words(name, each))) for each in products]
+    assert sorted(found) == sorted([*dataflows.DATAFLOWS] * 2)
+
+
+@STUDENTS
+def test_four_times_the_buffer_halves_the_traffic_about(student: str) -> None:
+    numbers = tiling.LESSON.numbers(student)
+    first = numbers.products[0]
+    ratio = tiling.optimum(first, numbers.buffer)[0] / tiling.optimum(first, 4 * numbers.buffer)[0]
+    assert 1.4 < ratio < 2.6
+
+
+@STUDENTS
+def test_mappings_differ_by_eight_times_or_more(student: str) -> None:
+    numbers = banks.LESSON.numbers(student)
+    for stride in (banks.BURST_B, numbers.stride):
+        rates = [banks.bandwidth(numbers, stride, mapping) for mapping in banks.MAPPINGS]
+        assert 7.5 < max(rates) / min(rates) < 23
+
+
+@STUDENTS
+def test_to_serve_at_once_costs_more_than_five_percent(student: str) -> None:
+    numbers = batches.LESSON.numbers(student)
+    at_once = list(batches.serve(numbers, lambda waiting, slack, latency: waiting))
+    assert batches.joules(at_once) > batches.NEAR * batches.best(numbers)
+
+
+@STUDENTS
+def test_all_that_can_be_on_the_accelerator_is_better_than_nothing_and_not_best(student: str) -> None:
+    layers = partition.LESSON.numbers(student).layers
+    work = partition.chain(layers, 1)
+    eager, host = partition.eager(work), "H" * len(layers)
+    assert partition.cheapest(work)[0] < partition.latency(work, eager) < 0.7 * partition.latency(work, host)
