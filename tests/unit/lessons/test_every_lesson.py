@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
+from accelsim.cli import main
 from accelsim.lessons.base import Lesson
 from accelsim.lessons.registry import find, lessons
 from accelsim.lessons.running import Outcome, check, named
 from accelsim.lessons.work import filled
 
+DOCS = Path(__file__).parents[3] / "docs"
 STUDENTS = ("", "Ada Lovelace", 'quo"te \\ 日本')
 ALL = pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.folder)
 WRONG = {
@@ -89,8 +93,27 @@ def test_the_text_is_a_lesson(lesson: Lesson) -> None:
     assert text.startswith(f"# Lesson {lesson.number}: {lesson.title}\n") and "<<" not in text
     for said in (lesson.file, f"accelsim lesson check {lesson.number}", "ANSWER", "```text"):
         assert said in text, said
-    assert 500 < len(text.split()) < 1800
+    assert 500 < len(text.split()) < 2000
     assert max(map(len, text.splitlines())) <= 170
+
+
+@ALL
+def test_commands_and_pages_that_a_text_names_are_there(lesson: Lesson) -> None:
+    text = filled(lesson, "text.md", "")
+    for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
+        for line in block.splitlines():
+            words = shlex.split(line)
+            assert words[0] == "accelsim", line
+            current: click.Command = main
+            context, rest = click.Context(main), words[1:]
+            while isinstance(current, click.Group) and rest and not rest[0].startswith("-"):
+                found = current.get_command(context, rest[0])
+                assert found is not None, line
+                current, rest = found, rest[1:]
+            current.make_context(current.name, list(rest), parent=context)
+    for page in re.findall(r"`docs/([\w-]+\.md)`", text):
+        assert (DOCS / page).is_file(), page
+    assert "](" not in text.replace("](http", "")
 
 
 @ALL
