@@ -10,6 +10,7 @@ import click
 
 from accelsim.cli.common import (
     FILE,
+    OUT,
     check_file_target,
     csv_option,
     example,
@@ -124,7 +125,7 @@ def check(lesson: Lesson, place: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts(outcome) | {"picture": str(picture)}, indent=2))
     else:
-        click.echo("\n".join(told(outcome)))
+        click.echo("\n".join(outcome.told()))
         click.echo(f"\nPicture of your result: {picture}")
     if not outcome.passed:
         raise click.exceptions.Exit(WRONG)
@@ -148,31 +149,6 @@ def facts(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def told(outcome: Outcome) -> list[str]:
-    """The outcome in lines: steps that hold, the first that does not, why."""
-    whose = f", for {outcome.student}" if outcome.student else ""
-    lines = [f"Lesson {outcome.lesson.number}: {outcome.lesson.title}{whose}", ""]
-    lines += [f"  ok     {step}" for step in outcome.done]
-    wrong = outcome.wrong
-    if wrong is not None:
-        left = outcome.lesson.steps[len(outcome.done) :]
-        lines += [f"  wrong  {left[0]}"]
-        lines += [f"  ...    {step}" for step in left[1:]]
-        said = (
-            ("where", wrong.where),
-            ("expected", wrong.expected),
-            ("got", wrong.got),
-            ("rule", wrong.rule),
-        )
-        lines += ["", *(f"  {name + ':':<10}{text}" for name, text in said)]
-        lines += ["", f"Stuck? accelsim lesson hint {outcome.lesson.number}"]
-    else:
-        lines += ["", "Passed."]
-    if outcome.printed:
-        lines += ["", "Your file printed:", *(f"  {line}" for line in outcome.printed.splitlines())]
-    return lines
-
-
 @lesson.command(epilog=example("accelsim lesson hint 3", "accelsim lesson hint 3 2"))
 @lesson_argument
 @click.argument("which", metavar="[N]", type=click.IntRange(1), default=1)
@@ -186,6 +162,24 @@ def hint(lesson: Lesson, which: int) -> None:
     click.echo(paragraphs(hints[which - 1].split("\n")))
     if which < len(hints):
         click.echo(f"\nMore: accelsim lesson hint {lesson.number} {which + 1}")
+
+
+@lesson.command(epilog=example("accelsim lesson notebook 3", "accelsim lesson notebook 3 three.ipynb"))
+@lesson_argument
+@click.argument("target", metavar="[FILE.ipynb]", type=OUT, required=False)
+@click.option("--student", default="", metavar="NAME", help="Draw the numbers of the lesson for this name.")
+def notebook(lesson: Lesson, target: Path | None, student: str) -> None:
+    """Write LESSON as a notebook (default: lesson-03.ipynb here): its text, a cell to edit, the check."""
+    from accelsim.errors import Problem, UsageError
+    from accelsim.files import text, write_file
+    from accelsim.lessons.notebook import notebook
+
+    path = target or Path(f"{lesson.folder}.ipynb")
+    if path.exists():
+        raise UsageError(Problem("exists, and may hold your work", str(path), "another FILE.ipynb"))
+    check_file_target(path, (".ipynb",))
+    write_file(path, text(notebook(lesson, student)))
+    click.echo(f"{path}: the lesson, {lesson.minutes} minutes")
 
 
 @lesson.command(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import base64
 import time
 from dataclasses import dataclass
+from html import escape
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +21,7 @@ STUDENT = "STUDENT"
 """Name in a student's file that says whose it is: numbers are drawn for it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """What a check found. ``done``: steps that hold; ``wrong``: None where all do; ``seconds``: that it took."""
 
@@ -34,6 +37,41 @@ class Outcome:
     def passed(self) -> bool:
         """All steps hold."""
         return self.wrong is None
+
+    def told(self) -> list[str]:
+        """In lines: steps that hold, the first that does not, why."""
+        whose = f", for {self.student}" if self.student else ""
+        lines = [f"Lesson {self.lesson.number}: {self.lesson.title}{whose}", ""]
+        lines += [f"  ok     {step}" for step in self.done]
+        wrong = self.wrong
+        if wrong is not None:
+            left = self.lesson.steps[len(self.done) :]
+            lines += [f"  wrong  {left[0]}", *(f"  ...    {step}" for step in left[1:]), ""]
+            said = (
+                ("where", wrong.where),
+                ("expected", wrong.expected),
+                ("got", wrong.got),
+                ("rule", wrong.rule),
+            )
+            lines += [f"  {name + ':':<10}{text}" for name, text in said]
+            lines += ["", f"Stuck? accelsim lesson hint {self.lesson.number}"]
+        else:
+            lines += ["", "Passed."]
+        if self.printed:
+            lines += ["", "Your file printed:", *(f"  {line}" for line in self.printed.splitlines())]
+        return lines
+
+    def __repr__(self) -> str:
+        return "\n".join(self.told())
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same, and the picture."""
+        from accelsim.report.style import picture
+
+        drawn = BytesIO()
+        picture(self.picture(), ".png")(drawn)
+        image = base64.b64encode(drawn.getvalue()).decode()
+        return f'<pre>{escape(repr(self))}</pre><img src="data:image/png;base64,{image}" alt="your result">'
 
     def picture(self) -> Figure:
         """The student's own result."""

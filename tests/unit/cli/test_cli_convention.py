@@ -39,12 +39,12 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "study precision": ("mlp?hidden=16", "--on", "edu-mixed", "--dtypes", "fp16,int8"),
     "study crossover": ("mlp?hidden=16", "--on", "haswell-e5-2699v3,t4", "--batches", "1,2"),
     "measure": ("--rows", "1", "--out", "measured.csv"),
-    "lesson": (), "lesson start": ("1",), "lesson check": ("1", "LESSON"), "lesson hint": ("1",), "lesson solution": ("1",),
+    "lesson": (), "lesson start": ("1",), "lesson check": ("1", "LESSON"), "lesson hint": ("1",), "lesson notebook": ("1",), "lesson solution": ("1",),
     "lesson reset": ("1", "LESSON"), "lesson grade": ("LESSON",),
 }  # fmt: skip
 """A command line of each command that takes a moment."""
 NO_TABLE = {
-    "spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure", "lesson start", "lesson hint",
+    "spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure", "lesson start", "lesson hint", "lesson notebook",
     "lesson solution", "lesson reset",
 }  # fmt: skip
 """Commands that print a schema, the names of the files that they wrote, a trace, a text."""

@@ -180,3 +180,14 @@ def test_a_folder_without_a_lesson_has_a_mark_that_says_so(cli: Cli, here: Path)
 
 def test_a_solution_is_printed_for_a_name(cli: Cli, here: Path) -> None:
     assert cli("lesson", "solution", "1", "--student", "Ada").stdout == solution("Ada")
+
+
+def test_a_notebook_is_written_once(cli: Cli, here: Path) -> None:
+    assert cli("lesson", "notebook", "1", "--student", "Ada").exit_code == 0
+    made = (here / "lesson-01.ipynb").read_text(encoding="utf-8")
+    assert json.loads(made)["nbformat"] == 4 and 'STUDENT = \\"Ada\\"' in made
+    again = cli("lesson", "notebook", "1")
+    assert again.exit_code == 2 and "exists, and may hold your work" in again.stderr
+    assert (here / "lesson-01.ipynb").read_text(encoding="utf-8") == made
+    wrong = cli("lesson", "notebook", "1", "one.txt")
+    assert wrong.exit_code == 2 and "a file that ends in .ipynb" in wrong.stderr
