@@ -1,7 +1,7 @@
 # make demo | test | test-fast | check | bench | fuzz | mutants. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check lint bench fuzz mutants clean
+.PHONY: help demo test test-fast check lint docs bench fuzz mutants clean
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
@@ -23,7 +23,8 @@ help:
 	@echo 'make demo    run ResNet-50 on a TPU v1; the report goes to reports/resnet50-tpu-v1'
 	@echo 'make test    the tests'
 	@echo 'make test-fast  a part of them, for while you work'
-	@echo 'make check   formatter, linter, type checker, then the tests with their coverage'
+	@echo 'make check   formatter, linter, type checker, documentation, then the tests with their coverage'
+	@echo 'make docs    the documentation as a site: site/index.html'
 	@echo 'make bench   how fast the simulator itself is'
 	@echo 'make fuzz    many mutated and random inputs, none of which may end in a traceback; takes an hour'
 	@echo 'make mutants faults planted in engines, program, machine and account, and how many of them the tests find; takes an hour'
@@ -45,7 +46,11 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
-check: lint
+# NO_MKDOCS_2_WARNING: of the theme, about a successor of MkDocs.
+docs: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+check: lint docs
 	$(TESTS) --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 bench: .venv/.installed-dev
@@ -58,7 +63,7 @@ mutants: .venv/.installed-dev
 	$(ONE_THREAD) nice -n 15 $(BIN)/python -m tests.mutants
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage .mutants.json
+	rm -rf site .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage .mutants.json
 
 # The stamp is made last, so an interrupted set-up is done again; it is out of date when pyproject.toml changes.
 .venv/.installed: pyproject.toml
