@@ -186,7 +186,7 @@ def choose(
     where no tile of the spec has the fields of ``Blocks`` that are ``pinned``.
     """
     row = columns(product)
-    tiles = spec.library(product.format, product.gemm.groups > 1)
+    tiles = spec.tiles_of(product.format, product.gemm.groups > 1)
     if pinned:
         tiles = _pinned(spec, product, pinned, name)
         found = cut(spec, row, tiles, pinned.get("splits"))

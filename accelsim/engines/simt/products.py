@@ -121,7 +121,7 @@ def candidates(spec: Simt, name: str, products: Products) -> Candidates:
     parts = [
         _cuts(spec, products, np.flatnonzero(several == batched), tile, None)
         for batched in (False, True)
-        for tile in spec.library(name, batched)
+        for tile in spec.tiles_of(name, batched)
     ]
     return _joined(parts)
 
@@ -202,7 +202,7 @@ def shapes(spec: Simt, around: Around, name: str, products: Products, found: Can
 
 def _best_reuse(spec: Simt, name: str, batched: bool) -> float:
     """Operands per multiplication of the tile that reuses them most."""
-    return float(min((tile.reuse for tile in spec.library(name, batched)), default=Fraction(1)))
+    return float(min((tile.reuse for tile in spec.tiles_of(name, batched)), default=Fraction(1)))
 
 
 def _far(products: Products) -> Floats:

@@ -299,7 +299,7 @@ class Simt(EngineSpec):
         """Blocks with this tile of a format that a multiprocessor has room for, 0 for none."""
         return residents(self.limits, self.needs(tile, name))
 
-    def library(self, name: str, batched: bool) -> list[TileShape]:
+    def tiles_of(self, name: str, batched: bool) -> list[TileShape]:
         """Tiles that there are for products of a format, of several groups or of one, and that fit."""
         unit = self.formats[name].unit
         return [
@@ -337,7 +337,7 @@ def storage_B(name: str) -> Fraction:
 def a_tile_fits_each_format(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
     """In each format a multiprocessor has room for a block with one of the tiles, of one group and of several."""
     for name in _known(unit):
-        if not all(unit.library(name, batched) for batched in (False, True)):
+        if not all(unit.tiles_of(name, batched) for batched in (False, True)):
             yield Finding(
                 (*path, "formats", name), "no tile fits a multiprocessor in this format", "one that does"
             )

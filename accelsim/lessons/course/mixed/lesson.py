@@ -13,7 +13,7 @@ from numpy.random import Generator
 from accelsim.formats.dot import product
 from accelsim.formats.loss_scale import LossScaler
 from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
-from accelsim.lessons.compare import answer, number, numbers
+from accelsim.lessons.compare import answer, numbers
 from accelsim.lessons.course.mixed.network import START, Course, train
 from accelsim.seeds import generator
 from accelsim.types import Array
@@ -172,7 +172,8 @@ def _pair(got: Any) -> tuple[float, int]:
 
 def _bits(where: str, right: float, got: Any, rule: str) -> None:
     """The same number to the last bit, with the distance in units of its last place."""
-    number(where, right, got, rule, float("inf")) if not isinstance(got, int | float) else None
+    if isinstance(got, bool) or not isinstance(got, int | float):
+        raise Wrong(where, "a number", got, rule)
     if float(got) != right:
         ulp = float(np.spacing(np.float32(abs(right)))) or 1.0
         raise Wrong(

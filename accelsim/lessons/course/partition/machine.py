@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import simpy
 
+from accelsim.lessons.timing import product_s
 from accelsim.network.link import transfer
-from accelsim.result import run
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import FS_PER_S
 
@@ -51,16 +51,6 @@ class Chain(NamedTuple):
 
 
 @cache
-def seconds(chip: str, rows: int, K: int, N: int) -> float:
-    """Of a product on a chip, in INT8, from its first load to its last result: without the link to the host."""
-    done = run(f"gemm?M={rows},N={N},K={K}", chip, dtype="int8", values="off", edges="outside")
-    links = ("host_in", "host_out")
-    own = [piece for piece in done.slices if piece.engine not in links and "quantize" not in piece.label]
-    begun = min(piece.start for piece in own if not piece.label.startswith("store"))
-    return float(max(piece.end for piece in own if not piece.label.startswith("load")) - begun) / FS_PER_S
-
-
-@cache
 def moved(nbytes: int) -> float:
     """Seconds of so many bytes over the PCIe link of the accelerator, packets and latency included."""
     attached = [memory for memory in load_chip(ACCELERATOR).memories.values() if memory.link is not None]
@@ -75,8 +65,8 @@ def chain(layers: tuple[Layer, ...], batch: int) -> Chain:
     for layer in layers:
         rows = layer.rows * batch
         if layer.supported:
-            both = (seconds(ACCELERATOR, rows, layer.K, layer.N), seconds(HOST, rows, layer.K, layer.N))
-            timed.append(Timed(layer.name, *both, moved(rows * layer.N)))
+            there, here = (product_s(chip, rows, layer.K, layer.N, "int8") for chip in (ACCELERATOR, HOST))
+            timed.append(Timed(layer.name, there, here, moved(rows * layer.N)))
         else:
             timed.append(Timed(layer.name, None, rows * layer.N * layer.ns * 1e-9, moved(rows * layer.N)))
     first = layers[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.random import Generator
 from accelsim.formats import sparsity
 from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, array, number
-from accelsim.result import run
+from accelsim.lessons.timing import product_s
 from accelsim.seeds import generator
 from accelsim.types import Array
 
@@ -33,19 +32,9 @@ class Numbers(NamedTuple):
     bits: int
 
 
-@cache
 def speedup(product: tuple[int, int, int]) -> float:
-    """Time with dense weights over that with 2:4, simulated, from the launch to the last result in the memory."""
-    M, K, N = product
-    times = []
-    for pattern in (None, f"{KEPT}:{GROUP}"):
-        done = run(
-            f"gemm?M={M},N={N},K={K}", ON, dtype=DTYPE, values="off", edges="outside", sparsity=pattern or ""
-        )
-        own = [piece for piece in done.slices if not piece.engine.startswith("host")]
-        begun = min(piece.start for piece in own if not piece.label.startswith("store"))
-        times.append(max(piece.end for piece in own if not piece.label.startswith("load")) - begun)
-    return times[0] / times[1]
+    """Time with dense weights over that with 2:4, simulated."""
+    return product_s(ON, *product, DTYPE) / product_s(ON, *product, DTYPE, f"{KEPT}:{GROUP}")
 
 
 def weights(numbers: Numbers, rows: int = 6, columns: int = 16) -> Array:

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from accelsim.account.roofline import Roofline, rooflines
 from accelsim.lessons.base import Ask, Lesson, Sheet
 from accelsim.lessons.compare import answer, number, numbers, same
+from accelsim.lessons.timing import product_s
 from accelsim.result import run
 
 if TYPE_CHECKING:
@@ -67,17 +68,9 @@ def operations(layer: Layer) -> int:
     return 2 * layer.M * layer.K * layer.N
 
 
-@cache
 def achieved(layer: Layer, chip: str) -> float:
-    """Operations per second in the simulation, from the first load of an operand (or the launch) to the last result
-    in the memory of the chip: without the way to the host and back."""
-    done = run(
-        f"gemm?M={layer.M},N={layer.N},K={layer.K}", chip, dtype=CHIPS[chip], values="off", edges="outside"
-    )
-    own = [piece for piece in done.slices if not piece.engine.startswith("host")]
-    begun = min(piece.start for piece in own if not piece.label.startswith("store"))
-    ended = max(piece.end for piece in own if not piece.label.startswith("load"))
-    return operations(layer) / ((ended - begun) * 1e-15)
+    """Operations per second in the simulation."""
+    return operations(layer) / product_s(chip, layer.M, layer.K, layer.N, CHIPS[chip])
 
 
 class Rooflines(Lesson):
