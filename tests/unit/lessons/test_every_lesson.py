@@ -65,6 +65,7 @@ def test_a_start_fails_with_a_helpful_message(lesson: Lesson, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("lesson", "name"), CASES, ids=lambda each: each.folder if isinstance(each, Lesson) else each
 )
+@pytest.mark.no_cover
 def test_a_plausible_wrong_answer_fails_at_its_place(lesson: Lesson, name: str, tmp_path: Path) -> None:
     old, new, where = WRONG[lesson.number][name]
     found = solved(lesson, tmp_path, "", old, new)
