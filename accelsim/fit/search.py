@@ -1,11 +1,9 @@
-"""Knobs of a model turned until it is near to measurements, in the mean square of the logarithm of model / measured, or
-in a robust mean of it: of measurements some are of another kind (a library that took a slow kernel), and count once
-and not by the square of how far off they are.
+"""Knobs of a model turned until it is near to measurements, as a ``Misfit`` counts it.
 
-Errors of logarithms are alike for a time of a microsecond and one of a second, and for twice and half. Each knob moves
-within its range. Levenberg and Marquardt's steps (finite differences, cut off at the ranges) go down where the model is
-smooth; a compass search then tries each knob alone in steps that get shorter, since models with ``max`` and whole waves
-have edges. Several starts are tried: the knobs as they are, and seeded random ones.
+Errors are of ratios, alike for a time of a microsecond and one of a second. Each knob moves within its range.
+Levenberg and Marquardt's steps (finite differences, cut off at the ranges) go down where the model is smooth; a compass
+search then tries each knob alone in steps that get shorter, since models with ``max`` and whole waves have edges.
+Several starts are tried: the knobs as they are, and seeded random ones.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ Model = Callable[[Values], Floats]
 """What a model says of every row of measurements, > 0, with these constants."""
 
 Errors = Callable[[Floats], Floats]
-"""Settings of the knobs, each a share of its range -> an error of the logarithm for each row."""
+"""Settings of the knobs, each a share of its range -> an error for each row."""
 Loss = Callable[[Floats], float]
 """Errors -> what they count together."""
 
@@ -37,8 +35,38 @@ LONGEST, SHORTEST = 0.08, 4e-4
 """First and last step of the compass search, shares of a range."""
 DIGITS = 3
 """Significant digits of a fitted value."""
-PLAIN = float("inf")
-"""Size of an error of the logarithm up to which it counts by its square: always."""
+
+
+class Misfit(NamedTuple):
+    """What a fit makes small: the mean over the rows of what their errors count.
+
+    ``error``: ratio of model to measured -> error. ``knee``: size of an error up to which it counts by its square, and
+    beyond by its size alone (pseudo-Huber): of measurements some are of another kind (a library that took a slow
+    kernel), and count once and not by the square of how far off they are.
+    """
+
+    error: Callable[[Floats], Floats]
+    knee: float = float("inf")
+
+    def counted(self, errors: Floats) -> Floats:
+        """What each error counts."""
+        if self.knee == float("inf"):
+            return errors**2
+        found: Floats = 2 * self.knee**2 * (np.sqrt(1 + (errors / self.knee) ** 2) - 1)
+        return found
+
+
+SQUARES = Misfit(np.log)
+"""Mean square of the logarithm, for which twice and half are errors of one size."""
+
+
+def relative(ratio: Floats) -> Floats:
+    """The error of which tables state the size, model / measured - 1."""
+    return ratio - 1
+
+
+ROBUST = Misfit(relative, 0.05)
+"""Near to the mean size of the relative errors, and smooth."""
 
 
 class Knob(NamedTuple):
@@ -65,12 +93,11 @@ def fit(
     measured: Floats,
     knobs: Sequence[Knob],
     seed: int = 0,
-    robust: float = PLAIN,
+    misfit: Misfit = SQUARES,
     near: bool = False,
 ) -> dict[str, float]:
     """Constant -> the value that leaves the least error; all within their ranges.
 
-    ``robust``: the error of the logarithm from which one counts by its size and no more by its square (pseudo-Huber).
     ``near``: only go down from where the knobs are, for a fit that differs little from one that was made.
 
     ``measured``: one row per entry of what ``model`` returns, > 0. Raises UsageError, all at once: no rows, fewer of
@@ -79,19 +106,18 @@ def fit(
     problems = list(_problems(measured, knobs))
     if problems:
         raise UsageError(problems)
-    target = np.log(measured)
 
     def errors(x: Floats) -> Floats:
-        return np.log(model(_values(knobs, x, exact=True))) - target
+        return misfit.error(model(_values(knobs, x, exact=True)) / measured)
 
     def loss(found: Floats) -> float:
-        return float(np.mean(_counted(found, robust)))
+        return float(np.mean(misfit.counted(found)))
 
     if near:
         start = np.array([knob.share(knob.start) for knob in knobs])
-        return _values(knobs, _descent(errors, loss, start, robust))
+        return _values(knobs, _descent(errors, loss, start, misfit.knee))
     ends = [
-        _compass(errors, loss, _descent(errors, loss, start, robust))
+        _compass(errors, loss, _descent(errors, loss, start, misfit.knee))
         for start in _starts(errors, loss, knobs, seed)
     ]
     best = min(ends, key=lambda x: loss(errors(x)))
@@ -124,14 +150,6 @@ def _values(knobs: Sequence[Knob], x: Floats, exact: bool = False) -> dict[str, 
     return found
 
 
-def _counted(errors: Floats, robust: float) -> Floats:
-    """What each error counts."""
-    if robust == PLAIN:
-        return errors**2
-    found: Floats = 2 * robust**2 * (np.sqrt(1 + (errors / robust) ** 2) - 1)
-    return found
-
-
 def _starts(errors: Errors, loss: Loss, knobs: Sequence[Knob], seed: int) -> list[Floats]:
     """The knobs as they are, and the best of some random settings."""
     drawn = list(generator(seed).random((TRIED, len(knobs))))
@@ -139,12 +157,12 @@ def _starts(errors: Errors, loss: Loss, knobs: Sequence[Knob], seed: int) -> lis
     return [np.array([knob.share(knob.start) for knob in knobs]), *drawn[:KEPT]]
 
 
-def _descent(errors: Errors, loss: Loss, x: Floats, robust: float) -> Floats:
+def _descent(errors: Errors, loss: Loss, x: Floats, knee: float) -> Floats:
     """Levenberg and Marquardt's method in the unit box; errors that count less are weighted down."""
     now, damping = errors(x), 1e-2
     for _ in range(ROUNDS):
         slopes = _slopes(errors, x, now)
-        weighted = slopes / np.sqrt(1 + (now / robust) ** 2)[:, None]
+        weighted = slopes / np.sqrt(1 + (now / knee) ** 2)[:, None]
         curve, down = weighted.T @ slopes, -weighted.T @ now
         while damping < STIFFEST:
             stiff = curve + damping * np.diag(np.maximum(np.diag(curve), 1e-9))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
-from accelsim.fit.search import PLAIN, Knob, Model, Values, fit
+from accelsim.fit.search import SQUARES, Knob, Misfit, Model, Values, fit
 from accelsim.seeds import generator
 from accelsim.types import Floats, Ints
 
@@ -38,13 +38,13 @@ def cross_validated(
     knobs: Sequence[Knob],
     parts: int = 5,
     seed: int = 0,
-    robust: float = PLAIN,
+    misfit: Misfit = SQUARES,
 ) -> Residuals:
     """Errors on rows that were left out: each of ``parts`` random parts is modelled by a fit on all others.
 
     Raises UsageError for fewer than 2 parts, for more than there are rows, and as ``fit`` does.
     """
-    return residuals(left_out(model, measured, knobs, parts, seed, robust), measured)
+    return residuals(left_out(model, measured, knobs, parts, seed, misfit), measured)
 
 
 def left_out(
@@ -53,7 +53,7 @@ def left_out(
     knobs: Sequence[Knob],
     parts: int = 5,
     seed: int = 0,
-    robust: float = PLAIN,
+    misfit: Misfit = SQUARES,
     near: bool = False,
 ) -> Floats:
     """What the model says of each row by a fit on all parts but that of the row. Raises as ``cross_validated``.
@@ -68,7 +68,7 @@ def left_out(
     for part in range(parts):
         out = order[part::parts]
         rest = np.setdiff1d(order, out)
-        values = fit(_of(model, rest), measured[rest], knobs, seed, robust, near)
+        values = fit(_of(model, rest), measured[rest], knobs, seed, misfit, near)
         modelled[out] = model(values, out)
     return modelled
 

@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError
 from accelsim.fit.chips import knobs
 from accelsim.fit.intervals import POOLED, Coverage, Interval, coverage, intervals
-from accelsim.fit.search import Knob, Values, fit
+from accelsim.fit.search import ROBUST, Knob, Values, fit
 from accelsim.fit.validation import Residuals, left_out, residuals
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import MOST_TOLD, Table
@@ -26,8 +26,6 @@ FEWEST_ROWS = 12
 """Rows of which three constants and an idea of what they leave may come."""
 PARTS = 5
 """Parts of the cross-validation."""
-ROBUST = 0.05
-"""Error of the logarithm from which a row counts by its size alone: libraries take a slow kernel now and then."""
 LIKELY = 16
 """Candidates of a kernel that a fit looks at: those that take the least at its start."""
 SLACK = 0.97

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.fit.chips import knobs
-from accelsim.fit.search import Knob, Values, fit
-from accelsim.kernels.calibrate import LIKELY, ROBUST
+from accelsim.fit.search import ROBUST, Knob, Values, fit
+from accelsim.kernels.calibrate import LIKELY
 from accelsim.kernels.predict import Kernels
 from accelsim.seeds import generator
 from accelsim.spec.chip import Chip

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.fit.search import Knob, Values
+from accelsim.fit.search import ROBUST, Knob, Values
 from accelsim.fit.validation import left_out, residuals
-from accelsim.kernels.calibrate import PARTS, ROBUST, Calibrated, calibrate
+from accelsim.kernels.calibrate import PARTS, Calibrated, calibrate
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.shared import Measured
 from accelsim.kernels.shared import left_out as by_others
@@ -53,28 +53,28 @@ class Rows(NamedTuple):
 VIDUR, NEUSIGHT, DEEPBENCH = "vidur_llm_gemm_fp16.csv", "neusight_gemm.csv", "deepbench_gemm.csv"
 TENSOR = "fp16_in_fp32_acc_tensorcore"
 GEMM = (
-    Rows(VIDUR, "a100-80-sxm", "", 0.061, "tensor"), Rows(VIDUR, "h100-sxm", "", 0.077, "tensor"),
-    Rows(NEUSIGHT, "a100-80-pcie", "", 0.042, "lanes"), Rows(NEUSIGHT, "a100-40-pcie", "", 0.09, "lanes"),
-    Rows(NEUSIGHT, "h100-sxm", "", 0.066, "lanes"), Rows(NEUSIGHT, "v100-pcie", "", 0.105, "lanes"),
-    Rows(NEUSIGHT, "t4", "", 0.157, "lanes"), Rows(NEUSIGHT, "p100-pcie", "", 0.185, "lanes"),
-    Rows(DEEPBENCH, "v100-sxm2-16", TENSOR, 0.113, "tensor"), Rows(DEEPBENCH, "t4", TENSOR, 0.09, "tensor"),
-    Rows(DEEPBENCH, "v100-sxm2-16", "fp32", 0.08), Rows(DEEPBENCH, "t4", "fp32", 0.108),
-    Rows(DEEPBENCH, "mi25", "fp32", 0.17),
+    Rows(VIDUR, "a100-80-sxm", "", 0.06, "tensor"), Rows(VIDUR, "h100-sxm", "", 0.076, "tensor"),
+    Rows(NEUSIGHT, "a100-80-pcie", "", 0.037, "lanes"), Rows(NEUSIGHT, "a100-40-pcie", "", 0.084, "lanes"),
+    Rows(NEUSIGHT, "h100-sxm", "", 0.064, "lanes"), Rows(NEUSIGHT, "v100-pcie", "", 0.101, "lanes"),
+    Rows(NEUSIGHT, "t4", "", 0.152, "lanes"), Rows(NEUSIGHT, "p100-pcie", "", 0.175, "lanes"),
+    Rows(DEEPBENCH, "v100-sxm2-16", TENSOR, 0.1, "tensor"), Rows(DEEPBENCH, "t4", TENSOR, 0.083, "tensor"),
+    Rows(DEEPBENCH, "v100-sxm2-16", "fp32", 0.069), Rows(DEEPBENCH, "t4", "fp32", 0.101),
+    Rows(DEEPBENCH, "mi25", "fp32", 0.157),
 )  # fmt: skip
 CONV = (
-    Rows("neusight_conv.csv", "v100-pcie", "", 0.175), Rows("neusight_conv.csv", "t4", "", 0.175),
-    Rows("neusight_conv.csv", "a100-80-pcie", "", 0.25), Rows("deepbench_conv.csv", "v100-sxm2-16", "fp32", 0.27),
-    Rows("deepbench_conv.csv", "t4", "fp32", 0.27), Rows("deepbench_conv.csv", "v100-sxm2-16", TENSOR, 0.225),
-    Rows("deepbench_conv.csv", "t4", TENSOR, 0.265),
+    Rows("neusight_conv.csv", "v100-pcie", "", 0.16), Rows("neusight_conv.csv", "t4", "", 0.163),
+    Rows("neusight_conv.csv", "a100-80-pcie", "", 0.22), Rows("deepbench_conv.csv", "v100-sxm2-16", "fp32", 0.215),
+    Rows("deepbench_conv.csv", "t4", "fp32", 0.222), Rows("deepbench_conv.csv", "v100-sxm2-16", TENSOR, 0.205),
+    Rows("deepbench_conv.csv", "t4", TENSOR, 0.242),
 )  # fmt: skip
 VECTOR = tuple(
     Rows("neusight_vector.csv", chip, "", claimed, "vector")
     for chip, claimed in (
-        ("p4", 0.045),
-        ("v100-pcie", 0.04),
-        ("t4", 0.055),
-        ("a100-40-pcie", 0.055),
-        ("a100-80-pcie", 0.065),
+        ("p4", 0.04),
+        ("v100-pcie", 0.024),
+        ("t4", 0.05),
+        ("a100-40-pcie", 0.049),
+        ("a100-80-pcie", 0.058),
     )
 )
 """Sets, with the mean errors that are claimed of them: a little more than what they are."""
@@ -152,9 +152,10 @@ def _by_others(tables: Sequence[Table], sets: Sequence[Rows]) -> list[float]:
     return found
 
 
-KEPT = {"tensor": (0, 1, 2, 3, 4, 5), "lanes": (0, 1, 2, 3, 4, 5, 7), "vector": (0, 1)}
+KEPT = {"tensor": (0, 1, 2, 4, 5), "lanes": (0, 1, 2, 3, 4, 5, 7), "vector": (0, 1)}
 """Group -> places of the constants that its devices share, in ``Kernels.constants``: all but the droop, which follows
-from the design power of each chip; of functions the share of the memory's peak and the host."""
+from the design power of each chip, and the feed of Tensor Cores, which big tiles cannot tell from the share of the
+peak; of functions the share of the memory's peak and the host."""
 
 
 def _check(name: str, what: str, sets: Sequence[Rows]) -> Check:

@@ -9,8 +9,9 @@ Sets, none of whose rows has a part in a constant of a chip that is here:
 * **DeepLearningExamples**, ResNet-50 and BERT by batch in three frameworks on V100, T4 and A100: see
   ``gpu_frameworks``.
 * **MLPerf**, ResNet-50 and BERT-Large offline on eight GPUs, the median of all submissions of a chip. A submission
-  class (network and format) has one number, the clock that is kept or what its runtime does better, which comes of the
-  other chips alone. BERT skips padding there, so a question has as many tokens as SQuAD v1.1 has on the mean, not 384.
+  class (network and format) has one number, what its runtime does better or worse, which comes of the other chips
+  alone; the servers of a chip have one, the clock that they keep, which comes of its other workloads alone. BERT skips
+  padding there, so a question has as many tokens as SQuAD v1.1 has on the mean, not 384.
 * **LLMCompass**, products, softmax, layer norms and GELU alone on an A100, each row by a fit of three constants that
   had not seen it (cross-validation); and the kernels of one GPT-3 layer on a quarter of four A100, prefill and decode.
   There three constants come of the matrix products that the same lab measured alone, the host and the bandwidth of
@@ -69,6 +70,8 @@ CHIPS: Mapping[str, str] = {
     "nvidia-h200-sxm": "h200-sxm",
 }  # fmt: skip
 """MLPerf's chips that are here."""
+Submission = tuple[str, str]
+"""Workload and chip."""
 GPT3 = (
     "a100-80-sxm",
     "llmcompass/gpt3_layer_transformer_A100.csv",
@@ -92,25 +95,38 @@ def neusight(data: Path) -> Iterator[Row]:
 
 
 def mlperf(data: Path) -> Iterator[Row]:
-    """Offline throughput as seconds of a batch, with the number of a class from the other chips."""
+    """Offline throughput as seconds of a batch, with the number of a class from the other chips and that of a site from
+    the other workloads of the chip."""
     found: dict[tuple[str, str], list[float]] = {}
     for row in rows_of(data / PUBLISHED):
         key = (row["workload"], row["chip_id"])
         offline = row["shape_or_batch"] == "Offline" and row["source"].startswith("MLPerf Inference")
         if offline and key[0] in SUBMITTED and key[1] in CHIPS:
             found.setdefault(key, []).append(float(row["per_chip_value"]))
+    measured: dict[Submission, float] = {}
+    raw: dict[Submission, float] = {}
     for workload, (network, dtype, batch) in SUBMITTED.items():
-        chips = [chip for name, chip in CHIPS.items() if (workload, name) in found]
-        names = {chip: name for name, chip in CHIPS.items()}
-        measured = [batch / median(found[workload, names[chip]]) for chip in chips]
-        raw = [
-            without_link_s(simulated(network, chip, format_of(workload, dtype, chip), batch=batch))
-            for chip in chips
-        ]
-        ratios = [each / own for each, own in zip(measured, raw, strict=True)]
-        for index, chip in enumerate(chips):
-            others = median([*ratios[:index], *ratios[index + 1 :]])
-            yield Row(f"{workload} offline on {chip}", measured[index], raw[index] * others)
+        for name, chip in CHIPS.items():
+            if (workload, name) in found:
+                run = simulated(network, chip, format_of(workload, dtype, chip), batch=batch)
+                raw[workload, chip] = without_link_s(run)
+                measured[workload, chip] = batch / median(found[workload, name])
+    ratios = {each: measured[each] / raw[each] for each in raw}
+    for workload, chip in raw:
+        of_class, of_site = _class(ratios, workload, chip), _site(ratios, workload, chip)
+        by_others = raw[workload, chip] * of_class
+        yield Row(f"{workload} offline on {chip}", measured[workload, chip], by_others * of_site, by_others)
+
+
+def _class(ratios: Mapping[Submission, float], workload: str, chip: str) -> float:
+    """By how much longer than simulated a workload takes on the other chips: of its class of submissions."""
+    return median(ratio for (of, on), ratio in ratios.items() if of == workload and on != chip)
+
+
+def _site(ratios: Mapping[Submission, float], workload: str, chip: str) -> float:
+    """By how much longer than their class the other workloads take on a chip: the clock that its servers sustain."""
+    others = [of for of, on in ratios if on == chip and of != workload]
+    return median(ratios[of, chip] / _class(ratios, of, chip) for of in others)
 
 
 def format_of(workload: str, dtype: str, chip: str) -> str:
@@ -197,7 +213,7 @@ SETS: Mapping[str, tuple[Callable[[Path], Iterator[Row]], float]] = {
     "language models of NeuSight, inference": (neusight, 0.1),
     "language models of NeuSight, training": (lambda data: training(data, NETWORKS, DEVICES), 0.12),
     "ResNet-50 and BERT by batch of DeepLearningExamples": (frameworks, 0.14),
-    "MLPerf offline": (mlperf, 0.16),
+    "MLPerf offline": (mlperf, 0.11),
     "kernels of LLMCompass alone": (compass, 0.045),
     "kernels of a GPT-3 layer": (gpt3_layer, 0.06),
 }

@@ -28,10 +28,11 @@ MEANING = {
         "and BERT by batch in three frameworks (DeepLearningExamples), ResNet-50 and BERT-Large of MLPerf offline, "
         "kernels alone and the kernels of one GPT-3 layer (LLMCompass). No constant of a chip that comes with the tool "
         "comes of these rows. A framework on a machine has two numbers (the least time of a pass, a factor), which "
-        "come of its other rows; of MLPerf each network and format has one, which comes of the other chips. Equal "
-        "means a mean error no larger than is claimed. MLPerf on the T4 is off by half: its clock falls under Tensor "
-        "Cores more than its calibration, to short kernels, says. In a training step gradients stay on the device, and "
-        "what belongs to the gradient of one function is one kernel where it is elementwise."
+        "come of its other rows; of MLPerf each network and format has one, which comes of the other chips, and each "
+        "chip has one, which comes of its other workloads. Without its own the T4 is off by half: its clock falls "
+        "under Tensor Cores more than its calibration, to short kernels, says. Equal means a mean error no larger than "
+        "is claimed. In a training step gradients stay on the device, and what belongs to the gradient of one function "
+        "is one kernel where it is elementwise."
     ),
     "gpu-power": (
         "Simulated joules of an inference against what the servers of MLPerf drew at the wall, for each of their GPUs. "
