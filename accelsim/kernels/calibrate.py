@@ -81,13 +81,12 @@ def calibrate(
     free = [group for group in kernels.constants if not known_before & set(group)]
     chosen = list(names) or free[: max(3, min(MOST_CONSTANTS, len(table.ops) // ROWS_EACH))]
     turned = knobs(chip, chosen)
-    every, few = np.arange(len(table.ops)), kernels.likely(chip, LIKELY)
+    every, few, known = np.arange(len(table.ops)), kernels.likely(chip, LIKELY), constants(chip)
 
     def model(values: Values, rows: Ints) -> Floats:
-        return few.predicted(with_values(chip, values)).seconds[rows]
+        return few.predicted(with_values(chip, values, known)).seconds[rows]
 
     found = fit(lambda values: model(values, every), table.measured, turned, seed, ROBUST)
-    known = constants(chip)
     texts = {name: known[name].spell(value) for name, value in found.items()}
     values = {name: known[name].read(text) for name, text in texts.items()}
     near = [_from(knob, values) for knob in turned]

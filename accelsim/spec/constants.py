@@ -104,9 +104,12 @@ def is_calibrated(chip: Chip, constant: Constant) -> bool:
     return text is not None and constant.read(text) == constant.value
 
 
-def with_values(chip: Chip, values: Mapping[str, float]) -> Chip:
-    """The chip with other values of constants, by name, in SI; whole ones are rounded. KeyError for an unknown name."""
-    known = constants(chip)
+def with_values(chip: Chip, values: Mapping[str, float], known: Mapping[str, Constant] | None = None) -> Chip:
+    """The chip with other values of constants, by name, in SI; whole ones are rounded. KeyError for an unknown name.
+
+    ``known``: its constants, where they are at hand: to collect them takes longer than the rest.
+    """
+    known = constants(chip) if known is None else known
     for name, value in values.items():
         constant = known[name]
         chip = _changed(chip, constant.path, round(value) if constant.whole else value)

@@ -120,9 +120,7 @@ class OfProducts:
         overhead = np.full(len(chosen), spec.launch + spec.dispatch)
         bound = device.bound(self.format, rows.groups * rows.m * rows.k * rows.n * rows.density, _bytes(rows))
         binds = _binds(overhead, computing, moving)
-        tiles = text_rows(
-            f"{m:.0f}x{n:.0f}" for m, n in zip(self.shape.m[chosen], self.shape.n[chosen], strict=True)
-        )
+        tiles = _tiles(self.shape.m[chosen], self.shape.n[chosen])
         regime = _by_waves(binds, waves)
         return KernelTimes(
             cost.seconds[chosen], bound, overhead, tiles, self.shape.splits[chosen], waves, binds, regime
@@ -134,6 +132,13 @@ class OfProducts:
         seconds = timed(device.spec, device.around, self.format, self.shape).seconds
         found = self.found.kept(_least(self.found, seconds, most))
         return replace(self, found=found, shape=_shape(self.device, self.format, self.products, found))
+
+
+def _tiles(m: Floats, n: Floats) -> Array:
+    """Sizes of tiles as texts; there are few different ones, and a fit asks for them often."""
+    pairs, place = np.unique(np.stack([m, n], axis=1), axis=0, return_inverse=True)
+    found: Array = text_rows(f"{rows:.0f}x{columns:.0f}" for rows, columns in pairs)[place.reshape(-1)]
+    return found
 
 
 def _shape(device: Device, name: str, products: Products, found: Candidates) -> Shapes:
