@@ -27,10 +27,12 @@ from accelsim.machine.run import Run
 from accelsim.program.commands import Command, Folds, Step, Tile
 from accelsim.program.roles import spec_of
 from accelsim.program.tiles import DENSE, sparsity
+from accelsim.report.text import count_of
 from accelsim.types import Array
 from accelsim.workload import execute
 from accelsim.workload.matrix import a_matrix, b_matrix
 from accelsim.workload.multiply import entering, rounded_to
+from accelsim.workload.ops.base import Gemm
 from accelsim.workload.ops.values import contain
 
 MOST_SIDE = 16
@@ -41,6 +43,8 @@ MOST_BYTES = 300_000
 """Bytes that all of it takes at most, as JSON."""
 MOST_MACS = 20_000_000
 """Multiplications that are repeated at most, for operands that the run did not keep."""
+STATIONARY = {"a": "Input stationary", "b": "Weight stationary", "y": "Output stationary"}
+"""Matrix that stays in the PEs -> what such a dataflow is called."""
 DIGITS = 4
 """Significant digits of operands that are no whole numbers."""
 
@@ -114,9 +118,10 @@ def _clip(run: Run, command: Command, values: dict[str, Array]) -> dict[str, Any
     ``registers``: name -> matrix of its elements, in the order of a frame. ``frames``: for each edge the numbers of
     ``planes``, two for each register of an operand, four for one of a sum, and last the work of the PEs; a plane is
     the numbers of its ``rows``. ``stream``: for each edge fold and streamed row (``following.Edge``). ``busy``,
-    ``pads``: PEs that multiply at an edge, for the product and for padding. ``a`` [M, K], ``b`` [K, N]: operands, None
-    where they are not known. ``size``: M, N, K of what is shown, ``from``: where in the layer it begins (m, n, k),
-    ``tile``: sizes of the tile that it is the beginning of, ``cycles`` of that alone on the array.
+    ``pads``: PEs that multiply at an edge, for the product and for padding. ``phases``: see :func:`_phases`. ``a``
+    [M, K], ``b`` [K, N]: operands, None where they are not known. ``size``: M, N, K of what is shown, ``from``: where
+    in the layer it begins (m, n, k), ``tile``: sizes of the tile that it is the beginning of, ``cycles`` of that alone
+    on the array.
     """
     program, unit = run.program, spec_of(run.chip, command.engine)
     step, tile = program.steps[command.op], command.effect.tile
@@ -125,11 +130,13 @@ def _clip(run: Run, command: Command, values: dict[str, Array]) -> dict[str, Any
     shown = _shown(setup, tile)
     edges = list(follow(shown.M, shown.N, shown.K, setup))
     operands = _operands(program.graph.tensors, step, shown, tile, values)
+    packed = _packed(setup, edges)
     size = tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0
     return {
         "number": sum(not each.edge for each in program.steps[: command.op + 1]),
         "name": step.name,
         "title": title(step, program.graph, is_of_images(program.graph)),
+        "head": _head(step.gemm, setup, size),
         "engine": command.engine,
         "array": [setup.rows, setup.cols],
         "dataflow": setup.dataflow,
@@ -142,8 +149,20 @@ def _clip(run: Run, command: Command, values: dict[str, Array]) -> dict[str, Any
         "cycles": _cycles(setup, *size),
         "notes": list(_notes(unit, command, setup, shown)),
         **operands,
-        **_packed(setup, edges),
+        **packed,
+        **_words(setup, packed["busy"], packed["pads"]),
     }
+
+
+def _head(gemm: Gemm, setup: Setup, tile: tuple[int, int, int]) -> str:
+    """The product and the tile in a sentence."""
+    (M, N, K), (m, n, k) = (gemm.M, gemm.N, gemm.K), tile
+    times = f", {gemm.groups} times" if gemm.groups > 1 else ""
+    count = f"{_cycles(setup, *tile):,} clock edges"
+    return (
+        f"Y[{M},{N}] = A[{M},{K}] x B[{K},{N}]{times}: the first tile, {m} x {k} times {k} x {n}, which takes {count} "
+        f"on {setup.rows} x {setup.cols} PEs."
+    )
 
 
 def _setup(unit: MatrixUnit) -> Setup:
@@ -196,7 +215,7 @@ def _notes(unit: MatrixUnit, command: Command, setup: Setup, shown: Shown) -> It
     if groups > int(packs(unit, groups, size[1], size[2])):
         yield "Several groups lie on the diagonal of the array side by side; the first of them is shown alone."
     if work.rows * work.cycles_per_row != streamed:
-        pace = f"{streamed:,} rows in {work.rows * work.cycles_per_row:,} clocks"
+        pace = f"{count_of(streamed, 'row')} in {work.rows * work.cycles_per_row:,} clocks"
         yield f"The unit streams {pace} in this number format; here each row takes one edge."
     if setup.schedule != unit.schedule:
         yield f"The chip counts cycles as the schedule {unit.schedule}; shown is {setup.schedule}."
@@ -209,14 +228,61 @@ def _packed(setup: Setup, edges: list[Edge]) -> dict[str, Any]:
         [*(book.note(plane) for name in registers for plane in edge.registers[name]), book.note(edge.work)]
         for edge in edges
     ]
+    busy, pads = ([int((edge.work == kind).sum()) for edge in edges] for kind in (WORKS, PADS))
     return {
         "registers": registers,
         "rows": [list(row) for row in book.rows],
         "planes": [list(plane) for plane in book.planes],
         "frames": frames,
         "stream": [[edge.fold, edge.row] for edge in edges],
-        "busy": [int((edge.work == WORKS).sum()) for edge in edges],
-        "pads": [int((edge.work == PADS).sum()) for edge in edges],
+        "busy": busy,
+        "pads": pads,
+        "phases": _phases([sum(both) for both in zip(busy, pads, strict=True)], "held" in registers),
+    }
+
+
+def _phases(working: list[int], loads: bool) -> list[tuple[str, int]]:
+    """Phases with their first edges, from 1, by how many PEs work: 'steady' when most of them do, 'fill' when more
+    will, 'drain' when fewer will, 'load' when none does and what will stay in them comes first (``loads``)."""
+    found: list[tuple[str, int]] = []
+    for edge, count in enumerate(working, 1):
+        later = next((each for each in working[edge:] if each != count), 0)
+        if count == max(working):
+            name = "steady"
+        elif later > count:
+            name = "load" if loads and not count else "fill"
+        else:
+            name = "drain"
+        if not found or found[-1][0] != name:
+            found.append((name, edge))
+    return found
+
+
+def _words(setup: Setup, busy: list[int], pads: list[int]) -> dict[str, Any]:
+    """``flow``: what stays and what moves. ``story``: phase -> what happens in it."""
+    flow, pes = DATAFLOWS[setup.dataflow], setup.rows * setup.cols
+    right, top, still = flow.at_rows.upper(), flow.at_cols.upper(), flow.still.upper()
+    most = max(each + pad for each, pad in zip(busy, pads, strict=True))
+    if flow.stationary:
+        moves, leaves = (
+            f"{still} stays in the PEs, {right} moves right, the sums Y move down",
+            "with it the last sums",
+        )
+    else:
+        moves, leaves = (
+            f"{right} moves right, {top} moves down, the sums Y stay",
+            "then the complete sums move down",
+        )
+    return {
+        "flow": f"{STATIONARY[flow.still]} ({setup.dataflow}): {moves}.",
+        "story": {
+            "load": f"{still} moves down from the top into the PEs. Nothing multiplies.",
+            "fill": "The wavefront moves in from the top left: more PEs multiply at each edge.",
+            "steady": "The wavefront covers the array: every PE multiplies."
+            if most == pes
+            else f"As many PEs work as ever will, {most} of {pes}: the stream is too short to fill the array.",
+            "drain": f"The wavefront leaves at the bottom right, {leaves}.",
+        },
     }
 
 
