@@ -67,11 +67,9 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
   };
   const number = (value, digits) => {
     const whole = Number.isInteger(value) && Math.abs(value) < 1e5;
-    const text = whole ? String(value) : String(Number(value.toPrecision(digits)));
-    return text.replace("-", "\u2212");
+    return String(whole ? value : Number(value.toPrecision(digits))).replace("-", "\u2212");
   };
   const percent = (share) => `${Math.round(100 * share)} %`;
-
   /* What a clip says, unpacked: words, names, values. */
   class Clip {
     constructor(clip) {
@@ -84,7 +82,6 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       this.known = clip.a !== null;
       this.stays = clip.registers.held || "y";
       this.lanes = this.frame(1).top[0].length;
-      this.working = clip.busy.map((count, index) => count + clip.pads[index]);
       this.busiest = clip.busy.indexOf(Math.max(...clip.busy)) + 1;
     }
 
@@ -123,17 +120,12 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
 
     /* Terms that a sum gets in the array, in one fold. */
     terms(sum) {
-      const K = this.size[2];
-      return this.stays === "y" ? K : Math.min(this.R, K - sum.first);
+      return this.stays === "y" ? this.size[2] : Math.min(this.R, this.size[2] - sum.first);
     }
 
     text(word, names) {
       if (word.zero) return "0";
       return names || !this.known ? this.called(word) : number(this.value(word), 2).replace(/^(\u2212?)0\./, "$1.");
-    }
-
-    phase(edge) {
-      return this.phases.filter(([, first]) => first <= edge).pop()[0];
     }
 
     doing(edge) {
@@ -153,10 +145,10 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       pair.sort((x, y) => (x.matrix < y.matrix ? -1 : 1));
       const sum = this.word(frame, "sum", row, column);
       const product = pair.map((word) => this.called(word)).join(" \u00d7 ");
-      const values = this.known ? pair.map((word) => this.value(word)) : [];
-      const numbers = this.known ? ` = ${number(values[0], 4)} \u00d7 ${number(values[1], 4)} = ${number(values[0] * values[1], 4)}` : "";
-      const total = this.known ? `, which makes it ${number(this.value(sum), 4)}` : "";
-      return `${head}${product}${numbers}, added to ${this.called(sum)}${total} (term ${sum.terms} of ${this.terms(sum)}).`;
+      const end = `(term ${sum.terms} of ${this.terms(sum)}).`;
+      if (!this.known) return `${head}${product}, added to ${this.called(sum)} ${end}`;
+      const [x, y] = pair.map((word) => this.value(word)), [one, two, both] = [x, y, x * y].map((value) => number(value, 4));
+      return `${head}${product} = ${one} \u00d7 ${two} = ${both}, added to ${this.called(sum)}: ${number(this.value(sum), 4)} ${end}`;
     }
   }
 
@@ -194,8 +186,7 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       this.clip = clip;
       this.inside = ["moving", "down", "held", "sum", "waiting"].filter((name) => clip.registers[name]);
       this.high = this.inside.length * LINE + 13;
-      this.before = Math.min(clip.R + 1, MOST_QUEUED);
-      this.above = Math.min(clip.C + 1, MOST_ABOVE);
+      [this.before, this.above] = [Math.min(clip.R + 1, MOST_QUEUED), Math.min(clip.C + 1, MOST_ABOVE)];
       this.x = (column) => this.x0 + column * (CELL + GAP);
       this.y = (row) => this.y0 + row * (this.high + GAP);
       this.label = Math.max(21, 4 * clip.C);
@@ -336,12 +327,8 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
   /* Controls, texts, and the picture of the edge that is shown. */
   class Player {
     constructor(element, data, theme) {
-      this.data = data;
+      Object.assign(this, { data, edge: 1, names: false, timer: 0 });
       this.clips = data.clips.map((clip) => new Clip(clip));
-      this.edge = 1;
-      this.chosen = [0, 0];
-      this.names = false;
-      this.timer = 0;
       this.still = matchMedia("(prefers-reduced-motion: reduce)");
       const label = "The systolic array, clock edge by clock edge. Space plays, arrows step.";
       this.root = html("section", { className: "sysarr", tabIndex: 0, role: "group", "aria-label": label });
@@ -368,7 +355,11 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       this.playing.classList.add("play");
       this.pace = this.select("Speed", SPEEDS, () => this.timer && this.play());
       this.pace.value = "1";
-      this.naming = this.button("Names", "Names or values of the elements", () => this.rename());
+      this.naming = this.button("Names", "Names or values of the elements", () => {
+        this.names = !this.names;
+        this.naming.textContent = this.names ? "Numbers" : "Names";
+        this.show(this.edge);
+      });
       const step = (by) => () => (this.stop(), this.show(this.edge + by, by === 1));
       return html("div", { className: "bar" }, this.pick, this.button("\u25c0", "One edge back", step(-1)), this.playing,
         this.button("\u25b6|", "One edge on", step(1)), this.pace, this.naming);
@@ -389,8 +380,7 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
     }
 
     legend() {
-      const { clip } = this, { moving, down } = clip.registers;
-      const words = { a: "activations A", b: "weights B" }, { held, waiting } = clip.registers;
+      const { clip } = this, { moving, down, held, waiting } = clip.registers, words = { a: "activations A", b: "weights B" };
       const entries = [
         [moving, `${words[moving]}: move right`], down ? [down, `${words[down]}: move down`] : [held, `${words[held]}: stay`],
         ["y2", "sums Y; the fuller, the more terms are in"], ["work", "PE that multiplies at this edge"],
@@ -406,19 +396,19 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
 
     listen(theme) {
       if (theme && typeof theme.dark === "boolean") this.root.dataset.theme = theme.dark ? "dark" : "light";
-      this.system = matchMedia("(prefers-color-scheme: dark)");
-      this.follow = () => delete this.root.dataset.theme;
-      this.system.addEventListener("change", this.follow);
-      this.root.addEventListener("keydown", (event) => this.key_(event));
-      this.paper = () => (this.stop(), (this.kept = this.edge), this.show(this.clip.busiest));
-      this.screen = () => this.show(this.kept || this.edge);
-      addEventListener("beforeprint", this.paper);
-      addEventListener("afterprint", this.screen);
+      const { signal } = (this.over = new AbortController());
+      const system = matchMedia("(prefers-color-scheme: dark)");
+      system.addEventListener("change", () => delete this.root.dataset.theme, { signal });
+      this.root.addEventListener("keydown", (event) => this.pressed(event));
+      let kept = 1;
+      const paper = () => (this.stop(), (kept = this.edge), this.show(this.clip.busiest));
+      addEventListener("beforeprint", paper, { signal });
+      addEventListener("afterprint", () => this.show(kept), { signal });
       this.resized = new ResizeObserver(() => this.fit());
       this.resized.observe(this.stage);
     }
 
-    key_(event) {
+    pressed(event) {
       const { tagName } = event.target, keys = {
         " ": () => (this.timer ? this.stop() : this.play()), Home: () => this.show(1), End: () => this.show(this.clip.edges),
         ArrowRight: () => this.show(this.edge + 1, true), ArrowLeft: () => this.show(this.edge - 1),
@@ -462,7 +452,7 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       const ms = moves && this.edge === edge && !this.still.matches ? Math.min(450, 700 / Number(this.pace.value)) : 0;
       this.picture.show(this.edge, this.names, this.chosen, ms);
       this.slider.value = this.edge;
-      const busy = clip.busy[this.edge - 1], pads = clip.pads[this.edge - 1], phase = clip.phase(this.edge);
+      const busy = clip.busy[this.edge - 1], pads = clip.pads[this.edge - 1], [phase] = clip.phases.filter(([, first]) => first <= this.edge).pop();
       this.bars.show(this.edge);
       this.now.replaceChildren(`Edge ${this.edge} of ${clip.edges}`, html("span", { className: "phase", textContent: phase }));
       this.story.textContent = clip.story[phase];
@@ -476,16 +466,13 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       Object.assign(this.root.dataset, { edge: this.edge, phase });
     }
 
-    rename() {
-      this.names = !this.names;
-      this.naming.textContent = this.names ? "Numbers" : "Names";
-      this.show(this.edge);
-    }
-
     play() {
       clearInterval(this.timer);
       if (this.edge === this.clip.edges) this.show(1);
-      this.timer = setInterval(() => this.tick(), 1000 / Number(this.pace.value));
+      this.timer = setInterval(() => {
+        this.show(this.edge + 1, true);
+        if (this.edge === this.clip.edges) this.stop();
+      }, 1000 / Number(this.pace.value));
       this.mode("off", "\u275a\u275a", "Pause");
     }
 
@@ -493,11 +480,6 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       this.now.setAttribute("aria-live", live);
       Object.assign(this.playing, { textContent: `${sign} ${label}`, title: label });
       this.playing.setAttribute("aria-label", label);
-    }
-
-    tick() {
-      this.show(this.edge + 1, true);
-      if (this.edge === this.clip.edges) this.stop();
     }
 
     stop() {
@@ -509,9 +491,7 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
     destroy() {
       this.stop();
       this.resized.disconnect();
-      this.system.removeEventListener("change", this.follow);
-      removeEventListener("beforeprint", this.paper);
-      removeEventListener("afterprint", this.screen);
+      this.over.abort();
       this.root.remove();
     }
   }
