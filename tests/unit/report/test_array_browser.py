@@ -89,7 +89,6 @@ def test_every_pe_shows_what_the_model_holds_at_every_edge(page: Open, flow: str
             work = WORKS if products[at] > real[at] else PADS if multiplied[at] > every[at] else IDLE
             assert [each for each in pe["lit"].split() if each not in ("pe", "chosen")] == LIT[work].split()
         real, every = products, multiplied
-        here.keyboard.press("Tab") if number == 1 else None
         here.evaluate("player.show(player.edge + 1)")
 
 
@@ -144,15 +143,18 @@ def test_keys_step_jump_and_play(page: Open) -> None:
 
 
 def test_it_waits_to_be_played_and_can_be_paused(page: Open) -> None:
-    here = page(data_of())
+    data = data_of()
+    here = page(data)
     here.wait_for_timeout(300)
     assert edge(here) == 1
-    here.get_by_label("Speed").select_option("15")
+    here.get_by_label("Speed").select_option("5")
     here.get_by_role("button", name="Play").click()
-    here.wait_for_function("player.edge > 3")
+    here.wait_for_function("player.edge > 2")
     here.get_by_role("button", name="Pause").click()
+    here.wait_for_function("player.timer === 0")
     stopped = edge(here)
-    here.wait_for_timeout(300)
+    assert 2 < stopped < len(data["clips"][0]["frames"])
+    here.wait_for_timeout(500)
     assert edge(here) == stopped
 
 
