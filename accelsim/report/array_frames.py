@@ -94,22 +94,23 @@ def array_frames(run: Run) -> dict[str, Any] | None:
 
 def _firsts(run: Run) -> Iterator[Command]:
     """The first command of each shape of product, in the order of the program."""
-    program, seen = run.program, set()
-    small = {
-        engine: spec
-        for engine, kind in program.engines.items()
-        if kind == "systolic" and max((spec := spec_of(run.chip, engine)).rows, spec.cols) <= MOST_SIDE
+    program = run.program
+    arrays = {
+        engine: spec_of(run.chip, engine) for engine, kind in program.engines.items() if kind == "systolic"
     }
+    small = {engine for engine, unit in arrays.items() if max(unit.rows, unit.cols) <= MOST_SIDE}
     if not small:
         return
+    dense = [step.gemm if sparsity(step.node) == DENSE else None for step in program.steps]
+    shapes = [gemm and (gemm.M, gemm.N, gemm.K) for gemm in dense]
+    left = {shape for shape in shapes if shape}
     for command in program.commands:
-        unit, step = small.get(command.engine), program.steps[command.op]
-        if unit is None or command.kind != "MatMul" or step.gemm is None or command.effect.tile is None:
-            continue
-        shape = (unit.rows, unit.cols, unit.dataflow, step.gemm.M, step.gemm.N, step.gemm.K)
-        if shape not in seen and sparsity(step.node) == DENSE and isinstance(command.work, Folds):
-            seen.add(shape)
+        shape = shapes[command.op] if command.kind == "MatMul" and command.engine in small else None
+        if shape in left and command.effect.tile is not None and isinstance(command.work, Folds):
+            left.remove(shape)
             yield command
+        if not left:
+            return
 
 
 def _clip(run: Run, command: Command, values: dict[str, Array]) -> dict[str, Any]:
@@ -132,11 +133,13 @@ def _clip(run: Run, command: Command, values: dict[str, Array]) -> dict[str, Any
     operands = _operands(program.graph.tensors, step, shown, tile, values)
     packed = _packed(setup, edges)
     size = tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0
+    number = sum(not each.edge for each in program.steps[: command.op + 1])
+    called = title(step, program.graph, is_of_images(program.graph))
     return {
-        "number": sum(not each.edge for each in program.steps[: command.op + 1]),
+        "number": number,
         "name": step.name,
-        "title": title(step, program.graph, is_of_images(program.graph)),
-        "head": _head(step.gemm, setup, size),
+        "title": called,
+        "head": f"Layer {number}, {called}: {_head(step.gemm, setup, size)}",
         "engine": command.engine,
         "array": [setup.rows, setup.cols],
         "dataflow": setup.dataflow,
@@ -266,7 +269,7 @@ def _words(setup: Setup, busy: list[int], pads: list[int]) -> dict[str, Any]:
     if flow.stationary:
         moves, leaves = (
             f"{still} stays in the PEs, {right} moves right, the sums Y move down",
-            "with it the last sums",
+            "and with it the last sums",
         )
     else:
         moves, leaves = (

@@ -437,8 +437,7 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       this.slider.max = clip.edges;
       this.pick.value = String(index);
       this.naming.hidden = !clip.known;
-      this.head.textContent = clip.head;
-      this.flow.textContent = clip.flow;
+      for (const name of ["head", "flow"]) this[name].textContent = clip[name];
       const left = this.data.left_out, more = left ? [`${left} more shapes of products are not shown.`] : [];
       this.notes.textContent = [...clip.notes, ...more].join(" ");
       this.legend();
@@ -449,7 +448,8 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
     show(edge, moves = false) {
       const { clip } = this;
       this.edge = Math.max(1, Math.min(clip.edges, edge));
-      const ms = moves && this.edge === edge && !this.still.matches ? Math.min(450, 700 / Number(this.pace.value)) : 0;
+      const pace = Number(this.pace.value), smooth = pace <= (clip.pes > 64 ? 1 : 5) && !this.still.matches;
+      const ms = moves && smooth && this.edge === edge ? Math.min(450, 700 / pace) : 0;
       this.picture.show(this.edge, this.names, this.chosen, ms);
       this.slider.value = this.edge;
       const busy = clip.busy[this.edge - 1], pads = clip.pads[this.edge - 1], [phase] = clip.phases.filter(([, first]) => first <= this.edge).pop();
