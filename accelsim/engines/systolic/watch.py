@@ -87,9 +87,8 @@ def _doing(machine: Fabric, folds: int, rows: int) -> str:
 
 def _cells(machine: Fabric) -> list[list[str]]:
     """Text of each PE."""
-    shown = next(fields for kind, fields in FIELDS.items() if isinstance(machine, kind))(machine)
     columns = []
-    for label, value, on, star in shown:
+    for label, value, on, star in fields(machine):
         texts = [
             [_text(v, o) + ("*" if s else "") for v, o, s in zip(*row, strict=True)]
             for row in zip(value, on, star, strict=True)
@@ -99,31 +98,36 @@ def _cells(machine: Fabric) -> list[list[str]]:
     return [["  ".join(parts) for parts in zip(*rows, strict=True)] for rows in zip(*columns, strict=True)]
 
 
-def _stationary_fields(machine: Any) -> list[Field]:
+def fields(machine: Fabric, case: int = 0) -> list[Field]:
+    """The registers of every PE of one array of the batch: those that move to the right come first, sums last."""
+    return next(read for kind, read in FIELDS.items() if isinstance(machine, kind))(machine, case)
+
+
+def _stationary_fields(machine: Any, case: int) -> list[Field]:
     moving, still = machine.batch.flow.at_rows, machine.batch.flow.still
-    on = (machine.token[0] & VALID).astype(bool)
-    swapped, path = (machine.token[0] & FIRST).astype(bool), machine.path
+    on = (machine.token[case] & VALID).astype(bool)
+    swapped, path = (machine.token[case] & FIRST).astype(bool), machine.path
     none = np.zeros_like(on)
-    fields = [(moving, machine.moving[0], on, none)]
+    fields = [(moving, machine.moving[case], on, none)]
     if machine.overlapped:
-        fields.append((still, machine.held[0], machine.n_swap[0] > 0, swapped))
-        fields.append((still + "'", path.value[0], path.occupied[0], none))
+        fields.append((still, machine.held[case], machine.n_swap[case] > 0, swapped))
+        fields.append((still + "'", path.value[case], path.occupied[case], none))
     else:
-        fields.append((still, path.value[0], path.occupied[0], none))
-    return [*fields, ("y", machine.psum[0], on, none)]
+        fields.append((still, path.value[case], path.occupied[case], none))
+    return [*fields, ("y", machine.psum[case], on, none)]
 
 
-def _accumulating_fields(machine: Any) -> list[Field]:
-    on = (machine.token[0] & VALID).astype(bool)
-    none, first = np.zeros_like(on), (machine.token[0] & FIRST).astype(bool)
+def _accumulating_fields(machine: Any, case: int) -> list[Field]:
+    on = (machine.token[case] & VALID).astype(bool)
+    none, first = np.zeros_like(on), (machine.token[case] & FIRST).astype(bool)
     return [
-        (machine.batch.flow.at_rows, machine.moving[0], on, none),
-        (machine.batch.flow.at_cols, machine.down[0], on, none),
-        ("y", machine.psum[0], on | machine.busy[0], first),
+        (machine.batch.flow.at_rows, machine.moving[case], on, none),
+        (machine.batch.flow.at_cols, machine.down[case], on, none),
+        ("y", machine.psum[case], on | machine.busy[case], first),
     ]
 
 
-FIELDS: dict[type[Fabric], Callable[[Any], list[Field]]] = {
+FIELDS: dict[type[Fabric], Callable[[Any, int], list[Field]]] = {
     StationaryArray: _stationary_fields,
     AccumulatingArray: _accumulating_fields,
 }
