@@ -6,9 +6,9 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
-from accelsim.engines.simt.kernels import Kernel, block_l2_B, part_of_k, step_of, sums_B
+from accelsim.engines.simt.kernels import DIRECT, Kernel, block_l2_B, part_of_k, step_of, sums_B
 from accelsim.engines.simt.panels import Product
-from accelsim.engines.simt.spec import Simt, TileShape
+from accelsim.engines.simt.spec import Simt, TileShape, operands_B
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac, op
 from accelsim.program.commands import Tile
 from accelsim.program.tiles import kept
@@ -36,6 +36,8 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     skipped, as are those that a fast algorithm saves. Where tiles are not full, and in the last step of K, there is
     padding.
     """
+    if kernel.algorithm == DIRECT:
+        return _direct_actions(units, product, tile)
     shape = kernel.tile
     groups, rows, cols = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
     depth = tile.k1 - tile.k0
@@ -64,6 +66,24 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
         Action(units.cache, READ, product.b.name, b),
     ]
     return [entry for entry in entries if entry.count]
+
+
+def _direct_actions(units: Units, product: Product, tile: Tile) -> list[Action]:
+    """Entries of a piece of a direct convolution: an instruction of the lanes for each multiplication, whose operands
+    come from L2 into shared memory once and pass registers; nothing is padded."""
+    macs = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0) * (tile.k1 - tile.k0)
+    a, b = (ceil(Fraction(tensor.nbytes * macs, product.gemm.macs)) for tensor in (product.a, product.b))
+    read = ceil(macs * sum(operands_B(product.format)))
+    return [
+        Action(units.engine, mac(product.format), "", macs),
+        Action(units.engine, ActionName(AROUND, OPERATION), "", macs),
+        Action(units.engine, ActionName("shared", WRITE), "", a + b),
+        Action(units.engine, ActionName("shared", READ), "", read),
+        Action(units.engine, ActionName("register", WRITE), "", read),
+        Action(units.engine, ActionName("register", READ), "", read),
+        Action(units.cache, READ, product.a.name, a),
+        Action(units.cache, READ, product.b.name, b),
+    ]
 
 
 def warps(tile: TileShape) -> tuple[int, int]:

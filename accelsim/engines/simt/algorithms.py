@@ -1,4 +1,11 @@
-"""Which algorithm a convolution of a network takes: implicit GEMM, or one of Winograd's where that is faster."""
+"""Which algorithm a convolution of a network takes: implicit GEMM, or where that is faster one of Winograd's, or the
+direct one of groups of few channels, whose products would be too thin for tiles.
+
+**Direct.** Each thread adds up results of its own, channel by channel, on the lanes, whatever the format: inputs pass
+from the L2 cache once, filters stay in registers, and of the two ports that a multiplication would need the one for
+inputs is shared by all lanes (``direct``, a share of their rate). So a depthwise convolution is bound by what it moves,
+as a function is.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +16,8 @@ from math import ceil
 import numpy as np
 
 from accelsim.engines.base import Lowering
-from accelsim.engines.simt.convolutions import ALGORITHMS, FEWEST, SAVED_2X2
-from accelsim.engines.simt.kernels import Kernel
+from accelsim.engines.simt.convolutions import ALGORITHMS, CHANNELS, FEWEST, SAVED_2X2
+from accelsim.engines.simt.kernels import DIRECT, Kernel, lanes_clocks, on_lanes
 from accelsim.engines.simt.model import ConvolutionFamily, Device
 from accelsim.engines.simt.panels import Product
 from accelsim.program.tiles import DENSE
@@ -24,8 +31,14 @@ MULTIPLIED = (Fraction(1), Fraction(SAVED_2X2).limit_denominator(9), Fraction(FE
 
 def with_algorithm(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
     """The kernels of a product with the clocks of the fastest algorithm. What transforms move counts as their time."""
-    if product.sparse != DENSE or not _is_winograd(product.gemm):
-        return kernels
+    if product.sparse == DENSE and _is_winograd(product.gemm):
+        return _as_winograd(step, product, kernels)
+    if product.sparse == DENSE and _is_thin(product.gemm):
+        return _as_direct(step, product, kernels)
+    return kernels
+
+
+def _as_winograd(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
     device = Device(step.layout.roles.chip, step.unit.name)
     columns = {name: np.array([float(value)]) for name, value in _columns(product.gemm)}
     prepared = ConvolutionFamily().prepared(device, product.format, columns)
@@ -42,6 +55,30 @@ def with_algorithm(step: Lowering, product: Product, kernels: list[Kernel]) -> l
         kernel._replace(clocks=taken, adds=0, algorithm=ALGORITHMS[way], multiplied=MULTIPLIED[way])
         for kernel, taken in zip(kernels, clocks, strict=True)
     ]
+
+
+def _as_direct(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
+    """Blocks that add up on the lanes; their ends, which others hide, take what is fused alone."""
+    device = Device(step.layout.roles.chip, step.unit.name)
+    spec, around, results = device.spec, device.around, product.y.elements
+    multiplied = ceil(product.gemm.macs / spec.convolution.direct)
+    fused = on_lanes(spec, results * product.lane_clocks, results * product.special, spec.multiprocessors)
+    moved_B = sum(tensor.nbytes for tensor in (product.a, product.b, product.y, *product.sides))
+    clocks = lanes_clocks(spec, around, [(DIRECT, multiplied)], moved_B) + fused
+    return [
+        kernel._replace(
+            clocks=clocks, adds=0, algorithm=DIRECT,
+            grid=kernel.grid._replace(times=kernel.grid.times._replace(epilogue=fused)),
+        )
+        if clocks < kernel.clocks
+        else kernel
+        for kernel in kernels
+    ]  # fmt: skip
+
+
+def _is_thin(gemm: Gemm) -> bool:
+    """Whether groups have so few channels that a tile would be mostly empty."""
+    return gemm.conv is not None and gemm.groups > 1 and max(gemm.conv.channels, gemm.N) < CHANNELS
 
 
 def _is_winograd(gemm: Gemm) -> bool:

@@ -46,6 +46,9 @@ SPECIAL = frozenset(
 )  # fmt: skip
 """Functions that need a special function for each element, at the least."""
 
+DIRECT = "direct"
+"""The algorithm of convolutions whose groups have few channels: on the lanes, whatever the format."""
+
 
 @dataclass(frozen=True)
 class Blocks(ProductMapping):

@@ -163,6 +163,10 @@ class Convolution(Model):
     filters: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
         1.5, description="bytes from DRAM per byte of its transformed filters"
     )
+    direct: Annotated[Share, Fitted(0.1, 1.0, simulated=False)] = Field(
+        0.5,
+        description="share of the rate of the lanes at which convolutions of groups of few channels multiply",
+    )
     backward: Annotated[Droop, Fitted(1.0, 2.0, simulated=False)] = Field(
         1.25, description="how much longer gradients take than the forward convolution of the same shape"
     )

@@ -74,3 +74,36 @@ def test_a_site_slows_the_clock(tmp_path: Path) -> None:
     site.write_text("name: hot\nsustained_clock: 0.5\nsource: a test\nas_of: 2026-11\n")
     big = "gemm?M=4096,N=4096,K=4096"
     assert run(big, site=site).latency_s > 1.5 * run(big).latency_s
+
+
+def grouped(channels: int, groups: int) -> Graph:
+    b = Builder("grouped")
+    x = b.input("x", (16, channels, 56, 56))
+    weights = b.weight("w", (channels, channels // groups, 3, 3))
+    y = b.op(
+        "Conv", [x, weights], "y",
+        strides=[1, 1], pads=[1] * 4, kernel_shape=[3, 3], dilations=[1, 1], group=groups,
+    )  # fmt: skip
+    return b.finish(y)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize("each", [1, 4])
+def test_groups_of_few_channels_are_computed_directly(dtype: str, each: int) -> None:
+    """On half of the lanes in every format, hidden where what they move takes longer; nothing is padded."""
+    made = run(grouped(256, 256 // each), dtype=dtype)
+    made.check()
+    macs = sum(step.macs for step in made.program.steps)
+    unit = made.program.chip.engines["sm"]
+    lanes_s = macs / (unit.lanes * unit.multiprocessors * 0.5 * made.program.chip.clock)
+    taken_s = {blame.text: fs * FS for blame, fs in critical_path.by_blame(made).items()}
+    moved_s = taken_s["hbm (activations)"] + taken_s["hbm (results)"]
+    products_s = taken_s.get("products", 0.0)
+    assert products_s == pytest.approx(lanes_s, rel=0.05) if lanes_s > moved_s else products_s < 0.1 * lanes_s
+    kinds = {row.action.kind for row in made.ledger if row.action.of == "padding"}
+    assert not kinds and multiplied(made, False) == macs
+
+
+def test_groups_of_as_many_channels_as_a_tensor_core_takes_are_products() -> None:
+    made = run(grouped(256, 32), dtype="fp16")
+    assert {row.action.of for row in made.ledger if row.action.kind == "around"} == {"fp16"}
