@@ -25,6 +25,15 @@ if os.environ.get("HYPOTHESIS_PROFILE") != "unshrunk":  # of mutants, which must
     remember()  # before anything imports the function
 
 SHOWN = {"anchors", "docs", "validate"}
+UNTRACED = {"anchors", "docs", "laws"}
+"""Tests that run what others test piece by piece; to trace them takes longer than to run them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No coverage is taken of ``UNTRACED``."""
+    for item in items:
+        if UNTRACED & set(item.path.parts):
+            item.add_marker("no_cover")
 
 
 @pytest.fixture(autouse=True)

@@ -75,7 +75,6 @@ def run() -> accelsim.Run:
 
 
 @pytest.mark.parametrize("path", runs(PAGES))
-@pytest.mark.no_cover  # to trace a page takes as long again as to run it, and what it calls has tests of its own
 @pytest.mark.usefixtures("unpainted")
 def test_outputs_are_those_of_today(path: Path, tmp_path: Path) -> None:
     old, new = path.read_text(encoding="utf-8"), Page(path, tmp_path).refreshed()
@@ -166,7 +165,6 @@ SHORTER: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("path", runs(SCRIPTS))
-@pytest.mark.no_cover
 def test_pictures_are_drawn_again(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script(path)
     for name, value in SHORTER.get(path.stem, {}).items():
