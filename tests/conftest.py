@@ -29,13 +29,6 @@ UNTRACED = {"anchors", "docs", "laws"}
 """Tests that run what others test piece by piece; to trace them takes longer than to run them."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """No coverage is taken of ``UNTRACED``."""
-    for item in items:
-        if UNTRACED & set(item.path.parts):
-            item.add_marker("no_cover")
-
-
 @pytest.fixture(autouse=True)
 def _compiled_loops(request: pytest.FixtureRequest) -> Iterator[None]:
     """Tests of the group ``compiled`` serve DRAM bursts by compiled loops, all in one process; the others do not."""
@@ -90,8 +83,10 @@ def _forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A module's tests share what it remembers, so one process runs them. Groups stay what they are; laws share nothing
-    and take long, so each goes to whichever process is free."""
+    and take long, so each goes to whichever process is free. No coverage is taken of ``UNTRACED``."""
     for item in items:
+        if UNTRACED & set(item.path.parts):
+            item.add_marker("no_cover")
         if not item.get_closest_marker("xdist_group") and "laws" not in item.path.parts:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
 
