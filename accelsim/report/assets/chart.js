@@ -1,0 +1,101 @@
+"use strict";
+// A chart: an ECharts instance in a box that can have the focus. What lies under the pointer is found by ``pick``.
+
+const FONT_PX = 12;
+
+class Drawing {
+  // label: what it shows, read out; height: px; option: function (theme, width) -> ECharts option;
+  // pick: function (x, y) -> {html, layer, choose} of what lies there, or null
+  constructor(view, mount, { label, height, option, pick, lit = () => {} }) {
+    this.view = view;
+    this.option = option;
+    this.heightOf = typeof height === "function" ? height : () => height;
+    this.pick = pick;
+    this.box = el("div", { class: "chart", role: "img", tabindex: "0", "aria-label": label });
+    mount.append(this.box);
+    this.fit();
+    this.chart = echarts.init(this.box, null, { renderer: "canvas" });
+    this.redraw();
+    view.drawings.push(this);
+    view.onLayer((layer) => lit(layer, this));
+    const zr = this.chart.getZr();
+    zr.on("mousemove", (event) => this.pointAt(event.offsetX, event.offsetY));
+    zr.on("globalout", () => this.leave());
+    zr.on("click", (event) => this.chooseAt(event.offsetX, event.offsetY));
+  }
+
+  fit() {
+    this.box.style.height = `${this.heightOf(this.box.clientWidth)}px`;
+  }
+
+  redraw() {
+    const colours = theme();
+    const base = {
+      animation: false,
+      backgroundColor: "transparent",
+      textStyle: { fontFamily: colours.font, fontSize: FONT_PX, color: colours.ink },
+      tooltip: {
+        trigger: "item", triggerOn: "none", confine: true, padding: 8, transitionDuration: 0, hideDelay: 0,
+        backgroundColor: colours.paper, borderColor: colours.line, textStyle: { color: colours.ink, fontSize: FONT_PX },
+      },
+    };
+    this.chart.setOption({ ...base, ...this.option(colours, this.box.clientWidth) }, { notMerge: true });
+  }
+
+  resize() {
+    this.fit();
+    this.chart.resize();
+    this.redraw();
+  }
+
+  pointAt(x, y) {
+    const found = this.pick(x, y);
+    if (found) this.tell(found, x, y);
+    else this.chart.dispatchAction({ type: "hideTip" });
+    this.view.point(found ? found.layer : null);
+  }
+
+  tell(found, x, y) {
+    this.chart.dispatchAction({ type: "showTip", x, y, tooltip: { formatter: () => found.html } });
+  }
+
+  leave() {
+    this.chart.dispatchAction({ type: "hideTip" });
+    this.view.point(null);
+  }
+
+  chooseAt(x, y) {
+    const found = this.pick(x, y);
+    if (!found) return;
+    if (found.choose) found.choose();
+    else this.view.choose(found.layer);
+  }
+}
+
+function valueAxis(colours, more) {
+  return {
+    type: "value",
+    axisLine: { show: true, lineStyle: { color: colours.soft } },
+    axisLabel: { color: colours.ink, hideOverlap: true },
+    nameTextStyle: { color: colours.ink },
+    splitLine: { lineStyle: { color: colours.line } },
+    ...more,
+  };
+}
+
+function legendOf(colours, names, more) {
+  return {
+    type: "plain", data: names, left: 0, itemWidth: 14, itemHeight: 10, textStyle: { color: colours.ink },
+    inactiveColor: colours.soft, ...more,
+  };
+}
+
+// Colours with their meaning, as text that wraps where the page is narrow.
+function keyOf(mount, entries) {
+  const items = entries.map(([text, colour, hatched]) => {
+    const patch = el("span", { class: hatched ? "patch hatched" : "patch" });
+    patch.style.backgroundColor = colour;
+    return el("span", { class: "entry" }, patch, text);
+  });
+  mount.append(el("p", { class: "key" }, ...items));
+}

@@ -1,0 +1,60 @@
+"use strict";
+// Builds the page: each run when it is shown first, again where light and dark or the width change.
+
+const VIEWS = new Map();
+
+function build(view) {
+  for (const section of view.article.querySelectorAll(".part")) PARTS[section.dataset.part](view, section.querySelector(".mount"));
+  statusLine(view);
+}
+
+// At the lower edge of the window: the layer that is pointed at.
+function statusLine(view) {
+  if (!view.data.layers) return;
+  const line = document.getElementById("status");
+  view.onLayer((layer) => {
+    line.hidden = layer === null;
+    if (layer !== null) line.textContent = [view.nameOf(layer), ...view.told(layer)].join(" · ");
+  });
+}
+
+async function dataOf(name) {
+  return JSON.parse(await unpacked(name === "comparison" ? "comparison-data" : `run-data-${name}`));
+}
+
+async function show(name) {
+  for (const article of document.querySelectorAll("article")) article.hidden = (article.dataset.run || "comparison") !== name;
+  for (const button of document.querySelectorAll("nav.runs button")) button.setAttribute("aria-pressed", String(button.dataset.show === name));
+  if (VIEWS.has(name)) {
+    for (const drawing of VIEWS.get(name).drawings) drawing.resize();
+    return;
+  }
+  const article = name === "comparison" ? document.querySelector("article.comparison") : document.querySelector(`article[data-run="${name}"]`);
+  const view = new View(await dataOf(name), article);
+  VIEWS.set(name, view);
+  build(view);
+}
+
+PARTS.compare = (view, mount) => comparisonPart(view.data, view, mount);
+PARTS.array = (view, mount) => mountArray(mount, view.data.array, theme());
+
+function redrawn() {
+  for (const view of VIEWS.values()) {
+    if (view.article.hidden) continue;
+    for (const drawing of view.drawings) drawing.resize();
+  }
+}
+
+async function begin() {
+  document.body.append(el("p", { id: "status", hidden: "", "aria-live": "polite" }));
+  document.body.append(el("script", {}, await unpacked("library")));
+  for (const button of document.querySelectorAll("nav.runs button")) button.addEventListener("click", () => show(button.dataset.show));
+  await show(document.querySelector("article.comparison") ? "comparison" : "0");
+  window.addEventListener("resize", redrawn);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawn);
+  window.addEventListener("beforeprint", redrawn);
+  window.addEventListener("afterprint", redrawn);
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
+}
+
+begin();

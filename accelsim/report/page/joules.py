@@ -1,0 +1,84 @@
+"""Where every joule comes from: component, figure, layer, tensor, with how far each figure can be trusted."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import Any
+
+from accelsim.account.energy import STATIC, EnergyRow, categorised, energy_table, prices_of
+from accelsim.account.energy_basis import ESTIMATED, energy_basis
+from accelsim.account.provenance import in_words, status_of
+from accelsim.machine.run import Run
+from accelsim.program.roles import part_of
+from accelsim.report.page.named import NO_LINE, Lines
+from accelsim.report.style import CATEGORY_LOOKS
+from accelsim.report.text import count_of, si
+from accelsim.spec.status import DOUBTFUL, MEANING
+
+MOST = 20_000
+"""Tensors that a page has at most, in all layers together."""
+Tree = dict[tuple[str, str], dict[tuple[str, str, str, int], dict[str, list[float]]]]
+
+
+def joules(run: Run, lines: Lines) -> dict[str, Any]:
+    """A tree of components, their figures, layers and tensors, each with its energy in J; parts add up to the whole.
+
+    A figure is the energy of one action; ``trust`` is its status, ``each`` its price.
+    """
+    rows = [row for row in energy_table(run) if row.energy_J > 0]
+    least = sorted((row.energy_J for row in rows), reverse=True)[MOST] if len(rows) > MOST else 0.0
+    components: dict[str, list[EnergyRow]] = {}
+    for row in rows:
+        components.setdefault(row.component, []).append(row)
+    category, total = categorised(run.chip), fsum(row.energy_J for row in rows)
+    found = [_component(run, lines, name, mine, category(mine[0]), least) for name, mine in components.items()]
+    small = sum(row.energy_J <= least for row in rows) if least else 0
+    return {
+        "total": total,
+        "parts": sorted(found, key=lambda part: -part["J"]),
+        "trust": {status: [text, status in DOUBTFUL] for status, text in MEANING.items()},
+        "note": f"{count_of(small, 'tensor')} of at most {si(least, 'J')} are not told apart." if small else "",
+    }
+
+
+def _component(
+    run: Run, lines: Lines, name: str, rows: list[EnergyRow], category: str, least: float
+) -> dict[str, Any]:
+    figures: dict[str, list[EnergyRow]] = {}
+    for row in rows:
+        figures.setdefault(row.action, []).append(row)
+    parts = sorted((_figure(run, lines, mine, least) for mine in figures.values()), key=lambda part: -part["J"])
+    look = CATEGORY_LOOKS[category]
+    return {"name": name, "J": fsum(row.energy_J for row in rows), "colour": look.color, "parts": parts}
+
+
+def _figure(run: Run, lines: Lines, rows: list[EnergyRow], least: float) -> dict[str, Any]:
+    first = rows[0]
+    layers: dict[int, list[EnergyRow]] = {}
+    for row in rows:
+        layers.setdefault(lines.of(row.op), []).append(row)
+    price = prices_of(run).get((part_of(run.chip, first.component), first.action))
+    static = first.component == STATIC
+    return {
+        "name": str(first.action) if static else f"{in_words(run.chip, first.component, first.action)}: {first.action}",
+        "J": fsum(row.energy_J for row in rows),
+        "trust": _static_trust(run) if static else status_of(run.chip, first.component, first.action),
+        "each": "power × time" if price is None else si(price, "J"),
+        "parts": [_layer(lines, line, layers[line], least) for line in sorted(layers, key=lambda at: (at < 0, at))],
+    }  # fmt: skip
+
+
+def _static_trust(run: Run) -> str:
+    """Static power is a figure of the whole chip, stated or estimated, not the energy of an action."""
+    return "guess" if energy_basis(run.chip)["idle_power"] == ESTIMATED else ""
+
+
+def _layer(lines: Lines, line: int, rows: list[EnergyRow], least: float) -> dict[str, Any]:
+    name = "outside of the layers" if line == NO_LINE else lines.names[line]
+    found: dict[str, Any] = {"name": name, "J": fsum(row.energy_J for row in rows), "layer": line}
+    tensors: dict[str, list[float]] = {}
+    for row in rows:
+        small = least and row.energy_J <= least
+        tensors.setdefault("small tensors" if small and row.tensor else row.tensor, []).append(row.energy_J)
+    parts = [{"name": name, "J": fsum(values)} for name, values in tensors.items() if name]
+    return found | ({"parts": parts} if parts else {})

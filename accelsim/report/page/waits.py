@@ -1,0 +1,45 @@
+"""What each command waited for: of all that had to be there before it, what came last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from accelsim.engines.registry import ENGINES
+from accelsim.machine.run import PATH_LINKS, Run
+from accelsim.program.commands import Phase
+
+AT_ONCE = "nothing: it begins with the run"
+
+
+class Waits:
+    """Looks up why the commands of a run began when they did."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._program = run, run.program
+        self._ends = [piece.end for piece in run.slices]
+        self._before: dict[str, int] = {}
+
+    @cached_property
+    def _records(self) -> Mapping[int, Any]:
+        return {record.command: record for record in self._run.folds}
+
+    def of(self, number: int, before: int) -> str:
+        """What command ``number`` waited for, in words; ``before``: the command before it on its engine, or -1."""
+        command = self._program.commands[number]
+        latest = self._ends[before] if before >= 0 else -1
+        text = PATH_LINKS["queue"] if before >= 0 else AT_ONCE
+        for wait in command.waits:
+            released = self._when(wait.command, wait.phase)
+            if released > latest:
+                other = self._program.commands[wait.command].engine
+                latest, text = released, f"{PATH_LINKS.get(wait.why, 'a token')}, from {other}"
+        return text
+
+    def _when(self, number: int, phase: Phase) -> int:
+        if phase == "done":
+            return self._ends[number]
+        engine = self._program.commands[number].engine
+        kind = ENGINES[self._program.engines[engine]]
+        return kind.passed(self._run.chip, engine, self._records[number], phase)
