@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from accelsim.report.page.layers import HOW_TO_READ
 from accelsim.report.page.parts import CHARTS, Chart
+from accelsim.report.text import MISSING, si
 
 SCRIPTS = (
     "base.js", "table.js", "chart.js", "bars.js", "roofline.js", "spans.js", "timeline.js", "buffers.js", "joules.js",
@@ -142,8 +143,46 @@ def _comparison(entries: Sequence[Entry], comparison: dict[str, Any]) -> str:
         + "\n".join(f"<p class=lead>{escape(text)}</p>" for text in comparison["sentences"])
         + "\n" + "\n".join(_section(each) for each in comparison["tables"])
         + '\n<section class="part" data-part="compare"><h2>Layers side by side</h2><p class="caption">'
-        f"{escape(comparison['caption'])}</p><div class=\"mount\"></div></section>\n</article>"
+        f"{escape(comparison['caption'])}</p>\n<div class=\"mount\"></div>\n{_side_by_side(comparison)}\n"
+        "<p class=hint>A click on a column sorts by it.</p></section>\n</article>"
     )  # fmt: skip
+
+
+def _side_by_side(comparison: dict[str, Any]) -> str:
+    """The table of layers of all runs: times, energies, their differences to the first run, what each is bound by."""
+    runs = comparison["runs"]
+    sets = (("time", "time_s", "s"), ("energy", "energy_J", "J"))
+    heads = ["layer", *(head for what, _, _ in sets for head in _columns(what, runs)), *(f"bound by, {run}" for run in runs)]
+    rows = []
+    for number, line in enumerate(comparison["lines"]):
+        cells = [_cell("td", ("", 0, False), line["name"], None)]
+        for _, key, unit in sets:
+            cells += _differing(line[key], unit)
+        cells += [_cell("td", ("", 0, False), text or MISSING, None) for text in line["bound"]]
+        rows.append(f'<tr data-layer="{number}">{"".join(cells)}</tr>')
+    numbers = len(heads) - len(runs)
+    head = "".join(_cell("th", ("", 0, 0 < at < numbers), text, None) for at, text in enumerate(heads))
+    body = "\n".join(rows)
+    return (
+        '<div class="scroll"><table class="layers">\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def _columns(what: str, runs: Sequence[str]) -> list[str]:
+    return [f"{what}, {runs[0]}", *(head for run in runs[1:] for head in (f"{what}, {run}", "difference"))]
+
+
+def _differing(values: Sequence[float | None], unit: str) -> list[str]:
+    """Cells of the first value, and of each other with its difference to that."""
+    first, *others = values
+    found = [_cell("td", ("", 0, True), si(first, unit), first or 0.0)]
+    for value in others:
+        step = (value or 0.0) - (first or 0.0)
+        sign = "+" if step > 0 else "−" if step < 0 else ""
+        found.append(_cell("td", ("", 0, True), si(value, unit), value or 0.0))
+        found.append(_cell("td", ("", 0, True), f"{sign}{si(abs(step), unit)}", step))
+    return found
 
 
 def _titled(title: str, content: str) -> str:
