@@ -11,20 +11,20 @@ from accelsim.machine.run import Run
 
 
 class Live(NamedTuple):
-    """A version of a region: from its first written to its last used byte, fs; ``step``: who used it first."""
+    """A version of a region: from its first written to its last used byte, fs; ``command`` is the first that wrote it."""
 
     start: int
     end: int
     region: int
     version: int
-    step: int
+    command: int
 
 
 def lifetimes(run: Run) -> Iterator[Live]:
     """When each version of each on-chip region is written first and used last, by the records of the run."""
     first: dict[tuple[int, int], int] = {}
     last: dict[tuple[int, int], int] = {}
-    steps: dict[tuple[int, int], int] = {}
+    writers: dict[tuple[int, int], int] = {}
     records = {record.command: record for record in run.folds}
     for piece in run.slices:
         command, record = run.program.commands[piece.command], records.get(piece.command)
@@ -33,13 +33,13 @@ def lifetimes(run: Run) -> Iterator[Live]:
         for use in command.writes:
             key = (use.region, use.version)
             first[key] = min(first.get(key, begin), begin)
-            steps.setdefault(key, piece.op)
+            writers.setdefault(key, piece.command)
             last[key] = max(last.get(key, piece.end), piece.end)
         for use in command.reads:
             key = (use.region, use.version)
             end = kind.read_until(run.chip, piece.engine, record, use.role, piece.end)
             last[key] = max(last.get(key, 0), end)
-    return (Live(start, last[key], *key, steps[key]) for key, start in first.items())
+    return (Live(start, last[key], *key, writers[key]) for key, start in first.items())
 
 
 def occupancy(run: Run) -> dict[str, list[tuple[int, int]]]:

@@ -12,7 +12,7 @@ class Bars {
   constructor(view, mount, names, panels, tell) {
     Object.assign(this, { names, panels, tell });
     this.shown = Math.min(names.length, MOST_BARS);
-    for (const panel of panels) keyOf(mount, [[`${panel.title}:`, "transparent"], ...panel.series]);
+    for (const panel of panels) keyOf(mount, [[`${panel.title}:`, "transparent"], ...panel.series.map(([name, colour]) => [name, colour])]);
     this.drawing = new Drawing(view, mount, {
       label: panels.map((panel) => panel.title).join("; "),
       height: (width) => (this.shown * BAR_PX + 90) * (width < NARROW_PX ? panels.length : 1),
@@ -51,8 +51,8 @@ class Bars {
 
   stack(panel, index, colours) {
     return panel.series.map(([name, colour, values]) => ({
-      type: "bar", name, stack: panel.grouped ? name : `panel ${index}`, xAxisIndex: index, yAxisIndex: index, barCategoryGap: "22%",
-      silent: true, itemStyle: { color: colour, borderColor: colours.paper, borderWidth: 0.4 },
+      type: "bar", name, stack: panel.grouped ? `${index} ${name}` : `${index}`, xAxisIndex: index, yAxisIndex: index, barCategoryGap: "22%",
+      silent: true, itemStyle: { color: visible(colour, colours), borderColor: colours.paper, borderWidth: 0.4 },
       data: values.map((value) => (value === null ? null : value * panel.scale)),
     }));
   }

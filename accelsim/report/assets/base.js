@@ -68,6 +68,24 @@ function axisText(low, high, unit, scale = 1) {
   return (value) => `${Number(((value * scale) / factor).toFixed(digits))} ${prefix}${unit}`;
 }
 
+const DEEP = 70; // colours that are darker are made lighter on a dark page
+
+function brightness(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return 0.299 * red + 0.587 * green + 0.114 * blue;
+}
+
+// So much of a colour #rrggbb, the rest of another.
+function mixed(colour, other, share) {
+  const part = (text, at) => parseInt(text.slice(at, at + 2), 16);
+  return `#${[1, 3, 5].map((at) => Math.round(share * part(colour, at) + (1 - share) * part(other, at)).toString(16).padStart(2, "0")).join("")}`;
+}
+
+// A colour that stands out from the page, be it light or dark.
+function visible(colour, colours) {
+  return brightness(colours.paper) < 128 && brightness(colour) < DEEP ? mixed(colour, "#ffffff", 0.55) : colour;
+}
+
 function theme() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
@@ -93,13 +111,18 @@ class View {
   point(layer) {
     const next = layer === null || layer < 0 ? this.chosen : layer;
     if (next === this.layer) return;
+    if (!this.waiting) requestAnimationFrame(() => this.light());
+    this.waiting = true;
     this.layer = next;
-    for (const listener of this.listeners) listener(next);
+  }
+
+  light() {
+    this.waiting = false;
+    for (const listener of this.listeners) listener(this.layer);
   }
 
   choose(layer) {
     this.chosen = layer === null || layer < 0 || layer === this.chosen ? null : layer;
-    this.layer = undefined;
     this.point(this.chosen);
   }
 

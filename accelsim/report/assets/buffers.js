@@ -10,11 +10,12 @@ class MemoryMap {
     this.start = running(memory.start);
     this.stop = this.start.map((from, index) => from + memory.span[index]);
     mount.append(el("h3", {}, memory.title));
+    const step = 2 ** Math.ceil(Math.log2(memory.top / 5)), top = step * Math.ceil(memory.top / step);
     this.painted = new Painted(view, mount, {
       label: `Contents of ${memory.title}`,
-      high: Math.max(end, 1), least: view.data.timeline.clock_fs, name: "time", left: 92, height: MAP_PX, places: [0, memory.capacity],
+      high: Math.max(end, 1), least: view.data.timeline.clock_fs, name: "time", left: 92, height: MAP_PX, places: [0, top],
       across: (colours) => valueAxis(colours, {
-        min: 0, max: memory.capacity, name: "address", nameLocation: "middle", nameGap: 76, splitNumber: 4, interval: memory.capacity / 4,
+        min: 0, max: top, name: "address", nameLocation: "middle", nameGap: 76, interval: step,
         axisLabel: { color: colours.ink, formatter: (value) => bytes(value) },
       }),
       axis: (low, high) => axisText(low, high, "s", 1e-15),
@@ -28,7 +29,7 @@ class MemoryMap {
     return {
       start: this.start, end: this.stop, layer: memory.layer, outlined: true,
       low: (i) => memory.offset[i], high: (i) => memory.offset[i] + memory.size[i],
-      fill: (i) => HUES[memory.name_of[i] % HUES.length], text: (i) => memory.names[memory.name_of[i]],
+      fill: (i) => HUES[memory.tensor[i] % HUES.length], text: (i) => memory.texts[memory.tensor[i]],
     };
   }
 
@@ -37,10 +38,13 @@ class MemoryMap {
     for (let i = 0; i < this.start.length && this.start[i] <= time; i += 1) if (this.stop[i] >= time) there.push(i);
     const under = there.filter((i) => memory.offset[i] <= place && place < memory.offset[i] + memory.size[i]).pop();
     const used = sum(there.map((i) => memory.size[i]));
-    const text = (i) => `${i === under ? "▸ " : ""}${memory.names[memory.name_of[i]]}: ${bytes(memory.size[i])}, ${this.view.nameOf(memory.layer[i])}`;
+    const text = (i) => {
+      const [tensor, place] = [memory.texts[memory.tensor[i]], memory.texts[memory.place[i]]];
+      return `${i === under ? "▸ " : ""}${tensor}: ${bytes(memory.size[i])}${place === tensor ? "" : `, ${place}`}, written by ${this.view.nameOf(memory.layer[i])}`;
+    };
     const largest = [...there].sort((a, b) => (b === under) - (a === under) || memory.size[b] - memory.size[a]);
     const more = there.length > LISTED ? `and ${there.length - LISTED} more` : "";
-    const title = `${memory.name} at ${seconds(time)}: ${bytes(used)} (${percent(used / memory.capacity)})`;
+    const title = `${memory.name} at ${seconds(time)}: ${bytes(used)} in use`;
     return { layer: under === undefined ? null : memory.layer[under], html: tip(title, [...largest.slice(0, LISTED).map(text), more, there.length ? "" : "nothing in use"]) };
   }
 }

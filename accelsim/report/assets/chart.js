@@ -50,9 +50,9 @@ class Drawing {
 
   pointAt(x, y) {
     const found = this.pick(x, y);
+    this.view.point(found ? found.layer : null);
     if (found) this.tell(found, x, y);
     else this.chart.dispatchAction({ type: "hideTip" });
-    this.view.point(found ? found.layer : null);
   }
 
   tell(found, x, y) {
@@ -93,8 +93,9 @@ function legendOf(colours, names, more) {
 // Colours with their meaning, as text that wraps where the page is narrow.
 function keyOf(mount, entries) {
   const items = entries.map(([text, colour, hatched]) => {
-    const patch = el("span", { class: hatched ? "patch hatched" : "patch" });
-    patch.style.backgroundColor = colour;
+    const deep = colour.startsWith("#") && brightness(colour) < DEEP ? " deep" : "";
+    const patch = el("span", { class: `patch${hatched ? " hatched" : ""}${deep}` });
+    patch.style.setProperty("--colour", colour);
     return el("span", { class: "entry" }, patch, text);
   });
   mount.append(el("p", { class: "key" }, ...items));

@@ -43,7 +43,7 @@ class Icicle {
   }
 
   coloured(colours) {
-    const light = (node, i) => (i % 2 ? mixed(node.colour, colours.paper, 0.72) : node.colour);
+    const light = (node, i) => (i % 2 ? mixed(visible(node.colour, colours), colours.paper, 0.72) : visible(node.colour, colours));
     return this.seen.map((set) => ({ ...set, fill: (i) => light(set.nodes[i], i) }));
   }
 

@@ -36,9 +36,9 @@ class Roof {
       type: "log", name, min, max, nameLocation: "middle", axisLabel: { color: colours.ink, hideOverlap: true, formatter: (value) => si(value, unit).trim() },
     });
     return {
-      grid: { left: 76, right: 24, top: 22, bottom: 52 },
+      grid: { left: 88, right: 24, top: 22, bottom: 52 },
       xAxis: { ...axis("operations per byte of this memory", low, high, ""), nameGap: 28 },
-      yAxis: { ...axis("operations per second", bottom, top, ""), nameGap: 58 },
+      yAxis: { ...axis("operations per second", bottom, top, "OPS"), nameGap: 62 },
       series: [
         { type: "line", silent: true, showSymbol: false, lineStyle: { color: colours.ink, width: 2 }, data: [[low, low * bandwidth], [knee, peak], [high, peak]],
           endLabel: { show: true, formatter: `${si(peak, "OPS")}`, color: colours.ink, offset: [-70, -10] } },

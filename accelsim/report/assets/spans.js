@@ -33,7 +33,7 @@ function paintSpans(pen, frame, set, lit) {
 function paintOne(pen, frame, set, i, left, width, strength, lit) {
   const from = Math.max(left, -2), to = Math.min(left + width, frame.width + 2);
   const [top, bottom] = [frame.y(set.high(i)), frame.y(set.low(i))];
-  const dim = lit !== null && set.layer[i] !== lit;
+  const dim = lit !== null && set.layer[i] !== null && set.layer[i] !== lit;
   pen.globalAlpha = strength * (dim ? FADED : 1);
   pen.fillStyle = set.fill(i);
   pen.fillRect(from, top, Math.max(to - from, 1), Math.max(bottom - top, 1));
@@ -66,8 +66,7 @@ function hatch(pen, x, y, width, height) {
 
 // Black or white, whichever reads better on a colour #rrggbb.
 function inkOn(colour) {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#000000" : "#ffffff";
+  return brightness(colour) > 140 ? "#000000" : "#ffffff";
 }
 
 function write(pen, frame, text, x, y, width, colour) {
@@ -75,12 +74,6 @@ function write(pen, frame, text, x, y, width, colour) {
   if (!text || most < 3) return;
   pen.fillStyle = inkOn(colour);
   pen.fillText(shortened(text, most), x + 4, y);
-}
-
-// So much of a colour #rrggbb, the rest of another.
-function mixed(colour, other, share) {
-  const part = (text, at) => parseInt(text.slice(at, at + 2), 16);
-  return `#${[1, 3, 5].map((at) => Math.round(share * part(colour, at) + (1 - share) * part(other, at)).toString(16).padStart(2, "0")).join("")}`;
 }
 
 class Painted {
@@ -111,7 +104,7 @@ class Painted {
       button("all", "show all", () => this.show(0, this.high)),
       button("+", "zoom in", () => this.zoom(0.5)), button("−", "zoom out", () => this.zoom(2)),
       button("◀", "move left", () => this.move(-0.25)), button("▶", "move right", () => this.move(0.25)),
-      button("layer", "zoom to the chosen layer", () => this.showLayer()),
+      button("to layer", "zoom to the chosen layer", () => this.showLayer()),
       el("span", { class: "hint" }, "Ctrl and wheel zoom, dragging moves"));
   }
 
@@ -169,7 +162,8 @@ class Painted {
   }
 
   repaint() {
-    if (this.area) this.drawing.redraw();
+    this.painting = (this.painting || 0) + 1;
+    if (this.area) this.drawing.chart.setOption({ series: [{ id: "spans", data: [[0, this.painting]] }] });
   }
 
   show(low, high) {

@@ -48,8 +48,8 @@ class Rows {
     this.inPaper = colours.paper;
     this.ready = this.sets.flatMap((set) => {
       const { row } = set;
-      const text = (i) => (row.colours ? this.view.nameOf(row.layer[i]) : this.timeline.texts[row.label[i]]);
-      if (row.colours) return [{ ...set, text, outlined: true, fill: (i) => row.colours[row.tint[i]] }];
+      const text = (i) => (row.moves || row.layer[i] < 0 ? this.timeline.texts[row.label[i]] : this.view.nameOf(row.layer[i]));
+      if (row.colours) return [{ ...set, text, outlined: true, fill: (i) => visible(row.colours[row.tint[i]], colours) }];
       const shades = [row.colour, mixed(row.colour, colours.paper, 0.6)], pale = mixed(row.colour, colours.paper, 0.22);
       const busy = { ...set, text, outlined: true, fill: (i) => shades[Math.abs(row.layer[i]) % 2] };
       const asked = { ...set, text: () => "", fill: () => pale, start: set.start.map((from, i) => from - row.request[i]), end: set.start };

@@ -9,6 +9,7 @@ import numpy as np
 
 from accelsim.machine.lifetimes import Live, lifetimes, occupancy
 from accelsim.machine.run import Run
+from accelsim.program.actions import WRITE
 from accelsim.program.roles import buffer_of
 from accelsim.report.page.named import Lines
 from accelsim.report.page.thin import deltas, spans, thinned
@@ -31,7 +32,7 @@ def buffers(run: Run, lines: Lines) -> dict[str, Any] | None:
         np.array(column, np.int64)
         for column in ([x.region for x in found], [x.start for x in found], [max(x.start, x.end) for x in found])
     )
-    names = [texts.number(regions[live.region].name) for live in found]
+    names = [texts.number(_content(run, live)) for live in found]
     kept, gap = thinned(spans(row, start, end, np.array(names, np.int64)), MOST, run.time_fs)
     left_out = kept.joined - len(kept.row)
     note = f"Contents of one place that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} of them."
@@ -55,6 +56,7 @@ def _memory(
     regions, texts = run.program.regions, Texts()
     ordered = sorted(rectangles, key=lambda each: (each[1], each[0].region, each[0].version))
     mine = [regions[live.region] for live, _, _ in ordered]
+    commands = run.program.commands
     peak = max((size for _, size in occupancy(run)[name]), default=0)
     capacity = _capacity_B(run, name)
     share = f" ({percent(peak / capacity)})" if capacity else ""
@@ -62,15 +64,24 @@ def _memory(
     return {
         "name": name,
         "title": f"{name}: at most {show(peak, 'B', 3, binary=True)}{whole} in use at a time",
-        "capacity": capacity or max((region.offset + region.size_B for region in mine), default=1),
+        "top": max((region.offset + region.size_B for region in mine), default=1),
         "start": deltas(np.array([start for _, start, _ in ordered], np.int64)),
         "span": [end - start for _, start, end in ordered],
         "offset": [region.offset for region in mine],
         "size": [region.size_B for region in mine],
-        "layer": [lines.of(live.step) for live, _, _ in ordered],
-        "name_of": [texts.number(region.name) for region in mine],
-        "names": texts.all(),
+        "layer": [lines.of(commands[live.command].op) for live, _, _ in ordered],
+        "tensor": [texts.number(_content(run, live)) for live, _, _ in ordered],
+        "place": [texts.number(region.name) for region in mine],
+        "texts": texts.all(),
     }
+
+
+def _content(run: Run, live: Live) -> str:
+    """The tensor that was written there, by the ledger; the name of the place where that says none."""
+    region = run.program.regions[live.region]
+    actions = run.program.commands[live.command].actions
+    tensors = (act.tensor for act in actions if act.component == region.memory and act.action == WRITE)
+    return next((tensor for tensor in tensors if tensor), region.name)
 
 
 def _capacity_B(run: Run, name: str) -> int:

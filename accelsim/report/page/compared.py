@@ -27,6 +27,8 @@ from accelsim.time import FS
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
 """Of the runs, in turn."""
+PART = "E "
+"""How the titles of the metrics of energy categories begin."""
 
 
 def labelled(entries: Sequence[Entry], folders: Sequence[Path]) -> list[Entry]:
@@ -81,7 +83,7 @@ def _table(
     rows = []
     for metric in metrics:
         before = metric.value(summaries[0])
-        row = [metric.title.removeprefix("E "), metric.text(before)]
+        row = [metric.title.removeprefix(PART), metric.text(before)]
         for entry, unlike in zip(summaries[1:], grounds[1:], strict=True):
             star = STAR if unlike & set(metric.grounds) else ""
             row += _against(metric, metric.value(entry), before, star)
@@ -90,12 +92,15 @@ def _table(
 
 
 def _against(metric: Metric, value: float | None, before: float | None, star: str) -> list[str]:
-    """Value, its difference to that of the first run, its ratio to it."""
-    if value is None or before is None:
+    """Value, its difference to that of the first run, its ratio to it; a category that a run lacks has no energy."""
+    if metric.title.startswith(PART) and value != before:
+        step = (value or 0.0) - (before or 0.0)
+    elif value is None or before is None:
         return [metric.text(value), MISSING, MISSING]
-    step = value - before
+    else:
+        step = value - before
     sign = "+" if step > 0 else "−" if step < 0 else ""
-    times = f"{ratio(value / before)}{star}" if before else MISSING
+    times = f"{ratio(value / before)}{star}" if before and value is not None else MISSING
     return [metric.text(value), f"{sign}{metric.text(abs(step))}", times]
 
 

@@ -9,6 +9,7 @@ from accelsim.account.energy import STATIC, EnergyRow, categorised, energy_table
 from accelsim.account.energy_basis import ESTIMATED, energy_basis
 from accelsim.account.provenance import in_words, status_of
 from accelsim.machine.run import Run
+from accelsim.program.actions import ActionName
 from accelsim.program.roles import part_of
 from accelsim.report.page.named import NO_LINE, Lines
 from accelsim.report.style import CATEGORY_LOOKS
@@ -17,7 +18,7 @@ from accelsim.spec.status import DOUBTFUL, MEANING
 
 MOST = 20_000
 """Tensors that a page has at most, in all layers together."""
-Tree = dict[tuple[str, str], dict[tuple[str, str, str, int], dict[str, list[float]]]]
+Prices = dict[tuple[str, str], float]
 
 
 def joules(run: Run, lines: Lines) -> dict[str, Any]:
@@ -47,30 +48,31 @@ def _component(
     figures: dict[str, list[EnergyRow]] = {}
     for row in rows:
         figures.setdefault(row.action, []).append(row)
-    parts = sorted((_figure(run, lines, mine, least) for mine in figures.values()), key=lambda part: -part["J"])
+    prices = prices_of(run)
+    parts = sorted((_figure(run, lines, mine, least, prices) for mine in figures.values()), key=lambda part: -part["J"])
     look = CATEGORY_LOOKS[category]
     return {"name": name, "J": fsum(row.energy_J for row in rows), "colour": look.color, "parts": parts}
 
 
-def _figure(run: Run, lines: Lines, rows: list[EnergyRow], least: float) -> dict[str, Any]:
+def _figure(run: Run, lines: Lines, rows: list[EnergyRow], least: float, prices: Prices) -> dict[str, Any]:
     first = rows[0]
     layers: dict[int, list[EnergyRow]] = {}
     for row in rows:
         layers.setdefault(lines.of(row.op), []).append(row)
-    price = prices_of(run).get((part_of(run.chip, first.component), first.action))
+    price = prices.get((part_of(run.chip, first.component), first.action))
     static = first.component == STATIC
     return {
-        "name": str(first.action) if static else f"{in_words(run.chip, first.component, first.action)}: {first.action}",
+        "name": f"idle power of {first.action.of}" if static else f"{in_words(run.chip, first.component, first.action)}: {first.action}",
         "J": fsum(row.energy_J for row in rows),
-        "trust": _static_trust(run) if static else status_of(run.chip, first.component, first.action),
+        "trust": _static_trust(run, first.action) if static else status_of(run.chip, first.component, first.action),
         "each": "power × time" if price is None else si(price, "J"),
         "parts": [_layer(lines, line, layers[line], least) for line in sorted(layers, key=lambda at: (at < 0, at))],
     }  # fmt: skip
 
 
-def _static_trust(run: Run) -> str:
-    """Static power is a figure of the whole chip, stated or estimated, not the energy of an action."""
-    return "guess" if energy_basis(run.chip)["idle_power"] == ESTIMATED else ""
+def _static_trust(run: Run, action: ActionName) -> str:
+    """'guess' for an idle power of the chip that is an estimate; specs say nothing of the trust of other static power."""
+    return "guess" if action.of == "chip" and energy_basis(run.chip)["idle_power"] == ESTIMATED else ""
 
 
 def _layer(lines: Lines, line: int, rows: list[EnergyRow], least: float) -> dict[str, Any]:

@@ -20,8 +20,8 @@ CHARTS = (
         "bars",
         "layers",
         "Time and energy by layer",
-        "One bar a layer, numbered as in the table. Left what the layer adds to the latency, by what the run waited for; "
-        "right its energy, by what costs it. The bars of each add up to the run.",
+        "One bar a layer, in the order of the run. The first picture is what the layer adds to the latency, by what the run waited for; "
+        "the second its energy, by what costs it. The bars of each add up to the run.",
     ),
     Chart(
         "rooflines",
@@ -56,7 +56,7 @@ CHARTS = (
         "joules",
         "Where every joule comes from",
         "Each row has the energy of the whole run, parted further from row to row: by component, by what the component "
-        "did, by layer, by tensor. Hatched: the figure behind it is not verified. Choose a part to see it over the whole "
+        "did, by layer, by tensor; what no tensor causes has nothing in the last row. Hatched: the figure behind it is not verified. Choose a part to see it over the whole "
         "width.",
     ),
 )

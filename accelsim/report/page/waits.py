@@ -19,7 +19,7 @@ class Waits:
     def __init__(self, run: Run) -> None:
         self._run, self._program = run, run.program
         self._ends = [piece.end for piece in run.slices]
-        self._before: dict[str, int] = {}
+        self._starts = [piece.start for piece in run.slices]
 
     @cached_property
     def _records(self) -> Mapping[int, Any]:
@@ -29,7 +29,8 @@ class Waits:
         """What command ``number`` waited for, in words; ``before``: the command before it on its engine, or -1."""
         command = self._program.commands[number]
         latest = self._ends[before] if before >= 0 else -1
-        text = PATH_LINKS["queue"] if before >= 0 else AT_ONCE
+        overlaps = before >= 0 and latest > self._starts[number]
+        text = PATH_LINKS["port" if overlaps else "queue"] if before >= 0 else AT_ONCE
         for wait in command.waits:
             released = self._when(wait.command, wait.phase)
             if released > latest:
