@@ -20,6 +20,7 @@ class Bars {
       pick: (x, y) => this.at(x, y),
       lit: (layer) => this.light(layer),
     });
+    this.drawing.chart.on("datazoom", () => this.light(view.layer));
   }
 
   option(colours, width) {
@@ -32,6 +33,7 @@ class Bars {
       ? { left, right: 34, top: 34 + index * (height + 90), height }
       : { left: left + index * (room + 24), width: room, top: 34, height }));
     const zoomed = this.names.length > this.shown;
+    this.places = grid.map((each) => [each.left, each.top, each.width ?? width - each.left - each.right, height]);
     return {
       grid,
       xAxis: this.panels.map((panel, gridIndex) => valueAxis(colours, {
@@ -45,7 +47,7 @@ class Bars {
       })),
       dataZoom: zoomed ? [{ type: "slider", yAxisIndex: this.panels.map((_, index) => index), right: 0, width: 14, startValue: 0,
         endValue: this.shown - 1, showDetail: false, filterMode: "none" }] : [],
-      series: [...this.bands(colours), ...this.panels.flatMap((panel, index) => this.stack(panel, index, colours))],
+      series: this.panels.flatMap((panel, index) => this.stack(panel, index, colours)),
     };
   }
 
@@ -57,23 +59,16 @@ class Bars {
     }));
   }
 
-  // A band behind the bars of the layer that is pointed at.
-  bands(colours) {
-    return this.panels.map((_, index) => ({
-      type: "custom", id: `band ${index}`, xAxisIndex: index, yAxisIndex: index, silent: true, z: 0, data: [],
-      encode: { x: -1, y: 0 },
-      renderItem: (params, api) => {
-        const { x, width } = params.coordSys;
-        const [, middle] = api.coord([0, api.value(0)]);
-        const height = api.size([0, 1])[1];
-        return { type: "rect", shape: { x, y: middle - height / 2, width, height }, style: { fill: colours.lit } };
-      },
-    }));
-  }
-
+  // A band over the bars of the layer that is pointed at.
   light(layer) {
-    const data = layer === null ? [] : [[layer]];
-    this.drawing.chart.setOption({ series: this.panels.map((_, index) => ({ id: `band ${index}`, data })) });
+    const { chart } = this.drawing;
+    this.panels.forEach((_, gridIndex) => {
+      const [x, y, width, height] = this.places[gridIndex];
+      const size = height / this.shown;
+      const middle = layer === null || layer >= this.names.length ? -1 : chart.convertToPixel({ yAxisIndex: gridIndex }, layer);
+      const inside = middle > y && middle < y + height;
+      this.drawing.mark("band", gridIndex, inside ? { left: x, top: middle - size / 2, width, height: size } : null);
+    });
   }
 
   at(x, y) {

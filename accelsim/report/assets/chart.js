@@ -17,11 +17,35 @@ class Drawing {
     this.chart = echarts.init(this.box, null, { renderer: "canvas" });
     this.redraw();
     view.drawings.push(this);
-    view.onLayer((layer) => lit(layer, this));
+    this.lit = lit;
+    this.lightWhenSeen();
     const zr = this.chart.getZr();
     zr.on("mousemove", (event) => this.pointAt(event.offsetX, event.offsetY));
     zr.on("globalout", () => this.leave());
     zr.on("click", (event) => this.chooseAt(event.offsetX, event.offsetY));
+  }
+
+  // What nobody sees is lit when it comes into view.
+  lightWhenSeen() {
+    let seen = true, stale = false;
+    this.view.onLayer((layer) => {
+      if (seen) this.lit(layer);
+      else stale = true;
+    });
+    new IntersectionObserver((entries) => {
+      seen = entries[entries.length - 1].isIntersecting;
+      if (seen && stale) this.lit(this.view.layer);
+      stale = stale && !seen;
+    }).observe(this.box);
+  }
+
+  // A mark over the chart, px; it takes no part in its drawing.
+  mark(kind, number, place) {
+    this.marks = this.marks || [];
+    if (!this.marks[number]) this.box.append(this.marks[number] = el("div", { class: kind, "aria-hidden": "true" }));
+    const found = this.marks[number];
+    found.hidden = !place;
+    for (const [side, value] of Object.entries(place || {})) found.style[side] = `${value}px`;
   }
 
   fit() {
@@ -46,6 +70,7 @@ class Drawing {
     this.fit();
     this.chart.resize();
     this.redraw();
+    this.lit(this.view.layer);
   }
 
   pointAt(x, y) {

@@ -3,9 +3,13 @@
 
 const VIEWS = new Map();
 
-function build(view) {
-  for (const section of view.article.querySelectorAll(".part")) PARTS[section.dataset.part](view, section.querySelector(".mount"));
+// One part after the other; between two of them the page answers.
+async function build(view) {
   statusLine(view);
+  for (const section of view.article.querySelectorAll(".part")) {
+    PARTS[section.dataset.part](view, section.querySelector(".mount"));
+    await new Promise((go) => { setTimeout(go); });
+  }
 }
 
 // At the lower edge of the window: the layer that is pointed at.
@@ -32,7 +36,7 @@ async function show(name) {
   const article = name === "comparison" ? document.querySelector("article.comparison") : document.querySelector(`article[data-run="${name}"]`);
   const view = new View(await dataOf(name), article);
   VIEWS.set(name, view);
-  build(view);
+  await build(view);
 }
 
 PARTS.compare = (view, mount) => comparisonPart(view.data, view, mount);

@@ -47,8 +47,6 @@ class Roof {
           itemStyle: { color: "#0072B2", opacity: 0.65, borderColor: colours.paper },
           label: { show: true, position: "top", distance: 1, fontSize: 10, color: colours.ink, formatter: (params) => this.number(this.points[params.dataIndex][0]) },
           labelLayout: { hideOverlap: true } },
-        { type: "scatter", id: "lit", silent: true, data: [], z: 5, symbolSize: (_, params) => 8 + this.size(params.data[2]),
-          itemStyle: { color: "#D55E00", borderColor: colours.ink, borderWidth: 2 } },
       ],
     };
   }
@@ -59,8 +57,10 @@ class Roof {
   }
 
   light(layer) {
-    const data = this.points.filter((point) => point[0] === layer).map(([line, x, y]) => [x, y, line]);
-    this.drawing.chart.setOption({ series: [{ id: "lit", data }] });
+    const found = this.points.find((point) => point[0] === layer);
+    if (!found) return this.drawing.mark("ring", 0, null);
+    const [x, y] = this.drawing.chart.convertToPixel({ gridIndex: 0 }, found.slice(1)), size = this.size(layer) + 10;
+    return this.drawing.mark("ring", 0, { left: x - size / 2, top: y - size / 2, width: size, height: size });
   }
 
   at(x, y) {

@@ -85,6 +85,7 @@ class Painted {
     this.low = 0;
     this.window = [0, this.high];
     this.canvas = document.createElement("canvas");
+    this.range = el("output", {});
     mount.append(this.controls());
     this.drawing = new Drawing(view, mount, {
       label: `${options.label}; keys: plus and minus zoom, arrows left and right move, Home shows all`,
@@ -105,7 +106,7 @@ class Painted {
       button("+", "zoom in", () => this.zoom(0.5)), button("−", "zoom out", () => this.zoom(2)),
       button("◀", "move left", () => this.move(-0.25)), button("▶", "move right", () => this.move(0.25)),
       button("to layer", "zoom to the chosen layer", () => this.showLayer()),
-      el("span", { class: "hint" }, "Ctrl and wheel zoom, dragging moves"));
+      this.range, el("span", { class: "hint" }, "Ctrl and wheel zoom, dragging moves"));
   }
 
   option(colours, width) {
@@ -135,6 +136,8 @@ class Painted {
     const scale = (end - zero) / this.high;
     this.window = [(x - zero) / scale, (x + width - zero) / scale];
     this.area = { x, y, width, height };
+    const text = this.axis(...this.window);
+    this.range.textContent = `shown: ${this.window.map((value) => text(Math.min(Math.max(value, 0), this.high))).join(" to ")}`;
     this.paint();
     return { type: "image", style: { image: this.canvas, x, y, width, height } };
   }
