@@ -11,7 +11,7 @@ from accelsim.machine.run import Run
 
 
 class Live(NamedTuple):
-    """A version of a region: from its first written to its last used byte, fs; ``command`` is the first that wrote it."""
+    """A version of a region: from its first written to its last used byte, fs; ``command`` wrote it first."""
 
     start: int
     end: int

@@ -30,15 +30,24 @@ def buffers(run: Run, lines: Lines) -> dict[str, Any] | None:
     texts = Texts()
     row, start, end = (
         np.array(column, np.int64)
-        for column in ([x.region for x in found], [x.start for x in found], [max(x.start, x.end) for x in found])
+        for column in (
+            [x.region for x in found],
+            [x.start for x in found],
+            [max(x.start, x.end) for x in found],
+        )
     )
     names = [texts.number(_content(run, live)) for live in found]
     kept, gap = thinned(spans(row, start, end, np.array(names, np.int64)), MOST, run.time_fs)
     left_out = kept.joined - len(kept.row)
-    note = f"Contents of one place that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} of them."
+    note = (
+        f"Contents of one place that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} "
+        "of them."
+    )
     rectangles = [
         (live, int(start_fs), int(end_fs))
-        for live, start_fs, end_fs in zip((found[i] for i in kept.first.tolist()), kept.start, kept.end, strict=True)
+        for live, start_fs, end_fs in zip(
+            (found[i] for i in kept.first.tolist()), kept.start, kept.end, strict=True
+        )
     ]
     return {
         "end": run.time_fs,
@@ -50,9 +59,7 @@ def buffers(run: Run, lines: Lines) -> dict[str, Any] | None:
     }
 
 
-def _memory(
-    run: Run, lines: Lines, name: str, rectangles: Sequence[tuple[Live, int, int]]
-) -> dict[str, Any]:
+def _memory(run: Run, lines: Lines, name: str, rectangles: Sequence[tuple[Live, int, int]]) -> dict[str, Any]:
     regions, texts = run.program.regions, Texts()
     ordered = sorted(rectangles, key=lambda each: (each[1], each[0].region, each[0].version))
     mine = [regions[live.region] for live, _, _ in ordered]

@@ -152,7 +152,11 @@ def _side_by_side(comparison: dict[str, Any]) -> str:
     """The table of layers of all runs: times, energies, their differences to the first run, what each is bound by."""
     runs = comparison["runs"]
     sets = (("time", "time_s", "s"), ("energy", "energy_J", "J"))
-    heads = ["layer", *(head for what, _, _ in sets for head in _columns(what, runs)), *(f"bound by, {run}" for run in runs)]
+    heads = [
+        "layer",
+        *(head for what, _, _ in sets for head in _columns(what, runs)),
+        *(f"bound by, {run}" for run in runs),
+    ]
     rows = []
     for number, line in enumerate(comparison["lines"]):
         cells = [_cell("td", ("", 0, False), line["name"], None)]

@@ -32,13 +32,17 @@ def joules(run: Run, lines: Lines) -> dict[str, Any]:
     for row in rows:
         components.setdefault(row.component, []).append(row)
     category, total = categorised(run.chip), fsum(row.energy_J for row in rows)
-    found = [_component(run, lines, name, mine, category(mine[0]), least) for name, mine in components.items()]
+    found = [
+        _component(run, lines, name, mine, category(mine[0]), least) for name, mine in components.items()
+    ]
     small = sum(row.energy_J <= least for row in rows) if least else 0
     return {
         "total": total,
         "parts": sorted(found, key=lambda part: -part["J"]),
         "trust": {status: [text, status in DOUBTFUL] for status, text in MEANING.items()},
-        "note": f"{count_of(small, 'tensor')} of at most {si(least, 'J')} are not told apart." if small else "",
+        "note": f"{count_of(small, 'tensor')} of at most {si(least, 'J')} are not told apart."
+        if small
+        else "",
     }
 
 
@@ -49,7 +53,9 @@ def _component(
     for row in rows:
         figures.setdefault(row.action, []).append(row)
     prices = prices_of(run)
-    parts = sorted((_figure(run, lines, mine, least, prices) for mine in figures.values()), key=lambda part: -part["J"])
+    parts = sorted(
+        (_figure(run, lines, mine, least, prices) for mine in figures.values()), key=lambda part: -part["J"]
+    )
     look = CATEGORY_LOOKS[category]
     return {"name": name, "J": fsum(row.energy_J for row in rows), "colour": look.color, "parts": parts}
 
@@ -62,7 +68,7 @@ def _figure(run: Run, lines: Lines, rows: list[EnergyRow], least: float, prices:
     price = prices.get((part_of(run.chip, first.component), first.action))
     static = first.component == STATIC
     return {
-        "name": f"idle power of {first.action.of}" if static else f"{in_words(run.chip, first.component, first.action)}: {first.action}",
+        "name": _named(run, first),
         "J": fsum(row.energy_J for row in rows),
         "trust": _static_trust(run, first.action) if static else status_of(run.chip, first.component, first.action),
         "each": "power × time" if price is None else si(price, "J"),
@@ -70,8 +76,15 @@ def _figure(run: Run, lines: Lines, rows: list[EnergyRow], least: float, prices:
     }  # fmt: skip
 
 
+def _named(run: Run, row: EnergyRow) -> str:
+    """What a figure is, with the action of the ledger; what is drawn all the time by whose idle power it is."""
+    if row.component == STATIC:
+        return f"idle power of {row.action.of}"
+    return f"{in_words(run.chip, row.component, row.action)}: {row.action}"
+
+
 def _static_trust(run: Run, action: ActionName) -> str:
-    """'guess' for an idle power of the chip that is an estimate; specs say nothing of the trust of other static power."""
+    """'guess' for an idle power of the chip that is an estimate; of other static power no spec says how far it holds."""
     return "guess" if action.of == "chip" and energy_basis(run.chip)["idle_power"] == ESTIMATED else ""
 
 

@@ -90,7 +90,11 @@ def roofs(run: Run, lines: Lines) -> list[dict[str, Any]] | None:
             "peak": roof.peak_ops_per_s,
             "bandwidth": roof.bandwidth_Bps,
             "points": [
-                [lines.of(p.layer), p.intensity_ops_per_B if isfinite(p.intensity_ops_per_B) else None, p.achieved_ops_per_s]
+                [
+                    lines.of(p.layer),
+                    p.intensity_ops_per_B if isfinite(p.intensity_ops_per_B) else None,
+                    p.achieved_ops_per_s,
+                ]
                 for p in roof.points
             ],
         }

@@ -149,10 +149,15 @@ def _checked(content: Any, text: str, file: Path, again: str) -> dict[str, Any]:
 
 def _same_lengths(layers: dict[str, Any], file: Path, again: str) -> None:
     """Every line of the layer table has all its columns."""
-    lengths = {len(layers[name]) for name in ("cells", "values", "keys", "names", "titles", "bound", "time_fs", "energy_J")}
+    lengths = {
+        len(layers[name])
+        for name in ("cells", "values", "keys", "names", "titles", "bound", "time_fs", "energy_J")
+    }
     widths = {len(row) for name in ("cells", "values") for row in layers[name]} | {len(layers["columns"])}
     if len(lengths) > 1 or (layers["cells"] and len(widths) > 1):
-        raise UsageError(Problem("is damaged: the columns of its layers are not of one length", str(file), again))
+        raise UsageError(
+            Problem("is damaged: the columns of its layers are not of one length", str(file), again)
+        )
 
 
 def _beside(folder: Path) -> str:
@@ -160,7 +165,11 @@ def _beside(folder: Path) -> str:
     if is_file(folder):
         return str(folder.parent) if is_file(folder.parent / SUMMARY) else ""
     try:
-        names = [each.name for each in folder.parent.iterdir() if each.name != folder.name and is_file(each / SUMMARY)]
+        names = [
+            each.name
+            for each in folder.parent.iterdir()
+            if each.name != folder.name and is_file(each / SUMMARY)
+        ]
     except OSError:
         return ""
     found = nearest(folder.name, names)

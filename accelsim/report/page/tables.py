@@ -63,7 +63,9 @@ def _what_ifs(summary: Summary) -> Section:
         for what in summary["what_ifs"]
     ]
     note = "Each change was compiled and simulated on its own; the options repeat it."
-    return section("What would help", ("change", "latency", "difference", "options"), rows, (1, 2), behind=[note])
+    return section(
+        "What would help", ("change", "latency", "difference", "options"), rows, (1, 2), behind=[note]
+    )
 
 
 def _asked(run: Run, summary: Summary) -> Section:

@@ -14,19 +14,19 @@ FINEST = 2**24
 
 class Spans(NamedTuple):
     """Spans of time, fs, sorted by row and start; those of a row do not overlap. ``kind``: only equal ones are joined;
-    ``first``: index of the first of those that each stands for, ``count``: how many."""
+    ``first``: index of the first of those that each stands for, ``many``: how many."""
 
     row: Ints
     start: Ints
     end: Ints
     kind: Ints
     first: Ints
-    count: Ints
+    many: Ints
 
     @property
     def joined(self) -> int:
         """How many spans there were before any were joined."""
-        return int(self.count.sum())
+        return int(self.many.sum())
 
 
 def spans(row: Ints, start: Ints, end: Ints, kind: Ints) -> Spans:
@@ -60,8 +60,10 @@ def _joined(found: Spans, gap: int, alike: bool) -> Spans:
         apart |= found.kind[1:] != found.kind[:-1]
     begins = np.flatnonzero(np.concatenate(([True], apart)))
     ends = np.maximum.reduceat(found.end, begins)
-    counts = np.add.reduceat(found.count, begins)
-    return Spans(found.row[begins], found.start[begins], ends, found.kind[begins], found.first[begins], counts)
+    counts = np.add.reduceat(found.many, begins)
+    return Spans(
+        found.row[begins], found.start[begins], ends, found.kind[begins], found.first[begins], counts
+    )
 
 
 def deltas(values: Ints) -> list[int]:

@@ -58,14 +58,18 @@ def _note(left_out: int, gap: int, what: str) -> list[str]:
     """What was joined, and by which rule; nothing where nothing was."""
     if not left_out:
         return []
-    return [f"{what} that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} of them."]
+    return [
+        f"{what} that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} of them."
+    ]
 
 
 def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]], int, int]:
     drawn, waits = drawn_rows(run), Waits(run)
     pieces = [(piece, end) for row in drawn for piece, end in row.pieces]
     row = np.repeat(np.arange(len(drawn)), [len(each.pieces) for each in drawn])
-    start, end = (np.array(times, np.int64) for times in ([p.data for p, _ in pieces], [e for _, e in pieces]))
+    start, end = (
+        np.array(times, np.int64) for times in ([p.data for p, _ in pieces], [e for _, e in pieces])
+    )
     layer = np.array([lines.of(piece.op) for piece, _ in pieces], np.int64)
     found, gap = thinned(spans(row, start, np.maximum(start, end), layer), MOST, run.time_fs)
     before = _before([piece.command for piece, _ in pieces], [piece.engine for piece, _ in pieces])
@@ -122,7 +126,11 @@ def _path(run: Run, lines: Lines, texts: Texts) -> tuple[dict[str, Any], int, in
 def _legend(pieces: Sequence[Any]) -> list[list[str]]:
     """(text, colour) of all that the path goes to."""
     keys = {piece.blame.key for piece in pieces}
-    return [[reason.legend, reason.colour] for key, reason in LISTED.items() if key in keys and reason.key in KINDS | LISTED]
+    return [
+        [reason.legend, reason.colour]
+        for key, reason in LISTED.items()
+        if key in keys and reason.key in KINDS | LISTED
+    ]
 
 
 def _of_row(found: Spans, row: int) -> Spans:
@@ -131,6 +139,10 @@ def _of_row(found: Spans, row: int) -> Spans:
 
 
 def _times(mine: Spans) -> dict[str, list[int]]:
-    """Starts as differences, durations, lines of layers, and of how many slices each is made where any is of several."""
-    joined = {"count": mine.count.tolist()} if (mine.count > 1).any() else {}
-    return {"start": deltas(mine.start), "span": (mine.end - mine.start).tolist(), "layer": mine.kind.tolist()} | joined
+    """Starts as differences, durations, lines of layers; of how many slices each is made, where any is of several."""
+    joined = {"count": mine.many.tolist()} if (mine.many > 1).any() else {}
+    return {
+        "start": deltas(mine.start),
+        "span": (mine.end - mine.start).tolist(),
+        "layer": mine.kind.tolist(),
+    } | joined
