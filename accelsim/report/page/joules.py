@@ -84,7 +84,7 @@ def _named(run: Run, row: EnergyRow) -> str:
 
 
 def _static_trust(run: Run, action: ActionName) -> str:
-    """'guess' for an idle power of the chip that is an estimate; of other static power no spec says how far it holds."""
+    """'guess' for an idle power of the chip that is an estimate; of other static power no spec says more."""
     return "guess" if action.of == "chip" and energy_basis(run.chip)["idle_power"] == ESTIMATED else ""
 
 

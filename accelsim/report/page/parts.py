@@ -20,15 +20,15 @@ CHARTS = (
         "bars",
         "layers",
         "Time and energy by layer",
-        "One bar a layer, in the order of the run. The first picture is what the layer adds to the latency, by what the "
-        "run waited for; the second its energy, by what costs it. The bars of each add up to the run.",
+        "One bar a layer, in the order of the run. The first picture is what the layer adds to the latency, by what "
+        "the run waited for; the second its energy, by what costs it. The bars of each add up to the run.",
     ),
     Chart(
         "rooflines",
         "rooflines",
         "Rooflines",
-        "A mark is a layer with its number in the table, its area the layer's share of the time. No layer can lie above "
-        "the line: left of the knee the memory is the limit, right of it the arithmetic.",
+        "A mark is a layer with its number in the table, its area the layer's share of the time. No layer can lie "
+        "above the line: left of the knee the memory is the limit, right of it the arithmetic.",
     ),
     Chart(
         "timeline",

@@ -23,7 +23,7 @@ Cli = Callable[..., Result]
 
 SAMPLES: dict[str, tuple[str, ...]] = {
     "run": ("mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--no-advice"), "rerun": ("REPORT",),
-    "compare": ("REPORT", "REPORT", "--layers"), "formats": (), "formats show": ("fp16", "0.3"),
+    "compare": ("REPORT", "REPORT", "--layers"), "report": ("REPORT", "--out", "page.html"), "formats": (), "formats show": ("fp16", "0.3"),
     "quantize": ("digits-mlp", "--weights", "random:0", "--out", "q.onnx"),
     "accuracy": ("digits-mlp", "--on", "edu-mixed", "--dtypes", "int8", "--steps", "1"),
     "train": ("digits-mlp", "--steps", "1"), "chips": (), "models": (), "memories": (),
@@ -44,7 +44,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """A command line of each command that takes a moment."""
 NO_TABLE = {
-    "spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure", "lesson start", "lesson hint", "lesson notebook",
+    "report", "spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure", "lesson start", "lesson hint", "lesson notebook",
     "lesson solution", "lesson reset",
 }  # fmt: skip
 """Commands that print a schema, the names of the files that they wrote, a trace, a text."""
