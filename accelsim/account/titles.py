@@ -52,13 +52,13 @@ def titles(steps: Sequence[Step], graph: Graph) -> list[str]:
     'conv3_2 3x3 128->128 @28x28' it is the second whose result is of the third size of image.
     """
     images = is_of_images(graph)
-    stages: dict[tuple[int, ...], int] = {}
+    stages: dict[tuple[int, int], int] = {}
     counts: dict[int, int] = {}
     found = []
     for step in steps:
         text = title(step, graph, images)
         if step.gemm is not None and step.gemm.conv is not None:
-            stage_number = stages.setdefault(step.out_shape[2:], len(stages) + 1)
+            stage_number = stages.setdefault(step.gemm.conv.out, len(stages) + 1)
             counts[stage_number] = counts.get(stage_number, 0) + 1
             if not is_own(step.name):
                 kind, _, rest = text.partition(" ")

@@ -50,7 +50,9 @@ def test_convolutions(conv: Conv, groups: int, N: int, text: str) -> None:
 
 def test_nameless_convolutions_are_numbered_by_the_size_of_their_image() -> None:
     def made(name: str, size: int) -> Any:
-        gemm = Gemm(1, size * size, 128, 9, "x", "w", replace(IMAGE, height=size, width=size))
+        gemm = Gemm(
+            1, size * size, 128, 9, "x", "w", replace(IMAGE, height=size, width=size, out=(size, size))
+        )
         found = step("Conv", gemm, shape=(1, 128, size, size))
         found.name = name
         return found
