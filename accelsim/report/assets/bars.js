@@ -1,7 +1,7 @@
 "use strict";
 // Time and energy by layer: stacked bars, side by side where there is room.
 
-const BAR_PX = 15, NARROW_PX = 720, MOST_BARS = 90, NAME_SIGNS = 34;
+const BAR_PX = 15, NARROW_PX = 620, MOST_BARS = 90, NAME_SIGNS = 34;
 
 function shortened(name, most) {
   return name.length <= most ? name : `${name.slice(0, most - 1)}…`;

@@ -49,6 +49,12 @@ function redrawn() {
   }
 }
 
+// Light, and as wide as paper, while the page is printed.
+function onPaper(printed) {
+  document.documentElement.toggleAttribute("data-print", printed);
+  redrawn();
+}
+
 async function begin() {
   document.body.append(el("p", { id: "status", hidden: "", "aria-live": "polite" }));
   document.body.append(el("script", {}, await unpacked("library")));
@@ -56,8 +62,8 @@ async function begin() {
   await show(document.querySelector("article.comparison") ? "comparison" : "0");
   window.addEventListener("resize", redrawn);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawn);
-  window.addEventListener("beforeprint", redrawn);
-  window.addEventListener("afterprint", redrawn);
+  window.addEventListener("beforeprint", () => onPaper(true));
+  window.addEventListener("afterprint", () => onPaper(false));
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 

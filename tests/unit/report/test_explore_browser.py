@@ -302,4 +302,10 @@ def test_the_page_prints_light_and_without_controls(browser: Any, folders: list[
         found.page.emulate_media(media="print")
         assert not part(found, "timeline").locator(".controls").is_visible()
         assert found.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        found.page.emulate_media(media="screen")
+        found.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        chart = part(found, "timeline").locator("canvas")
+        assert chart.bounding_box()["width"] == 660, "as wide as paper"
+        found.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert chart.bounding_box()["width"] > 1000
         assert found.clean
