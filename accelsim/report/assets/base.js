@@ -64,7 +64,7 @@ function running(differences) {
 function axisText(low, high, unit, scale = 1) {
   const [factor, prefix] = prefixOf(Math.max(Math.abs(low), Math.abs(high)) * scale || 1);
   const step = ((high - low) * scale) / factor / 8;
-  const digits = Math.max(0, Math.min(12, Math.ceil(-Math.log10(step || 1))));
+  const digits = Math.max(0, Math.min(12, Math.ceil(1 - Math.log10(step || 1))));
   return (value) => `${Number(((value * scale) / factor).toFixed(digits))} ${prefix}${unit}`;
 }
 

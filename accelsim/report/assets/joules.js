@@ -9,9 +9,9 @@ class Icicle {
     this.tree = view.data.joules;
     this.levels = LEVELS.map(() => []);
     let at = 0;
-    for (const part of this.tree.parts) at = this.place(part, 0, at, [], part.colour, false);
+    for (const part of this.tree.parts) at = this.place(part, 0, at, [], false);
     this.seen = this.levels.map((nodes, level) => this.setOf(nodes, level));
-    keyOf(mount, [...this.tree.parts.map((part) => [part.name, part.colour]), ["not verified", "#777777", true]]);
+    keyOf(mount, [...this.tree.categories, ["not verified", "#777777", true]]);
     this.painted = new Painted(view, mount, {
       label: `Energy by ${LEVELS.join(", ")}`,
       high: this.tree.total || 1, least: (this.tree.total || 1) * 1e-9, name: "energy", left: 86,
@@ -24,12 +24,13 @@ class Icicle {
   }
 
   // Puts a part and those within it beside each other from ``at`` on; returns where it ends.
-  place(part, level, at, path, colour, doubtful) {
+  place(part, level, at, path, doubtful, above) {
     const [, weak] = this.tree.trust[part.trust] || ["", doubtful];
+    const colour = part.colour || above;
     const node = { part, path: [...path, part], start: at, end: at + part.J, colour, weak };
     this.levels[level].push(node);
     let inner = at;
-    for (const each of part.parts || []) inner = this.place(each, level + 1, inner, node.path, colour, weak);
+    for (const each of part.parts || []) inner = this.place(each, level + 1, inner, node.path, weak, colour);
     return node.end;
   }
 

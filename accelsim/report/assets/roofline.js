@@ -33,7 +33,7 @@ class Roof {
     const low = 10 ** Math.floor(Math.log10(Math.min(...xs) / 1.5)), high = 10 ** Math.ceil(Math.log10(Math.max(...xs) * 1.5));
     const bottom = 10 ** Math.floor(Math.log10(Math.min(...ys, low * bandwidth))), top = 10 ** Math.ceil(Math.log10(peak * 1.2));
     const axis = (name, min, max, unit) => valueAxis(colours, {
-      type: "log", name, min, max, nameLocation: "middle", axisLabel: { color: colours.ink, hideOverlap: true, formatter: (value) => si(value, unit).trim() },
+      type: "log", name, min, max, nameLocation: "middle", axisLabel: { color: colours.ink, hideOverlap: true, formatter: (value) => (value < 1 ? `${Number(value.toPrecision(3))} ${unit}` : si(value, unit)).trim() },
     });
     return {
       grid: { left: 88, right: 24, top: 22, bottom: 52 },

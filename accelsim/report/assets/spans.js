@@ -118,7 +118,7 @@ class Painted {
       grid: { left, right: this.right || 16, top: 8, bottom: 64 },
       xAxis: valueAxis(colours, {
         min: 0, max: this.high, name: this.name, nameLocation: "middle", nameGap: 24, splitNumber: width < 560 ? 3 : 6,
-        axisLabel: { color: colours.ink, hideOverlap: true, formatter: (value) => this.axis(...this.window)(value) },
+        axisLabel: { color: colours.ink, hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: (value) => this.axis(...this.window)(value) },
       }),
       yAxis: this.across(colours, left),
       dataZoom: [

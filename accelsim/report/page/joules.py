@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from math import fsum
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.account.energy import STATIC, EnergyRow, categorised, energy_table, prices_of
 from accelsim.account.energy_basis import ESTIMATED, energy_basis
@@ -16,9 +17,9 @@ from accelsim.report.style import CATEGORY_LOOKS
 from accelsim.report.text import count_of, si
 from accelsim.spec.status import DOUBTFUL, MEANING
 
+Key = TypeVar("Key", bound=Hashable)
 MOST = 20_000
 """Tensors that a page has at most, in all layers together."""
-Prices = dict[tuple[str, str], float]
 
 
 def joules(run: Run, lines: Lines) -> dict[str, Any]:
@@ -28,52 +29,75 @@ def joules(run: Run, lines: Lines) -> dict[str, Any]:
     """
     rows = [row for row in energy_table(run) if row.energy_J > 0]
     least = sorted((row.energy_J for row in rows), reverse=True)[MOST] if len(rows) > MOST else 0.0
-    components: dict[str, list[EnergyRow]] = {}
-    for row in rows:
-        components.setdefault(row.component, []).append(row)
-    category, total = categorised(run.chip), fsum(row.energy_J for row in rows)
-    found = [
-        _component(run, lines, name, mine, category(mine[0]), least) for name, mine in components.items()
-    ]
     small = sum(row.energy_J <= least for row in rows) if least else 0
+    tree = _Tree(run, lines, least)
+    used = {tree.category(row) for row in rows}
     return {
-        "total": total,
-        "parts": sorted(found, key=lambda part: -part["J"]),
+        "total": fsum(row.energy_J for row in rows),
+        "categories": [[name, look.color] for name, look in CATEGORY_LOOKS.items() if name in used],
+        "parts": _largest_first(map(tree.component, _grouped(rows, lambda row: row.component).values())),
         "trust": {status: [text, status in DOUBTFUL] for status, text in MEANING.items()},
-        "note": f"{count_of(small, 'tensor')} of at most {si(least, 'J')} are not told apart."
-        if small
-        else "",
-    }
-
-
-def _component(
-    run: Run, lines: Lines, name: str, rows: list[EnergyRow], category: str, least: float
-) -> dict[str, Any]:
-    figures: dict[str, list[EnergyRow]] = {}
-    for row in rows:
-        figures.setdefault(row.action, []).append(row)
-    prices = prices_of(run)
-    parts = sorted(
-        (_figure(run, lines, mine, least, prices) for mine in figures.values()), key=lambda part: -part["J"]
-    )
-    look = CATEGORY_LOOKS[category]
-    return {"name": name, "J": fsum(row.energy_J for row in rows), "colour": look.color, "parts": parts}
-
-
-def _figure(run: Run, lines: Lines, rows: list[EnergyRow], least: float, prices: Prices) -> dict[str, Any]:
-    first = rows[0]
-    layers: dict[int, list[EnergyRow]] = {}
-    for row in rows:
-        layers.setdefault(lines.of(row.op), []).append(row)
-    price = prices.get((part_of(run.chip, first.component), first.action))
-    static = first.component == STATIC
-    return {
-        "name": _named(run, first),
-        "J": fsum(row.energy_J for row in rows),
-        "trust": _static_trust(run, first.action) if static else status_of(run.chip, first.component, first.action),
-        "each": "power × time" if price is None else si(price, "J"),
-        "parts": [_layer(lines, line, layers[line], least) for line in sorted(layers, key=lambda at: (at < 0, at))],
+        "note": f"{count_of(small, 'tensor')} of at most {si(least, 'J')} are not told apart." if small else "",
     }  # fmt: skip
+
+
+def _grouped(rows: Iterable[EnergyRow], key: Callable[[EnergyRow], Key]) -> dict[Key, list[EnergyRow]]:
+    found: dict[Key, list[EnergyRow]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def _largest_first(parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(parts, key=lambda part: -part["J"])
+
+
+class _Tree:
+    """Makes the parts of the tree; tensors of at most ``least`` joules are told together."""
+
+    def __init__(self, run: Run, lines: Lines, least: float) -> None:
+        self._run, self._lines, self._least = run, lines, least
+        self._prices, self.category = prices_of(run), categorised(run.chip)
+
+    def component(self, rows: list[EnergyRow]) -> dict[str, Any]:
+        """A component, in the colour of what it uses most energy for."""
+        parts = _largest_first(map(self._figure, _grouped(rows, lambda row: row.action).values()))
+        whole = fsum(row.energy_J for row in rows)
+        return {"name": rows[0].component, "J": whole, "colour": parts[0]["colour"], "parts": parts}
+
+    def _figure(self, rows: list[EnergyRow]) -> dict[str, Any]:
+        first, chip = rows[0], self._run.chip
+        price = self._prices.get((part_of(chip, first.component), first.action))
+        static = first.component == STATIC
+        trust = (
+            _static_trust(self._run, first.action)
+            if static
+            else status_of(chip, first.component, first.action)
+        )
+        layers = _grouped(rows, lambda row: self._lines.of(row.op))
+        return {
+            "name": _named(self._run, first),
+            "J": fsum(row.energy_J for row in rows),
+            "colour": CATEGORY_LOOKS[self.category(first)].color,
+            "trust": trust,
+            "each": "power × time" if price is None else si(price, "J"),
+            "parts": [
+                self._layer(line, layers[line]) for line in sorted(layers, key=lambda at: (at < 0, at))
+            ],
+        }
+
+    def _layer(self, line: int, rows: list[EnergyRow]) -> dict[str, Any]:
+        name = "outside of the layers" if line == NO_LINE else self._lines.names[line]
+        parts = [
+            {"name": tensor, "J": fsum(row.energy_J for row in mine)}
+            for tensor, mine in _grouped(rows, self._tensor).items()
+            if tensor
+        ]
+        found = {"name": name, "J": fsum(row.energy_J for row in rows), "layer": line}
+        return found | ({"parts": parts} if parts else {})
+
+    def _tensor(self, row: EnergyRow) -> str:
+        return "small tensors" if self._least and row.energy_J <= self._least and row.tensor else row.tensor
 
 
 def _named(run: Run, row: EnergyRow) -> str:
@@ -86,14 +110,3 @@ def _named(run: Run, row: EnergyRow) -> str:
 def _static_trust(run: Run, action: ActionName) -> str:
     """'guess' for an idle power of the chip that is an estimate; of other static power no spec says more."""
     return "guess" if action.of == "chip" and energy_basis(run.chip)["idle_power"] == ESTIMATED else ""
-
-
-def _layer(lines: Lines, line: int, rows: list[EnergyRow], least: float) -> dict[str, Any]:
-    name = "outside of the layers" if line == NO_LINE else lines.names[line]
-    found: dict[str, Any] = {"name": name, "J": fsum(row.energy_J for row in rows), "layer": line}
-    tensors: dict[str, list[float]] = {}
-    for row in rows:
-        small = least and row.energy_J <= least
-        tensors.setdefault("small tensors" if small and row.tensor else row.tensor, []).append(row.energy_J)
-    parts = [{"name": name, "J": fsum(values)} for name, values in tensors.items() if name]
-    return found | ({"parts": parts} if parts else {})
