@@ -14,11 +14,12 @@ class Bars {
     this.shown = Math.min(names.length, MOST_BARS);
     for (const panel of panels) keyOf(mount, [[`${panel.title}:`, "transparent"], ...panel.series.map(([name, colour]) => [name, colour])]);
     this.drawing = new Drawing(view, mount, {
-      label: panels.map((panel) => panel.title).join("; "),
+      label: `Bars of ${panels.map((panel) => panel.title).join(" and ")} by layer; keys up and down go through them`,
       height: (width) => (this.shown * BAR_PX + 90) * (width < NARROW_PX ? panels.length : 1),
       option: (colours, width) => this.option(colours, width),
       pick: (x, y) => this.at(x, y),
       lit: (layer) => this.light(layer),
+      layers: names.map((_, layer) => layer),
     });
     this.drawing.chart.on("datazoom", () => this.light(view.layer));
   }

@@ -5,8 +5,9 @@ const FONT_PX = 12;
 
 class Drawing {
   // label: what it shows, read out; height: px; option: function (theme, width) -> ECharts option;
-  // pick: function (x, y) -> {html, layer, choose} of what lies there, or null
-  constructor(view, mount, { label, height, option, pick, lit = () => {} }) {
+  // pick: function (x, y) -> {html, layer, choose} of what lies there, or null; lit: shows the layer that is pointed at;
+  // layers: those that the keys up and down go through
+  constructor(view, mount, { label, height, option, pick, lit = () => {}, layers = [] }) {
     this.view = view;
     this.option = option;
     this.heightOf = typeof height === "function" ? height : () => height;
@@ -19,6 +20,7 @@ class Drawing {
     view.drawings.push(this);
     this.lit = lit;
     this.lightWhenSeen();
+    if (layers.length) this.box.addEventListener("keydown", (event) => this.step(event, layers));
     const zr = this.chart.getZr();
     zr.on("mousemove", (event) => this.pointAt(event.offsetX, event.offsetY));
     zr.on("globalout", () => this.leave());
@@ -37,6 +39,15 @@ class Drawing {
       if (seen && stale) this.lit(this.view.layer);
       stale = stale && !seen;
     }).observe(this.box);
+  }
+
+  step(event, layers) {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key], at = layers.indexOf(this.view.layer);
+    if (by) this.view.point(layers[(at + by + layers.length + (at < 0 && by < 0 ? 1 : 0)) % layers.length]);
+    else if (event.key === "Enter") this.view.choose(this.view.layer);
+    else if (event.key === "Escape") this.view.choose(null);
+    else return;
+    event.preventDefault();
   }
 
   // A mark over the chart, px; it takes no part in its drawing.

@@ -3,11 +3,22 @@
 
 const VIEWS = new Map();
 
+// A picture that cannot be drawn leaves the others alone.
+function failed(mount, error) {
+  mount.replaceChildren(el("p", { class: "hint" }, `This picture cannot be drawn: ${error.message}`));
+  console.error(error);
+}
+
 // One part after the other; between two of them the page answers.
 async function build(view) {
   statusLine(view);
   for (const section of view.article.querySelectorAll(".part")) {
-    PARTS[section.dataset.part](view, section.querySelector(".mount"));
+    const mount = section.querySelector(".mount");
+    try {
+      PARTS[section.dataset.part](view, mount);
+    } catch (error) {
+      failed(mount, error);
+    }
     await new Promise((go) => { setTimeout(go); });
   }
 }
@@ -67,4 +78,4 @@ async function begin() {
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
-begin();
+begin().catch((error) => failed(document.body.insertBefore(el("div"), document.body.firstChild), error));

@@ -13,11 +13,12 @@ class Roof {
     const box = el("div", { class: "half" }, el("h3", {}, roof.title));
     mount.append(box);
     this.drawing = new Drawing(view, box, {
-      label: `Roofline of ${roof.title}: ${this.points.length} layers`,
+      label: `Roofline of ${roof.title}: ${this.points.length} layers; keys up and down go through them`,
       height: ROOF_PX,
       option: (colours) => this.option(colours),
       pick: (x, y) => this.at(x, y),
       lit: (layer) => this.light(layer),
+      layers: this.points.map(([layer]) => layer),
     });
     if (without) box.append(el("p", { class: "hint" }, `${without} of ${roof.points.length} layers moved nothing here, or took no time, and have no mark.`));
   }

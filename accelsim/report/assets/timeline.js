@@ -61,7 +61,7 @@ class Rows {
   edges(pen, frame) {
     const clock = this.timeline.clock_fs, pixels = (clock / (frame.high - frame.low)) * frame.width;
     if (pixels < EDGE_PX) return;
-    pen.fillStyle = frame.colours.line;
+    pen.fillStyle = mixed(frame.colours.soft, frame.colours.paper, 0.5);
     for (let edge = Math.ceil(frame.low / clock); edge * clock <= frame.high; edge += 1) pen.fillRect(frame.x(edge * clock), 0, 1, frame.height);
   }
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -235,6 +238,12 @@ def test_rows_and_slices_can_be_reached_by_keys(plain: Opened) -> None:
         plain.page.keyboard.press(key)
     settle(plain)
     assert plain.page.locator("tr.lit td:nth-child(2)").inner_text() == "conv1"
+    plain.page.keyboard.press("Escape")
+    part(plain, "bars").locator(".chart").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
+        plain.page.keyboard.press(key)
+        settle(plain)
+    assert plain.page.locator("#status").inner_text().startswith("pool1")
     timeline = part(plain, "timeline")
     timeline.locator(".chart").focus()
     for key in ("ArrowDown", ".", "."):
@@ -309,3 +318,16 @@ def test_the_page_prints_light_and_without_controls(browser: Any, folders: list[
         found.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert chart.bounding_box()["width"] > 1000
         assert found.clean
+
+
+def test_a_picture_that_fails_says_so_and_leaves_the_others(
+    browser: Any, folders: list[Path], tmp_path: Path
+) -> None:
+    shutil.copytree(folders[0], tmp_path / "run")
+    file = tmp_path / "run" / "page.json.gz"
+    data = json.loads(gzip.decompress(file.read_bytes())) | {"joules": {}}
+    file.write_bytes(gzip.compress(json.dumps(data).encode()))
+    assert CliRunner().invoke(main, ["report", str(tmp_path / "run")]).exit_code == 0
+    with opened(browser, tmp_path / "run" / "report.html") as found:
+        assert "cannot be drawn" in part(found, "joules").inner_text()
+        assert part(found, "timeline").locator("canvas").count() and len(found.errors) == 1
