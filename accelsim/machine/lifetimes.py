@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from accelsim.engines.registry import ENGINES
@@ -20,8 +19,13 @@ class Live(NamedTuple):
     command: int
 
 
-def lifetimes(run: Run) -> Iterator[Live]:
-    """When each version of each on-chip region is written first and used last, by the records of the run."""
+def lifetimes(run: Run) -> list[Live]:
+    """When each version of each on-chip region is written first and used last, by the records of the run; worked out
+    once for each run."""
+    return run.once("lifetimes", lambda: _lifetimes(run))
+
+
+def _lifetimes(run: Run) -> list[Live]:
     first: dict[tuple[int, int], int] = {}
     last: dict[tuple[int, int], int] = {}
     writers: dict[tuple[int, int], int] = {}
@@ -39,7 +43,7 @@ def lifetimes(run: Run) -> Iterator[Live]:
             key = (use.region, use.version)
             end = kind.read_until(run.chip, piece.engine, record, use.role, piece.end)
             last[key] = max(last.get(key, 0), end)
-    return (Live(start, last[key], *key, writers[key]) for key, start in first.items())
+    return [Live(start, last[key], *key, writers[key]) for key, start in first.items()]
 
 
 def occupancy(run: Run) -> dict[str, list[tuple[int, int]]]:

@@ -36,7 +36,7 @@ def buffers(run: Run, lines: Lines) -> dict[str, Any] | None:
             [max(x.start, x.end) for x in found],
         )
     )
-    names = [texts.number(_content(run, live)) for live in found]
+    names = [texts.number(_content(lines, live)) for live in found]
     kept, gap = thinned(spans(row, start, end, np.array(names, np.int64)), MOST, run.time_fs)
     left_out = kept.joined - len(kept.row)
     note = (
@@ -63,7 +63,6 @@ def _memory(run: Run, lines: Lines, name: str, rectangles: Sequence[tuple[Live, 
     regions, texts = run.program.regions, Texts()
     ordered = sorted(rectangles, key=lambda each: (each[1], each[0].region, each[0].version))
     mine = [regions[live.region] for live, _, _ in ordered]
-    commands = run.program.commands
     peak = max((size for _, size in occupancy(run)[name]), default=0)
     capacity = _capacity_B(run, name)
     share = f" ({percent(peak / capacity)})" if capacity else ""
@@ -76,17 +75,17 @@ def _memory(run: Run, lines: Lines, name: str, rectangles: Sequence[tuple[Live, 
         "span": [end - start for _, start, end in ordered],
         "offset": [region.offset for region in mine],
         "size": [region.size_B for region in mine],
-        "layer": [lines.of(commands[live.command].op) for live, _, _ in ordered],
-        "tensor": [texts.number(_content(run, live)) for live, _, _ in ordered],
+        "layer": [lines.of(lines.pieces[live.command].op) for live, _, _ in ordered],
+        "tensor": [texts.number(_content(lines, live)) for live, _, _ in ordered],
         "place": [texts.number(region.name) for region in mine],
         "texts": texts.all(),
     }
 
 
-def _content(run: Run, live: Live) -> str:
+def _content(lines: Lines, live: Live) -> str:
     """The tensor that was written there, by the ledger; the name of the place where that says none."""
-    region = run.program.regions[live.region]
-    actions = run.program.commands[live.command].actions
+    region = lines.run.program.regions[live.region]
+    actions = lines.commands[live.command].actions
     tensors = (act.tensor for act in actions if act.component == region.memory and act.action == WRITE)
     return next((tensor for tensor in tensors if tensor), region.name)
 

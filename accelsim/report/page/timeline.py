@@ -64,7 +64,7 @@ def _note(left_out: int, gap: int, what: str) -> list[str]:
 
 
 def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]], int, int]:
-    drawn, waits = drawn_rows(run), Waits(run)
+    drawn, waits = drawn_rows(run), Waits(lines)
     pieces = [(piece, end) for row in drawn for piece, end in row.pieces]
     row = np.repeat(np.arange(len(drawn)), [len(each.pieces) for each in drawn])
     start, end = (

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.run import PATH_LINKS, Run
+from accelsim.machine.run import PATH_LINKS
 from accelsim.program.commands import Phase
+from accelsim.report.page.named import Lines
 
 AT_ONCE = "nothing: it begins with the run"
 
@@ -16,10 +17,8 @@ AT_ONCE = "nothing: it begins with the run"
 class Waits:
     """Looks up why the commands of a run began when they did."""
 
-    def __init__(self, run: Run) -> None:
-        self._run, self._program = run, run.program
-        self._ends = [piece.end for piece in run.slices]
-        self._starts = [piece.start for piece in run.slices]
+    def __init__(self, lines: Lines) -> None:
+        self._run, self._commands, self._pieces = lines.run, lines.commands, lines.pieces
 
     @cached_property
     def _records(self) -> Mapping[int, Any]:
@@ -27,20 +26,19 @@ class Waits:
 
     def of(self, number: int, before: int) -> str:
         """What command ``number`` waited for, in words; ``before``: the command before it on its engine, or -1."""
-        command = self._program.commands[number]
-        latest = self._ends[before] if before >= 0 else -1
-        overlaps = before >= 0 and latest > self._starts[number]
+        latest = self._pieces[before].end if before >= 0 else -1
+        overlaps = before >= 0 and latest > self._pieces[number].start
         text = PATH_LINKS["port" if overlaps else "queue"] if before >= 0 else AT_ONCE
-        for wait in command.waits:
+        for wait in self._commands[number].waits:
             released = self._when(wait.command, wait.phase)
             if released > latest:
-                other = self._program.commands[wait.command].engine
+                other = self._pieces[wait.command].engine
                 latest, text = released, f"{PATH_LINKS.get(wait.why, 'a token')}, from {other}"
         return text
 
     def _when(self, number: int, phase: Phase) -> int:
         if phase == "done":
-            return self._ends[number]
-        engine = self._program.commands[number].engine
-        kind = ENGINES[self._program.engines[engine]]
+            return self._pieces[number].end
+        engine = self._pieces[number].engine
+        kind = ENGINES[self._run.program.engines[engine]]
         return kind.passed(self._run.chip, engine, self._records[number], phase)

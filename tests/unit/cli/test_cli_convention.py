@@ -119,11 +119,12 @@ def test_what_prints_figures_prints_them_as_json_too(
 
 @pytest.mark.parametrize("name", sorted(NO_TABLE - SLOW))
 def test_what_has_no_json_prints_no_table(
-    cli: Cli, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, name: str, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     work = solved_lesson(tmp_path / "work")
-    result = cli(*name.split(), *(str(work) if word == "LESSON" else word for word in SAMPLES[name]))
+    named = {"REPORT": str(report), "LESSON": str(work)}
+    result = cli(*name.split(), *(named.get(word, word) for word in SAMPLES[name]))
     assert result.exit_code == 0, result.output
     assert "───" not in result.stdout
 
