@@ -41,8 +41,7 @@ class Roof {
       xAxis: { ...axis("operations per byte of this memory", low, high, ""), nameGap: 28 },
       yAxis: { ...axis("operations per second", bottom, top, "OPS"), nameGap: 62 },
       series: [
-        { type: "line", silent: true, showSymbol: false, lineStyle: { color: colours.ink, width: 2 }, data: [[low, low * bandwidth], [knee, peak], [high, peak]],
-          endLabel: { show: true, formatter: `${si(peak, "OPS")}`, color: colours.ink, offset: [-70, -10] } },
+        { type: "line", silent: true, showSymbol: false, lineStyle: { color: colours.ink, width: 2 }, data: [[low, low * bandwidth], [knee, peak], [high, peak]] },
         { type: "scatter", id: "layers", silent: true, data: this.points.map(([, x, y]) => [x, y]),
           symbolSize: (_, params) => this.size(this.points[params.dataIndex][0]),
           itemStyle: { color: "#0072B2", opacity: 0.65, borderColor: colours.paper },
