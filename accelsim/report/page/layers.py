@@ -86,7 +86,8 @@ def roofs(run: Run, lines: Lines) -> list[dict[str, Any]] | None:
     found = [
         {
             "memory": roof.memory,
-            "title": f"{roof.memory} ({roof.kind}): {si(roof.bandwidth_Bps, 'B/s')}, peak {si(roof.peak_ops_per_s, 'OPS')}",
+            "title": f"{roof.memory} ({roof.kind}): {si(roof.bandwidth_Bps, 'B/s')}, "
+            f"peak {si(roof.peak_ops_per_s, 'OPS')}",
             "peak": roof.peak_ops_per_s,
             "bandwidth": roof.bandwidth_Bps,
             "points": [
