@@ -24,7 +24,7 @@ from accelsim.account.spans import (
     own_fs,
     peak_mac_rate,
 )
-from accelsim.account.titles import is_of_images, stage, title
+from accelsim.account.titles import is_of_images, stage, titles
 from accelsim.machine.run import Run
 from accelsim.pause import no_collection
 from accelsim.program.actions import READ
@@ -48,7 +48,7 @@ class Layer:
     engine or memory worked for it, hidden behind other layers or not. ``utilisation``: MACs / (peak rate of their
     format x own time), None without matrix work. ``traffic_B``: off-chip memory -> (bytes read, bytes written),
     ``level_B``: the same of the levels before them.
-    ``energy_J`` by category adds up to its energy. ``title``: what it is, such as 'conv 3x3 64->64 @56x56';
+    ``energy_J`` by category adds up to its energy. ``title``: what it is, such as 'conv2_2 3x3 64->64 @56x56';
     ``stage``: the part of the network that it belongs to, '' where none can be told. ``edge``: 'input' or 'output'
     for a step that only turns numbers into codes or back at the ends of the model; it is no layer and its
     ``number`` is 0, layers are numbered from 1. Nor is ``OUT_OF_STEPS``, what no step causes: where a model only hands
@@ -120,6 +120,7 @@ def layers(run: Run) -> list[Layer]:
         joules.setdefault(op, {})[category] = value
     rows, graph, cores = [], run.program.graph, run.program.cores
     images, numbers = is_of_images(graph), itertools.count(1)
+    named = titles(run.program.steps, graph)
     for index, step in enumerate(run.program.steps):
         start, end = run.step_spans[index]
         added = sum(paths[index].values())
@@ -133,7 +134,7 @@ def layers(run: Run) -> list[Layer]:
                 utilisation=_utilisation(run, formats.get(index, {}), own), path=paths[index],
                 traffic_B=traffic.get(index, {}), level_B=levels.get(index, {}),
                 energy_by_category_J=joules.get(index, {}), note=step.note,
-                title=title(step, graph, images), stage=stage(step.name, step.out_shape, images),
+                title=named[index], stage=stage(step.name, step.out_shape, images),
                 number=0 if step.edge else next(numbers), edge=step.edge,
             )
         )  # fmt: skip

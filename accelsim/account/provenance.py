@@ -92,13 +92,14 @@ def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[Part]:
             continue
         key = (row.component, row.action)
         if key not in looked_up:
-            looked_up[key] = _in_words(run.chip, *key), status_of(run.chip, *key)
+            looked_up[key] = in_words(run.chip, *key), status_of(run.chip, *key)
         grouped.setdefault(looked_up[key], []).append(row.energy_J)
     found = [Part(what, status, fsum(joules)) for (what, status), joules in grouped.items()]
     return sorted(found, key=lambda part: -part.energy_J)
 
 
-def _in_words(chip: Chip, component: str, action: str) -> str:
+def in_words(chip: Chip, component: str, action: str) -> str:
+    """What an action of a component costs energy for: 'int8 multiply-accumulates', 'on-chip SRAM', 'ddr3'."""
     unit = unit_of(component)
     if unit in units(chip):
         return engine_prices(chip)[part_of(chip, component), action].what

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from accelsim.program.commands import Step
 from accelsim.workload.graph import Graph
+from accelsim.workload.ops import find
 from accelsim.workload.ops.base import Conv, Gemm
 
 NONDESCRIPT = re.compile(r"(n|node|op|layer|tensor|var|val|t|x)?[-_.]?\d+", re.IGNORECASE)
 """A name that a tool made up: it says nothing that the number of the row does not."""
+
+NODE = "node_"
+EXPORTED = re.compile(rf"(?:{NODE})?(\w+?)_\d+")
+"""What exporters number operators as: 'Conv_12', 'node_conv2d_5'; of the first the word must be an operator."""
 
 STAGE = re.compile(r"(?:.*?/)?((?:layer|block|stage|down|up|cell|l|s|h)s?[._]?\d+)(?=[._/]|$)")
 """A numbered part of a network at the front of a name."""
@@ -39,6 +45,26 @@ def title(step: Step, graph: Graph, images: bool) -> str:
     if "kernel_shape" in node.attrs:
         word += f" {_by(node.attrs['kernel_shape'])}{_over(node.attrs.get('strides', ()))}"
     return f"{word} {_shape(step.out_shape, images)}".strip()
+
+
+def titles(steps: Sequence[Step], graph: Graph) -> list[str]:
+    """The title of each step. Convolutions that the model gives no name of its own are numbered as papers do: in
+    'conv3_2 3x3 128->128 @28x28' it is the second whose result is of the third size of image.
+    """
+    images = is_of_images(graph)
+    stages: dict[tuple[int, int], int] = {}
+    counts: dict[int, int] = {}
+    found = []
+    for step in steps:
+        text = title(step, graph, images)
+        if step.gemm is not None and step.gemm.conv is not None:
+            stage_number = stages.setdefault(step.gemm.conv.out, len(stages) + 1)
+            counts[stage_number] = counts.get(stage_number, 0) + 1
+            if not is_own(step.name):
+                kind, _, rest = text.partition(" ")
+                text = f"{kind}{stage_number}_{counts[stage_number]} {rest}"
+        found.append(text)
+    return found
 
 
 def is_of_images(graph: Graph) -> bool:
@@ -88,8 +114,11 @@ def _shape(shape: tuple[int, ...], images: bool) -> str:
 
 
 def is_own(name: str) -> bool:
-    """Whether a layer's name was given by a person: not empty, not just a number with a letter."""
-    return bool(name) and NONDESCRIPT.fullmatch(name.rsplit("/", 1)[-1]) is None
+    """Whether a layer's name was given by a person: not empty, not just a number with a letter or an operator."""
+    if not name or NONDESCRIPT.fullmatch(name.rsplit("/", 1)[-1]):
+        return False
+    made = EXPORTED.fullmatch(name)
+    return made is None or not (name.startswith(NODE) or find(made[1]) is not None)
 
 
 def stage(name: str, shape: tuple[int, ...], images: bool) -> str:

@@ -20,6 +20,7 @@ COMMANDS = {
     "run": ("accelsim.cli.run", "simulate a model on a chip"),
     "rerun": ("accelsim.cli.rerun", "repeat a saved run and compare every figure"),
     "compare": ("accelsim.cli.compare", "put several runs side by side"),
+    "report": ("accelsim.cli.report", "explorable page of saved runs, several side by side"),
     "formats": ("accelsim.cli.formats", "list number formats, or show how one writes a number"),
     "quantize": ("accelsim.cli.quantize", "write a quantised ONNX model"),
     "accuracy": ("accelsim.cli.accuracy", "accuracy, latency and energy of a model in many number formats"),
@@ -49,7 +50,7 @@ COMMANDS = {
 """Command -> module that holds it under its own name, and what it does."""
 
 SECTIONS = {
-    "Run a model on a chip": ("run", "rerun", "compare", "batching", "study"),
+    "Run a model on a chip": ("run", "rerun", "compare", "report", "batching", "study"),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "energy"),
     "What there is": ("chips", "models", "memories", "spec"),

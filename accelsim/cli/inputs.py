@@ -13,7 +13,7 @@ import click
 
 from accelsim.errors import Problem, UsageError
 
-READ_IN_FOLDERS = ("summary.json", "*.npz")
+READ_IN_FOLDERS = ("summary.json", "page.json.gz", "*.npz")
 """What commands read of a directory that they are given."""
 
 FOLDERS = frozenset({"runs", "report", "source"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from accelsim.engines.registry import ENGINES
@@ -11,18 +10,25 @@ from accelsim.machine.run import Run
 
 
 class Live(NamedTuple):
-    """A version of a region: from its first written to its last used byte, fs."""
+    """A version of a region: from its first written to its last used byte, fs; ``command`` wrote it first."""
 
     start: int
     end: int
     region: int
     version: int
+    command: int
 
 
-def lifetimes(run: Run) -> Iterator[Live]:
-    """When each version of each on-chip region is written first and used last, by the records of the run."""
+def lifetimes(run: Run) -> list[Live]:
+    """When each version of each on-chip region is written first and used last, by the records of the run; worked out
+    once for each run."""
+    return run.once("lifetimes", lambda: _lifetimes(run))
+
+
+def _lifetimes(run: Run) -> list[Live]:
     first: dict[tuple[int, int], int] = {}
     last: dict[tuple[int, int], int] = {}
+    writers: dict[tuple[int, int], int] = {}
     records = {record.command: record for record in run.folds}
     for piece in run.slices:
         command, record = run.program.commands[piece.command], records.get(piece.command)
@@ -31,12 +37,13 @@ def lifetimes(run: Run) -> Iterator[Live]:
         for use in command.writes:
             key = (use.region, use.version)
             first[key] = min(first.get(key, begin), begin)
+            writers.setdefault(key, piece.command)
             last[key] = max(last.get(key, piece.end), piece.end)
         for use in command.reads:
             key = (use.region, use.version)
             end = kind.read_until(run.chip, piece.engine, record, use.role, piece.end)
             last[key] = max(last.get(key, 0), end)
-    return (Live(start, last[key], *key) for key, start in first.items())
+    return [Live(start, last[key], *key, writers[key]) for key, start in first.items()]
 
 
 def occupancy(run: Run) -> dict[str, list[tuple[int, int]]]:

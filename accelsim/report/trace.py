@@ -26,17 +26,18 @@ PID_ENGINES, PID_COUNTERS, PID_PATH = 1, 2, 3
 Event = dict[str, Any]
 
 
-class _Drawn(NamedTuple):
-    """One row: its name, and the slices in it, each with the time at which it is drawn to end, fs."""
+class Drawn(NamedTuple):
+    """One row: its name, its engine, and the slices in it, each with the time at which it is drawn to end, fs."""
 
     name: str
+    engine: str
     pieces: list[tuple[Slice, int]]
 
 
 def events(run: Run) -> list[Event]:
     """All events: the critical path, a row per engine (more where transfers overlap), arrows from each command on the
     path to the one that it let begin, counters of ports and buffers."""
-    rows = _rows(run)
+    rows = drawn_rows(run)
     return [
         *_critical_path(run), *_engine_rows(run, rows), *_arrows(run, rows), *_bandwidth(run), *_occupancy(run)
     ]  # fmt: skip
@@ -62,8 +63,12 @@ def _meta(pid: int, tid: int, kind: str, **args: Any) -> Event:
     return {"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": args}
 
 
-def _rows(run: Run) -> list[_Drawn]:
-    """The rows of the engines in order, with what is drawn in each; the first has thread number 1."""
+def drawn_rows(run: Run) -> list[Drawn]:
+    """A row for each engine, several where its transfers overlap; worked out once for a run."""
+    return run.once("rows of the timeline", lambda: _drawn_rows(run))
+
+
+def _drawn_rows(run: Run) -> list[Drawn]:
     streamed = stream_ends_fs(run)
     names = dict.fromkeys([*run.program.engines, *(piece.engine for piece in run.slices)])
     found = []
@@ -72,11 +77,11 @@ def _rows(run: Run) -> list[_Drawn]:
         clip = ENGINES[run.program.engines[engine]].drains if engine in run.program.engines else False
         drawn = [(piece, streamed.get(piece.command, piece.end)) for piece in mine]
         for lane, pieces in enumerate(_lanes(drawn, clip) or [[]]):
-            found.append(_Drawn(engine if not lane else f"{engine} +{lane}", pieces))
+            found.append(Drawn(engine if not lane else f"{engine} +{lane}", engine, pieces))
     return found
 
 
-def _engine_rows(run: Run, rows: list[_Drawn]) -> Iterator[Event]:
+def _engine_rows(run: Run, rows: list[Drawn]) -> Iterator[Event]:
     yield _meta(PID_ENGINES, 0, "process_name", name=f"{run.chip.name} running {run.program.graph.name}")
     for tid, row in enumerate(rows, 1):
         yield _meta(PID_ENGINES, tid, "thread_name", name=row.name)
@@ -85,7 +90,7 @@ def _engine_rows(run: Run, rows: list[_Drawn]) -> Iterator[Event]:
             yield _slice(run, piece, end, tid)
 
 
-def _arrows(run: Run, rows: list[_Drawn]) -> Iterator[Event]:
+def _arrows(run: Run, rows: list[Drawn]) -> Iterator[Event]:
     """From each command of the critical path to the next: at the time when the path goes over, or near it.
 
     None where the second is drawn before the first (its data moved earlier, through another port).

@@ -15,10 +15,12 @@ from accelsim.explore.what_ifs import WhatIf
 from accelsim.files import Make, as_bytes, check_folder, recover, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.machine.run import Run
-from accelsim.report import page, plot, trace
+from accelsim.report import plot, trace
+from accelsim.report.page.data import PAGE, packed, page_data
+from accelsim.report.page.document import Entry, html
 
 SUMMARY = "summary.json"
-FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", "report.html")
+FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", PAGE, "report.html")
 """What a report directory holds, beside plots."""
 
 
@@ -71,13 +73,15 @@ def report_makers(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[st
     """What makes each file of the report, in the order of ``file_names``; no plot that would be empty."""
     rows, facts = layers(run), facts_of(run, what_ifs)
     plots = plot.all_bytes(run)
-    pictures = {name: plots[f"{name}.svg"].decode() for name in plot.PLOTS if f"{name}.svg" in plots}
+    data = page_data(run, rows, facts, [name for name in plot.PLOTS if f"{name}.svg" in plots])
+    shown = packed(data)
     makers = (
         text(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
         csv_table(*layer_records(run)),
         csv_table(*ledger_records(run)),
         lambda file: trace.write(run, file),
-        text(page.html(run, rows, facts, pictures)),
+        as_bytes(shown),
+        text(html([Entry(data, shown)])),
     )
     return dict(zip(FILES, makers, strict=True)) | {
         f"plots/{name}": as_bytes(content) for name, content in plots.items()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelsim.account.titles import is_of_images, is_own, stage, title
+from accelsim.account.titles import is_of_images, is_own, stage, title, titles
 from accelsim.program.commands import Step
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import Conv, Gemm
@@ -46,6 +46,26 @@ def graph(weights: bool = True) -> Graph:
 )
 def test_convolutions(conv: Conv, groups: int, N: int, text: str) -> None:
     assert title(step(gemm=Gemm(groups, 392, N, 9, "x", "w", conv)), graph(), True) == text
+
+
+def test_nameless_convolutions_are_numbered_by_the_size_of_their_image() -> None:
+    def made(name: str, size: int) -> Any:
+        gemm = Gemm(
+            1, size * size, 128, 9, "x", "w", replace(IMAGE, height=size, width=size, out=(size, size))
+        )
+        found = step("Conv", gemm, shape=(1, 128, size, size))
+        found.name = name
+        return found
+
+    steps = [made("n1", 56), made("", 28), made("Conv_7", 28), made("mine", 28), made("n9", 28), step("Relu")]
+    assert titles(steps, graph()) == [
+        "conv1_1 3x3 64->128 @56x56",
+        "conv2_1 3x3 64->128 @28x28",
+        "conv2_2 3x3 64->128 @28x28",
+        "conv 3x3 64->128 @28x28",
+        "conv2_4 3x3 64->128 @28x28",
+        "relu 8",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +120,8 @@ def test_only_what_has_windows_makes_images() -> None:
 
 @pytest.mark.parametrize(
     ("name", "own"),
-    [("conv1", True), ("", False), ("node_7", False), ("7", False), ("net/n12", False), ("net/fc", True), ("Op.3", False)],
+    [("conv1", True), ("Conv_12", False), ("Gemm_3", False), ("node_conv2d_5", False), ("/layer1/Conv_1", True),
+     ("Block_3", True), ("conv3_2", True), ("", False), ("node_7", False), ("7", False), ("net/n12", False), ("net/fc", True), ("Op.3", False)],
 )  # fmt: skip
 def test_names_that_a_person_gave(name: str, own: bool) -> None:
     assert is_own(name) is own

@@ -23,7 +23,7 @@ Cli = Callable[..., Result]
 
 SAMPLES: dict[str, tuple[str, ...]] = {
     "run": ("mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--no-advice"), "rerun": ("REPORT",),
-    "compare": ("REPORT", "REPORT", "--layers"), "formats": (), "formats show": ("fp16", "0.3"),
+    "compare": ("REPORT", "REPORT", "--layers"), "report": ("REPORT", "--out", "page.html"), "formats": (), "formats show": ("fp16", "0.3"),
     "quantize": ("digits-mlp", "--weights", "random:0", "--out", "q.onnx"),
     "accuracy": ("digits-mlp", "--on", "edu-mixed", "--dtypes", "int8", "--steps", "1"),
     "train": ("digits-mlp", "--steps", "1"), "chips": (), "models": (), "memories": (),
@@ -44,7 +44,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """A command line of each command that takes a moment."""
 NO_TABLE = {
-    "spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure", "lesson start", "lesson hint", "lesson notebook",
+    "report", "spec schema", "dram lessons", "energy eyeriss", "export-trace", "measure", "lesson start", "lesson hint", "lesson notebook",
     "lesson solution", "lesson reset",
 }  # fmt: skip
 """Commands that print a schema, the names of the files that they wrote, a trace, a text."""
@@ -119,11 +119,12 @@ def test_what_prints_figures_prints_them_as_json_too(
 
 @pytest.mark.parametrize("name", sorted(NO_TABLE - SLOW))
 def test_what_has_no_json_prints_no_table(
-    cli: Cli, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, name: str, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     work = solved_lesson(tmp_path / "work")
-    result = cli(*name.split(), *(str(work) if word == "LESSON" else word for word in SAMPLES[name]))
+    named = {"REPORT": str(report), "LESSON": str(work)}
+    result = cli(*name.split(), *(named.get(word, word) for word in SAMPLES[name]))
     assert result.exit_code == 0, result.output
     assert "───" not in result.stdout
 

@@ -27,7 +27,8 @@ from accelsim.program.mapping import ORDERS
 from accelsim.program.mapping import Mapping as Tiling
 from accelsim.report.accuracy_report import FILES as ACCURACY_FILES
 from accelsim.report.accuracy_report import HEADERS
-from accelsim.report.page import html
+from accelsim.report.page.data import packed, page_data
+from accelsim.report.page.document import Entry, html
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS
 from accelsim.report.write import FILES, facts_of, layer_records, ledger_records
@@ -226,7 +227,8 @@ def test_every_key_of_the_record_of_a_run_is_explained(run: accelsim.Run) -> Non
 
 
 def test_every_section_of_the_page_is_explained(run: accelsim.Run) -> None:
-    written = html(run, layers(run), facts_of(run, []), {})
+    data = page_data(run, layers(run), facts_of(run, []))
+    written = html([Entry(data, packed(data))])
     rows = {
         cell
         for row in table(page("reading-the-output.md"), "| section | holds")

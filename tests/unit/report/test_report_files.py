@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import gzip
 import json
 import re
 from collections import Counter
+from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -20,7 +22,10 @@ from accelsim.account.energy import energy_table, total_J
 from accelsim.errors import UsageError
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import PATH_LINKS
-from accelsim.report import page, trace, write
+from accelsim.report import trace, write
+from accelsim.report.page.data import packed, page_data
+from accelsim.report.page.document import SCRIPTS, Entry, html
+from accelsim.report.page.tables import provenance
 from accelsim.report.plot import PLOTS
 from accelsim.result import run
 from accelsim.workload.zoo.build import Builder
@@ -41,7 +46,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_the_report_is_complete_and_leaves_nothing_beside_it(report: Path) -> None:
     plots = {f"plots/{name}.{suffix}" for name in PLOTS for suffix in ("png", "svg")}
-    files = {"summary.json", "layers.csv", "ledger.csv", "timeline.json.gz", "report.html"}
+    files = {"summary.json", "layers.csv", "ledger.csv", "timeline.json.gz", "page.json.gz", "report.html"}
     assert set(contents(report)) == plots | files
     assert [path.name for path in report.parent.iterdir()] == ["run"]
 
@@ -228,11 +233,20 @@ def test_the_page_is_well_formed_self_contained_and_has_unique_ids(report: Path)
     assert max(outline.ids.values()) == 1
     assert outline.references <= set(outline.ids)
     assert all((report / name).is_file() for name in outline.outside), "links lead to its own files only"
-    assert text.count("<script") == text.count("<script>") == 1, "sorting is part of the page"
-    assert text.count("<svg") == len(PLOTS)
-    for found in {part.split(")")[0] for part in text.split("url(#")[1:]}:
-        assert found in outline.ids
+    assert text.count("<script>") == len(SCRIPTS) and text.count('<script type="application/gzip"') == 2
+    assert "default-src 'none'" in text and "<svg" not in text and "<img" not in text
     assert 'name="viewport"' in text
+    assert "Apache License 2.0" in text
+
+
+def test_every_script_of_the_page_is_one_that_its_policy_names(report: Path) -> None:
+    text = (report / "report.html").read_text()
+    named = set(re.findall(r"'(sha256-[^']+)'", text))
+    found = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    library = re.search(r'id="library">([^<]+)<', text)
+    assert library is not None
+    found.append(gzip.decompress(base64.b64decode(library[1])).decode())
+    assert {f"sha256-{base64.b64encode(sha256(each.encode()).digest()).decode()}" for each in found} == named
 
 
 def test_the_page_says_where_figures_come_from_and_how_to_read_it(report: Path) -> None:
@@ -244,7 +258,7 @@ def test_the_page_says_where_figures_come_from_and_how_to_read_it(report: Path) 
 
 
 def test_provenance_finds_nested_blocks() -> None:
-    rows = list(page.provenance(RUN.chip))
+    rows = list(provenance(RUN.chip))
     assert ("chip", "made up for tests", "", "") in rows
     assert ("memories.weight_memory.memory", "made up", "2024", "") in rows
 
@@ -252,7 +266,8 @@ def test_provenance_finds_nested_blocks() -> None:
 def test_names_are_escaped() -> None:
     run = make_run(layers=1)
     run.program.steps[0].name = "<b>&"
-    text = page.html(run, write.layers(run), write.summary(run), {})
+    data = page_data(run, write.layers(run), write.summary(run))
+    text = html([Entry(data, packed(data))])
     assert "<b>&" not in text
     assert "&lt;b&gt;&amp;" in text
 
@@ -286,10 +301,13 @@ def test_the_page_says_how_it_was_run_and_links_its_files(tmp_path: Path) -> Non
 def test_every_number_of_the_layer_table_sorts_by_its_own_value(tmp_path: Path) -> None:
     result = accelsim.run("mlp?hidden=16", "edu-4x4", values="off")
     text = result.report(tmp_path / "r").read_text()
-    table_text = text[text.index("<table class=sortable>") :]
+    table_text = text[text.index('<table class="layers">') :]
     table_text = table_text[: table_text.index("</table>")]
     for layer in result.layers():
         assert f'data-v="{layer.added_fs:.6g}"' in table_text
-    heads, rows = re.findall(r"<th\b", table_text), re.findall(r"<tr>(<td.*?)</tr>", table_text)
+    heads, rows = (
+        re.findall(r"<th\b", table_text),
+        re.findall(r"<tr data-layer=.*?>(<td.*?)</tr>", table_text),
+    )
     assert len(rows) == len(result.layers())
     assert all(row.count("<td") == len(heads) for row in rows)

@@ -1,0 +1,123 @@
+"""Saved runs side by side as a page has them: totals, energy by category, layers matched by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from accelsim.report.compare import (
+    STAR,
+    Metric,
+    Summary,
+    basis,
+    common_metrics,
+    grounds_of,
+    heading,
+    load_summaries,
+    metrics_of,
+    notes,
+)
+from accelsim.report.compare_labels import labels
+from accelsim.report.page.document import Entry
+from accelsim.report.page.tables import Section, section
+from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from accelsim.report.text import MISSING, count_of, ratio, signed
+from accelsim.time import FS
+
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
+"""Of the runs, in turn."""
+PART = "E "
+"""How the titles of the metrics of energy categories begin."""
+
+
+def labelled(entries: Sequence[Entry], folders: Sequence[Path]) -> list[Entry]:
+    """The entries with the names that tell the runs apart."""
+    names = labels(load_summaries(folders))
+    return [entry._replace(label=name) for entry, name in zip(entries, names, strict=True)]
+
+
+def comparison(entries: Sequence[Entry], folders: Sequence[Path]) -> dict[str, Any]:
+    """What the page says of all runs together; ``entries`` have their labels."""
+    summaries = load_summaries(folders)
+    names = [entry.label for entry in entries]
+    lines = _lines(entries)
+    shared = sum(all(time is not None for time in line["time_s"]) for line in lines)
+    whole, metrics = common_metrics(summaries), metrics_of(summaries)
+    told = [heading(summaries)] if heading(summaries) else []
+    return {
+        "title": f"{count_of(len(entries), 'run')} side by side",
+        "sentences": [*(f"{text}." for text in told), *_differences(summaries, names), *notes(summaries)],
+        "tables": [
+            _table("Totals", whole, summaries, names, basis(summaries)),
+            _table("Energy by category", metrics[len(whole) :], summaries, names, ""),
+        ],
+        "caption": f"Layers are matched by their names in the models: {shared} of {len(lines)} lines are in all runs. "
+        "Differences are to the first run.",
+        "runs": names,
+        "colours": [COLOURS[number % len(COLOURS)] for number in range(len(names))],
+        "lines": lines,
+    }
+
+
+def _differences(summaries: Sequence[Summary], names: Sequence[str]) -> list[str]:
+    """One sentence for each run but the first: how long it takes and what it uses against that."""
+    first, found = summaries[0], []
+    for name, entry in zip(names[1:], summaries[1:], strict=True):
+        parts = []
+        for metric in common_metrics(summaries)[:2]:
+            value, before = metric.value(entry), metric.value(first)
+            share = f" ({signed(value / before - 1)})" if value is not None and before else ""
+            parts.append(f"{metric.title} {metric.text(value)} against {metric.text(before)}{share}")
+        found.append(f"{name} against {names[0]}: {', '.join(parts)}.")
+    return found
+
+
+def _table(
+    title: str, metrics: Sequence[Metric], summaries: Sequence[Summary], names: Sequence[str], note: str
+) -> Section:
+    headers = ["", names[0]]
+    for name in names[1:]:
+        headers += [name, "difference", "ratio"]
+    grounds = grounds_of(summaries)
+    rows = []
+    for metric in metrics:
+        before = metric.value(summaries[0])
+        row = [metric.title.removeprefix(PART), metric.text(before)]
+        for entry, unlike in zip(summaries[1:], grounds[1:], strict=True):
+            star = STAR if unlike & set(metric.grounds) else ""
+            row += _against(metric, metric.value(entry), before, star)
+        rows.append(row)
+    return section(title, headers, rows, range(1, len(headers)), behind=[note] * bool(note))
+
+
+def _against(metric: Metric, value: float | None, before: float | None, star: str) -> list[str]:
+    """Value, its difference to that of the first run, its ratio to it; a category that a run lacks has no energy."""
+    if metric.title.startswith(PART) and value != before:
+        step = (value or 0.0) - (before or 0.0)
+    elif value is None or before is None:
+        return [metric.text(value), MISSING, MISSING]
+    else:
+        step = value - before
+    sign = "+" if step > 0 else "−" if step < 0 else ""
+    times = f"{ratio(value / before)}{star}" if before and value is not None else MISSING
+    return [metric.text(value), f"{sign}{metric.text(abs(step))}", times]
+
+
+def _lines(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Every line of any run in the order of the first run that has it; None where a run lacks it."""
+    places = [{key: at for at, key in enumerate(entry.data["layers"]["keys"])} for entry in entries]
+    found = []
+    for key in dict.fromkeys(key for each in places for key in each):
+        at = [each.get(key) for each in places]
+        tables = [entry.data["layers"] for entry in entries]
+        run = next(number for number, place in enumerate(at) if place is not None)
+        have = list(zip(tables, at, strict=True))
+        found.append({
+            "name": tables[run]["names"][at[run]],
+            "title": tables[run]["titles"][at[run]],
+            "time_s": [None if place is None else table["time_fs"][place] * FS for table, place in have],
+            "energy_J": [None if place is None else table["energy_J"][place] for table, place in have],
+            "bound": ["" if place is None else table["bound"][place] for table, place in have],
+        })  # fmt: skip
+    return found

@@ -1,0 +1,104 @@
+"""The layer table of the page, with what its bars show; and the rooflines, whose marks are its lines."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+from accelsim.account.critical_path import LISTED
+from accelsim.account.energy import CATEGORIES
+from accelsim.account.latency import Layer
+from accelsim.account.roofline import rooflines
+from accelsim.machine.run import Run
+from accelsim.report.page.named import Lines
+from accelsim.report.table import LAYER_COLUMNS, layer_cells
+from accelsim.report.text import si
+
+HOW_TO_READ = (
+    ("time", "what the layer adds to the latency: its time on the critical path; adds up to the latency"),
+    ("of run", "the same as a share of the latency; adds up to 100%"),
+    ("bound by", "what most of that time goes to; 'hidden' for a layer that adds none"),
+    (
+        "of peak",
+        "multiply-accumulates over what the engine of products could have done in the layer's own time: what it adds, "
+        "or the time that this engine or a memory works for it where that is longer because other layers hide it",
+    ),
+    ("DRAM", "bytes to and from all off-chip memories"),
+    (
+        "energy",
+        "count of every action times its energy from the spec, plus static power for the time that it adds",
+    ),
+)
+"""Column of the layer table -> what it means."""
+
+
+def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
+    """Cells of each line and the numbers that they stand for (None: sorts as text), times in fs and energies in J."""
+    total_fs = sum(layer.added_fs for layer in lines.shown)
+    cells = [layer_cells(layer, name, total_fs) for layer, name in zip(lines.shown, lines.names, strict=True)]
+    kept = [i for i, column in enumerate(LAYER_COLUMNS) if not column.rank or any(row[i] for row in cells)]
+    reasons = {key for layer in lines.shown for key in layer.reasons}
+    categories = {name for layer in lines.shown for name in layer.energy_by_category_J}
+    return {
+        "columns": [[LAYER_COLUMNS[i].title, LAYER_COLUMNS[i].rank, LAYER_COLUMNS[i].right] for i in kept],
+        "cells": [[row[i] for i in kept] for row in cells],
+        "values": [_values(layer, kept) for layer in lines.shown],
+        "keys": _keys(lines),
+        "names": list(lines.names),
+        "titles": [layer.title for layer in lines.shown],
+        "bound": [layer.bound for layer in lines.shown],
+        "time_fs": [layer.added_fs for layer in lines.shown],
+        "energy_J": [layer.energy_J for layer in lines.shown],
+        "reasons": [
+            [each.legend, each.colour, [layer.reasons.get(key, 0) for layer in lines.shown]]
+            for key, each in LISTED.items() if key in reasons
+        ],
+        "categories": [
+            [each.name, each.colour, [layer.energy_by_category_J.get(each.name, 0.0) for layer in lines.shown]]
+            for each in CATEGORIES if each.name in categories
+        ],
+    }  # fmt: skip
+
+
+def _keys(lines: Lines) -> list[str]:
+    """What lines of several runs are matched by: the name in the model, with a number from the second of a name on."""
+    seen: dict[str, int] = {}
+    found = []
+    for layer in lines.shown:
+        seen[layer.name] = seen.get(layer.name, 0) + 1
+        found.append(layer.name if seen[layer.name] == 1 else f"{layer.name} ({seen[layer.name]})")
+    return found
+
+
+def _values(layer: Layer, kept: list[int]) -> list[float | None]:
+    values = {
+        "#": layer.number, "MACs": layer.macs, "cycles": layer.cycles, "time": layer.added_fs,
+        "of run": layer.added_fs, "of peak": layer.utilisation or 0.0, "DRAM": layer.dram_B, "energy": layer.energy_J,
+    }  # fmt: skip
+    return [values.get(LAYER_COLUMNS[i].title) for i in kept]
+
+
+def roofs(run: Run, lines: Lines) -> list[dict[str, Any]] | None:
+    """The roofs of each memory and the layers under them: operations per second, per byte (None: it moved no byte).
+
+    None where the run has no products.
+    """
+    found = [
+        {
+            "memory": roof.memory,
+            "title": f"{roof.memory} ({roof.kind}): {si(roof.bandwidth_Bps, 'B/s')}, "
+            f"peak {si(roof.peak_ops_per_s, 'OPS')}",
+            "peak": roof.peak_ops_per_s,
+            "bandwidth": roof.bandwidth_Bps,
+            "points": [
+                [
+                    lines.of(p.layer),
+                    p.intensity_ops_per_B if isfinite(p.intensity_ops_per_B) else None,
+                    p.achieved_ops_per_s,
+                ]
+                for p in roof.points
+            ],
+        }
+        for roof in rooflines(run)
+    ]
+    return found or None

@@ -1,0 +1,148 @@
+"""The timeline as the page has it: a row for each engine, one for the critical path, what each command waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from accelsim.account.critical_path import KINDS, LISTED, parts
+from accelsim.engines.registry import ENGINES
+from accelsim.machine.run import Run
+from accelsim.report.page.named import Lines
+from accelsim.report.page.thin import Spans, deltas, spans, thinned
+from accelsim.report.page.waits import Waits
+from accelsim.report.style import ENGINE_LOOKS, GREY, Look
+from accelsim.report.text import percent, seconds, si
+from accelsim.report.trace import drawn_rows
+from accelsim.time import FS_PER_S
+
+MOST = 100_000
+"""Slices that a page has at most; those of the critical path are counted on their own."""
+
+
+class Texts:
+    """Texts that occur many times: each is kept once, and referred to by its number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of a text."""
+        return self.numbers.setdefault(text, len(self.numbers))
+
+    def all(self) -> list[str]:
+        """The texts in the order of their numbers."""
+        return list(self.numbers)
+
+
+def timeline(run: Run, lines: Lines) -> dict[str, Any]:
+    """Times in fs, those of a row as differences. ``texts``: what labels and waits refer to."""
+    texts = Texts()
+    engines, gap, left_out = _engines(run, lines, texts)
+    path, path_gap, path_left_out = _path(run, lines, texts)
+    return {
+        "end": run.time_fs,
+        "clock_fs": FS_PER_S / float(run.chip.clock),
+        "rows": [path, *engines],
+        "texts": texts.all(),
+        "note": " ".join(
+            [*_note(left_out, gap, "Slices of one engine and layer"),
+             *_note(path_left_out, path_gap, "Pieces of the critical path of one layer and cause")]
+        ),
+    }  # fmt: skip
+
+
+def _note(left_out: int, gap: int, what: str) -> list[str]:
+    """What was joined, and by which rule; nothing where nothing was."""
+    if not left_out:
+        return []
+    return [
+        f"{what} that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} of them."
+    ]
+
+
+def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]], int, int]:
+    drawn, waits = drawn_rows(run), Waits(lines)
+    pieces = [(piece, end) for row in drawn for piece, end in row.pieces]
+    row = np.repeat(np.arange(len(drawn)), [len(each.pieces) for each in drawn])
+    start, end = (
+        np.array(times, np.int64) for times in ([p.data for p, _ in pieces], [e for _, e in pieces])
+    )
+    layer = np.array([lines.of(piece.op) for piece, _ in pieces], np.int64)
+    found, gap = thinned(spans(row, start, np.maximum(start, end), layer), MOST, run.time_fs)
+    before = _before([piece.command for piece, _ in pieces], [piece.engine for piece, _ in pieces])
+    whole = {entry.engine: entry for entry in run.engines}
+    rows = []
+    for number, each in enumerate(drawn):
+        mine = _of_row(found, number)
+        firsts = [pieces[index][0] for index in mine.first.tolist()]
+        kind, entry = run.program.engines.get(each.engine, ""), whole.get(each.engine)
+        rows.append({
+            "name": each.name,
+            "colour": ENGINE_LOOKS.get(kind, Look(GREY)).color,
+            "moves": kind in ENGINES and ENGINES[kind].moves,
+            "busy": percent(entry.busy / run.time_fs) if entry and run.time_fs else "",
+            **_times(mine),
+            "request": (mine.start - np.array([p.start for p in firsts], np.int64)).tolist(),
+            "label": [texts.number(piece.label) for piece in firsts],
+            "wait": [texts.number(waits.of(p.command, before.get(p.command, -1))) for p in firsts],
+        })  # fmt: skip
+    return rows, gap, found.joined - len(found.row)
+
+
+def _before(commands: Sequence[int], engines: Sequence[str]) -> dict[int, int]:
+    """Command -> the one before it on the same engine."""
+    last: dict[str, int] = {}
+    found: dict[int, int] = {}
+    for command, engine in sorted(zip(commands, engines, strict=True)):
+        if engine in last:
+            found[command] = last[engine]
+        last[engine] = command
+    return found
+
+
+def _path(run: Run, lines: Lines, texts: Texts) -> tuple[dict[str, Any], int, int]:
+    """The critical path: never empty, each piece blamed on a layer and on what it waited for."""
+    pieces = list(parts(run))
+    ends = np.cumsum(np.array([piece.fs for piece in pieces], np.int64))
+    layer = [lines.of(piece.step) for piece in pieces]
+    label = [texts.number(piece.blame.text) for piece in pieces]
+    kind = np.array([a * len(texts.numbers) + b for a, b in zip(layer, label, strict=True)], np.int64)
+    starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
+    found, gap = thinned(spans(np.zeros(len(ends), np.int64), starts, ends, kind), MOST, run.time_fs)
+    firsts = [pieces[index] for index in found.first.tolist()]
+    colours = Texts()
+    row = {
+        "name": "critical path",
+        **_times(found._replace(kind=np.array([layer[i] for i in found.first.tolist()], np.int64))),
+        "label": [label[index] for index in found.first.tolist()],
+        "tint": [colours.number(LISTED[piece.blame.key].colour) for piece in firsts],
+    }
+    return row | {"colours": colours.all(), "legend": _legend(firsts)}, gap, found.joined - len(found.row)
+
+
+def _legend(pieces: Sequence[Any]) -> list[list[str]]:
+    """(text, colour) of all that the path goes to."""
+    keys = {piece.blame.key for piece in pieces}
+    return [
+        [reason.legend, reason.colour]
+        for key, reason in LISTED.items()
+        if key in keys and reason.key in KINDS | LISTED
+    ]
+
+
+def _of_row(found: Spans, row: int) -> Spans:
+    low, high = np.searchsorted(found.row, [row, row + 1])
+    return Spans(*(column[low:high] for column in found))
+
+
+def _times(mine: Spans) -> dict[str, list[int]]:
+    """Starts as differences, durations, lines of layers; of how many slices each is made, where any is of several."""
+    joined = {"count": mine.many.tolist()} if (mine.many > 1).any() else {}
+    return {
+        "start": deltas(mine.start),
+        "span": (mine.end - mine.start).tolist(),
+        "layer": mine.kind.tolist(),
+    } | joined
