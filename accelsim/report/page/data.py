@@ -10,6 +10,7 @@ from typing import Any
 
 from accelsim.account.latency import Layer
 from accelsim.machine.run import Run
+from accelsim.report.array_frames import array_frames
 from accelsim.report.page.buffers import buffers
 from accelsim.report.page.joules import joules
 from accelsim.report.page.layers import layer_lines, roofs
@@ -29,6 +30,7 @@ PARTS: dict[str, Callable[[Run, Lines], Any]] = {
     "timeline": timeline,
     "buffers": buffers,
     "joules": joules,
+    "array": lambda run, _: array_frames(run),
 }
 """Key of the data -> what makes it; None where a run has nothing to show."""
 
@@ -46,7 +48,6 @@ def page_data(
         "sentences": list(sentences(run, layers, summary)),
         "first": first(run, summary),
         **{key: make(run, lines) for key, make in PARTS.items()},
-        "array": None,
         "last": last(run, summary),
         "notes": list(summary["notes"]),
         "plots": list(plots),

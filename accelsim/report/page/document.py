@@ -22,7 +22,7 @@ from accelsim.report.text import MISSING, si
 
 SCRIPTS = (
     "base.js", "table.js", "chart.js", "bars.js", "roofline.js", "spans.js", "timeline.js", "buffers.js", "joules.js",
-    "compare.js", "main.js",
+    "array.js", "compare.js", "main.js",
 )  # fmt: skip
 """What runs on the page, in this order; all in ``accelsim/report/assets``."""
 LIBRARY, LIBRARY_TITLE = "echarts.min.js", "Apache ECharts 6.1.0"

@@ -49,7 +49,8 @@ CHARTS = (
         "array",
         "array",
         "The array at work",
-        "Operands move through the processing elements clock by clock; play, or step with the buttons.",
+        "The first tile of each shape of product, as the register-level model moves it through the array; play it, or "
+        "step from edge to edge.",
     ),
     Chart(
         "joules",

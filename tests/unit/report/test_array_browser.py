@@ -12,8 +12,8 @@ import pytest
 
 from accelsim.engines.systolic.following import IDLE, PADS, WORKS
 from accelsim.report.array_frames import array_frames
+from tests.helpers import chromium as system
 from tests.helpers.array_clips import registers, setup_of, small_run
-from tests.helpers.browser import browser
 
 FLOWS = ("ws", "os", "is")
 LINES = ("moving", "down", "held", "sum", "waiting")
@@ -29,7 +29,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    with browser() as started:
+    with system.chromium() as started:
         yield started
 
 
