@@ -106,7 +106,7 @@ class Painted {
       button("+", "zoom in", () => this.zoom(0.5)), button("−", "zoom out", () => this.zoom(2)),
       button("◀", "move left", () => this.move(-0.25)), button("▶", "move right", () => this.move(0.25)),
       button("to layer", "zoom to the chosen layer", () => this.showLayer()),
-      this.range, el("span", { class: "mouse" }, "Ctrl and wheel zoom, dragging moves"));
+      this.range, el("span", { class: "mouse" }, "· Ctrl and wheel zoom, dragging moves"));
   }
 
   option(colours, width) {
