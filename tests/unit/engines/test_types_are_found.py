@@ -14,11 +14,12 @@ PACKAGE = ROOT / "accelsim"
 COMPUTING = [name for name, kind in ENGINES.items() if kind.rank < ENGINES["cpu"].rank]
 ABOUT_ONE = {
     "systolic": {"cli/array.py", "cli/validate.py", "request/choices.py", "account/array_energy.py",
-                 "spec/chip.py", "spec/silicon.py", "program/roles.py", "cli/sram.py", "sram/patterns.py"},
+                 "spec/chip.py", "spec/silicon.py", "program/roles.py", "cli/sram.py", "sram/patterns.py",
+                 "report/array_frames.py"},
     "simd": {"spec/chip.py"},
     "row_stationary": {"cli/validate.py"},
 }  # fmt: skip
-"""Files of tools for one type (``accelsim array`` draws a systolic array, ``accelsim sram`` feeds its ports), checks of it apart, and what names the first
+"""Files of tools for one type (``accelsim array`` and pages draw a systolic array, ``accelsim sram`` feeds its ports), checks of it apart, and what names the first
 two types for those who wrote a chip before chips had a table of engines."""
 
 

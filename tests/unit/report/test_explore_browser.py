@@ -271,7 +271,12 @@ def test_the_array_steps_and_plays(plain: Opened) -> None:
     plain.page.keyboard.press("Space")
     array.locator(".sysarr[data-edge='4']").wait_for()
     plain.page.keyboard.press("Space")
-    assert array.locator(".works").count()
+    plain.page.keyboard.press("Home")
+    busy = []
+    for _ in range(12):
+        plain.page.keyboard.press("ArrowRight")
+        busy.append(array.locator(".works").count())
+    assert busy[0] == 0 and busy == sorted(busy) and busy[-1] == 16, "the wavefront moves in"
 
 
 def test_runs_stand_side_by_side(browser: Any, folders: list[Path], tmp_path: Path) -> None:
