@@ -40,7 +40,8 @@ def test_options_are_shown_in_groups(cli: Cli, command: str) -> None:
     for title in ("What runs, and where:", "Number formats:", "What is shown and written:"):
         assert title in text
     rest = text.partition("Other options:")[2]
-    assert re.findall(r"^  (-\S+)", rest, re.MULTILINE) == ["-h,"]
+    only = re.findall(r"^  (-\S+)", rest, re.MULTILINE)
+    assert only in (["-h,"], ["--help"]), "click keeps the names of the context that asked first, of whichever test"
 
 
 def completions(*words: str) -> list[str]:
