@@ -41,7 +41,9 @@ def test_options_are_shown_in_groups(cli: Cli, command: str) -> None:
         assert title in text
     rest = text.partition("Other options:")[2]
     only = re.findall(r"^  (-\S+)", rest, re.MULTILINE)
-    assert only in (["-h,"], ["--help"]), "click keeps the names of the context that asked first, of whichever test"
+    assert only in (["-h,"], ["--help"]), (
+        "click keeps the names of the context that asked first, of whichever test"
+    )
 
 
 def completions(*words: str) -> list[str]:
