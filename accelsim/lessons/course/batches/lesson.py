@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BUS, CAR = "a100-80-sxm", "t4"
 """A chip for training, a chip for inference."""
-BATCHES = (1, 2, 4, 8, 16, 32)
+BATCHES = (1, 4, 8, 32)
 REQUESTS = 300
 TICK_S = 1e-4
 NEAR = 1.05

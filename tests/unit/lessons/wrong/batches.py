@@ -17,5 +17,5 @@ WRONG = {
     "a part of a request": ("        return waiting\n", "        return waiting / 2\n", r"decide\(\d+"),
     "one at a time": ("        return waiting\n", "        return 1\n", r"decide"),
     "milliseconds": ("<= limit)", "<= limit * 1000)", "ANSWER"),
-    "one batch": ("if 2 * latency <= limit", "if latency <= limit / 4", "ANSWER"),
+    "one batch": ("if 2 * latency <= limit", "if latency <= limit", "ANSWER"),
 }
