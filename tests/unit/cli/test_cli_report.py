@@ -103,7 +103,11 @@ def test_a_run_of_an_earlier_version_is_refused_with_how_to_make_it_again(cli: C
         (gzip.compress(b'{"format": "accelsim page", "version": "1"}'), "is no accelsim page"),
         (gzip.compress(b'{"format": "accelsim page", "version": 1}'), "is damaged"),
     ],
-)
+    ids=[
+        "empty", "no gzip", "cut off", "half of a key", "no text", "nested", "NaN", "a list", "version as a text",
+        "nothing in it",
+    ],
+)  # fmt: skip
 def test_damaged_data_are_refused(cli: Cli, folder: Path, content: bytes, what: str) -> None:
     (folder / "page.json.gz").write_bytes(content)
     told = refused(cli("report", str(folder)))
