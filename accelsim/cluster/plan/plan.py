@@ -1,0 +1,157 @@
+"""A parallel plan: how many ways data, tensors and layers are split, and which device holds which part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from accelsim.digits import whole
+from accelsim.errors import Problem, UsageError, brief, nearest
+
+Recompute = Literal["none", "selective", "full"]
+
+RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
+"""What the backward pass computes again instead of keeping it."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to run a model on ``devices`` devices.
+
+    ``dp`` replicas, each of ``pp`` pipeline stages, each of ``tp`` devices that share its tensors. ``chunks``: pieces
+    of the model that each device holds (an interleaved pipeline). ``microbatches``: per replica and step.
+    ``schedule``: a key of ``accelsim.cluster.schedules.SCHEDULES``. ``sp``: sequence parallel, with ``tp``. ``zero``:
+    what replicas share out among them: 1 the states of the optimiser, 2 gradients too, 3 weights too. ``recompute``:
+    what the backward pass computes again. ``period``: steps between two averagings of the replicas (local SGD; 1:
+    gradients are summed in every step). ``legal.check`` says what is wrong with a plan.
+
+    Source of the layout of ranks: Narayanan et al., SC21 (Megatron-LM): tensor groups are next to each other.
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    chunks: int = 1
+    microbatches: int = 1
+    schedule: str = "1f1b"
+    sp: bool = False
+    zero: int = 0
+    recompute: Recompute = "none"
+    period: int = 1
+
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return self.dp * self.tp * self.pp
+
+    @property
+    def stages(self) -> int:
+        """Pieces that the layers are cut into: ``pp`` times ``chunks``; piece k lies on pipeline rank k mod ``pp``."""
+        return self.pp * self.chunks
+
+    def rank(self, p: int, d: int, t: int) -> int:
+        """Device of pipeline rank ``p``, replica ``d``, part ``t`` of the tensors; t is fastest, then d, then p."""
+        return (p * self.dp + d) * self.tp + t
+
+    def place(self, rank: int) -> tuple[int, int, int]:
+        """(pipeline rank, replica, tensor part) of a device."""
+        rest, t = divmod(rank, self.tp)
+        p, d = divmod(rest, self.dp)
+        return p, d, t
+
+    def tp_group(self, rank: int) -> tuple[int, ...]:
+        """Devices that share the tensors of ``rank``'s stage and replica, in the order of their parts."""
+        p, d, _ = self.place(rank)
+        return tuple(self.rank(p, d, t) for t in range(self.tp))
+
+    def dp_group(self, rank: int) -> tuple[int, ...]:
+        """Devices that hold the same part of the model as ``rank``, one per replica."""
+        p, _, t = self.place(rank)
+        return tuple(self.rank(p, d, t) for d in range(self.dp))
+
+    def pp_group(self, rank: int) -> tuple[int, ...]:
+        """Devices of ``rank``'s pipeline, first stage first."""
+        _, d, t = self.place(rank)
+        return tuple(self.rank(p, d, t) for p in range(self.pp))
+
+    def pp_neighbours(self, rank: int) -> tuple[int | None, int | None]:
+        """(device of the stage before, of the stage behind) ``rank``; None where there is none."""
+        p, d, t = self.place(rank)
+        before = self.rank(p - 1, d, t) if p > 0 else None
+        behind = self.rank(p + 1, d, t) if p + 1 < self.pp else None
+        return before, behind
+
+    def __str__(self) -> str:
+        """As ``parse_plan`` reads it: what differs from one device, such as 'dp=2,pp=2'."""
+        parts = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                parts.append(field.name if value is True else f"{field.name}={value}")
+        return ",".join(parts) or "dp=1"
+
+
+def _count(text: str, least: int = 1, most: int = 10**6) -> int:
+    value = whole(text)
+    if value is None or not least <= value <= most:
+        raise ValueError(f"a whole number from {least:,} to {most:,}")
+    return value
+
+
+def _flag(text: str) -> bool:
+    if text not in FLAGS:
+        raise ValueError("one of " + ", ".join(FLAGS))
+    return FLAGS[text]
+
+
+def _recompute(text: str) -> str:
+    if text not in RECOMPUTE:
+        raise ValueError("one of " + ", ".join(RECOMPUTE))
+    return text
+
+
+FLAGS = {"": True, "true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+"""Texts behind ``sp=``."""
+
+_READ: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("dp", "tp", "pp", "chunks", "microbatches", "period"), _count),
+    "schedule": str,
+    "sp": _flag,
+    "zero": lambda text: _count(text, 0, 3),
+    "recompute": _recompute,
+}
+"""Field of a plan -> how its text is read."""
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan that a text such as 'tp=8,pp=8,dp=16,sp,zero=1' describes; what it leaves out is that of ``Plan()``.
+
+    Raises UsageError with everything that is wrong: unknown names (with the nearest), a name given twice, values.
+    """
+    found: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for part in re.split(r"[,\s]+", text.strip(", \t\n")):
+        name, equals, value = part.partition("=")
+        if name not in _READ:
+            expected = "one of " + ", ".join(_READ)
+            problems.append(Problem(f"a plan has no {brief(name)}", "--plan", expected, nearest(name, _READ)))
+        elif name in found:
+            problems.append(Problem(f"{name} is given twice", "--plan", "once"))
+        elif not equals and name != "sp":
+            problems.append(Problem(f"{name} has no value", "--plan", f"{name}=..."))
+        else:
+            _read(name, value, found, problems)
+    if problems:
+        raise UsageError(problems)
+    return Plan(**found)
+
+
+def _read(name: str, value: str, found: dict[str, Any], problems: list[Problem]) -> None:
+    """Put the value of one field into ``found``, or what is wrong with it into ``problems``."""
+    found[name] = None
+    try:
+        found[name] = _READ[name](value)
+    except ValueError as error:
+        problems.append(Problem(f"{name}={brief(value)[1:-1]}", "--plan", str(error)))
