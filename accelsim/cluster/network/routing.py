@@ -1,0 +1,48 @@
+"""Ways through a network: fewest hops, ties spread over the wires by a rule that needs no chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Routes:
+    """Ways with the fewest hops through a directed graph. What was found out for a target is kept."""
+
+    def __init__(self, vertices: int, ends: Sequence[tuple[int, int]]) -> None:
+        self._ends = ends
+        self._out: list[list[int]] = [[] for _ in range(vertices)]
+        self._in: list[list[int]] = [[] for _ in range(vertices)]
+        for number, (source, target) in enumerate(ends):
+            self._out[source].append(number)
+            self._in[target].append(number)
+        self._fields: dict[int, tuple[dict[int, int], list[int]]] = {}
+
+    def way(self, a: int, b: int) -> tuple[int, ...] | None:
+        """Wires from ``a`` to ``b``; None where there is no way.
+
+        At each vertex the wires that lead one hop closer stand in order of their numbers; of n the way takes number
+        (a + b) mod n.
+        """
+        hops = self._distances(a, b)
+        if a not in hops:
+            return None
+        way, at = [], a
+        while at != b:
+            closer = [wire for wire in self._out[at] if hops.get(self._ends[wire][1], -1) == hops[at] - 1]
+            way.append(closer[(a + b) % len(closer)])
+            at = self._ends[way[-1]][1]
+        return tuple(way)
+
+    def _distances(self, a: int, b: int) -> dict[int, int]:
+        """Hops to ``b`` of every vertex that is no farther from it than ``a``; of more where they are known."""
+        hops, frontier = self._fields.setdefault(b, ({b: 0}, [b]))
+        while frontier and a not in hops:
+            nearer = list(frontier)
+            frontier.clear()
+            for at in nearer:
+                for wire in self._in[at]:
+                    source = self._ends[wire][0]
+                    if source not in hops:
+                        hops[source] = hops[at] + 1
+                        frontier.append(source)
+        return hops
