@@ -1,0 +1,192 @@
+"""Messages played on a network, event by event: when each leaves and arrives, what each wire carries, joules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelsim.cluster.network import play_kernel
+from accelsim.cluster.network.messages import MessageGraph, starts
+from accelsim.cluster.network.topology import Topology
+from accelsim.errors import Problem, UsageError
+from accelsim.time import FS_PER_S
+from accelsim.types import Ints
+
+LONGEST_FS = 1 << 60
+"""Beyond the time of any single hop, fs (1,153 s)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What happened: per message ``start_fs`` (its first byte enters its first wire) and ``end_fs`` (all of it is
+    there); per wire ``busy_fs`` and ``wire_B``; per rank ``finish_fs``, when the last message that it sent or receives
+    has arrived."""
+
+    topology: Topology
+    start_fs: Ints
+    end_fs: Ints
+    busy_fs: Ints
+    wire_B: Ints
+    finish_fs: Ints
+
+    @property
+    def time_fs(self) -> int:
+        """When all messages have arrived."""
+        return int(self.finish_fs.max(initial=0))
+
+    @cached_property
+    def energy_J(self) -> float:
+        """Bytes of each wire times its energy per byte."""
+        return wires_J(self.topology, self.wire_B)
+
+    def utilisation(self) -> Any:
+        """Share of the time that each wire is busy."""
+        return self.busy_fs / max(1, self.time_fs)
+
+
+def wires_J(topology: Topology, wire_B: Ints) -> float:
+    """Energy of so many bytes per wire, J."""
+    prices = np.array([wire.energy_J_per_B for wire in topology.wires])
+    return float(wire_B.astype(np.float64) @ prices) if len(prices) else 0.0
+
+
+class Rules(NamedTuple):
+    """How long a hop takes, fs: ``busy`` occupies the wire, ``through`` until all of the message is at its end,
+    ``onward`` until the head asks for the next wire; int64 ``[kinds, sizes]``. ``kind_of``: of each wire, an index of
+    the rows; ``latency``: of each kind."""
+
+    kind_of: Ints
+    latency: Ints
+    busy: Ints
+    through: Ints
+    onward: Ints
+
+
+def rules(topology: Topology, sizes_B: Ints) -> Rules:
+    """The hops of messages of these sizes over the wires of a topology: exact, rounded down to whole femtoseconds."""
+    kinds = list(dict.fromkeys((wire.latency_fs, wire.rate) for wire in topology.wires))
+    number = {kind: index for index, kind in enumerate(kinds)}
+    kind_of = np.array([number[wire.latency_fs, wire.rate] for wire in topology.wires], np.int64)
+    exact = [
+        [size * FS_PER_S * rate.denominator // rate.numerator for size in sizes_B.tolist()]
+        for _, rate in kinds
+    ]
+    if any(each > LONGEST_FS for row in exact for each in row):
+        raise UsageError(Problem("a message that takes longer than 1,153 s", topology.name, "fewer bytes"))
+    busy = np.array(exact, np.int64).reshape(len(kinds), len(sizes_B))
+    latency = np.array([latency_fs for latency_fs, _ in kinds], np.int64)
+    through = busy + latency[:, None]
+    cut = topology.forwarding == "cut-through"
+    onward = np.broadcast_to(latency[:, None], busy.shape) if cut else through
+    return Rules(kind_of, latency, busy, through, onward)
+
+
+class Ways(NamedTuple):
+    """The ways of messages: ``route_of`` each an index; wires of route r: ``wires[start[r]:start[r + 1]]``."""
+
+    route_of: Ints
+    start: Ints
+    wires: Ints
+
+
+def ways(topology: Topology, source: Ints, target: Ints) -> Ways:
+    """The routes of messages, each pair of devices looked up once. UsageError where there is none."""
+    pairs, route_of = np.unique(source * topology.ranks + target, return_inverse=True)
+    routes = [topology.route(*divmod(pair, topology.ranks)) for pair in pairs.tolist()]
+    wires = [wire for route in routes for wire in route]
+    lengths = np.array([len(route) for route in routes], np.int64)
+    return Ways(route_of.astype(np.int64), starts(lengths), np.array(wires, np.int64))
+
+
+FEW = 3000
+"""Messages that plain Python has done before numba is loaded."""
+COMPILED = "accelsim.cluster.network.play_compiled"
+
+
+def kernel(messages: int, kind: str = "") -> Any:
+    """The event loop for so many messages: 'numba' (extra ``fast``), 'python', or '' for the faster of those there
+    are; all give the same. ACCELSIM_KERNEL=python keeps numba out."""
+    plain = kind == "python" or os.environ.get("ACCELSIM_KERNEL", "") == "python"
+    few = not kind and messages <= FEW and COMPILED not in sys.modules
+    return (None if plain or few else _compiled()) or play_kernel
+
+
+@cache
+def _compiled() -> Any:
+    try:
+        return import_module(COMPILED)
+    except ImportError:  # not installed, or one that does not fit the NumPy of the day
+        return None
+
+
+def play(
+    topology: Topology, graph: MessageGraph, starts_fs: Sequence[int] | None = None, *,
+    hops: Rules | None = None, kind: str = "",
+) -> Played:  # fmt: skip
+    """Play the messages of a graph on a network, event by event.
+
+    Each wire is a FIFO resource; events are taken by (time, message number), as
+    ``accelsim.cluster.network.play_kernel`` states. ``starts_fs``: when each rank begins; a message waits for both of
+    its ends. ``hops``: other rules than those of the topology, for the distinct sizes of the graph in ascending order.
+    UsageError where there is no way, a message waits for one that waits for it, or all takes longer than 4,611 s.
+    """
+    sizes_B, size_of = np.unique(graph.nbytes, return_inverse=True)
+    hops = hops or rules(topology, sizes_B)
+    found = ways(topology, graph.source, graph.target)
+    ready = _ready(graph, starts_fs)
+    after_start, after = _after(graph)
+    loop = kernel(len(graph), kind)
+    free, start, end = (np.zeros(many, np.int64) for many in (len(topology.wires), len(graph), len(graph)))
+    columns = [found.start, found.wires, hops.kind_of, size_of, hops.busy.ravel(), hops.through.ravel(),
+               hops.onward.ravel(), hops.latency, found.route_of, np.diff(graph.needs_start), after_start, after,
+               ready, free, start, end]  # fmt: skip
+    plain = loop is play_kernel
+    given = [each.tolist() if plain else each.astype(np.int64) for each in columns]
+    arrived = loop.run(*given[:4], len(sizes_B), *given[4:13], topology.overhead_fs, *given[13:])
+    if arrived != len(graph):
+        why = "takes longer than 4,611 s" if arrived < 0 else "waits for messages that wait for it"
+        raise UsageError(Problem(f"a message {why}", topology.name))
+    start, end = (np.array(each, np.int64) for each in given[14:])
+    busy_fs, wire_B = _carried(topology, graph.nbytes, size_of, hops, found)
+    return Played(topology, start, end, busy_fs, wire_B, _finish(topology, graph, end, starts_fs))
+
+
+def _ready(graph: MessageGraph, starts_fs: Sequence[int] | None) -> Ints:
+    ready = np.zeros(len(graph), np.int64) if graph.ready_fs is None else graph.ready_fs.copy()
+    if starts_fs is not None:
+        begun = np.asarray(starts_fs, np.int64)
+        ready = np.maximum(ready, np.maximum(begun[graph.source], begun[graph.target]))
+    return ready
+
+
+def _after(graph: MessageGraph) -> tuple[Ints, Ints]:
+    """For each message those that need it, in order: where they begin, and their numbers."""
+    who = np.repeat(np.arange(len(graph)), np.diff(graph.needs_start))
+    order = np.argsort(graph.needs, kind="stable")
+    return starts(np.bincount(graph.needs, minlength=len(graph))), who[order]
+
+
+def _carried(topology: Topology, nbytes: Ints, size_of: Ints, hops: Rules, found: Ways) -> tuple[Ints, Ints]:
+    """Per wire how long it is busy, fs, and how many bytes it carries."""
+    busy, carried = (np.zeros(len(topology.wires), np.int64) for _ in range(2))
+    counts = np.diff(found.start)[found.route_of]
+    message = np.repeat(np.arange(len(nbytes)), counts)
+    place = np.arange(len(message)) - np.repeat(np.cumsum(counts) - counts, counts)
+    wire = found.wires[found.start[found.route_of[message]] + place]
+    np.add.at(carried, wire, nbytes[message])
+    np.add.at(busy, wire, hops.busy[hops.kind_of[wire], size_of[message]])
+    return busy, carried
+
+
+def _finish(topology: Topology, graph: MessageGraph, end: Ints, starts_fs: Sequence[int] | None) -> Ints:
+    finish = np.zeros(topology.ranks, np.int64) if starts_fs is None else np.array(starts_fs, np.int64)
+    np.maximum.at(finish, graph.source, end)
+    np.maximum.at(finish, graph.target, end)
+    return finish

@@ -1,0 +1,74 @@
+"""The event loop over messages on wires, in plain Python that numba can compile.
+
+An event is a message whose head asks for the next wire of its way. Events are taken by (time, message number); a wire
+is given to messages in this order, each from the moment when it is free. An event that comes of another one of the same
+instant (over a wire without latency) takes its place among those that are not taken yet.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+NEVER = 1 << 62
+
+
+def run(
+    way_start: Any, way: Any, kind_of: Any, size_of: Any, sizes: int, busy: Any, through: Any, onward: Any,
+    latency: Any, route_of: Any, waits: Any, after_start: Any, after: Any, ready: Any, overhead: int,
+    free: Any, start: Any, end: Any,
+) -> int:  # fmt: skip
+    """Fill ``free``, ``start`` and ``end``; the messages that arrived, or -1 where time ran over ``NEVER``.
+
+    ``way[way_start[r]:way_start[r + 1]]``: wires of route r. ``kind_of``: of each wire; ``size_of``: of each message;
+    the tables ``busy``, ``through`` and ``onward`` hold at ``kind * sizes + size`` how long a message occupies a wire,
+    when its end is at the other end, and when its head asks for the next wire, fs from its start. ``ready`` becomes
+    the time from which a message may leave, ``waits`` how many others it still waits for.
+    """
+    heap = [(0, 0)]
+    heap.pop()
+    for message in range(len(waits)):
+        if waits[message] == 0:
+            heap.append((ready[message] + overhead, message))
+    heapify(heap)
+    at = [0] * len(waits)
+    arrived = 0
+    while heap:
+        time, message = heappop(heap)
+        if time > NEVER:
+            return -1
+        route = route_of[message]
+        first, last = way_start[route], way_start[route + 1]
+        hop = first + at[message]
+        if hop < last:
+            wire = way[hop]
+            kind = kind_of[wire]
+            entry = kind * sizes + size_of[message]
+            begin = free[wire] if free[wire] > time else time
+            free[wire] = begin + busy[entry]
+            tail = begin + through[entry]
+            if hop == first:
+                start[message] = begin
+            elif end[message] + latency[kind] > tail:
+                tail = end[message] + latency[kind]
+            end[message] = tail
+            at[message] += 1
+            if hop + 1 < last:
+                heappush(heap, (begin + onward[entry], message))
+                continue
+        else:  # from a device to itself
+            start[message] = end[message] = time - overhead
+        arrived += 1
+        done = end[message]
+        for place in range(after_start[message], after_start[message + 1]):
+            other = after[place]
+            if done > ready[other]:
+                ready[other] = done
+            waits[other] -= 1
+            if waits[other] == 0:
+                heappush(heap, (ready[other] + overhead, other))
+    return arrived
+
+
+LOOP = (run,)
+"""What is compiled."""
