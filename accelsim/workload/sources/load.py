@@ -55,7 +55,7 @@ def load_model(
     gets 'random:0', and ``Graph.values_from`` says so. Raises ModelError and UsageError, all problems at
     once.
     """
-    text, inline = _split_parameters(str(name_or_path))
+    text, inline = split_parameters(str(name_or_path))
     seed = parse_weights(weights)
     given = {**inline, **(params or {})}
     if batch is not None and not 1 <= batch <= LARGEST:
@@ -84,7 +84,7 @@ def generation_of(
     A prompt that is not given is as long as the model's ``seq``; without ``new`` there is one token. Raises UsageError
     for ``seq`` and ``past`` beside them, and for numbers that are none.
     """
-    text, inline = _split_parameters(name)
+    text, inline = split_parameters(name)
     given = {**inline, **(params or {})}
     if text not in ZOO or not ZOO[text].generates or not given.keys() & {PROMPT, NEW}:
         return None
@@ -105,8 +105,11 @@ def generation_of(
     return text, given, prompt, new
 
 
-def _split_parameters(text: str) -> tuple[str, dict[str, int]]:
-    """'mlp?hidden=512,layers=3' -> ('mlp', {'hidden': 512, 'layers': 3}); a file name may hold a '?'."""
+def split_parameters(text: str) -> tuple[str, dict[str, int]]:
+    """'mlp?hidden=512,layers=3' -> ('mlp', {'hidden': 512, 'layers': 3}); a file name may hold a '?'.
+
+    Raises UsageError, all problems at once, for what is no NAME=integer.
+    """
     name, mark, query = text.partition("?")
     if not mark or exists(Path(text)):
         return text, {}

@@ -1,0 +1,175 @@
+"""What a device does, from the compiler and the machine of its chip: each piece is simulated once and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from accelsim.account.energy import STATIC, energy_table
+from accelsim.account.latency import traffic_by_memory
+from accelsim.cluster.step.optimiser import update
+from accelsim.cluster.step.passes import passes
+from accelsim.cluster.step.segments import Segment, Split, block, edge
+from accelsim.compiler.numbers.formats import resolve
+from accelsim.compiler.passes import preferred_format
+from accelsim.errors import AccelsimError
+from accelsim.machine.run import Run
+from accelsim.program.roles import units
+from accelsim.request import Request
+from accelsim.request.job import execute, prepare
+from accelsim.spec.chip import Chip
+from accelsim.workload.graph import Graph
+
+
+class Cost(NamedTuple):
+    """What one pass of a piece takes of a device: time, joules beside static power, kernels that a host asks for,
+    multiply-accumulates, bytes that off-chip memories move."""
+
+    time_fs: int = 0
+    energy_J: float = 0.0
+    kernels: int = 0
+    macs: int = 0
+    moved_B: int = 0
+
+    def __add__(self, other: object) -> Cost:
+        """One after the other."""
+        assert isinstance(other, Cost)
+        return Cost(
+            self.time_fs + other.time_fs, self.energy_J + other.energy_J, self.kernels + other.kernels,
+            self.macs + other.macs, self.moved_B + other.moved_B,
+        )  # fmt: skip
+
+    def __mul__(self, times: object) -> Cost:
+        """So many of it."""
+        assert isinstance(times, int)
+        return Cost(
+            self.time_fs * times, self.energy_J * times, self.kernels * times, self.macs * times,
+            self.moved_B * times,
+        )  # fmt: skip
+
+    def without(self, other: Cost) -> Cost:
+        """What it takes longer than another, never less than nothing."""
+        rest = self + Cost(-other.time_fs, -other.energy_J, -other.kernels, -other.macs, -other.moved_B)
+        return Cost(
+            max(0, rest.time_fs), max(0.0, rest.energy_J), max(0, rest.kernels), max(0, rest.macs),
+            max(0, rest.moved_B),
+        )  # fmt: skip
+
+
+class PassCosts(NamedTuple):
+    """Of a piece: its forward pass, that of its attention (what selective recomputation does again), the gradient of
+    its activations, and that of its weights."""
+
+    forward: Cost = Cost()
+    core: Cost = Cost()
+    inputs: Cost = Cost()
+    weights: Cost = Cost()
+
+    def __add__(self, other: object) -> PassCosts:
+        """One piece after the other."""
+        assert isinstance(other, PassCosts)
+        return PassCosts(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def __mul__(self, times: object) -> PassCosts:
+        """So many of it."""
+        assert isinstance(times, int)
+        return PassCosts(*(part * times for part in self))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How devices compute: number format ('' is the preferred one of each chip), fusion of element-wise functions, site
+    of the chips, other fields of a run."""
+
+    dtype: str = ""
+    fusion: str = "compiled"
+    site: str | None = None
+
+
+@dataclass
+class Costs:
+    """Costs of pieces on a chip by a setting, each simulated at the first question."""
+
+    chip: Chip
+    setting: Setting = Setting()
+    known: dict[Hashable, PassCosts | Cost] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> str:
+        """The format of activations, gradients and weights as products read them."""
+        return self.setting.dtype or format_of(self.chip)
+
+    @property
+    def library(self) -> bool:
+        """Whether the chip has the kernels of GPUs for gradients."""
+        return any(unit.type == "simt" for unit in units(self.chip).values())
+
+    def block(self, split: Split) -> PassCosts:
+        """A transformer block."""
+        return self._together(block(split))
+
+    def edge(self, split: Split, name: str) -> PassCosts:
+        """'embedding' or 'head'."""
+        return self._together(edge(split, name))
+
+    def piece(self, segment: Segment) -> PassCosts:
+        """One piece; simulated unless one of its name and shapes was."""
+        tensors = segment.graph.tensors.items()
+        key = (segment.name, segment.residual, tuple((name, tensor.shape) for name, tensor in tensors))
+        found = self.known.get(key)
+        if not isinstance(found, PassCosts):
+            found = self.known[key] = self._piece(segment)
+        return found
+
+    def update(self, parameters: int) -> Cost:
+        """Adam on so many parameters."""
+        found = self.known.get(parameters)
+        if not isinstance(found, Cost):
+            made = update(parameters, self.library) if parameters else None
+            found = self.known[parameters] = Cost() if made is None else self._cost(made)
+        return found
+
+    def _together(self, segments: tuple[Segment, ...]) -> PassCosts:
+        total = PassCosts()
+        for segment in segments:
+            total += self.piece(segment) * segment.times
+        return total
+
+    def _piece(self, segment: Segment) -> PassCosts:
+        made = passes(segment.graph, segment.of, self.dtype, segment.residual, self.library)
+        forward, whole = self._cost(made.forward), self._cost(made.backward)
+        inputs = self._cost(made.inputs_only) if made.inputs_only is not None else Cost()
+        return PassCosts(forward, forward if segment.core else Cost(), inputs, whole.without(inputs))
+
+    def _cost(self, graph: Graph) -> Cost:
+        request = Request(
+            graph, self.chip, dtype=self.dtype, values="off", edges="outside", ignore_capacity=True,
+            fusion=self.setting.fusion, site=self.setting.site,
+        )  # fmt: skip
+        return cost_of(execute(prepare(request)))
+
+
+FORMATS = ("bf16", "fp16", "fp32")
+"""What training computes in, where the preferred format of a chip is none of these: the first that it multiplies."""
+
+
+def format_of(chip: Chip) -> str:
+    """The format in which a chip trains: its preferred one if that is a float of 16 or 32 bits."""
+    for name in (preferred_format(chip), *FORMATS):
+        if name in FORMATS:
+            with suppress(AccelsimError):
+                resolve(chip, name)
+                return name
+    return FORMATS[-1]
+
+
+def cost_of(run: Run) -> Cost:
+    """What a run took, without static power, which goes on whatever a device does."""
+    rows = [row for row in energy_table(run) if row.component != STATIC]
+    moved = sum(sum(ways.values()) for ways in traffic_by_memory(run).values())
+    return Cost(
+        run.time_fs, sum(row.energy_J for row in rows), sum(step.node.engine != "alias" for step in run.program.steps),
+        sum(step.macs for step in run.program.steps), moved,
+    )  # fmt: skip

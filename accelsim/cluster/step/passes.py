@@ -1,0 +1,165 @@
+"""Forward and backward pass of a piece as graphs of their own, as a device runs them one microbatch after the other.
+
+The backward pass reads what the forward pass has kept (``stash``). Gradients of weights are added to what earlier
+microbatches left. Everything stays in the memory of the device. Gradients of norms and softmax are single kernels in
+the libraries of GPUs, where the rules of differentiation write several (:func:`merged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from accelsim.workload.gradient.backward import backward
+from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.ops.base import get
+from accelsim.workload.training.forward import trainable
+from accelsim.workload.zoo.build import Builder
+
+
+class Passes(NamedTuple):
+    """``forward`` keeps what ``backward`` reads; ``again``: forward without keeping anything but its result, what is
+    computed again runs so; ``inputs_only``: of the backward pass the gradients of the activations, None without any."""
+
+    forward: Graph
+    backward: Graph
+    inputs_only: Graph | None
+
+
+def passes(
+    graph: Graph, of: tuple[str, ...], dtype: str, residual: bool = False, library: bool = False
+) -> Passes:
+    """The passes of a graph of one result with the activations ``of`` among its inputs, in the format ``dtype``.
+
+    ``residual``: the gradient of its first activation is added to one that went past it. ``library``: with the kernels
+    of GPUs for gradients. Raises ModelError for ops without a gradient.
+    """
+    weights = trainable(graph)
+    whole = _backward(graph, of, weights, residual, library)
+    only = _backward(graph, of, [], residual, library) if of else None
+    stash = [name for name in whole.inputs if name in {out for node in graph.nodes for out in node.outputs}]
+    made = (_forward(graph, stash), whole, only)
+    return Passes(*(each if each is None else in_format(each, dtype) for each in made))  # type: ignore[arg-type]
+
+
+def in_format(graph: Graph, dtype: str) -> Graph:
+    """The same with every float in one format, as a training step keeps it. Without values."""
+    for tensor in graph.tensors.values():
+        if tensor.dtype == "fp32":
+            tensor.dtype = dtype
+    graph.trains = True
+    return graph
+
+
+def _forward(graph: Graph, stash: list[str]) -> Graph:
+    made = graph.copy()
+    made.name = f"{graph.name}-forward"
+    made.outputs = list(dict.fromkeys([*graph.outputs, *stash]))
+    return local(made)
+
+
+def local(graph: Graph) -> Graph:
+    """The same, with inputs and outputs in the memory of the device."""
+    graph.states = {name: name for name in graph.inputs}
+    graph.kept = list(graph.outputs)
+    return graph
+
+
+def _backward(graph: Graph, of: tuple[str, ...], weights: list[str], residual: bool, library: bool) -> Graph:
+    made, result = graph.copy(), graph.outputs[0]
+    b = Builder(f"{graph.name}-backward")
+    b.graph = made
+    made.name = f"{graph.name}-backward"
+    for name in weights:
+        made.tensors[name] = Tensor(name, graph.tensors[name].shape, graph.tensors[name].dtype)
+        made.inputs.append(name)
+    seed = b.input("grad", graph.tensors[result].shape)
+    before = {id(node) for node in made.nodes}
+    forward = {node.name: node for node in made.nodes}
+    found = backward(made, result, [*of, *weights], seed)
+    made.nodes = [node for node in made.nodes if id(node) not in before]
+    if library:
+        merged(made, forward, set(found.values()))
+    outputs = {name: found[name] for name in (*of, *weights)}
+    if residual and of:
+        outputs[of[0]] = b.op("Add", [outputs[of[0]], b.input("grad_past", made.tensors[of[0]].shape)], "sum")
+    for name in weights:
+        before_it = b.input(f"{name}.before", made.tensors[name].shape, made.tensors[name].dtype)
+        outputs[name] = b.op("Add", [outputs[name], before_it], f"{name}.total")
+    return local(_closed(made, list(dict.fromkeys(outputs.values()))))
+
+
+def _closed(graph: Graph, outputs: list[str]) -> Graph:
+    """Only what the outputs need; what no node makes any more is an input."""
+    wanted, nodes = set(outputs), []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs):
+            nodes.append(node)
+            wanted.update(name for name in node.inputs if name)
+    graph.nodes = nodes[::-1]
+    there = {name for node in graph.nodes for name in node.outputs}
+    graph.tensors = {name: tensor for name, tensor in graph.tensors.items() if name in wanted | there}
+    graph.inputs = [
+        name for name, tensor in graph.tensors.items() if not tensor.is_constant and name not in there
+    ]
+    graph.outputs, graph.products = outputs, 0
+    return graph
+
+
+MERGED: Mapping[str, bool] = {
+    "LayerNormalization": False, "RMSNormalization": False, "Softmax": True, "LogSoftmax": True, "Gelu": False,
+    "Silu": False,
+}  # fmt: skip
+"""Ops whose gradient is one kernel for the activations, which reads the gradient and the result (True) or the input
+(False) and writes as much, and one for the parameters, which reads both again."""
+
+
+def merged(graph: Graph, forward: Mapping[str, Node], wanted: set[str]) -> None:
+    """Put such kernels in the place of what the rules wrote for them, as far as they move and compute: a product of
+    both operands, sums over their rows. Values are not those of the gradient: for runs without values."""
+    groups: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        groups.setdefault(node.part_of, []).append(node)
+    for name, node in forward.items():
+        group = groups.get(f"{name}.grad")
+        if node.op in MERGED and group:
+            _merge(graph, node, group, wanted)
+
+
+def _merge(graph: Graph, node: Node, group: list[Node], wanted: set[str]) -> None:
+    inside = {id(each) for each in group}
+    made = {name for each in group for name in each.outputs}
+    read = {name for each in graph.nodes if id(each) not in inside for name in each.inputs}
+    results = [name for each in group for name in each.outputs if name in (read | wanted) and name in made]
+    saved = node.outputs[0] if MERGED[node.op] else node.inputs[0]
+    incoming = _incoming(graph, node, group, made, saved)
+    place = next(index for index, each in enumerate(graph.nodes) if id(each) in inside)
+    put = [part for turn, name in enumerate(results) for part in _kernels(graph, name, saved, incoming, turn)]
+    graph.nodes = [each for each in graph.nodes if id(each) not in inside]
+    graph.nodes[place:place] = put
+
+
+def _incoming(graph: Graph, node: Node, group: list[Node], made: set[str], saved: str) -> str:
+    """The gradient of the result of a node: what its gradient reads beside what the node read and wrote."""
+    known = {*made, *node.inputs, *node.outputs}
+    shape = graph.tensors[node.outputs[0]].shape
+    reads = [name for each in group for name in each.inputs if name and name not in known]
+    return next(
+        (
+            name
+            for name in reads
+            if graph.tensors[name].shape == shape and not graph.tensors[name].is_constant
+        ),
+        saved,
+    )
+
+
+def _kernels(graph: Graph, name: str, saved: str, incoming: str, turn: int) -> Iterator[Node]:
+    shape, rows = graph.tensors[name].shape, graph.tensors[saved].shape
+    if shape == rows:
+        yield Node(name, "Mul", [incoming, saved], [name])
+        return
+    axes = tuple(range(len(rows) - len(shape)))
+    node = Node(name, "ReduceSum", [(saved, incoming)[turn % 2]], [name], {"axes": axes, "keepdims": 0})
+    assert get("ReduceSum").infer(node, [graph.tensors[saved]])[0][0] == shape
+    yield node

@@ -1,0 +1,126 @@
+"""What a decoder of the zoo is made of, as far as its parallel training asks: sizes, and the bytes that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.workload.sources.load import split_parameters
+from accelsim.workload.zoo import ZOO
+from accelsim.workload.zoo.decoder import Style
+
+TOKENS = 2048
+"""Tokens of a sequence where a large model is trained and nobody says how many: those of GPT-3 (Brown et al., 2020)."""
+LARGE = 10**9
+"""Parameters from which on a model is large."""
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """Sizes of a decoder. ``gated``: SwiGLU and RMSNorm, otherwise GELU and LayerNorm; ``bias`` of its projections;
+    ``tied``: the embedding is the output projection too; ``positions``: learnt ones (0: none).
+    """
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocab: int
+    seq: int
+    gated: bool = False
+    bias: bool = True
+    tied: bool = True
+    positions: int = 2048
+
+    @property
+    def head_dim(self) -> int:
+        """Elements of a head."""
+        return self.hidden // self.heads
+
+    @property
+    def layer_parameters(self) -> int:
+        """Learnt numbers of a block: projections, norms, biases (12 h^2 + 13 h for GPT)."""
+        kv, h = self.kv_heads * self.head_dim, self.hidden
+        matrices = h * (h + 2 * kv) + h * h + (3 if self.gated else 2) * h * self.ffn
+        biases = (2 * h + 2 * kv + self.ffn + h) if self.bias else 0
+        return matrices + biases + 2 * h * (1 if self.gated else 2)
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Learnt numbers of the embedding, with positions."""
+        return (self.vocab + self.positions) * self.hidden
+
+    @property
+    def head_parameters(self) -> int:
+        """Learnt numbers of what follows the last block: a norm, and the output projection where it is its own."""
+        norm = self.hidden * (1 if self.gated else 2)
+        return norm + (0 if self.tied else self.vocab * self.hidden)
+
+    @property
+    def parameters(self) -> int:
+        """All learnt numbers."""
+        return self.layers * self.layer_parameters + self.embedding_parameters + self.head_parameters
+
+    @property
+    def sequence_flops(self) -> int:
+        """Floating-point operations of a forward and a backward pass of one sequence, 2 for each multiply-accumulate:
+        6 per token and weight of a product, and attention over all tokens (Narayanan et al., SC21, appendix; for GPT
+        72 s l h^2 (1 + s/6h + V/12lh)). Nothing that is computed again."""
+        kv, h, s = self.kv_heads * self.head_dim, self.hidden, self.seq
+        matrices = h * (h + 2 * kv) + h * h + (3 if self.gated else 2) * h * self.ffn
+        block = s * matrices + 2 * s * s * h
+        return 6 * (self.layers * block + s * h * self.vocab)
+
+
+def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Transformer | None:
+    """The decoder that a text such as 'gpt3?layers=96' names, None for another model.
+
+    Without ``seq`` large ones have sequences of ``TOKENS``, small ones the default of the zoo. Raises UsageError, all
+    problems at once, for parameters that it does not have, a cache, and experts.
+    """
+    name, inline = split_parameters(model)
+    if name not in ZOO or not ZOO[name].generates:
+        return None
+    entry, given = ZOO[name], {**inline, **(params or {})}
+    problems = list(_problems(name, given))
+    if problems:
+        raise UsageError(problems)
+    sizes = {**entry.params, **given}
+    style = entry.build.keywords["style"] if isinstance(entry.build, partial) else Style()
+    made = Transformer(
+        name, layers=sizes["layers"], hidden=sizes["hidden"], heads=sizes["heads"], kv_heads=sizes["kv_heads"],
+        ffn=sizes["ffn"], vocab=sizes["vocab"], seq=sizes["seq"], gated=style.gated, bias=bool(sizes["bias"]),
+        tied=style.tied, positions=style.context,
+    )  # fmt: skip
+    if "seq" in given or made.parameters < LARGE:
+        return made
+    return replace(made, seq=TOKENS)
+
+
+def _problems(name: str, given: Mapping[str, int]) -> list[Problem]:
+    known = ZOO[name].params
+    found = [
+        Problem(f"no parameter {key!r}", name, ", ".join(known), nearest(key, known))
+        for key in given
+        if key not in known
+    ]
+    found += [
+        Problem(f"{key}={value}", name, "at least 1")
+        for key, value in given.items()
+        if key in known and value < ZOO[name].least.get(key, 1)
+    ]
+    if given.get("past", 0):
+        found.append(Problem(f"past={given['past']}", name, "no earlier tokens: training has no cache"))
+    if "experts" in known:
+        found.append(Problem(f"{name} is a mixture of experts", "", "a model whose tokens all take one way"))
+    sizes = {**known, **given}
+    for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
+        if sizes[part] and sizes[whole] % sizes[part]:
+            found.append(
+                Problem(f"{whole}={sizes[whole]}, {part}={sizes[part]}", name, f"{part} that divide {whole}")
+            )
+    return found
