@@ -1,0 +1,154 @@
+"""What a pipeline schedule is: the list of ops of each device, which weights each op uses, and what must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from accelsim.errors import Problem, UsageError
+
+Kind = Literal["F", "B", "W"]
+"""Forward; backward (of the inputs alone where there are ``W``, else of everything); gradients of the weights."""
+
+
+class Op(NamedTuple):
+    """One op of one device: ``kind`` of ``microbatch`` (from 0) on the device's model chunk ``chunk`` (from 0)."""
+
+    kind: Kind
+    microbatch: int
+    chunk: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.microbatch + 1}" + (f".{self.chunk + 1}" if self.chunk else "")
+
+
+Orders = list[list[Op]]
+"""The ops of each device, in the order in which it does them."""
+
+
+Versions = Callable[[int, int, int, int], int]
+"""The version of the weights that is used by (stage, stages, microbatch, microbatches per update); version n: the
+weights after n updates."""
+
+
+@dataclass(frozen=True)
+class WeightRule:
+    """Which versions of the weights ops use (rule R6), as data.
+
+    ``forward`` and ``backward``: the version by stage and microbatch. ``per_update``: microbatches between two
+    updates of the weights are those of a batch ("batch") or one ("microbatch"). ``kept``: how many versions a
+    stage holds at one time. ``formula``: the update in a line.
+    """
+
+    name: str
+    title: str
+    formula: str
+    per_update: Literal["batch", "microbatch"]
+    forward: Versions
+    backward: Versions
+    kept: Callable[[int, int], int]
+
+
+def of_batch(stage: int, stages: int, microbatch: int, per_update: int) -> int:
+    """All microbatches of a batch use the weights that the batches before it left (R5)."""
+    return microbatch // per_update
+
+
+FLUSH = WeightRule(
+    "flush", "one version: the pipeline is empty at each update", "W(t+1) = W(t) - lr grad(W(t))",
+    "batch", of_batch, of_batch, lambda stage, stages: 1,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a schedule is asked for: stages p, microbatches m, model chunks v of a device, replicas of each stage."""
+
+    stages: int
+    microbatches: int
+    chunks: int = 1
+    replicas: tuple[int, ...] = ()
+
+
+Law = Callable[[Shape], Problem | None]
+"""What a schedule asks of a shape, ``None`` where it holds."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A pipeline schedule.
+
+    ``name``: its key; ``title``: what it is; ``synchronous``: whether weights change only when the pipeline is
+    empty; ``make``: the op lists of a shape; ``weights``: which versions ops use; ``laws``: what it asks of a shape
+    beyond positive numbers; ``chunked``: whether devices may hold several model chunks; ``replicated``: whether
+    stages may have replicas that take minibatches in turn; ``splits``: whether there are ``W`` ops; ``rank``:
+    its place in tables; ``source``: where it was published.
+    """
+
+    name: str
+    title: str
+    synchronous: bool
+    make: Callable[[Shape], Orders]
+    source: str
+    weights: WeightRule = FLUSH
+    laws: tuple[Law, ...] = ()
+    chunked: bool = False
+    replicated: bool = False
+    splits: bool = False
+    rank: int = 0
+
+    def check(
+        self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()
+    ) -> list[Problem]:
+        """All that is wrong with a shape, as data; of PipeDream-2BW ``microbatches`` are those of one update."""
+        shape = Shape(stages, microbatches, chunks, tuple(replicas))
+        problems = _positive(shape)
+        if chunks > 1 and not self.chunked:
+            expected = "1, or the schedule 'interleaved'"
+            problems.append(
+                Problem(f"{self.name} has one model chunk per device, {chunks} are given", "chunks", expected)
+            )
+        if replicas and not self.replicated:
+            what = f"{self.name} has no replicas of single stages"
+            problems.append(Problem(what, "replicas", "none: replicate the whole pipeline (dp)"))
+        return problems or [found for law in self.laws if (found := law(shape))]
+
+    def orders(self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()) -> Orders:
+        """The ops of each device; devices are stages, or their replicas one after the other.
+
+        An asynchronous schedule does not end with a batch: ``microbatches`` are all that are ever given to it.
+        UsageError tells everything that is wrong.
+        """
+        problems = self.check(stages, microbatches, chunks, replicas)
+        if problems:
+            raise UsageError(problems)
+        return self.make(Shape(stages, microbatches, chunks, tuple(replicas)))
+
+
+def _positive(shape: Shape) -> list[Problem]:
+    problems = [
+        Problem(f"{value} {name}", name, "a whole number from 1")
+        for name, value in (
+            ("stages", shape.stages), ("microbatches", shape.microbatches), ("chunks", shape.chunks),
+        )
+        if value < 1
+    ]  # fmt: skip
+    if shape.replicas and (len(shape.replicas) != shape.stages or min(shape.replicas) < 1):
+        expected = f"{shape.stages} whole numbers from 1, one per stage"
+        problems.append(Problem(f"replicas {list(shape.replicas)}", "replicas", expected))
+    return problems
+
+
+def alternate(forwards: Sequence[Op], backwards: Sequence[Op], warm_up: int) -> list[Op]:
+    """``warm_up`` forwards, then one forward and one backward in turn, then the rest of the backwards (1F1B)."""
+    warm_up = min(warm_up, len(forwards))
+    ops = list(forwards[:warm_up])
+    for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
+        ops += (forward, backward)
+    return ops + list(backwards[len(forwards) - warm_up :])
+
+
+def ops_of(kind: Kind, microbatches: Sequence[int] | range, chunk: int = 0) -> list[Op]:
+    """One op per microbatch."""
+    return [Op(kind, microbatch, chunk) for microbatch in microbatches]
