@@ -8,6 +8,8 @@ import yaml
 
 from accelsim.spec.base import Model
 from accelsim.spec.chip import Chip
+from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.collectives import Collectives
 from accelsim.spec.derived_energy import Arithmetic
 from accelsim.spec.dram import Dram
 from accelsim.spec.energy import EnergyTable
@@ -26,6 +28,8 @@ KINDS: dict[str, type[Model]] = {
     "arithmetic": Arithmetic,
     "processors": Processor,
     "networks": Noc,
+    "clusters": ClusterSpec,
+    "collectives": Collectives,
 }
 """Kinds of spec files: the folder that they are in and what they hold."""
 ONE = {
@@ -37,6 +41,8 @@ ONE = {
     "arithmetic": "a table of arithmetic",
     "processors": "a processor",
     "networks": "a network",
+    "clusters": "a cluster",
+    "collectives": "a communication library",
 }
 """Kind -> what one file of it is called."""
 

@@ -14,10 +14,12 @@ from accelsim.digits import whole
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.base import Model
 from accelsim.spec.chip import Chip
+from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.dram import Dram
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws import chip as laws
+from accelsim.spec.laws import cluster as cluster_laws
 from accelsim.spec.laws import dram as dram_laws
 from accelsim.spec.laws import link as link_laws
 from accelsim.spec.laws.finding import Finding
@@ -199,13 +201,15 @@ def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tupl
 
 
 def _broken(model: Model, complete: bool) -> list[Finding]:
-    """Laws of a part alone: rates of a link that disagree, a DRAM that contradicts itself or its memory."""
+    """Laws of a part alone: rates of a link that disagree, a DRAM that contradicts itself or its memory, a cluster."""
     if isinstance(model, Dram):
         return dram_laws.broken(model, complete)
     if not complete:
         return []
     if isinstance(model, Memory):
         return list(dram_laws.memory_findings(model))
+    if isinstance(model, ClusterSpec):
+        return list(cluster_laws.cluster_findings(model))
     return list(link_laws.link_findings(model)) if isinstance(model, Link) else []
 
 

@@ -13,8 +13,8 @@ from accelsim.spec.yaml.marks import PathTo, Tree, dotted, on_top, replace
 from accelsim.spec.yaml.nodes import compose
 from accelsim.spec.yaml.shape import annotation_at, annotation_of, chosen, families_of, item, model_of
 
-CORES = "cores"
-"""Table of the blocks that have tables of their own."""
+COUNTED = ("cores", "nodes")
+"""Tables of the blocks that have tables of their own, and a number: cores of a chip, nodes of a cluster."""
 
 
 def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo]:
@@ -22,8 +22,8 @@ def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo
 
     List items are named by their index, a new key of a table by its name. A path may start with the name of a block in
     a table (an engine, a memory) without the table: ``matrix.rows``; ``little.matrix.rows`` of one of several kinds of
-    cores. ``cores`` alone is their number. Returns the paths that were set, in full; what is wrong is noted in the
-    tree.
+    cores. ``cores`` or ``nodes`` alone is their number. Returns the paths that were set, in full; what is wrong is
+    noted in the tree.
     """
     return [path for text in overrides if (path := _apply(tree, model, text)) is not None]
 
@@ -67,7 +67,9 @@ def find(
     to stand there, so ``cores`` is the table of them."""
     path: PathTo = ()
     tree, model, short = value, annotation, _short(value, annotation)
-    first = (key for key in short if (_starts(name, key) if key != CORES else name == CORES and not block))
+    first = (
+        key for key in short if (_starts(name, key) if key not in COUNTED else name == key and not block)
+    )
     longest = max(first, key=len, default="")
     meant = [full + name[len(longest) :] for full in short.get(longest, ())]
     if len(meant) > 1:
@@ -98,17 +100,17 @@ def _starts(name: str, key: str) -> bool:
 
 def _short(value: Any, annotation: Any) -> dict[str, list[str]]:
     """What may stand first in a path without being a field -> the paths that it may mean: names of blocks in tables,
-    and of those in tables of the cores, alone or behind their core; ``cores`` for the number of them."""
+    and of those in tables of these, alone or behind the outer name; ``cores`` and ``nodes`` for their number."""
     model, found = model_of(annotation), defaultdict[str, list[str]](list)
     fields = model.model_fields if model is not None and isinstance(value, dict) else ()
     for table, name, inner in _blocks(value, annotation):
         found[name].append(f"{table}.{name}")
-        if table == CORES:
+        if table in COUNTED:
             found[table].append(f"{table}.{name}.count")
             for field, block, _ in _blocks(item(item(value, table), name), inner):
                 for key in (block, f"{name}.{block}"):
                     found[key].append(f"{table}.{name}.{field}.{block}")
-    return {key: paths for key, paths in found.items() if key not in fields or key == CORES}
+    return {key: paths for key, paths in found.items() if key not in fields or key in COUNTED}
 
 
 def _blocks(value: Any, annotation: Any) -> Iterator[tuple[str, str, Any]]:

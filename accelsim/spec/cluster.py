@@ -1,0 +1,216 @@
+"""A cluster: nodes of chips, the fabrics inside a node, the networks between nodes and what joins these.
+
+In the order of the file: kinds of nodes by name, each with kinds of devices by name. Ranks count through them, node by
+node; ``node0.gpu3`` is the fourth device ``gpu`` of the first node of the kind ``node``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from accelsim.spec.base import Model
+from accelsim.spec.collectives import Collectives
+from accelsim.spec.counts import Name, Parts, Words, once
+from accelsim.spec.link import Link
+from accelsim.spec.quantity import Seconds, Watts
+
+MOST_DEVICES = 16_384
+"""Devices of the largest cluster: each has a label, wires and, in a run, a clock of its own."""
+MOST_DIRECT = 256
+"""Ends of the largest fabric in which each is wired to each other."""
+ShapeName = Literal[
+    "fully-connected",
+    "switch",
+    "ring",
+    "pcie-tree",
+    "hybrid-cube-mesh",
+    "torus",
+    "pairs",
+    "leaf-spine",
+    "list",
+]
+Speed = Annotated[float, Field(ge=0.001, le=1000)]
+"""Pace of a device, 0.001 to 1,000 times that of its chip."""
+Ratio = Annotated[float, Field(ge=1, le=1000)]
+"""How many times more one side has than the other, 1 to 1,000."""
+Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=200)]
+"""A device or a switch as pictures and routes call it."""
+
+
+class ShapeOf(NamedTuple):
+    """A shape of a fabric: what it is, which of the optional fields of a fabric it takes, and which it must have."""
+
+    title: str
+    takes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+SHAPES: dict[str, ShapeOf] = {
+    "fully-connected": ShapeOf("a wire between any two", ("links",)),
+    "switch": ShapeOf("all at one switch that never blocks", ("links", "switch_latency")),
+    "ring": ShapeOf("each wired to the next, the last to the first", ("links",)),
+    "pcie-tree": ShapeOf(
+        "devices below PCIe switches, these below the root complexes of processors",
+        ("members", "roots", "uplink", "root_link", "switch_latency"),
+    ),
+    "hybrid-cube-mesh": ShapeOf("the eight of a DGX-1: two squares with diagonals, joined corner by corner"),
+    "torus": ShapeOf("a grid of two or three dimensions whose edges meet", ("dims",), ("dims",)),
+    "pairs": ShapeOf("bridges between the first and the second, the third and the fourth", ("links",)),
+    "leaf-spine": ShapeOf(
+        "leaves that hold some each, spines that join the leaves",
+        ("members", "spines", "uplink", "oversubscription", "switch_latency"),
+        ("members",),
+    ),
+    "list": ShapeOf("the wires that are listed", ("wires", "switches"), ("wires",)),
+}
+"""Shape of a fabric -> what it is and which fields it takes; ``accelsim/cluster/shapes`` builds them."""
+OPTIONAL = tuple(dict.fromkeys(name for shape in SHAPES.values() for name in shape.takes))
+"""Fields of a fabric that belong to some shapes only."""
+
+
+class Join(Model):
+    """A link of an explicit list: a wire in each direction between two devices or switches."""
+
+    ends: Annotated[list[Label], once] = Field(
+        min_length=2, max_length=2, description="its two ends: devices (`gpu0`) or switches of the list"
+    )
+    link: Link | None = Field(None, description="what it is; absent: the link of the fabric")
+    links: Parts | None = Field(None, description="how many of the links that `link` bundles; absent: all")
+
+
+class Fabric(Model):
+    """How some ends are wired: the devices of a node, the nodes of a network, or the sites of a cluster.
+
+    A wire in each direction carries the payload rate of its link. Through a switch the first and the last wire have
+    half of the latency of the link each, since that of a link file is from end to end.
+    """
+
+    shape: ShapeName = Field(description="how the ends are wired")
+    link: Link = Field(description="the link of an end")
+    links: Parts | None = Field(
+        None, description="how many of the links that `link` bundles make a wire; absent: all"
+    )
+    dims: list[Parts] | None = Field(
+        None,
+        min_length=1,
+        max_length=3,
+        description="ends along each dimension of a torus, the quickest first",
+    )
+    members: Parts | None = Field(
+        None,
+        description="ends of a leaf; devices below a PCIe switch (absent: at the root complexes themselves)",
+    )
+    roots: Parts = Field(1, description="root complexes of a PCIe tree, over which its switches are spread")
+    uplink: Link | None = Field(
+        None, description="link from a switch to the next higher one; absent: that of an end"
+    )
+    root_link: Link | None = Field(
+        None, description="link between root complexes; needed where there are several"
+    )
+    spines: Parts = Field(
+        1, description="spine switches, over which pairs of ends are spread; one stands for a perfect spread"
+    )
+    oversubscription: Ratio = Field(
+        1.0, description="bandwidth of the ends of a leaf over that of its uplinks"
+    )
+    switch_latency: Seconds = Field(0.0, description="what each wire between switches adds")
+    switches: Annotated[list[Name], once] = Field([], description="switches that the listed wires may end at")
+    wires: list[Join] | None = Field(None, min_length=1, description="the wires of an explicit list")
+
+
+class Devices(Model):
+    """Devices of one kind in a node: a chip, how many, how fast."""
+
+    chip: Words = Field(description="a chip's name, or the path of its YAML file")
+    count: Parts = Field(1, description="how many in each node")
+    speed: Speed = Field(1.0, description="pace of these devices, as a share of that of the chip")
+    settings: list[str] = Field([], description="changes of the chip, as `--set` takes them: path=value")
+
+
+class Nics(Model):
+    """Network cards of a node, over which its devices are spread in order. Absent: devices are ends of the network."""
+
+    count: Parts = Field(description="cards, or ports of devices that have their own, of each node")
+    link: Link | None = Field(None, description="link of a card to its switch; absent: that of the network")
+    pcie: Link | None = Field(
+        None,
+        description="what a device reaches its card by; absent: the ports are on the device. It adds no latency: that "
+        "of the network is from device to device",
+    )
+
+
+class NodePower(Model):
+    """Power of what is not a chip."""
+
+    idle: Watts | None = Field(
+        None, description="of host, switches and cards together; absent: not known, and not charged"
+    )
+
+
+class Node(Model):
+    """Nodes that are alike."""
+
+    count: Parts = Field(1, description="how many of them")
+    devices: dict[Name, Devices] = Field(min_length=1, description="devices by name, in the order of ranks")
+    fabrics: dict[Name, Fabric] = Field({}, description="how the devices are wired inside the node, by name")
+    nics: Nics | None = Field(None, description="cards between the devices and the network")
+    network: Name | None = Field(None, description="network that the node is on; absent: the only one")
+    power: NodePower | None = Field(None, description="power of host, switches and cards")
+
+    @property
+    def size(self) -> int:
+        """Devices of one such node."""
+        return sum(each.count for each in self.devices.values())
+
+
+class ClusterSpec(Model):
+    """Many chips on a network: nodes of devices, fabrics inside, networks between, sites joined over a wide area."""
+
+    name: Name = Field(description="short name, that of its file")
+    title: Words = Field(description="name for tables")
+    counts: Literal["nodes", "devices"] = Field(
+        "nodes", description="what a number before the name counts: `16x-dgx-a100`"
+    )
+    nodes: dict[Name, Node] = Field(min_length=1, description="kinds of nodes by name, in the order of ranks")
+    networks: dict[Name, Fabric] = Field(
+        {}, description="networks between nodes by name: one per site; not built for a node that is alone"
+    )
+    wide_area: Fabric | None = Field(None, description="what joins the networks of several sites")
+    forwarding: Literal["cut-through", "store-and-forward"] = Field(
+        "cut-through", description="whether a switch passes a message on before it has all of it"
+    )
+    speeds: dict[Label, Speed] = Field(
+        {}, description="pace of single devices (`node0.gpu3: 0.5`), times that of their kind: stragglers"
+    )
+    collectives: Collectives = Field(
+        Collectives(title="none: software costs nothing"), description="what the communication library adds"
+    )
+
+    @property
+    def size(self) -> int:
+        """Devices of all nodes: the ranks."""
+        return sum(node.count * node.size for node in self.nodes.values())
+
+    def each_node(self) -> Iterator[tuple[str, Node]]:
+        """(label, node) of every node, in the order of ranks: 'node0', 'node1'."""
+        for kind, node in self.nodes.items():
+            for index in range(node.count):
+                yield f"{kind}{index}", node
+
+    def network_of(self, node: Node) -> str:
+        """The network that a node is on, '' for none."""
+        return node.network or next(iter(self.networks), "")
+
+
+def device_labels(node: Node, label: str = "") -> list[str]:
+    """'node0.gpu0', ... of a node called ``label``, in the order of ranks; without it 'gpu0', ..."""
+    before = f"{label}." if label else ""
+    return [f"{before}{name}{index}" for name, each in node.devices.items() for index in range(each.count)]
+
+
+def bundled(link: Link) -> int:
+    """Physical links that a link stands for: 12 of NVLink 3, 1 of what says nothing."""
+    return link.packets.links if link.packets is not None else 1

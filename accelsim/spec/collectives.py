@@ -1,0 +1,75 @@
+"""What software adds to a collective: the named constants of a communication library, fitted or as it ships them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from accelsim.spec.base import Model
+from accelsim.spec.counts import Name, Parts, Share, Words, once
+from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds
+
+Instant = Annotated[Seconds, Field(ge=0, le=1)]
+"""Up to a second."""
+Fill = Annotated[float, Field(ge=0, le=16)]
+"""Steps that are waited for once more, 0 to 16."""
+KindName = Literal[
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send_recv"
+]
+"""Kinds of collectives."""
+
+
+class Protocol(Model):
+    """How a library moves the bytes of one step: NCCL has LL (flags beside each word), LL128 and Simple."""
+
+    kinds: Annotated[list[KindName], once] | None = Field(
+        None, description="collectives that it serves; absent: all that no other protocol names"
+    )
+    share: Share = Field(1.0, description="of the bandwidth of a link that is left for data")
+    share_between: Share | None = Field(None, description="the same between nodes; absent: `share`")
+    flow: BytesPerSecond | None = Field(
+        None, description="most that one device sends to another node; absent: what links allow"
+    )
+    base: Instant = Field(0.0, description="once per collective by this protocol")
+    inside: Instant | None = Field(
+        None, description="each step inside a node, the link with it; absent: the latency of the links"
+    )
+    between: Instant | None = Field(
+        None, description="each step between nodes, the network with it; absent: the latency of the links"
+    )
+    fill: Fill = Field(
+        0.0, description="pieces of a step that are waited for once more, while the pipeline of a ring fills"
+    )
+    chunk: Bytes | None = Field(
+        None, description="largest piece of which `fill` is counted, all channels together; absent: any"
+    )
+    least: Instant = Field(0.0, description="a collective by this protocol takes no less")
+    tree_base: Instant | None = Field(None, description="`base` where trees are used; absent: `base`")
+    tree_inside: Instant | None = Field(None, description="`inside` where trees are used; absent: `inside`")
+    tree_between: Instant | None = Field(
+        None, description="`between` where trees are used; absent: `between`"
+    )
+    largest: Bytes | None = Field(
+        None, description="largest collective that it is used for; absent: any size"
+    )
+
+
+class Collectives(Model):
+    """Constants of the library that runs collectives on a cluster. Absent, software costs nothing.
+
+    ``fitted_on`` says which measurements they were fitted on; where it is absent they are what the source states.
+    """
+
+    title: Words = Field(description="what the library is called")
+    launch: Instant = Field(
+        0.0, description="start of one collective on all its devices and the wait for its end"
+    )
+    message: Instant = Field(0.0, description="software overhead of a message, once, whatever hops it takes")
+    protocols: dict[Name, Protocol] = Field(
+        {"simple": Protocol()}, min_length=1, description="protocols that it chooses from, by name"
+    )
+    channels: Parts = Field(
+        1, description="rings or trees side by side, each with its share of a device's links"
+    )
+    fitted_on: str | None = Field(None, description="the measurements that they were fitted on")
