@@ -1,0 +1,188 @@
+"""What a communication library makes of a collective: time by algorithm and protocol, the least of which it takes.
+
+A protocol moves the bytes of a step with a share of a link's bandwidth and a latency of its own, inside a node and
+between nodes; these constants stand in the block ``collectives:`` of a cluster and are fitted to measurements. With n
+ranks on k nodes of g, S bytes and a bandwidth B = min(share x inside, share x between, g x flow):
+
+* ring: launch + base + steps x latency + S x passes / B + fill x min(S / n, chunk) / B, where an all-reduce has
+  2 (n - 1) steps, 2 (k - 1) of them between nodes, and passes 2 (n - 1) / n of its bytes through every link;
+* tree (all-reduce over several nodes): launch + base + 2 ((g - 1) x inside + log2 k x between) + 2 S / B.
+
+Form and names are those of NCCL's own tuning (src/graph/tuning.cc), which has one more constant for each size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+
+import numpy as np
+
+from accelsim.cluster.collectives.reach import Reach, reach
+from accelsim.cluster.network.topology import Topology
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.spec.collectives import Collectives, Protocol
+from accelsim.types import Floats, Ints
+
+Sizes = int | Ints
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One way of running a collective: ``time_s`` of which ``latency_s`` are launch and steps.
+
+    ``bus_Bps``: bytes that pass each link, per second of the whole time. ``energy_J``: of all links.
+    """
+
+    kind: str
+    algorithm: str
+    protocol: str
+    nbytes: int
+    time_s: float
+    latency_s: float
+    bus_Bps: float
+    energy_J: float
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A collective as a ring runs it: steps and steps between nodes, by ranks and nodes; share of its bytes that pass
+    through each link; share that one step moves."""
+
+    steps: Callable[[int], int]
+    between: Callable[[int], int]
+    passes: Callable[[int], float]
+    piece: Callable[[int], float]
+
+
+def _ring(rounds: int, whole: bool = False) -> Kind:
+    """A collective that goes round ``rounds`` times; ``whole``: all of its bytes pass every link."""
+    return Kind(
+        steps=lambda n: rounds * (n - 1),
+        between=lambda k: rounds * (k - 1),
+        passes=lambda n: 1.0 if whole else rounds * (n - 1) / n,
+        piece=lambda n: 0.0 if whole else 1 / n,
+    )
+
+
+KINDS: dict[str, Kind] = {
+    "all_reduce": _ring(2), "reduce_scatter": _ring(1), "all_gather": _ring(1), "all_to_all": _ring(1),
+    "broadcast": _ring(1, whole=True), "reduce": _ring(1, whole=True),
+    "send_recv": Kind(lambda n: 1, lambda k: int(k > 1), lambda n: 1.0, lambda n: 1.0),
+}  # fmt: skip
+"""Kind of collective -> what its ring does. Bytes are those of the full result (all-gather) or operand (the others)."""
+TREES = ("all_reduce",)
+"""Kinds that a library runs as trees as well."""
+
+
+def serving(software: Collectives, kind: str, nbytes: int) -> list[tuple[str, Protocol]]:
+    """Protocols that run a kind of so many bytes: those that name it, else those that name none; of these, where all
+    are for smaller ones, the one for the largest."""
+    named = [item for item in software.protocols.items() if kind in (item[1].kinds or ())]
+    open_to = named or [item for item in software.protocols.items() if item[1].kinds is None]
+    fitting = [item for item in open_to if item[1].largest is None or nbytes <= item[1].largest]
+    return fitting or sorted(open_to, key=lambda item: item[1].largest or 0)[-1:]
+
+
+def estimates(
+    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int] | None = None
+) -> list[Estimate]:
+    """Every algorithm and protocol for a collective of ``nbytes`` over ``group`` (all ranks where None), fastest first.
+
+    Raises UsageError for an unknown kind, a group of fewer than two, a member twice, and devices that no way joins.
+    """
+    members = tuple(range(topology.ranks)) if group is None else tuple(group)
+    _check(kind, members)
+    rings = reach(topology, members)
+    found = [
+        estimate
+        for name, protocol in serving(software, kind, nbytes)
+        for estimate in _by(rings, software.launch, kind, nbytes, name, protocol)
+    ]
+    return sorted(found, key=lambda each: each.time_s)
+
+
+def estimate(
+    topology: Topology,
+    software: Collectives,
+    kind: str,
+    nbytes: int,
+    group: Sequence[int] | None = None,
+    algorithm: str = "auto",
+) -> Estimate:
+    """The fastest way ('auto') or the fastest by one algorithm, as ``estimates``; UsageError where it runs no such."""
+    found = estimates(topology, software, kind, nbytes, group)
+    names = list(dict.fromkeys(each.algorithm for each in found))
+    if algorithm != "auto" and algorithm not in names:
+        expected = "one of " + ", ".join(["auto", *names])
+        raise UsageError(Problem(f"no algorithm {algorithm!r} of the library for {kind}", "", expected))
+    return next(each for each in found if algorithm in ("auto", each.algorithm))
+
+
+def _check(kind: str, members: Sequence[int]) -> None:
+    problems = []
+    if kind not in KINDS:
+        problems.append(
+            Problem(f"no collective {kind!r}", "", "one of " + ", ".join(KINDS), nearest(kind, KINDS))
+        )
+    if len(members) < 2 or len(set(members)) < len(members):
+        problems.append(Problem(f"a group of {list(members)}", "", "two devices or more, none twice"))
+    if problems:
+        raise UsageError(problems)
+
+
+def ways(
+    rings: Reach, launch: float, kind: str, nbytes: Sizes, protocol: Protocol
+) -> Iterator[tuple[str, float, Floats]]:
+    """(algorithm, latency in s, time in s of each size) of the ways of one protocol."""
+    what, rate = KINDS[kind], rate_Bps(rings, protocol)
+    piece = np.minimum(np.asarray(nbytes) * what.piece(rings.ranks), protocol.chunk or float("inf"))
+    passed = np.asarray(nbytes) * what.passes(rings.ranks)
+    found = [("ring", _ring_latency(rings, kind, protocol), (passed + protocol.fill * piece) / rate)]
+    if kind in TREES and rings.nodes > 1:
+        found.append(("tree", _tree_latency(rings, protocol), 2 * np.asarray(nbytes) / rate))
+    for algorithm, latency, moving in found:
+        yield algorithm, launch + latency, np.maximum(launch + latency + moving, protocol.least)
+
+
+def _by(
+    rings: Reach, launch: float, kind: str, nbytes: int, name: str, protocol: Protocol
+) -> Iterator[Estimate]:
+    """The ways of one protocol for one size."""
+    passed = nbytes * KINDS[kind].passes(rings.ranks)
+    energy = rings.energy_J_per_B * passed * (0.5 if kind == "send_recv" else 1.0)
+    for algorithm, latency, times in ways(rings, launch, kind, nbytes, protocol):
+        seconds = float(times)
+        bus = passed / seconds if seconds else 0.0
+        yield Estimate(kind, algorithm, name, nbytes, seconds, latency, bus, energy)
+
+
+def rate_Bps(rings: Reach, protocol: Protocol) -> float:
+    """Bytes per second that the rings pass on by a protocol."""
+    between = rings.between_Bps * (protocol.share_between or protocol.share)
+    flows = rings.members * protocol.flow if protocol.flow and rings.nodes > 1 else float("inf")
+    return min(rings.inside_Bps * protocol.share, between, flows)
+
+
+def _ring_latency(rings: Reach, kind: str, protocol: Protocol) -> float:
+    what = KINDS[kind]
+    between = what.between(rings.nodes)
+    inside = what.steps(rings.ranks) - between
+    return (
+        protocol.base
+        + inside * _first(protocol.inside, rings.inside_s)
+        + between * _first(protocol.between, rings.between_s)
+    )
+
+
+def _tree_latency(rings: Reach, protocol: Protocol) -> float:
+    inside = _first(protocol.tree_inside, protocol.inside, rings.inside_s)
+    between = _first(protocol.tree_between, protocol.between, rings.between_s)
+    base = _first(protocol.tree_base, protocol.base)
+    return base + 2 * ((rings.members - 1) * inside + ceil(log2(rings.nodes)) * between)
+
+
+def _first(*values: float | None) -> float:
+    """The first that is given."""
+    return next(value for value in values if value is not None)

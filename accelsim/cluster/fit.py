@@ -1,0 +1,263 @@
+"""Constants of a communication library fitted to measured collectives: ``accelsim calibrate CLUSTER --data FILE``.
+
+A row is a collective of some bytes over some ranks on some nodes, and its time. The constants are those that the block
+``collectives:`` of the cluster states; each is turned within a range of its own until the errors of all rows are small.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.cluster.collectives.reach import Reach, reach
+from accelsim.cluster.collectives.software import KINDS, serving, ways
+from accelsim.cluster.network.topology import Topology
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.fit.search import ROBUST, Knob, Values, fit
+from accelsim.fit.validation import left_out
+from accelsim.spec.collectives import Collectives, Protocol
+from accelsim.types import Floats, Ints
+
+PARTS = 5
+"""Parts of the cross-validation."""
+RANGES: Mapping[str, tuple[float, float]] = {
+    "launch": (0, 60e-6), "share": (0.01, 1), "share_between": (0.01, 1), "flow": (0.2e9, 100e9), "base": (0, 100e-6),
+    "inside": (0, 30e-6), "between": (0, 200e-6), "tree_base": (0, 100e-6), "tree_inside": (0, 30e-6),
+    "tree_between": (0, 200e-6), "fill": (0, 4), "least": (0, 100e-6),
+}  # fmt: skip
+"""Constant -> the widest range in which it is fitted, in s, B/s or as a share."""
+FACTOR = 4.0
+"""A constant that is not 0 stays within this factor of what is stated, so that protocols do not change places."""
+CALLED: Mapping[str, str] = {"allreduce": "all_reduce", "sendrecv": "send_recv"}
+"""Other names that tables give to kinds."""
+
+
+class Sort(NamedTuple):
+    """What rows of one sort share: kind, ranks, and how many of these are on one node."""
+
+    kind: str
+    ranks: int
+    per_node: int
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that they are on."""
+        return -(-self.ranks // self.per_node)
+
+    def __str__(self) -> str:
+        on = "" if self.nodes == 1 else f" on {self.nodes} nodes"
+        return f"{self.kind}, {self.ranks} ranks{on}"
+
+
+class Measured(NamedTuple):
+    """Measured collectives: sort and device of each row, bytes, s."""
+
+    sorts: Sequence[Sort]
+    devices: Sequence[str]
+    nbytes: Ints
+    seconds: Floats
+
+    def only(self, rows: Sequence[int]) -> Measured:
+        """Some rows, in their order."""
+        chosen = list(rows)
+        return Measured(
+            [self.sorts[row] for row in chosen], [self.devices[row] for row in chosen], self.nbytes[chosen],
+            self.seconds[chosen],
+        )  # fmt: skip
+
+    def of(self, kinds: Sequence[str], nodes: int | None = None, ranks: Sequence[int] = ()) -> Measured:
+        """Rows of some kinds, on so many nodes, over so many ranks (any where not given)."""
+        return self.only(
+            [
+                row
+                for row, sort in enumerate(self.sorts)
+                if sort.kind in kinds and nodes in (None, sort.nodes) and (not ranks or sort.ranks in ranks)
+            ]
+        )
+
+
+def read_collectives(path: Path, device: str | None = None) -> Measured:
+    """A table of measured collectives, those of one device where it is named.
+
+    Columns: ``op`` (a kind), ``bytes``, ``n_devices`` or ``ranks``, ``devices_per_node`` or ``nodes`` (absent: one
+    node), ``device``, and ``time_us_min``, ``time_us`` or ``time_ms``, the first that the row has. Raises UsageError
+    with every row that is wrong.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(Problem(f"cannot read it: {error}", str(path), "a CSV file")) from None
+    problems, found = list[Problem](), list[tuple[Sort, str, int, float]]()
+    for line, row in enumerate(rows, start=2):
+        try:
+            found.append(_row(row))
+        except (KeyError, ValueError, TypeError) as error:
+            problems.append(Problem(f"no collective: {error}", f"{path}:{line}", "op, bytes, ranks, time_us"))
+    if problems:
+        raise UsageError(problems[:20])
+    chosen = [each for each in found if device in (None, each[1])]
+    if not chosen:
+        there = list(dict.fromkeys(each[1] for each in found))
+        expected = f"one of: {', '.join(there)}" if there else "rows"
+        raise UsageError(Problem(f"no rows of {device}", str(path), expected, nearest(device or "", there)))
+    sorts, devices, nbytes, seconds = zip(*chosen, strict=True)
+    return Measured(sorts, devices, np.array(nbytes), np.array(seconds))
+
+
+def _row(row: Mapping[str, str]) -> tuple[Sort, str, int, float]:
+    """Sort, device, bytes and seconds of a row. KeyError, ValueError for what it lacks."""
+    op = row["op"].strip()
+    kind = CALLED.get(op, op)
+    if kind not in KINDS:
+        raise ValueError(f"op {op!r}")
+    ranks = int(row.get("n_devices") or row["ranks"])
+    nodes = int(row.get("nodes") or 1)
+    per_node = int(row.get("devices_per_node") or -(-ranks // nodes))
+    times = [
+        (row.get(name), unit) for name, unit in (("time_us_min", 1e-6), ("time_us", 1e-6), ("time_ms", 1e-3))
+    ]
+    text, unit = next(each for each in times if each[0])
+    nbytes, seconds = int(row["bytes"]), float(text or "") * unit
+    if ranks < 2 or not 1 <= per_node <= ranks or nbytes < 1 or seconds <= 0:
+        raise ValueError(f"{ranks} ranks, {per_node} on a node, {nbytes} bytes in {seconds:g} s")
+    return Sort(kind, ranks, per_node), row.get("device", ""), nbytes, seconds
+
+
+def group_of(topology: Topology, sort: Sort) -> tuple[int, ...]:
+    """Devices of a sort of rows: the first of each of the first nodes. UsageError where the cluster has fewer."""
+    nodes: dict[int, list[int]] = {}
+    for rank, node in enumerate(topology.groups):
+        nodes.setdefault(node, []).append(rank)
+    chosen = list(nodes.values())[: sort.nodes]
+    group = tuple(rank for each in chosen for rank in each[: sort.per_node])[: sort.ranks]
+    if len(group) < sort.ranks or len(chosen) < sort.nodes:
+        raise UsageError(
+            Problem(f"{topology.name} has no place for {sort}", "", "a cluster with as many devices")
+        )
+    return group
+
+
+class Model:
+    """Times of measured rows on a topology, by constants of the software."""
+
+    def __init__(self, rows: Measured, topology: Topology, software: Collectives) -> None:
+        self.rows, self.software = rows, software
+        sorts = list(dict.fromkeys(rows.sorts))
+        self._parts: list[tuple[Sort, Reach, Ints]] = [
+            (
+                sort, reach(topology, group_of(topology, sort)),
+                np.array([row for row, each in enumerate(rows.sorts) if each == sort]),
+            )
+            for sort in sorts
+        ]  # fmt: skip
+
+    def seconds(self, software: Collectives | None = None) -> Floats:
+        """Of every row, s."""
+        software = software or self.software
+        found = np.empty(len(self.rows.nbytes))
+        for sort, rings, rows in self._parts:
+            for sizes, protocols in self._served(software, sort.kind, rows):
+                times = [
+                    time
+                    for _, protocol in protocols
+                    for *_, time in ways(rings, software.launch, sort.kind, self.rows.nbytes[sizes], protocol)
+                ]
+                found[sizes] = np.min(times, axis=0)
+        return found
+
+    def _served(
+        self, software: Collectives, kind: str, rows: Ints
+    ) -> Iterator[tuple[Ints, Sequence[tuple[str, Protocol]]]]:
+        """Rows by the protocols that may run them."""
+        limits = sorted({each.largest for each in software.protocols.values() if each.largest is not None})
+        of = np.searchsorted(np.array(limits, dtype=float), self.rows.nbytes[rows])
+        for limit in sorted(set(of.tolist())):
+            own = rows[of == limit]
+            yield own, serving(software, kind, int(self.rows.nbytes[own[0]]))
+
+
+def constants(software: Collectives) -> dict[str, float]:
+    """Constant ('launch', 'simple.share') -> its value, of those that the block states."""
+    found = {"launch": software.launch} if "launch" in software.model_fields_set else {}
+    for name, protocol in software.protocols.items():
+        for field in RANGES:
+            value = getattr(protocol, field, None)
+            if field in protocol.model_fields_set and value is not None:
+                found[f"{name}.{field}"] = value
+    return found
+
+
+def with_constants(software: Collectives, values: Mapping[str, float]) -> Collectives:
+    """The same with other constants."""
+    of: dict[str, dict[str, float]] = {}
+    for name, value in values.items():
+        protocol, _, field = name.rpartition(".")
+        of.setdefault(protocol, {})[field] = value
+    protocols = {
+        name: protocol.model_copy(update=of[name]) if name in of else protocol
+        for name, protocol in software.protocols.items()
+    }
+    return software.model_copy(update={**of.get("", {}), "protocols": protocols})
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """``software`` with fitted constants, their ``values``; times of all ``rows`` by it, and of each row by a fit to
+    four fifths of them that had not seen it."""
+
+    software: Collectives
+    values: Mapping[str, float]
+    rows: Measured
+    seconds: Floats
+    left_out: Floats
+
+
+def calibrate(
+    rows: Measured,
+    topology: Topology,
+    software: Collectives,
+    names: Sequence[tuple[str, ...]] = (),
+    seed: int = 0,
+) -> Fitted:
+    """Fit constants to measured rows.
+
+    ``names``: which, those in one tuple share a value; absent: each that the block states. Raises UsageError for
+    unknown names and for fewer rows than constants.
+    """
+    knobs = _knobs(software, names)
+    model, every = Model(rows, topology, software), np.arange(len(rows.nbytes))
+
+    def of_rows(values: Values, chosen: Ints) -> Floats:
+        return model.seconds(with_constants(software, values))[chosen]
+
+    values = fit(lambda found: of_rows(found, every), rows.seconds, knobs, seed, ROBUST)
+    near = [knob._replace(start=values[knob.names[0]]) for knob in knobs]
+    out = left_out(of_rows, rows.seconds, near, PARTS, seed, ROBUST, near=True)
+    fitted = with_constants(software, values)
+    return Fitted(fitted, values, rows, model.seconds(fitted), out)
+
+
+def _knobs(software: Collectives, names: Sequence[tuple[str, ...]]) -> list[Knob]:
+    known = constants(software)
+    groups = list(names) or [(name,) for name in known]
+    wrong = [name for group in groups for name in group if name not in known]
+    if wrong:
+        raise UsageError(
+            Problem(f"no constant {name!r} is stated", "collectives", ", ".join(known), nearest(name, known))
+            for name in wrong
+        )
+    return [_knob(group, known[group[0]]) for group in groups]
+
+
+def _knob(group: tuple[str, ...], stated: float) -> Knob:
+    """A knob for constants that share a value."""
+    low, high = RANGES[group[0].rpartition(".")[2]]
+    if stated:
+        low, high = max(low, stated / FACTOR), min(high, stated * FACTOR)
+    return Knob(group, low, high, stated)
