@@ -1,0 +1,245 @@
+"""What a plan cuts up: the loss of one microbatch and every gradient of it, as one graph without an update."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from accelsim.errors import ModelError, Problem
+from accelsim.types import Array
+from accelsim.workload.gradient.backward import backward
+from accelsim.workload.gradient.rules import ENDS
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.ops import get
+from accelsim.workload.training.emit import Emitter
+from accelsim.workload.training.forward import Forward, logits_of, trainable
+from accelsim.workload.training.precision import Precision, precision_of
+from accelsim.workload.training.step import LABELS, LOSS
+
+DOUBLE = "fp64"
+"""A precision beside those of ``PRECISIONS``: everything in double precision, to tell a fault from rounding."""
+
+COPY = "@"
+"""Between the name of a weight and the stage that has a copy of it."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Loss and gradients of one microbatch.
+
+    ``graph``: inputs are those of ``model``, ``labels`` (one-hot, [rows, classes]) and all weights; outputs are the
+    loss and the gradient of each weight, ``grads`` (weight -> tensor). The loss is divided by the rows of the whole
+    batch, so that losses and gradients of all microbatches of all replicas only need to be added. ``flows``:
+    activation -> its gradient. ``block``: node -> block (what a pipeline may cut between), of the nodes of the forward
+    pass; ``place``: block -> stage, of which there are ``stages``.
+    ``weights``: weight -> name in the model, several where a weight is read on several stages (``name@stage``).
+    ``start``: name in the model -> value.
+    """
+
+    graph: Graph
+    model: Graph
+    loss: str
+    logits: str
+    weights: dict[str, str]
+    grads: dict[str, str]
+    flows: dict[str, str]
+    block: dict[str, int]
+    place: tuple[int, ...]
+    precision: Precision
+    start: dict[str, Array]
+
+    @property
+    def stages(self) -> int:
+        """Number of stages."""
+        return self.place[-1] + 1
+
+    @property
+    def stage(self) -> dict[str, int]:
+        """Node of the forward pass -> stage."""
+        return {name: self.place[block] for name, block in self.block.items()}
+
+    @property
+    def samples(self) -> int:
+        """Samples of one microbatch."""
+        return self.model.tensors[self.model.inputs[0]].shape[0]
+
+    @property
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """Name in the model -> the weights that are copies of it, where there are several."""
+        copies: dict[str, list[str]] = {}
+        for weight, name in self.weights.items():
+            copies.setdefault(name, []).append(weight)
+        return {name: tuple(same) for name, same in copies.items() if len(same) > 1}
+
+
+Cut = Callable[[Sequence[float], int], Sequence[int]]
+"""Cost of each block in order, number of stages -> stage of each block."""
+
+
+def objective(
+    model: Graph, replicas: int = 1, stages: int = 1, precision: str = "fp32", cut: Cut | None = None
+) -> Objective:
+    """The loss of ``model`` (its batch is one microbatch) and all gradients, cut into ``stages`` at the most.
+
+    ``replicas``: how many microbatches there are in a step, of all replicas. ``precision``: a key of ``PRECISIONS``
+    without loss scaling, or 'fp64'. ``cut`` decides which blocks lie on which stage (default: ``balanced``). Raises
+    ModelError for a model with fewer blocks than stages, and as ``training_graph``.
+    """
+    policy = precision_of("fp32" if precision == DOUBLE else precision)
+    e = Emitter(f"{model.name}-objective")
+    e.graph.opset = model.opset
+    logits = Forward(e, model, policy).write(logits_of(model))
+    scores = e.graph.tensors[logits].shape
+    loss = _loss(e, logits, scores, scores[0] * replicas)
+    learnt = trainable(model)
+    block = blocks_of(e.graph, {*learnt, *(tensor.name for tensor in e.graph.constants())})
+    place = placed(e.graph, block, stages, cut)
+    stage = {name: place[index] for name, index in block.items()}
+    weights = _copies(e.graph, learnt, stage)
+    flowing = _flowing(e.graph, weights, loss)
+    found = backward(e.graph, loss, [*weights, *flowing])
+    grads = {name: found[name] for name in weights}
+    e.graph.outputs += [loss, *grads.values()]
+    e.graph.trains = True
+    start = {name: np.asarray(model.tensors[name].value(), np.float32) for name in learnt}
+    made = Objective(
+        e.graph, model, loss, logits, weights, grads, {name: found[name] for name in flowing}, block, place,
+        policy, start,
+    )  # fmt: skip
+    return in_double(made) if precision == DOUBLE else made
+
+
+def _loss(e: Emitter, logits: str, shape: tuple[int, ...], rows: int) -> str:
+    """-sum(labels * LogSoftmax(logits)) / rows."""
+    labels = e.input(LABELS, shape)
+    chosen = e.pair("Mul", labels, e.op("LogSoftmax", [logits], "loss.log_softmax", axis=1), "loss.chosen")
+    total = e.op("ReduceSum", [chosen], "loss.sum", axes=[0, 1], keepdims=0)
+    return e.pair("Div", total, e.number(-rows), LOSS)
+
+
+def _flowing(graph: Graph, weights: Mapping[str, str], loss: str) -> list[str]:
+    """Activations between weights and the loss, in order."""
+    active, wanted = set(weights), {loss}
+    moving = []
+    for node in graph.nodes:
+        if node.op not in ENDS and active.intersection(node.inputs):
+            moving.append(node)
+            active.update(node.outputs)
+    for node in reversed(moving):
+        if wanted.intersection(node.outputs):
+            wanted.update(name for name in node.inputs if name in active)
+    return [name for node in moving for name in node.outputs if name in wanted and name != loss]
+
+
+def _copies(graph: Graph, names: Sequence[str], stage: Mapping[str, int]) -> dict[str, str]:
+    """Gives each stage a weight of its own of what several read; weight -> name in the model."""
+    weights: dict[str, str] = {}
+    for name in names:
+        readers = [node for node in graph.nodes if name in node.inputs]
+        _, *others = sorted({stage[node.name] for node in readers}) or [0]
+        weights[name] = name
+        for other in others:
+            copy = f"{name}{COPY}{other}"
+            graph.tensors[copy] = replace(graph.tensors[name], name=copy)
+            graph.inputs.append(copy)
+            weights[copy] = name
+            for node in readers:
+                if stage[node.name] == other:
+                    node.inputs = [copy if given == name else given for given in node.inputs]
+    return weights
+
+
+LAYER = re.compile(r"l(\d+)(?=[._]|$)")
+"""How nodes of a repeated layer are called."""
+
+WEIGHTED = ("Conv", "MatMul", "Gemm", "ExpertMatMul")
+
+
+def blocks_of(graph: Graph, constant: Container[str]) -> dict[str, int]:
+    """Node -> block, from 0 in order, of a forward pass: what a pipeline may cut between.
+
+    Where nodes are called after layers (l0.q, l1.q, ...), these are the blocks, with what stands before the first and
+    behind the last; elsewhere a block begins at each product with a weight (a name in ``constant``). A node that reads
+    weights alone belongs to its first reader.
+    """
+    layered = any(LAYER.match(node.name) for node in graph.nodes)
+    found: dict[str, int] = {}
+    later: list[Node] = []
+    still = {name for name in graph.tensors if name in constant}
+    block, begun = 0, False
+    for node in graph.nodes:
+        if still.issuperset(name for name in node.inputs if name):
+            still.update(node.outputs)
+            later.append(node)
+            continue
+        match = LAYER.match(node.name)
+        if layered:
+            block = max(block, int(match[1])) if match else block
+        elif node.op in WEIGHTED and still.intersection(node.inputs):
+            block, begun = block + begun, True
+        found[node.name] = block
+    for node in reversed(later):
+        readers = (other for other in graph.nodes if set(node.outputs).intersection(other.inputs))
+        found[node.name] = min((found[other.name] for other in readers), default=0)
+    return found
+
+
+def placed(graph: Graph, blocks: Mapping[str, int], stages: int, cut: Cut | None = None) -> tuple[int, ...]:
+    """Block -> stage of a forward pass. ModelError when there are fewer blocks than stages."""
+    count = 1 + max(blocks.values(), default=0)
+    if count < stages:
+        what = f"{count} layers on {stages} pipeline stages"
+        raise ModelError(Problem(what, graph.name, f"at most {count} stages"))
+    costs = [0.0] * count
+    for node in graph.nodes:
+        ins = [graph.tensors[name] if name else None for name in node.inputs]
+        work = get(node.op).work(node, ins, [graph.tensors[name] for name in node.outputs])
+        costs[blocks[node.name]] += work.macs
+    return tuple((cut or balanced)(costs, stages))
+
+
+def balanced(costs: Sequence[float], stages: int) -> list[int]:
+    """Stage of each block, contiguous and none empty, so that the largest sum of a stage is smallest."""
+    count, total = len(costs), [0.0]
+    for cost in costs:
+        total.append(total[-1] + cost)
+    best = [total[:]]
+    back = [[0] * (count + 1)]
+    for k in range(1, stages):
+        row, source = [float("inf")] * (count + 1), [0] * (count + 1)
+        for end in range(k + 1, count + 1):
+            source[end] = min(
+                range(k, end), key=lambda at: (max(best[k - 1][at], total[end] - total[at]), at)
+            )
+            row[end] = max(best[k - 1][source[end]], total[end] - total[source[end]])
+        best.append(row)
+        back.append(source)
+    place, end = [0] * count, count
+    for k in range(stages - 1, -1, -1):
+        begin = back[k][end]
+        place[begin:end] = [k] * (end - begin)
+        end = begin
+    return place
+
+
+def in_double(made: Objective) -> Objective:
+    """The same in double precision: every fp32 tensor becomes fp64."""
+    return replace(made, graph=double(made.graph), precision=replace(made.precision, name=DOUBLE, master=DOUBLE,
+                   compute=DOUBLE, what="everything in fp64"))  # fmt: skip
+
+
+def double(graph: Graph) -> Graph:
+    """A copy of ``graph`` whose fp32 tensors are fp64."""
+    wide = graph.copy()
+    for tensor in wide.tensors.values():
+        if tensor.dtype == "fp32":
+            tensor.dtype = DOUBLE
+            if tensor.is_constant:
+                tensor.data, tensor.source = np.asarray(tensor.value(), np.float64), None
+    for node in wide.nodes:
+        if node.attrs.get("to") == "fp32":
+            node.attrs["to"] = DOUBLE
+    return wide

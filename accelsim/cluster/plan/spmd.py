@@ -1,0 +1,102 @@
+"""The nodes that only a graph of several ranks has: collectives, a rank's own part, tables that are split by rows.
+
+All ranks of a group run the same graph. ``attrs['group']`` says between which ranks: 'tp' or 'dp'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from accelsim.workload.graph import Graph, Node, Tensor
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Spmd:
+    """One kind of node. ``shape(node, shapes of inputs, ranks)`` -> that of the result. ``sent(elements, ranks)``:
+    elements of the message that its collective is asked for (of the whole result for AllGather, of the whole input for
+    the others); 0: nothing is sent. ``kind``: the collective, '' for none. ``what`` it does.
+    """
+
+    kind: str
+    shape: Callable[[Node, list[Shape], int], Shape]
+    sent: Callable[[int, int], int]
+    what: str
+
+
+def _same(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    return shapes[0]
+
+
+def _gathered(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    axis, shape = node.attrs["axis"], shapes[0]
+    return (*shape[:axis], shape[axis] * ranks, *shape[axis + 1 :])
+
+
+def _part(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    axis, shape = node.attrs["axis"], shapes[0]
+    return (*shape[:axis], shape[axis] // ranks, *shape[axis + 1 :])
+
+
+def _rows(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    axis, (data, indices) = node.attrs["axis"], shapes
+    return (*data[:axis], *indices, *data[axis + 1 :])
+
+
+def _table(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    axis, (grad, indices) = node.attrs["axis"], shapes
+    return (*grad[:axis], node.attrs["size"], *grad[axis + len(indices) :])
+
+
+def _nothing(elements: int, ranks: int) -> int:
+    return 0
+
+
+SPMD: dict[str, Spmd] = {
+    "AllReduce": Spmd("all_reduce", _same, lambda n, ranks: n, "the sum (or maximum) over all ranks"),
+    "AllGather": Spmd("all_gather", _gathered, lambda n, ranks: n * ranks, "the parts of all ranks along an axis"),
+    "ReduceScatter": Spmd("reduce_scatter", _part, lambda n, ranks: n, "a part along an axis of the sum of all ranks"),
+    "Part": Spmd("", _part, _nothing, "the rank's own part along an axis of what every rank has whole"),
+    "GatherPart": Spmd("", _rows, _nothing, "Gather from a table split along the axis: 0 where another rank has it"),
+    "GatherGradPart": Spmd("", _table, _nothing, "GatherGrad for a table split along the axis: the rank's own rows"),
+}  # fmt: skip
+"""Op -> what it is."""
+
+
+def add(
+    graph: Graph, nodes: list[Node], op: str, inputs: list[str], name: str, ranks: int, **attrs: Any
+) -> str:
+    """Append a node of ``SPMD`` with its result ``name`` to ``nodes``; its tensor to ``graph``. Returns the name."""
+    node = Node(name, op, inputs, [name], attrs)
+    shape = SPMD[op].shape(node, [graph.tensors[given].shape for given in inputs], ranks)
+    dtype = graph.tensors[inputs[0]].dtype
+    graph.tensors[name] = Tensor(name, shape, dtype)
+    nodes.append(node)
+    return name
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective of a graph: the node, its kind ('all_reduce', 'all_gather', 'reduce_scatter'), the bytes of the
+    whole message (the full array, not a rank's part of it) and the group it runs in."""
+
+    node: str
+    kind: str
+    nbytes: int
+    group: str
+
+
+def collectives(graph: Graph, ranks: int) -> list[Collective]:
+    """The collectives of ``graph`` in order; ``ranks``: of their group."""
+    found = []
+    for node in graph.nodes:
+        row = SPMD.get(node.op)
+        if row is not None and row.kind:
+            tensor = graph.tensors[node.inputs[0]]
+            sent = row.sent(prod(tensor.shape), ranks)
+            found.append(Collective(node.name, row.kind, tensor.size_B(sent), node.attrs["group"]))
+    return found

@@ -1,0 +1,315 @@
+"""Training under a plan, with values: every device does its op list, and weights carry version numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from accelsim.cluster.plan.objective import Objective
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.shard import Sharded, shard_objective
+from accelsim.cluster.plan.stages import Stage, cut
+from accelsim.cluster.plan.update import FLAT, SUM, Update, update_graph
+from accelsim.cluster.schedules.base import Op, Orders, Schedule
+from accelsim.cluster.schedules.registry import schedule
+from accelsim.cluster.values import exchange
+from accelsim.cluster.values.lockstep import Lockstep, Values
+from accelsim.errors import AccelsimError, Problem
+from accelsim.types import Array
+from accelsim.workload.ops.values import contain
+from accelsim.workload.training import Optimiser
+from accelsim.workload.training.step import LABELS, RATE
+
+Batch = tuple[Array, Array]
+"""Samples and labels (one-hot), of all microbatches of all replicas in their order."""
+Devices = list[list[Values]]
+"""By replica and tensor part."""
+
+
+class VersionError(AccelsimError):
+    """A backward pass used other weights than its forward pass (rule R6), or weights that there are not."""
+
+
+@dataclass
+class _Held:
+    """What the devices of one stage hold. ``versions``: number -> weights; ``states``: of the optimiser."""
+
+    stage: Stage
+    update: Update
+    versions: dict[int, Devices]
+    states: Devices
+    sums: Devices
+    newest: int = 0
+    added: int = 0
+    waiting: dict[int, Devices] = field(default_factory=dict)
+    used: dict[int, int] = field(default_factory=dict)
+    """Microbatch -> version that its forward used."""
+
+
+class Parallel:
+    """One training under ``plan``. ``made`` is the objective of one microbatch, cut into ``plan.stages``.
+
+    Its losses and gradients are already divided by the rows of a whole batch, so they are added: microbatches of a
+    replica in their order whatever the order of the schedule, then replicas in theirs. With ``plan.period`` above 1,
+    each replica trains on its own and has a batch of its own (the objective counts the rows of that), and weights are
+    averaged after so many steps.
+    """
+
+    def __init__(self, made: Objective, plan: Plan, rule: Optimiser, lr: float) -> None:
+        self.made, self.plan = made, plan
+        self.schedule: Schedule = schedule(plan.schedule)
+        self.sharded: Sharded = shard_objective(made, plan.tp, plan.sp)
+        wide = np.float64 if made.precision.master == "fp64" else np.float32
+        self.lr = np.asarray(np.float32(lr), wide)
+        stages = cut(made, self.sharded.graph, self.sharded.block, plan.recompute, self.schedule.splits)
+        self._passes = [
+            {"F": Lockstep(s.forward), "B": Lockstep(s.backward), "W": Lockstep(s.weight)} for s in stages
+        ]
+        self.held = [self._begin(stage, rule) for stage in stages]
+        self._updates = [Lockstep(held.update.graph) for held in self.held]
+        self._gathers = [Lockstep(held.update.gather) for held in self.held]
+        self._live: dict[tuple[int, int], list[Values]] = {}
+        self._done: dict[tuple[str, int, int], bool] = {}
+        self.losses: dict[int, float] = {}
+        self.steps = 0
+
+    def _begin(self, stage: Stage, rule: Optimiser) -> _Held:
+        plan, made = self.plan, self.made
+        own = [self._start(stage, t) for t in range(plan.tp)]
+        shapes = {name: array.shape for name, array in own[0].items()}
+        together = 1 if plan.period > 1 else plan.dp
+        update = update_graph(shapes, rule, made.precision, together, plan.zero)
+        weights = [[dict(values) for values in own] for _ in range(plan.dp)]
+        if update.gather.nodes:
+            weights = [[{FLAT: _part(values, update.padded, plan.dp, d)} for values in own]
+                       for d in range(plan.dp)]  # fmt: skip
+        graph = update.graph
+        states = [
+            [
+                {name: contain(np.zeros(graph.tensors[name].shape), graph.tensors[name].dtype) for name in update.kept}
+                for _ in own
+            ]
+            for _ in range(plan.dp)
+        ]  # fmt: skip
+        return _Held(stage, update, {0: weights}, states, self._none())
+
+    def _none(self) -> Devices:
+        return [[{} for _ in range(self.plan.tp)] for _ in range(self.plan.dp)]
+
+    def _start(self, stage: Stage, t: int) -> Values:
+        """The rank's part of each weight of the stage at the start."""
+        found = {}
+        for name in stage.weights:
+            value = contain(self.made.start[self.made.weights[name]], self.made.precision.master)
+            axis = self.sharded.split.get(name)
+            found[name] = value if axis is None else np.split(value, self.plan.tp, axis)[t].copy()
+        return found
+
+    def step(self, batch: Batch) -> float:
+        """One step of a synchronous schedule: all microbatches, the update, and the loss before it."""
+        orders = self.schedule.orders(self.plan.pp, self.plan.microbatches, self.plan.chunks)
+        self._play(orders, [batch])
+        self._add_shared()
+        for k in range(len(self.held)):
+            self._update(k)
+        self.steps += 1
+        loss = sum(self.losses.pop(index) for index in sorted(self.losses))
+        if self.plan.period > 1:
+            loss /= self.plan.dp
+            if self.steps % self.plan.period == 0:
+                self._average()
+        return loss
+
+    def run(self, batches: Sequence[Batch]) -> list[float]:
+        """All steps of a schedule; the loss of each batch. VersionError as rule R6 says."""
+        if self.schedule.synchronous:
+            return [self.step(batch) for batch in batches]
+        count = self.plan.microbatches * len(batches)
+        orders = self.schedule.orders(self.plan.pp, count, self.plan.chunks)
+        self._play(orders, batches)
+        self.steps += len(batches)
+        m = self.plan.microbatches
+        return [sum(self.losses[i] for i in range(b * m, (b + 1) * m)) for b in range(len(batches))]
+
+    def weights(self) -> dict[str, Array]:
+        """The newest weights by their name in the model, whole; of copies that are the first."""
+        found: dict[str, Array] = {}
+        for k, held in enumerate(self.held):
+            own = self._weights(k, held.newest)[0]
+            for name in held.stage.weights:
+                axis, model = self.sharded.split.get(name), self.made.weights[name]
+                parts = [values[name] for values in own]
+                found.setdefault(model, parts[0] if axis is None else np.concatenate(parts, axis))
+        return {name: found[name] for name in self.made.start if name in found}
+
+    def replicas(self) -> list[list[Devices]]:
+        """Newest weights of every stage by replica and tensor part, to compare the replicas."""
+        return [[self._weights(k, held.newest)] for k, held in enumerate(self.held)]
+
+    def _play(self, orders: Orders, batches: Sequence[Batch]) -> None:
+        """All ops, each device in its order, an op as soon as what it reads is there."""
+        at = [0] * len(orders)
+        moved = True
+        while moved:
+            moved = False
+            for device, ops in enumerate(orders):
+                while at[device] < len(ops) and self._ready(device, ops[at[device]]):
+                    self._do(device, ops[at[device]], batches)
+                    at[device] += 1
+                    moved = True
+        assert at == [len(ops) for ops in orders], f"the op lists of {self.schedule.name} wait for each other"
+        self._live.clear()
+        self._done.clear()
+
+    def _piece(self, device: int, op: Op) -> int:
+        return op.chunk * self.plan.pp + device
+
+    def _ready(self, device: int, op: Op) -> bool:
+        k = self._piece(device, op)
+        before = {"F": (), "B": (("F", k),), "W": (("B", k),)}[op.kind]
+        if not all(self._done.get((kind, stage, op.microbatch)) for kind, stage in before):
+            return False
+        stage = self.held[k].stage
+        needs = {"F": stage.receives, "B": stage.gradients, "W": {}}[op.kind]
+        there = self._live.get((0, op.microbatch), [{}])[0]
+        return all(name in there for name in needs)
+
+    def _do(self, device: int, op: Op, batches: Sequence[Batch]) -> None:
+        k, made = self._piece(device, op), self._passes[self._piece(device, op)][op.kind]
+        weights = self._weights(k, self._version(k, op))
+        grads: Devices = []
+        for d in range(self.plan.dp):
+            live = self._live.setdefault((d, op.microbatch), [{} for _ in range(self.plan.tp)])
+            feeds = self._data(batches, d, op.microbatch)
+            out = made.run([{**feeds, **live[t], **weights[d][t]} for t in range(self.plan.tp)])
+            for t, values in enumerate(out):
+                live[t].update(values)
+            grads.append([{name: live[t][grad] for name, grad in self.held[k].stage.grads.items() if grad in live[t]}
+                          for t in range(self.plan.tp)])  # fmt: skip
+            if op.kind == "F" and self.made.loss in out[0]:
+                self.losses[op.microbatch] = self.losses.get(op.microbatch, 0.0) + float(
+                    out[0][self.made.loss]
+                )
+        self._done[op.kind, k, op.microbatch] = True
+        if op.kind == ("W" if self.schedule.splits else "B"):
+            self._add(k, op.microbatch, grads)
+
+    def _data(self, batches: Sequence[Batch], d: int, microbatch: int) -> Values:
+        """Samples and labels of one microbatch of a replica."""
+        batch, index = divmod(microbatch, self.plan.microbatches)
+        x, labels = batches[batch]
+        place = d * self.plan.microbatches + index
+        samples = self.made.samples
+        rows = self.made.graph.tensors[LABELS].shape[0]
+        name = self.made.model.inputs[0]
+        tensors = self.made.graph.tensors
+        return {
+            name: contain(x[place * samples : (place + 1) * samples], tensors[name].dtype),
+            LABELS: contain(labels[place * rows : (place + 1) * rows], tensors[LABELS].dtype),
+        }
+
+    def _version(self, k: int, op: Op) -> int:
+        """The version of the weights that an op uses. VersionError when a backward's is not its forward's."""
+        held = self.held[k]
+        if self.schedule.synchronous:
+            return held.newest
+        rule, m = self.schedule.weights, self.plan.microbatches
+        tell = rule.forward if op.kind == "F" else rule.backward
+        version = tell(k, self.plan.stages, op.microbatch, m)
+        if op.kind == "F":
+            held.used[op.microbatch] = version
+        elif held.used[op.microbatch] != version:
+            what = (f"stage {k}: the backward of minibatch {op.microbatch} uses weights of version {version}, "
+                    f"its forward used version {held.used[op.microbatch]}")  # fmt: skip
+            raise VersionError(Problem(what, self.schedule.name, "one version for both (weight stashing)"))
+        if version not in held.versions:
+            raise VersionError(Problem(f"stage {k}: no weights of version {version}", self.schedule.name))
+        return version
+
+    def _weights(self, k: int, version: int) -> Devices:
+        """The weights of a stage on all its devices, gathered where replicas have parts of them."""
+        kept = self.held[k].versions[version]
+        if not self._gathers[k].graph.nodes:
+            return kept
+        states, found = self._gathers[k].graph.states, self._none()
+        for t in range(self.plan.tp):
+            for d, out in enumerate(self._gathers[k].run([kept[d][t] for d in range(self.plan.dp)])):
+                found[d][t] = {name: out[tensor] for name, tensor in states.items()}
+        return found
+
+    def _add(self, k: int, microbatch: int, grads: Devices) -> None:
+        """Gradients of a microbatch to the sums, in the order of the microbatches."""
+        held, m = self.held[k], self.plan.microbatches
+        held.waiting[microbatch] = grads
+        first = 0 if self.schedule.synchronous else held.newest * m
+        while first + held.added in held.waiting:
+            for sums, own in zip(held.sums, held.waiting.pop(first + held.added), strict=True):
+                for total, values in zip(sums, own, strict=True):
+                    for name, grad in values.items():
+                        total[name] = total[name] + grad if name in total else grad
+            held.added += 1
+            if not self.schedule.synchronous and held.added == self._per_update():
+                self._update(k)
+                first = held.newest * m
+
+    def _per_update(self) -> int:
+        return self.plan.microbatches if self.schedule.weights.per_update == "batch" else 1
+
+    def _add_shared(self) -> None:
+        """Gradients of a weight that lies on several stages: added up over these, last stage first."""
+        place = {name: held for held in self.held for name in held.stage.weights}
+        for copies in self.made.shared.values():
+            for d in range(self.plan.dp):
+                for t in range(self.plan.tp):
+                    sums = [place[name].sums[d][t] for name in reversed(copies)]
+                    parts = [total[name] for total, name in zip(sums, reversed(copies), strict=True)]
+                    for total, name, array in zip(
+                        sums, reversed(copies), exchange.all_reduce(parts), strict=True
+                    ):
+                        total[name] = array
+
+    def _update(self, k: int) -> None:
+        """A new version of the weights of a stage."""
+        held, plan = self.held[k], self.plan
+        graph, new, old = held.update.graph, self._none(), held.versions[held.newest]
+        for t in range(plan.tp):
+            feeds = [
+                {RATE: self.lr, **old[d][t], **held.states[d][t],
+                 **{f"{name}{SUM}": total for name, total in held.sums[d][t].items()}}
+                for d in range(plan.dp)
+            ]  # fmt: skip
+            for d, out in enumerate(self._moved(k, feeds)):
+                values = {state: out[tensor] for state, tensor in graph.states.items()}
+                held.states[d][t] = {name: values.pop(name) for name in held.update.kept}
+                new[d][t] = values
+        held.newest += 1
+        held.versions[held.newest] = new
+        oldest = held.newest - self.plan.stages - 1
+        held.versions = {number: kept for number, kept in held.versions.items() if number >= oldest}
+        held.sums, held.added = self._none(), 0
+
+    def _moved(self, k: int, feeds: list[Values]) -> list[Values]:
+        """The update on all replicas: together, or each on its own with local SGD."""
+        if self.plan.period > 1:
+            return [self._updates[k].run([own])[0] for own in feeds]
+        return self._updates[k].run(feeds)
+
+    def _average(self) -> None:
+        """Weights become the mean of the replicas (local SGD: Stich, ICLR 2019, algorithm 1)."""
+        for held in self.held:
+            weights = held.versions[held.newest]
+            for t in range(self.plan.tp):
+                for name in weights[0][t]:
+                    total = exchange.reduced([weights[d][t][name] for d in range(self.plan.dp)])
+                    mean = contain(total / total.dtype.type(self.plan.dp), self.made.precision.master)
+                    for d in range(self.plan.dp):
+                        weights[d][t][name] = mean
+
+
+def _part(values: Mapping[str, Array], padded: int, replicas: int, d: int) -> Array:
+    """The part of one replica of all weights as a vector, filled up with zeros."""
+    row = np.concatenate([array.ravel() for array in values.values()])
+    whole = np.concatenate([row, np.zeros(padded - row.size, row.dtype)])
+    return np.split(whole, replicas)[d].copy()
