@@ -1,0 +1,43 @@
+"""Direct: each device sends every other one what is for it, all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.cluster.collectives.base import Collective, Members, areas
+from accelsim.cluster.collectives.patterns import direct_gather, direct_scatter, origin, whole
+from accelsim.cluster.collectives.program import Program, Rounds, rounds
+
+
+def _program(kind: str, members: Members, chunks: int) -> Program:
+    many, everybody = members.ranks, whole(members.ranks)
+    scatter, gather = (
+        direct_scatter(everybody, origin(everybody)),
+        direct_gather(everybody, origin(everybody)),
+    )
+    others = np.arange(1, many)
+    parts: dict[str, list[Rounds]] = {
+        "all_reduce": scatter + gather,
+        "reduce_scatter": scatter,
+        "all_gather": gather,
+        "broadcast": [rounds(others * 0, others, 0, many)],
+        "reduce": [rounds(others, others * 0, 0, many, True)],
+        "all_to_all": [exchange(many, np.arange(many))],
+        "send_recv": [rounds(others - 1, others, 0, many, into=np.full(many - 1, many))],
+    }
+    return Program(many, many, tuple(parts[kind]), areas(kind))
+
+
+def exchange(many: int, shifts: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Rounds:
+    """Part i + shift of each device i's input to part i of the output of device i + shift, in one round."""
+    shift, index = (each.ravel() for each in np.meshgrid(shifts, np.arange(many), indexing="ij"))
+    other = (index + shift) % many
+    return rounds(index, other, other, into=many + index)
+
+
+COLLECTIVE = Collective(
+    "direct",
+    "each to each at once",
+    ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send_recv"),
+    _program,
+)

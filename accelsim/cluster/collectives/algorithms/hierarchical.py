@@ -1,0 +1,47 @@
+"""Hierarchical: reduce-scatter inside each node, all-reduce between nodes on one part each, all-gather inside.
+
+Over the slow links between nodes each device sends a part of the buffer only, as many parts as a node has devices: what
+ASTRA-sim calls "local bandwidth aware".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.cluster.collectives.base import Collective, Members
+from accelsim.cluster.collectives.patterns import origin, ring_gather, ring_scatter
+from accelsim.cluster.collectives.program import Program
+from accelsim.types import Ints
+
+
+def _program(kind: str, members: Members, chunks: int) -> Program:
+    inside = nodes(members)
+    many, per_node = inside.shape
+    across, part = inside.T.copy(), np.arange(per_node) * many
+    within = ring_scatter(inside, origin(inside), many)
+    between = ring_scatter(across, part) + ring_gather(across, part)
+    back = ring_gather(inside, origin(inside), many)
+    return Program(members.ranks, many * per_node, (*within, *between, *back))
+
+
+def nodes(members: Members) -> Ints:
+    """Devices by node: int64 ``[nodes, devices per node]``."""
+    names = list(dict.fromkeys(members.groups))
+    return np.array(
+        [[rank for rank, group in enumerate(members.groups) if group == name] for name in names], np.int64
+    )
+
+
+def equal_nodes(kind: str, members: Members) -> str:
+    """As many devices in each node as in the others."""
+    counts = {members.groups.count(name) for name in members.groups}
+    return "" if len(counts) == 1 else "as many devices in each node as in the others"
+
+
+COLLECTIVE = Collective(
+    "hierarchical",
+    "inside nodes, then between them on a part each, then inside",
+    ("all_reduce",),
+    _program,
+    equal_nodes,
+)

@@ -1,0 +1,69 @@
+"""Double binary tree, in chunks. Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast (2009).
+
+Each tree reduces half of the buffer to its root and broadcasts it back. A device that passes things on in one tree is a
+leaf of the other, so both directions of each port are used.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from accelsim.cluster.collectives.base import Collective, Members
+from accelsim.cluster.collectives.program import Program, Rounds, rounds
+
+Row = tuple[int, int, int, bool]
+"""Of a message: source, target, cell, whether it is added."""
+
+
+def _program(kind: str, members: Members, chunks: int) -> Program:
+    slots: dict[int, list[Row]] = defaultdict(list)
+    for tree, parents in enumerate(trees(members.ranks)):
+        depths = [_depth(parents, rank) for rank in range(members.ranks)]
+        deepest = max(depths)
+        for chunk in range(chunks):
+            cell = tree * chunks + chunk
+            for rank, parent in enumerate(parents):
+                if parent is not None:
+                    slots[deepest - depths[rank] + chunk].append((rank, parent, cell, True))
+                    slots[deepest + depths[parent] + chunk].append((parent, rank, cell, False))
+    return Program(members.ranks, 2 * chunks, tuple(_slot(slots[slot]) for slot in sorted(slots)))
+
+
+def _slot(rows: list[Row]) -> Rounds:
+    source, target, cell, reduces = zip(*rows, strict=True)
+    return rounds(source, target, cell, 1, reduces)
+
+
+def trees(ranks: int) -> tuple[list[int | None], list[int | None]]:
+    """The parents of all devices in both trees; None for the root.
+
+    The first tree: a device's depth follows its lowest set bit, odd ones are leaves. The second is its mirror image, or
+    among an odd number the first one moved on by one device.
+    """
+    first = [_parent(rank, ranks) for rank in range(ranks)]
+    if ranks % 2 == 0:
+        moved = [ranks - 1 - rank for rank in range(ranks)]
+    else:
+        moved = [(rank + 1) % ranks for rank in range(ranks)]
+    second: list[int | None] = [None] * ranks
+    for rank, parent in enumerate(first):
+        second[moved[rank]] = None if parent is None else moved[parent]
+    return first, second
+
+
+def _parent(rank: int, ranks: int) -> int | None:
+    if rank == 0:
+        return None
+    bit = rank & -rank
+    up = (rank ^ bit) | (bit << 1)
+    return up if up < ranks else rank ^ bit
+
+
+def _depth(parents: list[int | None], rank: int) -> int:
+    depth, at = 0, parents[rank]
+    while at is not None:
+        depth, at = depth + 1, parents[at]
+    return depth
+
+
+COLLECTIVE = Collective("tree", "two binary trees, in chunks", ("all_reduce",), _program, pipelined=True)

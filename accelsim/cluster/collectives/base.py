@@ -1,0 +1,100 @@
+"""What an algorithm of collectives is: kinds that it does, with which numbers of devices, and its rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.program import Program, chunked
+from accelsim.cluster.network.messages import MessageGraph
+from accelsim.errors import Problem, UsageError
+
+KINDS = {
+    "all_reduce": "everybody ends with the sum of all buffers",
+    "reduce_scatter": "device i ends with part i of the sum of all buffers",
+    "all_gather": "everybody ends with the parts of all, in order",
+    "broadcast": "everybody ends with the buffer of the first device",
+    "reduce": "the first device ends with the sum of all buffers",
+    "all_to_all": "device i ends with part i of the buffers of all",
+    "send_recv": "each device but the last sends its buffer to the next",
+}
+"""Kind -> what it does. The size is that of a whole buffer: of all_gather, of its result."""
+
+
+class Members(NamedTuple):
+    """Who takes part: ``ranks`` devices, numbered from 0; ``groups``: the node of each."""
+
+    ranks: int
+    groups: tuple[int, ...]
+
+
+Rule = Callable[[str, Members], str]
+"""(kind, members) -> what the algorithm needs and they are not; '' where it can."""
+
+
+def anybody(kind: str, members: Members) -> str:
+    """No rule: any number of devices."""
+    return ""
+
+
+def power_of_two(kind: str, members: Members) -> str:
+    """A number of devices that is a power of two."""
+    return "" if members.ranks & (members.ranks - 1) == 0 else "a number of devices that is a power of two"
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One algorithm.
+
+    ``program(kind, members, chunks)`` are its rounds. ``pipelined``: it makes its own use of chunks; others do all at
+    once for each chunk, so that device i has part i of each. ``rule`` says which devices it can do with.
+    """
+
+    name: str
+    title: str
+    kinds: tuple[str, ...]
+    program: Callable[[str, Members, int], Program]
+    rule: Rule = anybody
+    pipelined: bool = False
+
+    def why_not(self, kind: str, members: Members) -> str:
+        """What is missing to do that kind among them; '' where it can."""
+        if kind not in self.kinds:
+            return f"one of {', '.join(self.kinds)}"
+        return self.rule(kind, members)
+
+    def rounds(self, kind: str, members: Members, chunks: int = 1) -> Program:
+        """The rounds of a kind. UsageError where it cannot do that kind, or not among so many."""
+        missing = self.why_not(kind, members)
+        problems = [Problem(f"{kind} among {members.ranks}", self.name, missing)] if missing else []
+        if chunks < 1:
+            problems.append(Problem(f"{chunks} chunks", self.name, "1 or more"))
+        if members.ranks < 1:
+            problems.append(Problem(f"{members.ranks} devices", self.name, "1 or more"))
+        if problems:
+            raise UsageError(problems)
+        if members.ranks == 1 and kind != "all_to_all":
+            return Program(1, 1, (), areas=areas(kind))
+        if self.pipelined:
+            return self.program(kind, members, chunks)
+        return chunked(self.program(kind, members, 1), chunks)
+
+    def build(
+        self,
+        kind: str,
+        ranks: int,
+        elements: int,
+        chunks: int = 1,
+        groups: Sequence[int] = (),
+        itemsize: int = 1,
+    ) -> MessageGraph:
+        """The messages of a kind on buffers of so many elements. ``groups``: node of each device; one without."""
+        members = Members(ranks, tuple(groups) or (0,) * ranks)
+        return messages(self.rounds(kind, members, chunks), elements, itemsize)
+
+
+def areas(kind: str) -> int:
+    """Parts of a rank's buffer: input and output where they differ, else one."""
+    return 2 if kind in ("all_to_all", "send_recv") else 1

@@ -1,0 +1,38 @@
+"""The algorithms of collectives, by name: whatever module of ``algorithms`` has a ``COLLECTIVE``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from accelsim.cluster.collectives import algorithms
+from accelsim.cluster.collectives.base import KINDS, Collective, Members
+from accelsim.errors import Problem, UsageError, known
+
+
+def _found() -> dict[str, Collective]:
+    modules = [
+        import_module(f"{algorithms.__name__}.{entry.name}") for entry in iter_modules(algorithms.__path__)
+    ]
+    found = [module.COLLECTIVE for module in modules if hasattr(module, "COLLECTIVE")]
+    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+
+
+COLLECTIVES: dict[str, Collective] = _found()
+"""Name -> algorithm."""
+
+
+def algorithm(name: str, kind: str) -> Collective:
+    """The algorithm of that name. UsageError with the nearest name, for both."""
+    known("kind of collective", kind, KINDS)
+    found = COLLECTIVES[known("algorithm", name, COLLECTIVES)]
+    if kind not in found.kinds:
+        able = [each.name for each in COLLECTIVES.values() if kind in each.kinds]
+        raise UsageError(Problem(f"{name} does no {kind}", "algorithm", f"one of {', '.join(able)}"))
+    return found
+
+
+def able(kind: str, members: Members) -> list[Collective]:
+    """The algorithms that can do a kind among these devices, in order of their names."""
+    known("kind of collective", kind, KINDS)
+    return [each for each in COLLECTIVES.values() if not each.why_not(kind, members)]
