@@ -26,7 +26,8 @@ from accelsim.types import Floats, Ints
 PARTS = 5
 """Parts of the cross-validation."""
 RANGES: Mapping[str, tuple[float, float]] = {
-    "launch": (0, 60e-6), "share": (0.01, 1), "share_between": (0.01, 1), "flow": (0.2e9, 100e9), "base": (0, 100e-6),
+    "launch": (0, 60e-6), "share": (0.01, 1), "share_between": (0.01, 1), "flow": (0.2e9, 100e9),
+    "tree_flow": (0.2e9, 100e9), "base": (0, 100e-6),
     "inside": (0, 30e-6), "between": (0, 200e-6), "tree_base": (0, 100e-6), "tree_inside": (0, 30e-6),
     "tree_between": (0, 200e-6), "fill": (0, 4), "least": (0, 100e-6),
 }  # fmt: skip

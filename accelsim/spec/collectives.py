@@ -29,7 +29,12 @@ class Protocol(Model):
     share: Share = Field(1.0, description="of the bandwidth of a link that is left for data")
     share_between: Share | None = Field(None, description="the same between nodes; absent: `share`")
     flow: BytesPerSecond | None = Field(
-        None, description="most that one device sends to another node; absent: what links allow"
+        None,
+        description="most that rings and single messages send from node to node; absent: what links allow",
+    )
+    tree_flow: BytesPerSecond | None = Field(
+        None,
+        description="most that trees send from node to node for each device there; absent: what links allow",
     )
     base: Instant = Field(0.0, description="once per collective by this protocol")
     inside: Instant | None = Field(

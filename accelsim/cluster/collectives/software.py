@@ -2,7 +2,7 @@
 
 A protocol moves the bytes of a step with a share of a link's bandwidth and a latency of its own, inside a node and
 between nodes; these constants stand in the block ``collectives:`` of a cluster and are fitted to measurements. With n
-ranks on k nodes of g, S bytes and a bandwidth B = min(share x inside, share x between, g x flow):
+ranks on k nodes of g, S bytes and a bandwidth B = min(share x inside, share x between, flow), for trees g x tree_flow:
 
 * ring: launch + base + steps x latency + S x passes / B + fill x min(S / n, chunk) / B, where an all-reduce has
   2 (n - 1) steps, 2 (k - 1) of them between nodes, and passes 2 (n - 1) / n of its bytes through every link;
@@ -136,12 +136,14 @@ def ways(
     rings: Reach, launch: float, kind: str, nbytes: Sizes, protocol: Protocol
 ) -> Iterator[tuple[str, float, Floats]]:
     """(algorithm, latency in s, time in s of each size) of the ways of one protocol."""
-    what, rate = KINDS[kind], rate_Bps(rings, protocol)
+    what, rate = KINDS[kind], rate_Bps(rings, protocol, protocol.flow)
     piece = np.minimum(np.asarray(nbytes) * what.piece(rings.ranks), protocol.chunk or float("inf"))
     passed = np.asarray(nbytes) * what.passes(rings.ranks)
     found = [("ring", _ring_latency(rings, kind, protocol), (passed + protocol.fill * piece) / rate)]
     if kind in TREES and rings.nodes > 1:
-        found.append(("tree", _tree_latency(rings, protocol), 2 * np.asarray(nbytes) / rate))
+        flow = None if protocol.tree_flow is None else rings.members * protocol.tree_flow
+        moving = 2 * np.asarray(nbytes) / rate_Bps(rings, protocol, flow)
+        found.append(("tree", _tree_latency(rings, protocol), moving))
     for algorithm, latency, moving in found:
         yield algorithm, launch + latency, np.maximum(launch + latency + moving, protocol.least)
 
@@ -158,11 +160,11 @@ def _by(
         yield Estimate(kind, algorithm, name, nbytes, seconds, latency, bus, energy)
 
 
-def rate_Bps(rings: Reach, protocol: Protocol) -> float:
-    """Bytes per second that the rings pass on by a protocol."""
+def rate_Bps(rings: Reach, protocol: Protocol, flow: float | None) -> float:
+    """Bytes per second that go round by a protocol, no more than ``flow`` of them from node to node."""
     between = rings.between_Bps * (protocol.share_between or protocol.share)
-    flows = rings.members * protocol.flow if protocol.flow and rings.nodes > 1 else float("inf")
-    return min(rings.inside_Bps * protocol.share, between, flows)
+    most = flow if flow is not None and rings.nodes > 1 else float("inf")
+    return min(rings.inside_Bps * protocol.share, between, most)
 
 
 def _ring_latency(rings: Reach, kind: str, protocol: Protocol) -> float:
