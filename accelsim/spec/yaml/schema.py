@@ -152,7 +152,9 @@ def _written(default: Any) -> str:
     """A default as one writes it in YAML."""
     if isinstance(default, bool):
         return str(default).lower()
-    if isinstance(default, dict):
+    if isinstance(default, Model):
+        default = default.model_dump(exclude_defaults=True)
+    elif isinstance(default, dict):
         default = {name: each.model_dump(exclude_defaults=True) for name, each in default.items()}
     return str(default).replace("'", "") if isinstance(default, list | dict) else str(default)
 
