@@ -63,7 +63,8 @@ def _merged(pairs: Pairs, many: int) -> tuple[Ints, Ints]:
         return np.zeros(many, np.int64), np.zeros(0, np.int64)
     who, need = (np.concatenate(each) for each in zip(*pairs, strict=True))
     base = int(need.max(initial=0)) + 1
-    place, found = np.divmod(np.unique(who * base + need), base)
+    keys = np.sort(who * base + need)
+    place, found = np.divmod(keys[np.diff(keys, prepend=-1) > 0], base)
     return np.bincount(place, minlength=many), found
 
 

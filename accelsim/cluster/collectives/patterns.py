@@ -66,6 +66,13 @@ def _direct(members: Ints, base: Ints, width: int, own: bool) -> list[Rounds]:
     return [rounds(members[:, index].ravel(), members[:, other].ravel(), first.ravel(), width, not own)]
 
 
+def settled(members: Ints, base: Ints, width: int = 1) -> Rounds:
+    """Each member waits until its block is complete: a message to itself, which takes no time. Those that wait for it
+    need not wait for each of many senders."""
+    first = base[:, None] + np.arange(members.shape[1]) * width
+    return rounds(members.ravel(), members.ravel(), first.ravel(), width)
+
+
 def halving(members: Ints, base: Ints, width: int = 1) -> list[Rounds]:
     """Reduce-scatter among 2^k: with the member half as far away each time, half of what is left is exchanged."""
     return [_exchange(members, base, width, distance, True) for distance in _distances(members)]

@@ -15,10 +15,10 @@ class MessageGraph:
     """Messages in the order of their numbers; each column has one entry per message.
 
     ``source``, ``target``: devices. ``needs[needs_start[m]:needs_start[m + 1]]``: messages that must have arrived
-    before ``m`` may leave, all with smaller numbers. ``ready_fs``: not before that time; None: 0 for all.
+    before ``m`` may leave. ``ready_fs``: not before that time; None: 0 for all.
     A message carries elements ``begin`` to ``end`` of its sender's buffer to the place ``into`` of its target's, where
-    they are added (``reduces``) or replace what is there. ``round``: rounds never decrease; within one, all messages
-    read before any of them writes.
+    they are added (``reduces``) or replace what is there. ``round``: rounds of a graph never decrease; within one, all
+    messages read before any of them writes.
     """
 
     source: Ints
@@ -61,3 +61,23 @@ def plain_messages(
 def starts(counts: Ints) -> Ints:
     """Where each of the rows with so many entries begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def side_by_side(graphs: Sequence[MessageGraph]) -> MessageGraph:
+    """Several graphs as one, none waiting for another; rounds of the same number at once."""
+    sizes = [len(graph) for graph in graphs]
+    shifts = np.cumsum([0, *sizes])[:-1]
+    counts = np.concatenate([np.diff(graph.needs_start) for graph in graphs])
+    needs = np.concatenate([graph.needs + shift for graph, shift in zip(graphs, shifts, strict=True)])
+    columns = {
+        name: np.concatenate([getattr(graph, name) for graph in graphs])
+        for name in ("source", "target", "nbytes", "begin", "end", "into", "reduces", "round")
+    }
+    known = [graph.ready_fs is not None for graph in graphs]
+    ready = [np.zeros(len(graph), np.int64) if graph.ready_fs is None else graph.ready_fs for graph in graphs]
+    return MessageGraph(
+        **columns,
+        needs_start=starts(counts),
+        needs=needs,
+        ready_fs=np.concatenate(ready) if any(known) else None,
+    )

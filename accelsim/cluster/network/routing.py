@@ -16,6 +16,7 @@ class Routes:
             self._out[source].append(number)
             self._in[target].append(number)
         self._fields: dict[int, tuple[dict[int, int], list[int]]] = {}
+        self._closer: dict[tuple[int, int], list[int]] = {}
 
     def way(self, a: int, b: int) -> tuple[int, ...] | None:
         """Wires from ``a`` to ``b``; None where there is no way.
@@ -26,9 +27,13 @@ class Routes:
         hops = self._distances(a, b)
         if a not in hops:
             return None
-        way, at = [], a
+        way: list[int] = []
+        at = a
         while at != b:
-            closer = [wire for wire in self._out[at] if hops.get(self._ends[wire][1], -1) == hops[at] - 1]
+            closer = self._closer.get((at, b))
+            if closer is None:
+                closer = [wire for wire in self._out[at] if hops.get(self._ends[wire][1], -1) == hops[at] - 1]
+                self._closer[at, b] = closer
             way.append(closer[(a + b) % len(closer)])
             at = self._ends[way[-1]][1]
         return tuple(way)

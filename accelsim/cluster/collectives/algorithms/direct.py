@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.cluster.collectives.base import Collective, Members, areas
-from accelsim.cluster.collectives.patterns import direct_gather, direct_scatter, origin, whole
+from accelsim.cluster.collectives.patterns import direct_gather, direct_scatter, origin, settled, whole
 from accelsim.cluster.collectives.program import Program, Rounds, rounds
 
 
@@ -17,7 +17,7 @@ def _program(kind: str, members: Members, chunks: int) -> Program:
     )
     others = np.arange(1, many)
     parts: dict[str, list[Rounds]] = {
-        "all_reduce": scatter + gather,
+        "all_reduce": [*scatter, settled(everybody, origin(everybody)), *gather],
         "reduce_scatter": scatter,
         "all_gather": gather,
         "broadcast": [rounds(others * 0, others, 0, many)],

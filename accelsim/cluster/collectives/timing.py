@@ -1,0 +1,256 @@
+"""How long a collective takes on a network, what each wire carries, joules: played, or where that is exact, computed.
+
+``algorithm`` is a name of the registry, or 'auto': the one with the least time of those that can do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from accelsim.cluster.collectives.base import KINDS, Collective, Members
+from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.fast import Totals, play_ring
+from accelsim.cluster.collectives.program import Program
+from accelsim.cluster.collectives.registry import able
+from accelsim.cluster.collectives.registry import algorithm as named
+from accelsim.cluster.network.messages import MessageGraph, side_by_side
+from accelsim.cluster.network.play import play, wires_J
+from accelsim.cluster.network.topology import Topology
+from accelsim.errors import Problem, UsageError, known
+from accelsim.time import FS
+from accelsim.types import Ints
+
+AUTO = "auto"
+MOST_TRIED = 200_000
+"""Messages up to which 'auto' plays an algorithm; a ring that needs no events is always among those tried."""
+MOST_CHUNKS = 64
+"""Chunks that are chosen where nobody says how many."""
+
+BUS: dict[str, tuple[int, bool]] = {
+    "all_reduce": (2, True), "reduce_scatter": (1, True), "all_gather": (1, True), "all_to_all": (1, True),
+    "broadcast": (1, False), "reduce": (1, False), "send_recv": (1, False),
+}  # fmt: skip
+"""Kind -> factor f, and whether that is f (n - 1) / n among n devices: bus over algorithm bandwidth, as nccl-tests
+defines them (doc/PERFORMANCE.md)."""
+
+
+def bus_factor(kind: str, ranks: int) -> float:
+    """Bus bandwidth over algorithm bandwidth of a kind among so many devices."""
+    factor, shared = BUS[kind]
+    return factor * (ranks - 1) / ranks if shared else float(factor)
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveTime:
+    """One collective on an idle network. ``group``: the devices that take part, in order.
+
+    ``finish_fs``: of each device of the topology; ``busy_fs``, ``wire_B``: of each wire. ``played``: 'events', or
+    'ring' where no events were needed.
+    """
+
+    topology: Topology
+    kind: str
+    nbytes: int
+    algorithm: str
+    chunks: int
+    group: tuple[int, ...]
+    time_fs: int
+    finish_fs: Ints
+    busy_fs: Ints
+    wire_B: Ints
+    played: str
+
+    @property
+    def seconds(self) -> float:
+        """Its time, s."""
+        return self.time_fs * FS
+
+    @property
+    def alg_Bps(self) -> float:
+        """Algorithm bandwidth of nccl-tests: bytes of the buffer per second."""
+        return self.nbytes / self.seconds if self.time_fs else 0.0
+
+    @property
+    def bus_Bps(self) -> float:
+        """Bus bandwidth of nccl-tests: what a link of each device must carry, per second, whoever does it how."""
+        return self.alg_Bps * bus_factor(self.kind, len(self.group))
+
+    @cached_property
+    def energy_J(self) -> float:
+        """Of all wires."""
+        return wires_J(self.topology, self.wire_B)
+
+    @property
+    def binding(self) -> list[int]:
+        """The wires that are busy longest."""
+        most = int(self.busy_fs.max(initial=0))
+        return [int(wire) for wire in np.flatnonzero(self.busy_fs == most)] if most else []
+
+
+def collective(
+    topology: Topology, kind: str, nbytes: int, algorithm: str = AUTO, group: Sequence[int] | None = None,
+    chunks: int | None = None,
+) -> CollectiveTime:  # fmt: skip
+    """A collective of ``nbytes`` (a whole buffer) among ``group``, all devices where None; remembered.
+
+    ``chunks``: parts that follow each other; None: of pipelined algorithms as many as ``best_chunks`` says, else one.
+    UsageError with all that is wrong: unknown kind or algorithm, one that cannot do it, devices that do not exist.
+    """
+    members = tuple(range(topology.ranks)) if group is None else tuple(group)
+    _check(topology, kind, nbytes, algorithm, members)
+    return _collective(topology, kind, nbytes, algorithm, members, chunks)
+
+
+def ranked(
+    topology: Topology, kind: str, nbytes: int, group: Sequence[int] | None = None, chunks: int | None = None
+) -> list[CollectiveTime]:
+    """All algorithms that can do it, in order of their times; those with more than ``MOST_TRIED`` messages left out."""
+    members = tuple(range(topology.ranks)) if group is None else tuple(group)
+    _check(topology, kind, nbytes, AUTO, members)
+    who = Members(len(members), tuple(topology.groups[rank] for rank in members))
+    tried = [
+        _collective(topology, kind, nbytes, each.name, members, chunks)
+        for each in able(kind, who)
+        if _affordable(each, kind, who, _chunks(topology, each, kind, nbytes, members, chunks))
+    ]
+    if not tried:
+        raise UsageError(
+            Problem(f"{kind} among {len(members)} devices", topology.name, "an --algorithm by name")
+        )
+    return sorted(tried, key=lambda each: each.time_fs)
+
+
+def together(
+    topology: Topology, kind: str, nbytes: int, algorithm: str, groups: Sequence[Sequence[int]],
+    starts_fs: Sequence[int] | None = None,
+) -> CollectiveTime:  # fmt: skip
+    """The same collective in several groups at once, whose messages share the wires; ``group`` names all devices."""
+    graphs = []
+    for each in groups:
+        members = tuple(each)
+        _check(topology, kind, nbytes, algorithm, members)
+        how = collective(topology, kind, nbytes, algorithm, members) if algorithm == AUTO else None
+        chosen = named(how.algorithm if how else algorithm, kind)
+        program = _program(topology, chosen, kind, nbytes, members, None)[0]
+        graphs.append(messages(program, nbytes).on(members))
+    played = play(topology, side_by_side(graphs), starts_fs)
+    everybody = tuple(rank for each in groups for rank in each)
+    return CollectiveTime(
+        topology, kind, nbytes, algorithm, 1, everybody, played.time_fs, played.finish_fs, played.busy_fs,
+        played.wire_B, "events",
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _collective(
+    topology: Topology, kind: str, nbytes: int, name: str, members: tuple[int, ...], chunks: int | None
+) -> CollectiveTime:
+    if name == AUTO:
+        return ranked(topology, kind, nbytes, members, chunks)[0]
+    program, count = _program(topology, named(name, kind), kind, nbytes, members, chunks)
+    found: Any = play_ring(topology, program, members, nbytes)
+    how = "ring" if isinstance(found, Totals) else "events"
+    if found is None:
+        found = play(topology, messages(program, nbytes).on(members))
+    return CollectiveTime(
+        topology,
+        kind,
+        nbytes,
+        name,
+        count,
+        members,
+        found.time_fs,
+        found.finish_fs,
+        found.busy_fs,
+        found.wire_B,
+        how,
+    )
+
+
+def message_graph(
+    topology: Topology,
+    kind: str,
+    nbytes: int,
+    algorithm: str,
+    group: Sequence[int],
+    chunks: int | None = None,
+) -> MessageGraph:
+    """The messages of a collective between devices of a topology, as ``collective`` plays them."""
+    program, _ = _program(topology, named(algorithm, kind), kind, nbytes, tuple(group), chunks)
+    return messages(program, nbytes).on(tuple(group))
+
+
+def _program(
+    topology: Topology,
+    chosen: Collective,
+    kind: str,
+    nbytes: int,
+    members: tuple[int, ...],
+    chunks: int | None,
+) -> tuple[Program, int]:
+    """The rounds, and how many chunks."""
+    count = _chunks(topology, chosen, kind, nbytes, members, chunks)
+    groups = tuple(topology.groups[rank] for rank in members)
+    return chosen.rounds(kind, Members(len(members), groups), count), count
+
+
+def _chunks(
+    topology: Topology,
+    chosen: Collective,
+    kind: str,
+    nbytes: int,
+    members: tuple[int, ...],
+    chunks: int | None,
+) -> int:
+    if chunks is not None or not chosen.pipelined or len(members) < 2:
+        return chunks or 1
+    return best_chunks(topology, nbytes, members)
+
+
+def best_chunks(topology: Topology, nbytes: int, members: Sequence[int]) -> int:
+    """Chunks of a pipeline through all members: sqrt((N - 2) S / (alpha beta)), with alpha and S / beta of the slowest
+    step from each to the next; a power of two, at most ``MOST_CHUNKS``."""
+    steps = list(zip(members, [*members[1:], members[0]], strict=True))
+    alpha = max(1, max(topology.message_fs(a, b, 0) for a, b in steps))
+    moving = max(topology.message_fs(a, b, nbytes) - topology.message_fs(a, b, 0) for a, b in steps)
+    best = isqrt(max(0, len(members) - 2) * moving // alpha)
+    return min(MOST_CHUNKS, 1 << max(0, best.bit_length() - 1))
+
+
+def _affordable(chosen: Collective, kind: str, who: Members, chunks: int) -> bool:
+    if chosen.name == "ring":
+        return True
+    program = chosen.rounds(kind, who, chunks)
+    return sum(each.times * len(each.source) for each in program.rounds) <= MOST_TRIED
+
+
+def _check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: tuple[int, ...]) -> None:
+    known("kind of collective", kind, KINDS)
+    problems = [
+        Problem(f"no device {rank}", topology.name, f"0 to {topology.ranks - 1}")
+        for rank in dict.fromkeys(members)
+        if not 0 <= rank < topology.ranks
+    ]
+    if nbytes < 0:
+        problems.append(Problem(f"{nbytes} bytes", kind, "0 or more"))
+    if len(set(members)) < len(members):
+        problems.append(Problem(f"a group that has a device twice: {list(members)}", kind, "each once"))
+    if not members:
+        problems.append(Problem("a group of no device", kind, "one or more"))
+    if problems:
+        raise UsageError(problems)
+    if algorithm != AUTO:
+        chosen = named(algorithm, kind)
+        missing = chosen.why_not(
+            kind, Members(len(members), tuple(topology.groups[rank] for rank in members))
+        )
+        if missing:
+            raise UsageError(
+                Problem(f"{kind} by {algorithm} among {len(members)} devices", topology.name, missing)
+            )
