@@ -81,11 +81,16 @@ class PassCosts(NamedTuple):
 @dataclass(frozen=True)
 class Setting:
     """How devices compute: number format ('' is the preferred one of each chip), fusion of element-wise functions, site
-    of the chips, other fields of a run."""
+    of the chips; ``host_s``: time of the host for each kernel that it asks for, which no pass takes less of."""
 
     dtype: str = ""
     fusion: str = "compiled"
     site: str | None = None
+    host_s: float = 0.0
+
+
+PLAIN = Setting()
+"""Nothing asked."""
 
 
 @dataclass
@@ -93,7 +98,7 @@ class Costs:
     """Costs of pieces on a chip by a setting, each simulated at the first question."""
 
     chip: Chip
-    setting: Setting = Setting()
+    setting: Setting = PLAIN
     known: dict[Hashable, PassCosts | Cost] = field(default_factory=dict)
 
     @property

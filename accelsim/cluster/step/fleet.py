@@ -1,0 +1,163 @@
+"""The devices of a cluster and the network between them, as a training step asks them: costs of pieces, collectives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from accelsim.cluster.collectives.software import estimate
+from accelsim.cluster.network.topology import Topology
+from accelsim.cluster.shapes.building import build, devices, speeds
+from accelsim.cluster.step.costs import PLAIN, Costs, Setting
+from accelsim.spec.chip import Chip
+from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.collectives import Collectives
+from accelsim.time import FS_PER_S
+
+Group = tuple[int, ...]
+"""Ranks that take part in a collective, in their order."""
+
+
+SILENT = Collectives(title="none: software costs nothing")
+"""A library that costs nothing."""
+
+
+class Comm(NamedTuple):
+    """A collective of several groups at once: time of the slowest, how long of it wires are taken, joules of all, bytes
+    over all wires by the name of their link."""
+
+    time_fs: int = 0
+    taken_fs: int = 0
+    energy_J: float = 0.0
+    by_link_B: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Devices by rank, what joins them, and how they compute. ``speeds``: pace of each as a share of its chip's;
+    ``host_W``: idle power of hosts, switches and cards of all nodes."""
+
+    name: str
+    title: str
+    topology: Topology
+    chips: tuple[Chip, ...]
+    speeds: tuple[float, ...]
+    software: Collectives = SILENT
+    host_W: float = 0.0
+    setting: Setting = PLAIN
+
+    @property
+    def size(self) -> int:
+        """Devices."""
+        return len(self.chips)
+
+    @cached_property
+    def _costs(self) -> dict[int, Costs]:
+        return {id(chip): Costs(chip, self.setting) for chip in self.chips}
+
+    def costs(self, rank: int) -> Costs:
+        """What pieces cost on the chip of a rank, without its pace."""
+        return self._costs[id(self.chips[rank])]
+
+    @cached_property
+    def _known(self) -> dict[tuple[object, ...], Comm]:
+        return {}
+
+    @cached_property
+    def _alike(self) -> dict[Group, tuple[object, ...]]:
+        return {}
+
+    def collective(self, kind: str, nbytes: int, groups: Sequence[Group]) -> Comm:
+        """A collective of ``nbytes`` in each of several groups at once, which share the wires that they have in common.
+        Nothing for groups of one. ``kind``: see ``accelsim.cluster.collectives.software.KINDS``."""
+        groups = [group for group in groups if len(group) > 1]
+        if not groups or not nbytes:
+            return Comm()
+        key = (kind, nbytes, *sorted(Counter(self._likeness(group) for group in groups).items(), key=repr))
+        if (found := self._known.get(key)) is None:
+            found = self._known[key] = self._together(kind, nbytes, groups)
+        return found
+
+    def _together(self, kind: str, nbytes: int, groups: Sequence[Group]) -> Comm:
+        loads = [self._loads(group) for group in groups]
+        alone = max(self._slowest(load) for load in loads)
+        every = Counter[int]()
+        for load in loads:
+            every.update(load)
+        crowd = self._slowest(every) / alone if alone else 1.0
+        time = taken = 0
+        joules, links = 0.0, Counter[str]()
+        known: dict[tuple[object, ...], tuple[int, int, float, float]] = {}
+        for group, load in zip(groups, loads, strict=True):
+            likeness = self._likeness(group)
+            if likeness not in known:
+                one = estimate(self.topology, self.software, kind, nbytes, group)
+                moving = (one.time_s - one.latency_s) * crowd
+                known[likeness] = (
+                    _fs(one.latency_s + moving), _fs(moving), one.energy_J, one.bus_Bps * one.time_s,
+                )  # fmt: skip
+            own, busy, energy, passed = known[likeness]
+            time, taken, joules = max(time, own), max(taken, busy), joules + energy
+            for wire, share in load.items():
+                links[self.topology.wires[wire].link] += round(passed * share)
+        return Comm(time, taken, joules, tuple(sorted(links.items())))
+
+    def _slowest(self, load: Counter[int] | dict[int, float]) -> float:
+        return max(
+            (share / float(self.topology.wires[wire].rate) for wire, share in load.items()), default=0.0
+        )
+
+    def _loads(self, group: Group) -> dict[int, float]:
+        """Wire -> share of the bytes that each rank passes on which go over it, by rings as the library lays them."""
+        found = Counter[int]()
+        for a, b, share in self._edges(group):
+            for wire in self.topology.route(a, b):
+                found[wire] += share  # type: ignore[assignment]
+        return dict(found)
+
+    def _edges(self, group: Group) -> Iterator[tuple[int, int, float]]:
+        nodes: dict[int, list[int]] = {}
+        for rank in group:
+            nodes.setdefault(self.topology.groups[rank], []).append(rank)
+        parts = list(nodes.values())
+        rings = max(len(part) for part in parts) if len(parts) > 1 else 1
+        for part in parts:
+            if len(part) > 1:
+                share = (rings - 1) / rings if len(parts) > 1 else 1.0
+                yield from ((a, b, share) for a, b in zip(part, [*part[1:], part[0]], strict=True))
+        if len(parts) > 1:
+            for one, other in zip(parts, [*parts[1:], parts[0]], strict=True):
+                yield from ((one[(r - 1) % len(one)], other[r % len(other)], 1 / rings) for r in range(rings))
+
+    def _likeness(self, group: Group) -> tuple[object, ...]:
+        """Equal for groups whose members are joined by equal wires in equal order."""
+        found = self._alike.get(group)
+        if found is None:
+            wires, ways = self.topology.wires, Counter[tuple[object, ...]]()
+            for a, b, share in self._edges(group):
+                way = tuple(
+                    (wires[w].rate, wires[w].latency_fs, wires[w].link) for w in self.topology.route(a, b)
+                )
+                ways[(*way, share)] += 1
+            found = self._alike[group] = (len(group), *sorted(ways.items(), key=repr))
+        return found
+
+
+def _fs(seconds: float) -> int:
+    return round(seconds * FS_PER_S)
+
+
+def fleet_of(cluster: ClusterSpec, setting: Setting = PLAIN) -> Fleet:
+    """The devices of a cluster. Raises SpecError for chips that cannot be read."""
+    watts = sum(
+        float(node.power.idle or 0.0) * node.count
+        for node in cluster.nodes.values()
+        if node.power is not None
+    )
+    return Fleet(
+        cluster.name, cluster.title, build(cluster), devices(cluster), speeds(cluster), cluster.collectives, watts,
+        setting,
+    )  # fmt: skip

@@ -1,0 +1,59 @@
+"""What devices of a step hold over time, and the refusal of what does not fit, all devices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.step.work import LONG_B, SHORT_B, Piece
+from accelsim.errors import AccelsimError, Infeasible, Problem, memory_text
+from accelsim.spec.chip import Chip
+
+OPTIMISER_B = 3 * LONG_B
+"""Bytes of a parameter that Adam keeps: the weight in 32 bits, its two moments."""
+
+
+def static_B(pieces: Sequence[Sequence[Piece]], plan: Plan, gradient_B: int) -> dict[str, list[int]]:
+    """Kind -> bytes of each stage that stay, in the order of ``pieces`` [stage][chunk]: with ZeRO the replicas share
+    out first the states of the optimiser, then gradients, then weights (Rajbhandari et al., SC20, section 5)."""
+    counts = [sum(sum(piece.parameters) for piece in stage) for stage in pieces]
+    shares = [plan.dp if plan.zero > level else 1 for level in range(3)]
+    return {
+        "weights": [-(-SHORT_B * count // shares[2]) for count in counts],
+        "gradients": [-(-gradient_B * count // shares[1]) for count in counts],
+        "optimiser": [-(-OPTIMISER_B * count // shares[0]) for count in counts],
+        "buffers": [max(piece.working_B + 2 * piece.result_B for piece in stage) for stage in pieces],
+    }
+
+
+def capacity_B(chip: Chip) -> int:
+    """What the memories of a chip hold that keep weights and activations."""
+    return sum(
+        int(attached.memory.capacity)
+        for attached in chip.memories.values()
+        if attached.link is None and {"weights", "activations"} & set(attached.holds)
+    )
+
+
+class OutOfMemory(Infeasible):
+    """A plan whose devices hold more than they have room for. ``needs``: (ranks, bytes by kind, capacity) of each kind
+    of device that does. The fields of ``Infeasible`` are those of the device that lacks most."""
+
+    def __init__(self, model: str, needs: Iterable[tuple[Sequence[int], Mapping[str, int], int]]) -> None:
+        self.model, self.needs = model, tuple(needs)
+        ranks, parts, room = max(self.needs, key=lambda need: sum(need[1].values()) - need[2])
+        self.op, self.buffer, self.tile, self.why = model, f"memory of device {ranks[0]}", "", ""
+        self.needed_B, self.available_B = sum(parts.values()), room
+        advice = (
+            "more stages or tensor parallelism, smaller microbatches, recompute=full, zero=1 to 3; or, for a study, "
+            "--ignore-capacity"
+        )
+        AccelsimError.__init__(self, [Problem(need_text(*need), model, advice) for need in self.needs])
+        self.args = (model, self.needs)
+
+
+def need_text(ranks: Sequence[int], parts: Mapping[str, int], room_B: int) -> str:
+    """'device 0 and 15 more: 20 GiB of weights, ... are 90 GiB of 80 GiB'."""
+    more = f" and {len(ranks) - 1:,} more" if len(ranks) > 1 else ""
+    terms = ", ".join(f"{memory_text(size)} of {kind}" for kind, size in parts.items() if size)
+    return f"device {ranks[0]}{more}: {terms} are {memory_text(sum(parts.values()))} of {memory_text(room_B)}"

@@ -1,0 +1,162 @@
+"""How long the ops of a pipeline take on the devices of a plan: passes by their pieces, collectives, transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.step.costs import Cost
+from accelsim.cluster.step.fleet import Comm, Fleet
+from accelsim.cluster.step.work import SHORT_B, Call, Piece, Work
+from accelsim.time import FS_PER_S
+
+EXACT = 10**6
+"""Paces are fractions with denominators up to this."""
+
+
+class Op(NamedTuple):
+    """One op: time of computing, of computing again, and of collectives of its tensor-parallel group and of its
+    replicas (weights that ZeRO gathers) that nothing hides."""
+
+    compute_fs: int = 0
+    again_fs: int = 0
+    tensor_fs: int = 0
+    data_fs: int = 0
+
+    @property
+    def time_fs(self) -> int:
+        """All of it."""
+        return sum(self)
+
+
+class Ops(NamedTuple):
+    """Forward pass, backward pass (of the activations alone where a schedule splits it), gradients of weights."""
+
+    forward: Op
+    backward: Op
+    weight: Op
+
+
+class Replica(NamedTuple):
+    """Replicas whose devices are alike: their numbers, and the ops of each stage and chunk."""
+
+    numbers: tuple[int, ...]
+    ops: tuple[tuple[Ops, ...], ...]
+
+
+class Planned:
+    """A model on a fleet by a plan: pieces, collectives, replicas that differ.
+
+    ``pieces`` [stage][chunk] are those of the first replica; chips that differ have their own.
+    """
+
+    def __init__(self, work: Work, fleet: Fleet, plan: Plan, samples: int) -> None:
+        self.work, self.fleet, self.plan, self.samples = work, fleet, plan, samples
+        self.pieces = [
+            [self.piece(p, c, plan.rank(p, 0, 0)) for c in range(plan.chunks)] for p in range(plan.pp)
+        ]
+
+    def piece(self, stage: int, chunk: int, rank: int) -> Piece:
+        """The piece of a stage as a device computes it."""
+        index = chunk * self.plan.pp + stage
+        return self.work.piece(index, self.plan, self.samples, self.fleet.costs(rank))
+
+    def replicas(self) -> list[Replica]:
+        """Those that differ in chips or pace."""
+        found: dict[tuple[object, ...], list[int]] = {}
+        for d in range(self.plan.dp):
+            ranks = [self.plan.rank(p, d, t) for p in range(self.plan.pp) for t in range(self.plan.tp)]
+            alike = tuple((id(self.fleet.chips[rank]), self.fleet.speeds[rank]) for rank in ranks)
+            found.setdefault(alike, []).append(d)
+        return [Replica(tuple(same), self.ops(same[0])) for same in found.values()]
+
+    def ops(self, d: int, even: bool = False) -> tuple[tuple[Ops, ...], ...]:
+        """Of one replica, by stage and chunk; ``even``: as if all devices kept the pace of their chips."""
+        plan = self.plan
+        groups = [plan.tp_group(plan.rank(p, d, 0)) for p in range(plan.pp)]
+        return tuple(
+            tuple(self._ops(p, chunk, group, even) for chunk in range(plan.chunks))
+            for p, group in enumerate(groups)
+        )
+
+    def _ops(self, stage: int, chunk: int, group: Sequence[int], even: bool) -> Ops:
+        pieces = {rank: self.piece(stage, chunk, rank) for rank in group}
+
+        def slowest(part: str) -> int:
+            return max(
+                self.own_fs(rank, piece.again if part == "again" else getattr(piece.costs, part), even)
+                for rank, piece in pieces.items()
+            )
+
+        piece = pieces[group[0]]
+        forward, again, backward = (self.comm(calls, group).time_fs for calls in piece.calls)
+        compute = [slowest(part) for part in ("forward", "inputs", "weights")]
+        gathers = self.gathers(stage, piece)
+        return Ops(
+            Op(compute[0], 0, forward, max(0, gathers - compute[0])),
+            Op(compute[1], slowest("again"), again + backward, max(0, 2 * gathers - compute[1] - compute[2])),
+            Op(compute[2]),
+        )
+
+    def own_fs(self, rank: int, cost: Cost, even: bool = False) -> int:
+        """How long a device takes: no less than its host needs to ask for the kernels, longer at a slower pace."""
+        asked = round(cost.kernels * self.fleet.setting.host_s * FS_PER_S)
+        time = max(cost.time_fs, asked)
+        if even or self.fleet.speeds[rank] == 1.0:
+            return time
+        pace = Fraction(self.fleet.speeds[rank]).limit_denominator(EXACT)
+        return -(-time * pace.denominator // pace.numerator)
+
+    def comm(self, calls: Sequence[Call], group: Sequence[int]) -> Comm:
+        """Collectives of a tensor-parallel group, one after the other."""
+        total = Comm()
+        for call in calls:
+            one = self.fleet.collective(call.kind, call.nbytes, [tuple(group)])
+            total = Comm(
+                total.time_fs + one.time_fs * call.times, 0, total.energy_J + one.energy_J * call.times,
+                (*total.by_link_B, *((name, size * call.times) for name, size in one.by_link_B)),
+            )  # fmt: skip
+        return total
+
+    def data_groups(self, stage: int) -> list[tuple[int, ...]]:
+        """The groups of replicas of a stage, one for each part of its tensors."""
+        return [self.plan.dp_group(self.plan.rank(stage, 0, t)) for t in range(self.plan.tp)]
+
+    def gathers(self, stage: int, piece: Piece) -> int:
+        """With ZeRO 3 the time in which the weights of a piece come together for one pass; they come a layer ahead."""
+        if self.plan.zero < 3 or self.plan.dp == 1:
+            return 0
+        groups = self.data_groups(stage)
+        return sum(
+            self.fleet.collective("all_gather", SHORT_B * count, groups).time_fs for count in piece.parameters
+        )
+
+    def transfers(self) -> list[Comm]:
+        """From each stage to the next, behind the last to the first (interleaved); all replicas send at once.
+
+        With tensor parallelism each device sends its part of the activations, which the receivers then put together
+        unless they are cut anyway (scatter and gather: Narayanan et al., SC21, section 4.1).
+        """
+        plan, found = self.plan, []
+        for stage in range(plan.pp):
+            to = (stage + 1) % plan.pp
+            if to == stage or (to == 0 and plan.chunks == 1):
+                found.append(Comm())
+                continue
+            size = self.pieces[stage][0].result_B
+            places = [(d, t) for d in range(plan.dp) for t in range(plan.tp)]
+            pairs = [(plan.rank(stage, d, t), plan.rank(to, d, t)) for d, t in places]
+            sent = self.fleet.collective("send_recv", -(-size // plan.tp), pairs)
+            joined = Comm()
+            if plan.tp > 1 and not plan.sp:
+                groups = [plan.tp_group(plan.rank(to, d, 0)) for d in range(plan.dp)]
+                joined = self.fleet.collective("all_gather", size, groups)
+            found.append(
+                Comm(
+                    sent.time_fs + joined.time_fs, sent.taken_fs, sent.energy_J + joined.energy_J,
+                    (*sent.by_link_B, *joined.by_link_B),
+                )
+            )  # fmt: skip
+        return found

@@ -1,0 +1,181 @@
+"""A training step: when it was done, what the time went to, what devices held, what it drew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import fsum
+from typing import Any, NamedTuple
+
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.schedules.memory import MemoryTrace
+from accelsim.time import FS
+
+PARTS: Mapping[str, str] = {
+    "compute": "forward and backward passes of the stage that computes most",
+    "recompute": "what that stage computes again",
+    "tensor": "collectives of its tensor-parallel group",
+    "bubble": "stages that wait for each other: filling, draining, unequal stages",
+    "pipeline": "waits for transfers between stages",
+    "stragglers": "waits for devices that are slower than their chip",
+    "data": "collectives of the replicas that no computation hides",
+    "optimiser": "the update of the weights",
+}
+"""Parts of a step, in the order in which they are told -> what they are. They add up to its time."""
+
+
+class Slice(NamedTuple):
+    """What a device did from ``start_fs`` to ``end_fs``. ``kind``: 'compute', 'recompute', 'communication', 'wait',
+    'optimiser'; ``label`` says which pass of which microbatch, or which collective."""
+
+    start_fs: int
+    end_fs: int
+    kind: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device for all that do the same: ``ranks``. ``memory``: by kind over time, ``capacity_B`` what it has.
+    ``made`` gives the timeline."""
+
+    ranks: tuple[int, ...]
+    stage: int
+    chip: str
+    made: Callable[[], tuple[Slice, ...]] = field(repr=False, compare=False)
+    memory: MemoryTrace = field(repr=False)
+    capacity_B: int
+
+    @cached_property
+    def slices(self) -> tuple[Slice, ...]:
+        """All that it did, in order, without gaps."""
+        return self.made()
+
+    @property
+    def spent_fs(self) -> dict[str, int]:
+        """Kind of slice -> time, fs; adds up to the step."""
+        found: dict[str, int] = {}
+        for piece in self.slices:
+            found[piece.kind] = found.get(piece.kind, 0) + piece.end_fs - piece.start_fs
+        return found
+
+    @property
+    def fits(self) -> bool:
+        """Whether all that it holds at one time has room."""
+        return self.memory.peak_B <= self.capacity_B
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """One training step of a plan on a cluster.
+
+    ``parts_fs``: see ``PARTS``. ``devices``: those that differ. ``flops``: of the model, nothing twice;
+    ``flops_done``: what is computed again too; ``peak_flops``: of all devices together in the format of the products.
+    ``energy_J``: by what draws it. ``by_link_B``: bytes over all wires, by the name of their link.
+    ``calibrated``: chip -> what its constants come of.
+    """
+
+    model: str
+    cluster: str
+    plan: Plan
+    batch: int
+    microbatch: int
+    unit: str
+    sample_tokens: int
+    time_fs: int
+    parts_fs: Mapping[str, int]
+    devices: tuple[Device, ...]
+    flops: int
+    flops_done: int
+    peak_flops: float
+    energy_J: Mapping[str, float]
+    by_link_B: Mapping[str, int]
+    calibrated: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def time_s(self) -> float:
+        """Time of the step."""
+        return self.time_fs * FS
+
+    @property
+    def mfu(self) -> float:
+        """Share of the peak of all devices that goes to what the model asks for; nothing that is computed again."""
+        return self.flops / (self.time_s * self.peak_flops)
+
+    @property
+    def hfu(self) -> float:
+        """The same with what is computed again."""
+        return self.flops_done / (self.time_s * self.peak_flops)
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples of the whole batch per second."""
+        return self.batch / self.time_s
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens per second, 0 for what has none."""
+        return self.samples_per_s * self.sample_tokens
+
+    @property
+    def total_J(self) -> float:
+        """Energy of the step, J."""
+        return fsum(self.energy_J.values())
+
+    @property
+    def sample_J(self) -> float:
+        """Energy of a sample, J."""
+        return self.total_J / self.batch
+
+    @property
+    def fullest(self) -> Device:
+        """The device that has the least room left."""
+        return max(self.devices, key=lambda each: each.memory.peak_B / each.capacity_B)
+
+    def check(self) -> list[str]:
+        """What contradicts itself, in words; nothing where all holds."""
+        wrong = []
+        if sum(self.parts_fs.values()) != self.time_fs:
+            wrong.append(f"parts add up to {sum(self.parts_fs.values())} fs of {self.time_fs}")
+        wrong += [f"{name} takes {fs} fs" for name, fs in self.parts_fs.items() if fs < 0]
+        for device in self.devices:
+            spent = device.spent_fs
+            if sum(spent.values()) != self.time_fs:
+                wrong.append(f"stage {device.stage} spends {sum(spent.values())} fs of {self.time_fs}")
+            if spent.get("compute", 0) > self.time_fs:
+                wrong.append(f"stage {device.stage} computes longer than the step takes")
+        ranks = sorted(rank for device in self.devices for rank in device.ranks)
+        if ranks != list(range(self.plan.devices)):
+            wrong.append("not every device is there once")
+        return wrong
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; the unit is the end of each key."""
+        return {
+            "model": self.model, "cluster": self.cluster, "plan": str(self.plan), "devices": self.plan.devices,
+            "batch": self.batch, "microbatch": self.microbatch, "microbatches": self.plan.microbatches,
+            "time_s": self.time_s, "parts_s": {name: fs * FS for name, fs in self.parts_fs.items()},
+            "mfu": self.mfu, "hfu": self.hfu, "samples_per_s": self.samples_per_s, "tokens_per_s": self.tokens_per_s,
+            "energy_J": {**self.energy_J, "total": self.total_J}, "sample_J": self.sample_J,
+            "by_link_B": dict(self.by_link_B), "calibrated": dict(self.calibrated),
+            "memory": [device_facts(device) for device in self.devices],
+        }  # fmt: skip
+
+
+def device_facts(device: Device) -> dict[str, Any]:
+    """What a kind of device did and held, for JSON."""
+    return {
+        "stage": device.stage, "ranks": list(device.ranks), "chip": device.chip,
+        "memory_B": device.memory.parts_B(), "peak_B": device.memory.peak_B, "capacity_B": device.capacity_B,
+        "spent_s": {kind: fs * FS for kind, fs in device.spent_fs.items()},
+    }  # fmt: skip
+
+
+def merged_links(parts: Sequence[tuple[tuple[str, int], ...]]) -> dict[str, int]:
+    """Bytes by link of several collectives together."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, nbytes in part:
+            found[name] = found.get(name, 0) + nbytes
+    return dict(sorted(found.items()))

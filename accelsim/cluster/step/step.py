@@ -1,0 +1,187 @@
+"""One training step of a plan on a cluster: pipelines played op by op, gradients, optimiser, memory, energy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from accelsim.account.spans import peak_mac_rate
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.schedules.base import Orders
+from accelsim.cluster.schedules.memory import MemoryTrace, memory_traces
+from accelsim.cluster.schedules.play import play_schedule
+from accelsim.cluster.schedules.played import PlayedSchedule
+from accelsim.cluster.schedules.registry import schedule
+from accelsim.cluster.step.energy import energies
+from accelsim.cluster.step.fleet import Comm, Fleet
+from accelsim.cluster.step.gradients import Synced, synced
+from accelsim.cluster.step.memory import OutOfMemory, capacity_B, static_B
+from accelsim.cluster.step.ops import Ops, Planned, Replica
+from accelsim.cluster.step.result import Device, StepResult
+from accelsim.cluster.step.timeline import Shown, slices
+from accelsim.cluster.step.work import Work
+from accelsim.errors import Problem, UsageError
+
+BUCKET_B = 25 * 2**20
+"""Bytes of gradients that are sent together (PyTorch's DistributedDataParallel)."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices of a training step beside its plan. ``overlap``: gradients are sent while the backward pass of the last
+    microbatch goes on, in buckets of ``bucket_B``; ``gradient_B``: bytes of a gradient (2, or 4 where they are added up
+    in 32 bits); ``ignore_capacity``: what does not fit is told and not refused."""
+
+    overlap: bool = True
+    bucket_B: int = BUCKET_B
+    gradient_B: int = 2
+    ignore_capacity: bool = False
+
+
+PLAIN = Options()
+"""Nothing asked."""
+
+
+def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> StepResult:
+    """One step on ``batch`` samples of all replicas together. ``plan`` has the microbatches of a replica.
+
+    Raises UsageError with all that is wrong of the plan, OutOfMemory for devices that hold more than they can.
+    """
+    _check(work, fleet, plan, batch)
+    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches)
+    return _Step(planned, options, batch).result()
+
+
+def _check(work: Work, fleet: Fleet, plan: Plan, batch: int) -> None:
+    from accelsim.cluster.step.legal import problems
+
+    found = [*problems(work, fleet.size, plan, batch)]
+    if not schedule(plan.schedule).synchronous:
+        what = f"{plan.schedule} has no end of a step: weights change while the pipeline is full"
+        found.append(Problem(what, "schedule", "one that flushes: gpipe, 1f1b, interleaved, zb-h1"))
+    if found:
+        raise UsageError(found)
+
+
+class Pipelines(NamedTuple):
+    """The pipelines as they run, by replica; without transfers and stragglers; without stragglers."""
+
+    played: list[PlayedSchedule]
+    ideal: PlayedSchedule
+    even: PlayedSchedule
+
+
+class _Step:
+    def __init__(self, planned: Planned, options: Options, batch: int) -> None:
+        self.planned, self.options, self.batch = planned, options, batch
+        self.plan, self.fleet = planned.plan, planned.fleet
+        self.orders: Orders = schedule(self.plan.schedule).orders(
+            self.plan.pp, self.plan.microbatches, self.plan.chunks
+        )
+        self.transfers = planned.transfers()
+        self.replicas = planned.replicas()
+
+    def result(self) -> StepResult:
+        """Everything about the step."""
+        pipelines = self._pipelines()
+        ends = [[pipe.end_fs[p][-1] for pipe in pipelines.played] for p in range(self.plan.pp)]
+        sync = synced(self.planned, pipelines.played, self.replicas, self.options)
+        parts = self._parts(pipelines, sync, max(int(end) for each in ends for end in each))
+        devices = self._devices(pipelines.played, sync)
+        self._check_capacity(devices)
+        time_fs = sum(parts.values())
+        joules, links = energies(self.planned, self.replicas, self.transfers, sync, time_fs)
+        return StepResult(
+            self.planned.work.name, self.fleet.name, self.plan, self.batch, self.planned.samples,
+            self.planned.work.unit, self.planned.work.sample_tokens, time_fs, parts, tuple(devices),
+            *self._flops(), self._peak(), joules, links, self._calibrated(),
+        )  # fmt: skip
+
+    def _pipelines(self) -> Pipelines:
+        played = [self._play(replica.ops, self.transfers) for replica in self.replicas]
+        plain = all(pace == 1.0 for pace in self.fleet.speeds[: self.plan.devices])
+        ops = self.replicas[0].ops if plain else self.planned.ops(0, even=True)
+        even = played[0] if plain else self._play(ops, self.transfers)
+        ideal = self._play(ops, [Comm()] * self.plan.pp) if self.plan.pp > 1 else even
+        self.plain_ops = ops
+        return Pipelines(played, ideal, even)
+
+    def _play(self, ops: Sequence[Sequence[Ops]], transfers: Sequence[Comm]) -> PlayedSchedule:
+        forward, backward, weight = (
+            [[op[kind].time_fs for op in stage] for stage in ops] for kind in range(3)
+        )
+        times, taken = [one.time_fs for one in transfers], [one.taken_fs for one in transfers]
+        return play_schedule(self.orders, forward, backward, weight, times, taken)
+
+    def _parts(self, pipelines: Pipelines, sync: Sequence[Synced], flush: int) -> dict[str, int]:
+        """Where the time goes: see ``PARTS``. Each part is what the step takes longer with it than without."""
+        ideal, even = int(pipelines.ideal.makespan_fs), int(pipelines.even.makespan_fs)
+        busiest = max(range(self.plan.pp), key=lambda p: (pipelines.ideal.busy_fs[p], -p))
+        of = [op for chunk in self.plain_ops[busiest] for op in chunk]
+        spent = [self.plan.microbatches * sum(op[field] for op in of) for field in range(4)]
+        reduced = max(each.reduced_fs for each in sync)
+        updated = max(each.updated_fs for each in sync)
+        done = max(each.done_fs for each in sync)
+        return {
+            "compute": spent[0], "recompute": spent[1], "tensor": spent[2], "bubble": ideal - sum(spent),
+            "pipeline": even - ideal, "stragglers": flush - even,
+            "data": spent[3] + reduced - flush + done - updated, "optimiser": updated - reduced,
+        }  # fmt: skip
+
+    def _devices(self, played: Sequence[PlayedSchedule], sync: Sequence[Synced]) -> list[Device]:
+        static = static_B(self.planned.pieces, self.plan, self.options.gradient_B)
+        stash = [[piece.stash_B for piece in stage] for stage in self.planned.pieces]
+        found = []
+        for replica, pipe in zip(self.replicas, played, strict=True):
+            traces = memory_traces(pipe, stash, static)
+            for p in range(self.plan.pp):
+                found += self._of_stage(replica, pipe, p, traces[p], sync)
+        return found
+
+    def _of_stage(
+        self, replica: Replica, pipe: PlayedSchedule, p: int, trace: MemoryTrace, sync: Sequence[Synced]
+    ) -> list[Device]:
+        """The devices of a stage that differ: those of a tensor-parallel group by chip and pace."""
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for d in replica.numbers:
+            for t in range(self.plan.tp):
+                rank = self.plan.rank(p, d, t)
+                alike.setdefault((id(self.fleet.chips[rank]), self.fleet.speeds[rank]), []).append(rank)
+        done = max(each.done_fs for each in sync)
+        return [
+            Device(
+                tuple(sorted(ranks)), p, self.fleet.chips[ranks[0]].name,
+                lambda rank=ranks[0]: slices(Shown(self.planned, replica, pipe, p, rank, sync[p], done)),  # type: ignore[misc]
+                trace, capacity_B(self.fleet.chips[ranks[0]]),
+            )
+            for ranks in alike.values()
+        ]  # fmt: skip
+
+    def _check_capacity(self, devices: Sequence[Device]) -> None:
+        needs = [
+            (device.ranks, device.memory.parts_B(), device.capacity_B)
+            for device in devices
+            if not device.fits
+        ]
+        if needs and not self.options.ignore_capacity:
+            raise OutOfMemory(self.planned.work.name, needs)
+
+    def _flops(self) -> tuple[int, int]:
+        """Of the model, and with what is computed again."""
+        again = sum(piece.again.macs for stage in self.planned.pieces for piece in stage)
+        of_model = self.planned.work.sample_flops() * self.batch
+        return of_model, of_model + 2 * again * self.plan.microbatches * self.plan.dp * self.plan.tp
+
+    def _peak(self) -> float:
+        return sum(
+            2 * peak_mac_rate(self.fleet.chips[rank], self.fleet.costs(rank).dtype)
+            for rank in range(self.plan.devices)
+        )
+
+    def _calibrated(self) -> dict[str, str]:
+        chips = {chip.name: chip for chip in self.fleet.chips[: self.plan.devices]}
+        return {
+            name: chip.calibration.fitted_on if chip.calibration else "not calibrated"
+            for name, chip in chips.items()
+        }

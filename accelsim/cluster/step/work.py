@@ -1,0 +1,191 @@
+"""What is trained, cut by a plan: for each piece of the model what a device computes, sends, keeps and learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.step.costs import Cost, Costs, PassCosts
+from accelsim.cluster.step.segments import Split
+from accelsim.cluster.step.transformer import Transformer
+
+
+class Call(NamedTuple):
+    """Collectives of a tensor-parallel group for one microbatch: ``times`` of ``kind`` on ``nbytes``."""
+
+    kind: str
+    nbytes: int
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One of ``plan.stages`` pieces of a model, for one microbatch on one device of its tensor-parallel group.
+
+    ``costs``: its passes; ``again``: what of the forward pass recomputation does again. ``calls``: collectives of the
+    tensor-parallel group in the forward pass, again in recomputation, in the backward pass. ``result_B``: what goes to
+    the next piece, whole. ``parameters``: of this device before ZeRO, by layer in the order of the forward pass.
+    ``stash_B``: kept from the forward to the backward pass. ``working_B``: needed beside it while a pass runs.
+    """
+
+    costs: PassCosts
+    again: Cost
+    calls: tuple[tuple[Call, ...], tuple[Call, ...], tuple[Call, ...]]
+    result_B: int
+    parameters: tuple[int, ...]
+    stash_B: int
+    working_B: int
+
+
+class Work(Protocol):
+    """A model to train with a batch; ``samples`` of a microbatch, each of ``sample_tokens`` (0: no tokens)."""
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+
+    @property
+    def unit(self) -> str:
+        """What a sample is called."""
+
+    @property
+    def sample_tokens(self) -> int:
+        """Tokens of a sample, 0 where it has none."""
+
+    def sample_flops(self) -> int:
+        """Floating-point operations of a forward and a backward pass of one sample, nothing twice."""
+
+    def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
+        """A piece of the model for microbatches of so many samples."""
+
+    def shared_B(self, plan: Plan) -> int:
+        """Gradients that the first and the last piece have in common, bytes on each device; 0 for none."""
+
+    def widths(self) -> dict[str, int]:
+        """What tensor parallelism divides: name -> its size; empty where it cannot."""
+
+    def depth(self) -> int:
+        """Layers that a pipeline may be cut between."""
+
+
+SHORT_B, LONG_B = 2, 4
+"""Bytes of a number in 16 and in 32 bits."""
+
+
+@dataclass(frozen=True)
+class DecoderWork:
+    """A decoder. Pieces have equal numbers of blocks (where the layers do not divide, the later ones one more), the
+    first the embedding, the last the output projection and the loss too."""
+
+    model: Transformer
+    known: dict[object, Piece] = field(default_factory=dict, compare=False, repr=False)
+    unit: str = "sequences"
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return self.model.name
+
+    @property
+    def sample_tokens(self) -> int:
+        """Tokens of a sequence."""
+        return self.model.seq
+
+    def sample_flops(self) -> int:
+        """See ``Transformer.sequence_flops``."""
+        return self.model.sequence_flops
+
+    def widths(self) -> dict[str, int]:
+        """Heads and the feed-forward width."""
+        return {"heads": self.model.heads, "ffn": self.model.ffn}
+
+    def depth(self) -> int:
+        """Blocks."""
+        return self.model.layers
+
+    def shared_B(self, plan: Plan) -> int:
+        """The embedding, where it is the output projection of another device as well."""
+        return (
+            SHORT_B * self.model.vocab * self.model.hidden // plan.tp
+            if self.model.tied and plan.pp > 1
+            else 0
+        )
+
+    def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
+        """See ``Work``."""
+        stages, layers = plan.stages, self.model.layers
+        first, last = index == 0, index == stages - 1
+        blocks = layers * (index + 1) // stages - layers * index // stages
+        key = (id(costs), blocks, first, last, plan.tp, plan.sp, plan.recompute, samples)
+        if key not in self.known:
+            split = Split(self.model, samples, plan.tp, plan.sp)
+            self.known[key] = self._piece(split, plan, blocks, (first, last), costs)
+        return self.known[key]
+
+    def _piece(self, split: Split, plan: Plan, blocks: int, ends: tuple[bool, bool], costs: Costs) -> Piece:
+        block = costs.block(split)
+        total, again = block * blocks, Cost()
+        if plan.recompute != "none":
+            again = (block.forward if plan.recompute == "full" else block.core) * blocks
+        for there, name in zip(ends, ("embedding", "head"), strict=True):
+            total += costs.edge(split, name) if there else PassCosts()
+        x_B = SHORT_B * split.batch * self.model.seq * self.model.hidden
+        return Piece(
+            total, again, self._calls(split, plan, blocks, ends, x_B), x_B, self._parameters(split.tp, blocks, ends),
+            blocks * stash_B(split, plan.recompute), working_B(split, plan.recompute, ends[1]),
+        )  # fmt: skip
+
+    def _calls(
+        self, split: Split, plan: Plan, blocks: int, ends: tuple[bool, bool], x_B: int
+    ) -> tuple[tuple[Call, ...], tuple[Call, ...], tuple[Call, ...]]:
+        """Two all-reduces of a block in each pass (as many all-gathers and reduce-scatters with sequence
+        parallelism); the embedding, and the input of the output projection; sums of the loss over the parts of the
+        vocabulary."""
+        if split.tp == 1:
+            return (), (), ()
+        first, last = ends
+        pairs = ("all_gather", "reduce_scatter") if split.sp else ("all_reduce",)
+        through = tuple(Call(kind, x_B, 2 * blocks) for kind in pairs)
+        forward = (*through, *([Call(pairs[-1], x_B)] if first else []))
+        backward = (*through, *([Call(pairs[0], x_B)] if first and split.sp else []))
+        if last:
+            scores = Call("all_reduce", LONG_B * split.batch * self.model.seq, 3)
+            forward = (*forward, scores, *([Call("all_gather", x_B)] if split.sp else []))
+            backward = (*backward, Call(pairs[-1], x_B))
+        return forward, through if plan.recompute == "full" else (), backward
+
+    def _parameters(self, tp: int, blocks: int, ends: tuple[bool, bool]) -> tuple[int, ...]:
+        model = self.model
+        whole = model.hidden * ((2 if model.gated else 4) + (2 if model.bias else 0))
+        layer = (model.layer_parameters - whole) // tp + whole
+        found = [layer] * blocks
+        if ends[0]:
+            found = [model.vocab * model.hidden // tp + model.positions * model.hidden, *found]
+        if ends[1]:
+            own = model.vocab * model.hidden // tp if not model.tied or not ends[0] else 0
+            found.append(own + model.hidden * (1 if model.gated else 2))
+        return tuple(found)
+
+
+def stash_B(split: Split, recompute: str) -> int:
+    """What a block keeps of a microbatch for its backward pass, bytes on each device: sbh (10 + 24/t + 5as/ht), with
+    sequence parallelism all of it divided by t; without 5as/ht where attention is computed again; 2sbh where all is.
+
+    Source: Korthikanti et al., arXiv 2205.05198, table 2.
+    """
+    model, t = split.model, split.tp
+    sbh = model.seq * split.batch * model.hidden
+    scores = 5 * model.heads * model.seq * model.seq * split.batch // t
+    if recompute == "full":
+        return 2 * sbh
+    own = 34 * sbh // t if split.sp else 10 * sbh + 24 * sbh // t
+    return own + (0 if recompute == "selective" else scores)
+
+
+def working_B(split: Split, recompute: str, last: bool) -> int:
+    """Beside stashes: what one block keeps while it is computed again, and the scores of the vocabulary in FP32 with
+    their gradient on the last piece."""
+    again = 0 if recompute == "none" else stash_B(split, "none") - stash_B(split, recompute)
+    logits = split.batch * split.model.seq * split.model.vocab // split.tp
+    return again + (logits * (LONG_B + SHORT_B) if last else 0)
