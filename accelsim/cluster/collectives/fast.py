@@ -15,7 +15,7 @@ that follow, and their times are one product.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -49,10 +49,11 @@ def play_ring(
     ranks: Sequence[int],
     elements: int,
     starts_fs: Sequence[int] | None = None,
+    given: Callable[[Ints], Rules] | None = None,
 ) -> Totals | None:
     """The totals of a program among ``ranks`` of a topology, on buffers of so many bytes; None where it does not apply.
 
-    ``starts_fs``: when each device of the topology begins.
+    ``starts_fs``: when each device of the topology begins. ``given``: other rules than those of the topology, of sizes.
     """
     before = _before(program)
     if before is None:
@@ -63,7 +64,7 @@ def play_ring(
     wires = [wire for way in ways for wire in way]
     edges = bounds(program, elements)
     sizes_B = np.unique(np.diff(edges))
-    hops = rules(topology, sizes_B)
+    hops = given(sizes_B) if given else rules(topology, sizes_B)
     if not all(ways) or len(set(wires)) != len(wires) or hops.busy[hops.kind_of[wires]].min() == 0:
         return None
     begun = np.zeros(topology.ranks, np.int64) if starts_fs is None else np.array(starts_fs, np.int64)

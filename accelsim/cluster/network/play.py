@@ -105,8 +105,8 @@ def ways(topology: Topology, source: Ints, target: Ints) -> Ways:
     return Ways(route_of.astype(np.int64), starts(lengths), np.array(wires, np.int64))
 
 
-FEW = 3000
-"""Messages that plain Python has done before numba is loaded."""
+FEW = 200_000
+"""Messages that plain Python has played before numba is loaded."""
 COMPILED = "accelsim.cluster.network.play_compiled"
 
 
@@ -128,17 +128,20 @@ def _compiled() -> Any:
 
 def play(
     topology: Topology, graph: MessageGraph, starts_fs: Sequence[int] | None = None, *,
-    hops: Rules | None = None, kind: str = "",
+    hops: Rules | None = None, classes: Ints | None = None, kind: str = "",
 ) -> Played:  # fmt: skip
     """Play the messages of a graph on a network, event by event.
 
     Each wire is a FIFO resource; events are taken by (time, message number), as
     ``accelsim.cluster.network.play_kernel`` states. ``starts_fs``: when each rank begins; a message waits for both of
-    its ends. ``hops``: other rules than those of the topology, for the distinct sizes of the graph in ascending order.
+    its ends. ``hops``: other rules than those of the topology, whose columns are for the ``classes`` of messages.
     UsageError where there is no way, a message waits for one that waits for it, or all takes longer than 4,611 s.
     """
     sizes_B, size_of = np.unique(graph.nbytes, return_inverse=True)
-    hops = hops or rules(topology, sizes_B)
+    if hops is None or classes is None:
+        hops = rules(topology, sizes_B)
+    else:
+        size_of = classes
     found = ways(topology, graph.source, graph.target)
     ready = _ready(graph, starts_fs)
     after_start, after = _after(graph)
@@ -149,7 +152,7 @@ def play(
                ready, free, start, end]  # fmt: skip
     plain = loop is play_kernel
     given = [each.tolist() if plain else each.astype(np.int64) for each in columns]
-    arrived = loop.run(*given[:4], len(sizes_B), *given[4:13], topology.overhead_fs, *given[13:])
+    arrived = loop.run(*given[:4], hops.busy.shape[1], *given[4:13], topology.overhead_fs, *given[13:])
     if arrived != len(graph):
         why = "takes longer than 4,611 s" if arrived < 0 else "waits for messages that wait for it"
         raise UsageError(Problem(f"a message {why}", topology.name))
