@@ -57,7 +57,7 @@ SHAPES: dict[str, ShapeOf] = {
         ("members", "roots", "uplink", "root_link", "switch_latency"),
     ),
     "hybrid-cube-mesh": ShapeOf("the eight of a DGX-1: two squares with diagonals, joined corner by corner"),
-    "torus": ShapeOf("a grid of two or three dimensions whose edges meet", ("dims",), ("dims",)),
+    "torus": ShapeOf("a grid of two or three dimensions whose edges meet", ("dims", "links"), ("dims",)),
     "pairs": ShapeOf("bridges between the first and the second, the third and the fourth", ("links",)),
     "leaf-spine": ShapeOf(
         "leaves that hold some each, spines that join the leaves",

@@ -60,6 +60,26 @@ class Protocol(Model):
     )
 
 
+class Planned(Model):
+    """What a library expects of rings and trees between nodes, by which it takes one: tuning constants of NCCL.
+
+    Ring: its steps + bytes that pass / ``rings``. Tree: its steps + 2 x bytes / (``trees`` x ``correction``).
+    """
+
+    rings: BytesPerSecond = Field(description="bandwidth that it expects of rings")
+    trees: BytesPerSecond = Field(description="bandwidth that it expects of trees")
+    inside: Instant = Field(0.0, description="each step of a ring inside a node")
+    between: Instant = Field(0.0, description="each step of a ring between nodes")
+    tree_inside: Instant = Field(0.0, description="each step of a tree inside a node")
+    tree_between: Instant = Field(0.0, description="each step of a tree between nodes")
+    correction: list[Share] = Field(
+        [1.0],
+        min_length=1,
+        max_length=64,
+        description="share of `trees` by size: from 64 B, from 128 B and so on; the last is for all beyond",
+    )
+
+
 class Collectives(Model):
     """Constants of the library that runs collectives on a cluster. Absent, software costs nothing.
 
@@ -76,5 +96,8 @@ class Collectives(Model):
     )
     channels: Parts = Field(
         1, description="rings or trees side by side, each with its share of a device's links"
+    )
+    plan: Planned | None = Field(
+        None, description="by which it takes rings or trees between nodes; absent: what is faster"
     )
     fitted_on: str | None = Field(None, description="the measurements that they were fitted on")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
-
 from accelsim.errors import SpecError, nearest
 from accelsim.spec.cluster import MOST_DEVICES, ClusterSpec, Node, device_labels
-from accelsim.spec.laws.fabric import fabric_findings, listed_parts
+from accelsim.spec.laws.fabric import fabric_findings, listed_parts, united
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.tree import PathTo
@@ -80,14 +78,6 @@ def cards_fit(cluster: ClusterSpec) -> Iterator[Finding]:
             link = getattr(nics, name)
             if link is not None and not link.full_duplex:
                 yield Finding((*path, name, "duplex"), "half duplex", "full: each direction is a wire")
-
-
-class _Place(NamedTuple):
-    """Where a fabric stands, and the labels of its ends."""
-
-    path: PathTo
-    fabric: object
-    ends: Sequence[str]
 
 
 def fabrics_fit(cluster: ClusterSpec) -> Iterator[Finding]:
@@ -185,13 +175,10 @@ def _parts_of(cluster: ClusterSpec, node: Node) -> list[list[str]]:
     labels = device_labels(node)
     if _outward(cluster, node):
         return [labels]
-    joined = [part for fabric in node.fabrics.values() for part in listed_parts(fabric, labels)]
-    parts: list[list[str]] = [[label] for label in labels]
-    for group in joined:
-        touched = [part for part in parts if set(part) & set(group)]
-        parts = [part for part in parts if part not in touched]
-        parts.append([label for label in labels if any(label in part for part in touched)])
-    return [part for part in parts if part]
+    joined = united(part for fabric in node.fabrics.values() for part in listed_parts(fabric, labels))
+    reached = set().union(*joined)
+    alone = [[label] for label in labels if label not in reached]
+    return [[label for label in labels if label in group] for group in joined] + alone
 
 
 def _outward(cluster: ClusterSpec, node: Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 
 from accelsim.errors import nearest
@@ -102,6 +102,7 @@ def _torus(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
         yield Finding(
             ("dims",), f"{shown} are {prod(fabric.dims):,} places for {len(ends):,} devices", f"{len(ends):,}"
         )
+    yield from _budget(fabric, sum(min(2, size - 1) for size in fabric.dims or ()))
 
 
 def _tree(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
@@ -145,9 +146,19 @@ def listed_parts(fabric: Fabric, ends: Sequence[str]) -> list[list[str]]:
         return [list(ends[index : index + 2]) for index in range(0, len(ends), 2)]
     if fabric.shape != "list":
         return [list(ends)]
-    groups: list[set[str]] = []
-    for join in fabric.wires or ():
-        touched = [group for group in groups if group & set(join.ends)]
-        groups = [group for group in groups if group not in touched]
-        groups.append(set(join.ends).union(*touched))
+    groups = united([set(join.ends) for join in fabric.wires or ()])
     return [[label for label in ends if label in group] for group in groups]
+
+
+def united(groups: Iterable[Iterable[str]]) -> list[set[str]]:
+    """Groups that share a member made one, in the order of their first members."""
+    made: list[set[str]] = []
+    for group in map(set, groups):
+        touched = [each for each in made if not each.isdisjoint(group)]
+        for each in touched[1:]:
+            made.remove(each)
+        if touched:
+            touched[0].update(group, *touched[1:])
+        else:
+            made.append(group)
+    return made
