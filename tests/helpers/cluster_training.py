@@ -19,6 +19,8 @@ RULES: dict[str, SGD | Adam] = {"sgd": SGD(0.05, momentum=0.9), "adam": Adam(1e-
 MODELS = {
     "mlp": "digits-mlp?hidden=16,layers=4",
     "cnn": "digits-cnn?channels=4,classes=12",
+    "gpt": "gpt?layers=4,hidden=16,heads=4,kv_heads=4,ffn=32,vocab=24,seq=4,train=1",
+    "llama": "llama?layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=24,seq=4,train=1",
 }
 
 
@@ -59,14 +61,11 @@ def accumulated(name: str, microbatches: int, rule: str, precision: str) -> dict
 def alone(name: str, rule: str = "sgd", precision: str = "fp64") -> dict[str, Array]:
     """Weights of the training graph on whole batches: nothing of plans is in it."""
     step = training_graph(model(name, BATCH), optimiser=RULES[rule])
-    wide = np.float64 if precision == "fp64" else np.float32
     session = Session(double(step.graph) if precision == "fp64" else step.graph)
-    feeds = {**step.start, "lr": np.float32(RULES[rule].lr)}
+    feeds = {**step.start, "lr": np.asarray(RULES[rule].lr, np.float32)}
     for x, labels in batches(name):
         given = {**feeds, step.model.inputs[0]: x, "labels": labels}
-        session.run(
-            {key: value.astype(wide) if value.dtype.kind == "f" else value for key, value in given.items()}
-        )
+        session.run(given)
         feeds = {}
     return {weight: session.values[weight] for weight in step.weights}
 

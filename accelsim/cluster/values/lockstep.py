@@ -97,13 +97,18 @@ class Lockstep:
         self._steps = [_step(graph, node) for node in graph.nodes]
 
     def run(self, ranks: Sequence[Mapping[str, Array]], keep: bool = False) -> list[Values]:
-        """The outputs on each rank (``keep``: all tensors); ``ranks``: for each a value of every input."""
-        scopes = [{**self.constants, **{name: given[name] for name in self.graph.inputs}} for given in ranks]
+        """The outputs on each rank (``keep``: all tensors); ``ranks``: for each a value of every input, and of the
+        constants that are not alike on all ranks."""
+        scopes = [self._scope(given) for given in ranks]
         with np.errstate(all="ignore"):  # infinities and NaN are values
             for step in self._steps:
                 self._do(step, scopes)
         names = self.graph.outputs
         return scopes if keep else [{name: scope[name] for name in names} for scope in scopes]
+
+    def _scope(self, given: Mapping[str, Array]) -> Values:
+        own = {name: given[name] for name in self.constants if name in given}
+        return {**self.constants, **own, **{name: given[name] for name in self.graph.inputs}}
 
     def _do(self, step: _Step, scopes: Sequence[Values]) -> None:
         given = [[scope[name] if name else None for name in step.node.inputs] for scope in scopes]

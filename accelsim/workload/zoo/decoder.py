@@ -60,7 +60,8 @@ class Rotation:
 
 def decoder(batch: int, params: Params, style: Style, name: str) -> Graph:
     """One call of a decoder on token numbers [batch, seq]: logits [batch, 1, vocab] of the last token, and the keys and
-    values of each layer [batch, kv_heads, past + seq, depth], which stay in the memory of the chip.
+    values of each layer [batch, kv_heads, past + seq, depth], which stay in the memory of the chip. With ``train`` = 1,
+    what a training needs: the logits of all tokens [batch * seq, vocab], and no keys and values are kept.
 
     Raises ModelError, all problems at once, for sizes that do not fit each other.
     """
@@ -77,6 +78,14 @@ def _problems(params: Params, style: Style) -> list[Problem]:
     elif style.gated and hidden // heads % 2:
         what = f"hidden={hidden}, heads={heads}: {hidden // heads} elements per head"
         found.append(Problem(what, expected="an even number, whose halves are turned"))
+    if params.get("train", 0) > 1:
+        found.append(
+            Problem(f"train={params['train']}", expected="1 or 0: all tokens to train on, or a call")
+        )
+    elif params.get("train") and params["past"]:
+        found.append(
+            Problem(f"train=1, past={params['past']}", expected="past=0: a training keeps no tokens")
+        )
     if params["bias"] > 1:
         found.append(Problem(f"bias={params['bias']}", expected="1 or 0: biases or none"))
     if heads % kv_heads:
@@ -114,6 +123,9 @@ class _Decoder:
             caches += [k, v]
             x = b.op("Add", [attended, x], f"{name}.sum1")
             x = b.op("Add", [self._fed(self._norm(x, f"{name}.norm2"), name), x], f"{name}.sum2")
+        if self.params.get("train"):
+            scores, vocab = self._logits(self._norm(x, "norm")), self.params["vocab"]
+            return b.finish(b.reshaped(scores, (self.batch * self.seq, vocab), "scores"))
         if self.seq > 1:
             x = b.op("Slice", [x], "last", starts=[self.seq - 1], ends=[self.seq], axes=[1], steps=[1])
         b.graph.kept += [] if self.past else caches

@@ -12,13 +12,13 @@ LLAMA_2 = Style()
 LLAMA_3 = Style(theta=500000.0)
 GPT = Style(gated=False, tied=True, context=2048)
 MIXTRAL = Style(theta=1e6)
-LEAST = {"past": 0, "bias": 0}
-"""Parameters that may be 0: no earlier tokens, no biases."""
+LEAST = {"past": 0, "bias": 0, "train": 0}
+"""Parameters that may be 0: no earlier tokens, no biases, no training."""
 
 
 def _register(name: str, description: str, style: Style, **sizes: int) -> None:
-    """A decoder of these sizes; ``seq`` tokens behind ``past`` earlier ones."""
-    params = {**sizes, "seq": sizes.get("seq", 512), "past": 0, "bias": sizes.get("bias", 0)}
+    """A decoder of these sizes; ``seq`` tokens behind ``past`` earlier ones, or all to ``train`` on."""
+    params = {**sizes, "seq": sizes.get("seq", 512), "past": 0, "bias": sizes.get("bias", 0), "train": 0}
     build = partial(_build, style=style, name=name)
     register(Entry(name, "decoder", description, build, params, least=LEAST, generates=True))
 

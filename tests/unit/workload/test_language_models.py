@@ -184,3 +184,22 @@ def test_rotation_turns_pairs_by_their_position() -> None:
 def test_sizes_that_do_not_fit_are_told(model: str, text: str) -> None:
     with pytest.raises(ModelError, match=text):
         load_model(model)
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama", "moe"])
+def test_a_training_has_the_logits_of_all_tokens(name: str) -> None:
+    whole = load_model(f"{name}?seq=4,train=1", batch=3, weights="random:2")
+    assert whole.outputs == ["scores"] and whole.tensors["scores"].shape == (12, 256) and not whole.kept
+    tokens = np.random.default_rng(0).integers(0, 256, (3, 4))
+    scores = run(whole, {"tokens": tokens})["scores"].reshape(3, 4, 256)
+    for seq in (1, 3, 4):
+        call = load_model(f"{name}?seq={seq}", batch=3, weights="random:2")
+        last = run(call, {"tokens": tokens[:, :seq]})["logits"]
+        np.testing.assert_allclose(scores[:, seq - 1 : seq], last, rtol=1e-4, atol=1e-4)
+
+
+def test_a_training_has_no_past_and_is_on_or_off() -> None:
+    with pytest.raises(ModelError, match="train=1, past=3"):
+        load_model("gpt?train=1,past=3")
+    with pytest.raises(ModelError, match="train=2"):
+        load_model("gpt?train=2")
