@@ -66,3 +66,30 @@ def nodes(count: int, per_node: int, **given: Any) -> Topology:
         groups=groups,
         **given,
     )
+
+
+def rails(count: int, per_node: int, **given: Any) -> Topology:
+    """Nodes with a switch inside, and one switch that each device has a port of its own at, a tenth as fast."""
+    ranks = count * per_node
+    inner = [pair for i in range(ranks) for pair in ((i, ranks + i // per_node), (ranks + i // per_node, i))]
+    outer = [pair for i in range(ranks) for pair in ((i, ranks + count), (ranks + count, i))]
+    rate = [100 * GBps] * len(inner) + [10 * GBps] * len(outer)
+    latency = [500 * NS] * len(inner) + [2500 * NS] * len(outer)
+    groups = tuple(i // per_node for i in range(ranks))
+    where = Rails(ranks, per_node)
+    return topology(
+        f"rails-{count}x{per_node}", ranks, inner + outer, rate=rate, latency_fs=latency, groups=groups,
+        router=where.route, **given,
+    )  # fmt: skip
+
+
+class Rails:
+    """Ways of ``rails``: over the switch of the node where both ends are in it."""
+
+    def __init__(self, ranks: int, per_node: int) -> None:
+        self._ranks, self._per_node = ranks, per_node
+
+    def route(self, a: int, b: int) -> list[int]:
+        """Two wires."""
+        shift = 0 if a // self._per_node == b // self._per_node else 2 * self._ranks
+        return [shift + 2 * a, shift + 2 * b + 1]
