@@ -1,37 +1,67 @@
-"""Collectives between arrays: what each rank of a group has afterwards."""
+"""Collectives between arrays: what each rank of a group has afterwards, moved and added as a ring does it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
+from accelsim.cluster.collectives.base import areas
+from accelsim.cluster.collectives.data import run_data
+from accelsim.cluster.collectives.registry import algorithm
+from accelsim.cluster.network.messages import MessageGraph
 from accelsim.types import Array
 
 Arrays = list[Array]
 
-REDUCE: dict[str, Callable[[Array, Array], Array]] = {"sum": np.add, "max": np.maximum}
-"""How two arrays become one."""
+ALGORITHM = "ring"
+"""Whose order of sums the values have; every rank has the same bits under each of them."""
 
 
-def reduced(arrays: Sequence[Array], reduce: str = "sum") -> Array:
-    """All arrays in the order of their ranks, added up (or the maximum)."""
-    total = arrays[0]
-    for array in arrays[1:]:
-        total = REDUCE[reduce](total, array)
-    return total
+@lru_cache(maxsize=512)
+def _messages(kind: str, ranks: int, elements: int) -> MessageGraph:
+    return algorithm(ALGORITHM, kind).build(kind, ranks, elements)
+
+
+def _run(kind: str, arrays: Sequence[Array]) -> Arrays:
+    """The flat buffers after a collective; ``arrays``: one per rank, all of one shape."""
+    assert areas(kind) == 1
+    return run_data(_messages(kind, len(arrays), arrays[0].size), [np.ravel(array) for array in arrays])
 
 
 def all_reduce(arrays: Sequence[Array], reduce: str = "sum") -> Arrays:
-    """The same bits on every rank."""
-    return [reduced(arrays, reduce)] * len(arrays)
+    """The sum, or the maximum ('max', the same in every order): the same bits on every rank."""
+    if len(arrays) == 1:
+        return list(arrays)
+    if reduce == "max":
+        return [np.maximum.reduce(arrays)] * len(arrays)
+    return [flat.reshape(arrays[0].shape) for flat in _run("all_reduce", arrays)]
 
 
 def all_gather(arrays: Sequence[Array], axis: int) -> Arrays:
     """All parts along ``axis``, in the order of their ranks."""
-    return [np.concatenate(arrays, axis)] * len(arrays)
+    first = [np.moveaxis(array, axis, 0) for array in arrays]
+    ranks, size = len(arrays), arrays[0].size
+    buffers = []
+    for rank, part in enumerate(first):
+        whole = np.zeros(ranks * size, part.dtype)
+        whole[rank * size : (rank + 1) * size] = part.ravel()
+        buffers.append(whole)
+    shape = (ranks * first[0].shape[0], *first[0].shape[1:])
+    return [_back(flat.reshape(shape), axis) for flat in _run("all_gather", buffers)]
 
 
 def reduce_scatter(arrays: Sequence[Array], axis: int) -> Arrays:
     """To each rank its part along ``axis`` of the sum."""
-    return np.split(reduced(arrays), len(arrays), axis)
+    first = [np.moveaxis(array, axis, 0) for array in arrays]
+    ranks, size = len(arrays), arrays[0].size // len(arrays)
+    shape = (first[0].shape[0] // ranks, *first[0].shape[1:])
+    done = _run("reduce_scatter", [np.ascontiguousarray(array) for array in first])
+    return [
+        _back(flat[rank * size : (rank + 1) * size].reshape(shape), axis) for rank, flat in enumerate(done)
+    ]
+
+
+def _back(array: Array, axis: int) -> Array:
+    return np.ascontiguousarray(np.moveaxis(array, 0, axis))

@@ -302,7 +302,7 @@ class Parallel:
             weights = held.versions[held.newest]
             for t in range(self.plan.tp):
                 for name in weights[0][t]:
-                    total = exchange.reduced([weights[d][t][name] for d in range(self.plan.dp)])
+                    total = exchange.all_reduce([weights[d][t][name] for d in range(self.plan.dp)])[0]
                     mean = contain(total / total.dtype.type(self.plan.dp), self.made.precision.master)
                     for d in range(self.plan.dp):
                         weights[d][t][name] = mean
