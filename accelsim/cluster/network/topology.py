@@ -39,7 +39,8 @@ class Topology:
     ``labels``: one per vertex ('node0.gpu3', 'leaf1'), devices first. ``groups``: number of the node of each device.
     ``forwarding``: with 'cut-through' the head of a message moves on after the latency of a hop, with
     'store-and-forward' when all of it has arrived. ``overhead_fs``: of the software, once per message, before its first
-    wire, which it does not occupy. ``router``: optional rule; else fewest hops, ties spread by (a + b) mod n.
+    wire, which it does not occupy. ``router``: optional rule; else fewest hops, of these the fastest wire, ties
+    spread by (a + b) mod n.
     """
 
     name: str
@@ -89,7 +90,8 @@ class Topology:
 
     @cached_property
     def _routes(self) -> Routes:
-        return Routes(len(self.labels), [(wire.source, wire.target) for wire in self.wires])
+        ends = [(wire.source, wire.target) for wire in self.wires]
+        return Routes(len(self.labels), ends, [wire.rate for wire in self.wires])
 
     def _way(self, a: int, b: int) -> tuple[int, ...]:
         wrong = [rank for rank in (a, b) if not 0 <= rank < self.ranks]
