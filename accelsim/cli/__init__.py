@@ -26,6 +26,7 @@ COMMANDS = {
     "accuracy": ("accelsim.cli.accuracy", "accuracy, latency and energy of a model in many number formats"),
     "train": ("accelsim.cli.train", "train a model, and say what a step costs on a chip"),
     "chips": ("accelsim.cli.lists", "list the chips"),
+    "clusters": ("accelsim.cli.clusters", "list the clusters; what one is made of, ways through it"),
     "models": ("accelsim.cli.lists", "list the models"),
     "memories": ("accelsim.cli.lists", "list the memories that a chip may have"),
     "spec": ("accelsim.cli.spec", "show or check spec files"),
@@ -34,6 +35,7 @@ COMMANDS = {
     "energy": ("accelsim.cli.energy", "energy per action of every node, memory and link"),
     "link": ("accelsim.cli.network", "time and bandwidth of a link by transfer size"),
     "noc": ("accelsim.cli.network", "latency and throughput of an on-chip network"),
+    "collective": ("accelsim.cli.collective", "time and bandwidth of a collective on a cluster"),
     "batching": ("accelsim.cli.batching", "time per sample against batch size, transfer and compute"),
     "study": ("accelsim.cli.study", "number formats across chips; from which batch a GPU beats a CPU"),
     "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),
@@ -52,8 +54,8 @@ COMMANDS = {
 SECTIONS = {
     "Run a model on a chip": ("run", "rerun", "compare", "report", "batching", "study"),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
-    "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "energy"),
-    "What there is": ("chips", "models", "memories", "spec"),
+    "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "collective", "energy"),
+    "What there is": ("chips", "clusters", "models", "memories", "spec"),
     "Learn and teach": ("lesson",),
     "Against the outside": ("validate", "measure", "calibrate", "export-trace"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,21 +12,27 @@ from accelsim.errors import Problem, UsageError, nearest
 
 @click.group(epilog=example("accelsim spec show tpu-v1", "accelsim spec check my-chip.yaml"))
 def spec() -> None:
-    """Show, check or describe spec files: chips, memories, links, energy tables, processors."""
+    """Show, check or describe spec files: chips, clusters, memories, links, energy tables, processors."""
 
 
-@spec.command(epilog=example("accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'"))
+@spec.command(epilog=example(
+    "accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'", "accelsim spec show 4x-edu"
+))  # fmt: skip
 @click.argument("chip")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
 @json_option
 def show(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Print CHIP (a name or a YAML file) with every default and every file that it is composed of.
+    """Print CHIP (a name or a YAML file, of a chip or a cluster) with every default and every file that it is made of.
 
-    As YAML, which can be the file of a chip again, or with --json as JSON.
+    As YAML, which can be the file of a chip or a cluster again, or with --json as JSON.
     """
-    from accelsim.spec.yaml import load
+    from accelsim.spec.yaml import clusters, load
 
-    loaded = load.load_chip(chip, overrides)
+    loaded = (
+        clusters.load_cluster(chip, overrides)
+        if clusters.is_cluster(chip)
+        else load.load_chip(chip, overrides)
+    )
     if as_json:
         show_json(load.resolved(loaded))
     else:
@@ -56,10 +61,9 @@ def tree(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @click.argument("files", nargs=-1, required=True)
 @json_option
 def check(files: tuple[str, ...], as_json: bool) -> None:
-    """Check spec FILES (names of chips or YAML files of any kind); every error is told with line and column."""
+    """Check spec FILES (names of chips or clusters, YAML files of any kind); each error is told with line and column."""
     from accelsim.errors import SpecError
     from accelsim.spec.yaml import load
-    from accelsim.spec.yaml.where import resolve
 
     problems: list[Problem] = []
     facts: list[dict[str, Any]] = []
@@ -68,7 +72,7 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
             found = load.check(file)
         except SpecError as error:
             found = list(error.problems)
-        kind = None if found else load.kind_of(Path(resolve(file)))
+        kind = None if found else load.kind_of(load.file_of(file))
         facts.append({"file": file, "kind": kind, "problems": [str(problem) for problem in found]})
         if kind and not as_json:
             click.echo(f"{file}: nothing wrong ({kind})")
@@ -82,7 +86,7 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
 @spec.command(epilog=example("accelsim spec schema chips > chips.schema.json"))
 @click.argument("kind", default="chips")
 def schema(kind: str) -> None:
-    """Print the JSON schema of KIND: chips (default), memories, links, energy or processors."""
+    """Print the JSON schema of KIND: chips (default), clusters, memories, links, energy, processors, ..."""
     import json
 
     from accelsim.spec.yaml.load import KINDS

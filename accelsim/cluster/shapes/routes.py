@@ -27,7 +27,8 @@ class DimensionOrder:
     """The router of a cluster with tori (see ``Topology.router``)."""
 
     def __init__(self, tori: Iterable[Torus], vertices: int, ends: Iterable[tuple[int, int]]) -> None:
-        self._of = {rank: torus for torus in tori for rank in torus.places}
+        self.tori = tuple(tori)
+        self._of = {rank: torus for torus in self.tori for rank in torus.places}
         self._vertices, self._ends = vertices, tuple(ends)
 
     def __call__(self, a: int, b: int) -> tuple[int, ...]:
@@ -49,3 +50,8 @@ class DimensionOrder:
     @cached_property
     def _others(self) -> Routes:
         return Routes(self._vertices, self._ends)
+
+
+def tori_of(router: object) -> tuple[Torus, ...]:
+    """The tori whose dimensions a router follows, () of any other."""
+    return router.tori if isinstance(router, DimensionOrder) else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+
 from accelsim.errors import SpecError, nearest
 from accelsim.spec.cluster import MOST_DEVICES, ClusterSpec, Node, device_labels
 from accelsim.spec.laws.fabric import fabric_findings, listed_parts, united

@@ -166,12 +166,18 @@ def check(path: str | Path) -> list[Problem]:
 
     The kind is that of ``kind_of``.
     """
-    file = resolve(path)
+    file = file_of(path)
     kind = kind_of(file)
     if kind == "chips":
         tree = read(file, Chip)
         return tree.problems if tree.value == BROKEN else _chip(tree, [])[1]
     return read_part(file, KINDS[kind])[1]
+
+
+def file_of(path: str | Path) -> Path:
+    """The file of a chip or a cluster by name, or of anything by its path. SpecError with the nearest name."""
+    cluster = where.names("clusters").get(str(path))
+    return resolve(path) if cluster is None else cluster
 
 
 def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tuple[M | None, list[Problem]]:
@@ -254,10 +260,10 @@ def _summary(name: str, path: Path) -> ChipSummary:
     return ChipSummary(name, chip.title, chip.kind, path, dict(chip.peak))
 
 
-def show(chip: Chip) -> str:
-    """The chip as one resolved YAML file with units: every default that means something, every composed file.
+def show(chip: Chip | ClusterSpec) -> str:
+    """The chip or cluster as one resolved YAML file with units: each default that means something, each composed file.
 
-    Functions that are (almost) a family stand as one. ``load_chip`` on it gives the same chip.
+    Functions that are (almost) a family stand as one. Loading it gives the same chip or cluster.
     """
     content = resolved(chip)
     for unit, block in _engines(chip, content):
@@ -269,7 +275,7 @@ def show(chip: Chip) -> str:
     return _text(content)
 
 
-def resolved(chip: Chip) -> dict[str, Any]:
+def resolved(chip: Chip | ClusterSpec) -> dict[str, Any]:
     """The content of ``show``, with each function by its name."""
     content = chip.model_dump(mode="json", exclude_none=True)
     for unit, block in _engines(chip, content):
@@ -278,9 +284,11 @@ def resolved(chip: Chip) -> dict[str, Any]:
     return content
 
 
-def _engines(chip: Chip, content: dict[str, Any]) -> Iterator[tuple[EngineSpec, dict[str, Any]]]:
-    """Each engine of a chip with its block in the chip's content."""
-    for kind, core in chip.cores.items():
+def _engines(
+    chip: Chip | ClusterSpec, content: dict[str, Any]
+) -> Iterator[tuple[EngineSpec, dict[str, Any]]]:
+    """Each engine of a chip with its block in the chip's content; none of a cluster, which names its chips."""
+    for kind, core in chip.cores.items() if isinstance(chip, Chip) else ():
         for name, unit in core.engines.items():
             yield unit, content["cores"][kind]["engines"][name]
 

@@ -26,7 +26,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "compare": ("REPORT", "REPORT", "--layers"), "report": ("REPORT", "--out", "page.html"), "formats": (), "formats show": ("fp16", "0.3"),
     "quantize": ("digits-mlp", "--weights", "random:0", "--out", "q.onnx"),
     "accuracy": ("digits-mlp", "--on", "edu-mixed", "--dtypes", "int8", "--steps", "1"),
-    "train": ("digits-mlp", "--steps", "1"), "chips": (), "models": (), "memories": (),
+    "train": ("digits-mlp", "--steps", "1"), "chips": (), "clusters": (), "models": (), "memories": (),
     "spec show": ("edu-4x4",), "spec tree": ("edu-4x4",), "spec check": ("edu-4x4",), "spec schema": ("links",),
     "dram": ("ddr3-1600", "--limit", "20"), "dram list": (), "dram compare": ("ddr3-1600", "--limit", "20"),
     "dram lessons": ("--limit", "20"), "sram": ("--capacity", "1MiB"), "sram conflicts": ("--length", "16"),
