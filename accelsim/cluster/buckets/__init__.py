@@ -1,0 +1,1 @@
+"""Data parallelism with gradients fused into buckets, sent while the backward goes on."""
