@@ -55,6 +55,7 @@ that is not among them is an estimate."""
 
 
 ABOUT = {
+    "collectives": About("all-reduce and messages of communication libraries against measured times", SHORT),
     "dram-dramsim3": About("traces on the bank and the pattern model against DRAMsim3", SHORT),
     "dram-energy": About("energies of DRAM commands and standby against DRAMsim3, from its own counts", AT_ONCE),
     "dram-ramulator2": About("traces on the bank and the pattern model against Ramulator 2.1", SHORT),

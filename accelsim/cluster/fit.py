@@ -7,7 +7,7 @@ A row is a collective of some bytes over some ranks on some nodes, and its time.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.cluster.collectives.reach import Reach, reach
-from accelsim.cluster.collectives.software import KINDS, serving, ways
+from accelsim.cluster.collectives.software import KINDS, planned, serving, ways
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.fit.search import ROBUST, Knob, Values, fit
@@ -108,7 +108,7 @@ def read_collectives(path: Path, device: str | None = None) -> Measured:
         expected = f"one of: {', '.join(there)}" if there else "rows"
         raise UsageError(Problem(f"no rows of {device}", str(path), expected, nearest(device or "", there)))
     sorts, devices, nbytes, seconds = zip(*chosen, strict=True)
-    return Measured(sorts, devices, np.array(nbytes), np.array(seconds))
+    return Measured(list(sorts), list(devices), np.array(nbytes), np.array(seconds))
 
 
 def _row(row: Mapping[str, str]) -> tuple[Sort, str, int, float]:
@@ -123,8 +123,10 @@ def _row(row: Mapping[str, str]) -> tuple[Sort, str, int, float]:
     times = [
         (row.get(name), unit) for name, unit in (("time_us_min", 1e-6), ("time_us", 1e-6), ("time_ms", 1e-3))
     ]
-    text, unit = next(each for each in times if each[0])
-    nbytes, seconds = int(row["bytes"]), float(text or "") * unit
+    text, unit = next((each for each in times if each[0]), (None, 1.0))
+    if text is None:
+        raise ValueError("no time")
+    nbytes, seconds = int(row["bytes"]), float(text) * unit
     if ranks < 2 or not 1 <= per_node <= ranks or nbytes < 1 or seconds <= 0:
         raise ValueError(f"{ranks} ranks, {per_node} on a node, {nbytes} bytes in {seconds:g} s")
     return Sort(kind, ranks, per_node), row.get("device", ""), nbytes, seconds
@@ -163,24 +165,41 @@ class Model:
         software = software or self.software
         found = np.empty(len(self.rows.nbytes))
         for sort, rings, rows in self._parts:
-            for sizes, protocols in self._served(software, sort.kind, rows):
-                times = [
-                    time
-                    for _, protocol in protocols
-                    for *_, time in ways(rings, software.launch, sort.kind, self.rows.nbytes[sizes], protocol)
-                ]
-                found[sizes] = np.min(times, axis=0)
+            taken = planned(rings, software, sort.kind, self.rows.nbytes[rows])
+            for algorithm in sorted(set(taken.tolist())):
+                of_it = rows[taken == algorithm]
+                for sizes, protocols in self._served(software, sort.kind, of_it):
+                    found[sizes] = _fastest(
+                        rings, software, sort.kind, self.rows.nbytes[sizes], protocols, algorithm
+                    )
         return found
 
-    def _served(
-        self, software: Collectives, kind: str, rows: Ints
-    ) -> Iterator[tuple[Ints, Sequence[tuple[str, Protocol]]]]:
+    def _served(self, software: Collectives, kind: str, rows: Ints) -> Iterator[tuple[Ints, list[Protocol]]]:
         """Rows by the protocols that may run them."""
         limits = sorted({each.largest for each in software.protocols.values() if each.largest is not None})
         of = np.searchsorted(np.array(limits, dtype=float), self.rows.nbytes[rows])
         for limit in sorted(set(of.tolist())):
             own = rows[of == limit]
-            yield own, serving(software, kind, int(self.rows.nbytes[own[0]]))
+            yield own, [protocol for _, protocol in serving(software, kind, int(self.rows.nbytes[own[0]]))]
+
+
+def _fastest(
+    rings: Reach,
+    software: Collectives,
+    kind: str,
+    nbytes: Ints,
+    protocols: Iterable[Protocol],
+    algorithm: str,
+) -> Floats:
+    """Least time of each size by some protocols and one algorithm ('': any)."""
+    times = [
+        seconds
+        for protocol in protocols
+        for name, _, seconds in ways(rings, software.launch, kind, nbytes, protocol)
+        if algorithm in ("", name)
+    ]
+    found: Floats = np.min(times, axis=0)
+    return found
 
 
 def constants(software: Collectives) -> dict[str, float]:
@@ -238,10 +257,20 @@ def calibrate(
         return model.seconds(with_constants(software, values))[chosen]
 
     values = fit(lambda found: of_rows(found, every), rows.seconds, knobs, seed, ROBUST)
-    near = [knob._replace(start=values[knob.names[0]]) for knob in knobs]
-    out = left_out(of_rows, rows.seconds, near, PARTS, seed, ROBUST, near=True)
     fitted = with_constants(software, values)
+    out = held_out(Model(rows, topology, fitted), [knob.names for knob in knobs], seed)
     return Fitted(fitted, values, rows, model.seconds(fitted), out)
+
+
+def held_out(model: Model, names: Sequence[tuple[str, ...]], seed: int = 0) -> Floats:
+    """Time of each row, s, by constants that start as the model has them and were fitted to the other parts alone."""
+
+    def of_rows(values: Values, chosen: Ints) -> Floats:
+        return model.seconds(with_constants(model.software, values))[chosen]
+
+    return left_out(
+        of_rows, model.rows.seconds, _knobs(model.software, names), PARTS, seed, ROBUST, near=True
+    )
 
 
 def _knobs(software: Collectives, names: Sequence[tuple[str, ...]]) -> list[Knob]:

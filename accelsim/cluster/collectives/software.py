@@ -23,7 +23,7 @@ from accelsim.cluster.collectives.reach import Reach, reach
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.collectives import Collectives, Protocol
-from accelsim.types import Floats, Ints
+from accelsim.types import Array, Floats, Ints
 
 Sizes = int | Ints
 
@@ -72,6 +72,8 @@ KINDS: dict[str, Kind] = {
     "send_recv": Kind(lambda n: 1, lambda k: int(k > 1), lambda n: 1.0, lambda n: 1.0),
 }  # fmt: skip
 """Kind of collective -> what its ring does. Bytes are those of the full result (all-gather) or operand (the others)."""
+SMALLEST = 64
+"""Bytes of the first correction of trees."""
 TREES = ("all_reduce",)
 """Kinds that a library runs as trees as well."""
 
@@ -88,7 +90,8 @@ def serving(software: Collectives, kind: str, nbytes: int) -> list[tuple[str, Pr
 def estimates(
     topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int] | None = None
 ) -> list[Estimate]:
-    """Every algorithm and protocol for a collective of ``nbytes`` over ``group`` (all ranks where None), fastest first.
+    """Every algorithm and protocol for a collective of ``nbytes`` over ``group`` (all ranks where None): first what the
+    library takes, then the others of its algorithm, then the rest, each by time.
 
     Raises UsageError for an unknown kind, a group of fewer than two, a member twice, and devices that no way joins.
     """
@@ -100,7 +103,8 @@ def estimates(
         for name, protocol in serving(software, kind, nbytes)
         for estimate in _by(rings, software.launch, kind, nbytes, name, protocol)
     ]
-    return sorted(found, key=lambda each: each.time_s)
+    taken = str(planned(rings, software, kind, nbytes))
+    return sorted(found, key=lambda each: (taken not in ("", each.algorithm), each.time_s))
 
 
 def estimate(
@@ -111,13 +115,29 @@ def estimate(
     group: Sequence[int] | None = None,
     algorithm: str = "auto",
 ) -> Estimate:
-    """The fastest way ('auto') or the fastest by one algorithm, as ``estimates``; UsageError where it runs no such."""
+    """What the library takes ('auto'), or the fastest by one algorithm; UsageError as ``estimates``, and where it has
+    no such algorithm."""
     found = estimates(topology, software, kind, nbytes, group)
     names = list(dict.fromkeys(each.algorithm for each in found))
     if algorithm != "auto" and algorithm not in names:
         expected = "one of " + ", ".join(["auto", *names])
         raise UsageError(Problem(f"no algorithm {algorithm!r} of the library for {kind}", "", expected))
     return next(each for each in found if algorithm in ("auto", each.algorithm))
+
+
+def planned(rings: Reach, software: Collectives, kind: str, nbytes: Sizes) -> Array:
+    """'ring' or 'tree' for each size, as the library expects them to take less; '' where it takes what is faster."""
+    plan, sizes = software.plan, np.asarray(nbytes)
+    if plan is None or kind not in TREES or rings.nodes == 1:
+        return np.full(sizes.shape, "", dtype="<U4")
+    what = KINDS[kind]
+    between = what.between(rings.nodes)
+    ring = (what.steps(rings.ranks) - between) * plan.inside + between * plan.between
+    tree = _rounds(rings, plan.tree_inside, plan.tree_between)
+    place = np.clip(np.log2(np.maximum(sizes, SMALLEST) / SMALLEST).astype(int), 0, len(plan.correction) - 1)
+    trees = plan.trees * np.asarray(plan.correction)[place]
+    by_ring, by_tree = ring + sizes * what.passes(rings.ranks) / plan.rings, tree + 2 * sizes / trees
+    return np.where(by_ring <= by_tree, "ring", "tree")
 
 
 def _check(kind: str, members: Sequence[int]) -> None:
@@ -182,7 +202,12 @@ def _tree_latency(rings: Reach, protocol: Protocol) -> float:
     inside = _first(protocol.tree_inside, protocol.inside, rings.inside_s)
     between = _first(protocol.tree_between, protocol.between, rings.between_s)
     base = _first(protocol.tree_base, protocol.base)
-    return base + 2 * ((rings.members - 1) * inside + ceil(log2(rings.nodes)) * between)
+    return base + _rounds(rings, inside, between)
+
+
+def _rounds(rings: Reach, inside: float, between: float) -> float:
+    """Up a tree and down again: a chain in each node, a binary tree over the nodes."""
+    return 2 * ((rings.members - 1) * inside + ceil(log2(rings.nodes)) * between)
 
 
 def _first(*values: float | None) -> float:
