@@ -14,7 +14,7 @@ from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, Session, training_graph
 
-BATCH, STEPS = 8, 5
+BATCH, STEPS = 24, 5
 RULES: dict[str, SGD | Adam] = {"sgd": SGD(0.05, momentum=0.9), "adam": Adam(1e-3)}
 MODELS = {
     "mlp": "digits-mlp?hidden=16,layers=4",

@@ -26,6 +26,8 @@ SUM = ".sum"
 """Behind the name of a weight: its gradient, added up over the microbatches of a replica."""
 FLAT = "flat"
 """All weights of a rank as one vector, of which each replica has a part."""
+FILL = "gradients.fill"
+"""Zeros behind that vector, so that its parts are equal: zero on every replica, so a sum of zeros."""
 GROUP = "dp"
 
 
@@ -33,12 +35,13 @@ GROUP = "dp"
 class Update:
     """``graph``: inputs are weights (with ZeRO 3: the part ``flat``), ``{weight}.sum``, ``lr`` and the states that
     begin at 0; ``graph.states`` says what becomes of each. ``gather``: from ``flat`` to the weights (ZeRO 3 only, else
-    empty); ``padded``: elements of the vector, a multiple of the replicas.
+    empty); ``padded``: elements of the vector, a multiple of the replicas. ``zero``: 0 without replicas.
     """
 
     graph: Graph
     gather: Graph
     padded: int
+    zero: int = 0
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -69,7 +72,7 @@ def update_graph(
     write.flat(zero) if zero else write.single()
     gather = write.gather() if zero == 3 else Graph("gather", [], {}, [], [])
     made = write.e.graph
-    return Update(double(made), double(gather), padded) if wide else Update(made, gather, padded)
+    return Update(double(made), double(gather), padded, zero) if wide else Update(made, gather, padded, zero)
 
 
 class _Write:

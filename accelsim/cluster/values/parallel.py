@@ -12,6 +12,7 @@ from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.plan.shard import Sharded, shard_objective
 from accelsim.cluster.plan.stages import Stage, cut
 from accelsim.cluster.plan.update import FLAT, SUM, Update, update_graph
+from accelsim.cluster.plan.verify import verify_sharded, verify_update
 from accelsim.cluster.schedules.base import Op, Orders, Schedule
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.values import exchange
@@ -61,6 +62,7 @@ class Parallel:
         self.made, self.plan = made, plan
         self.schedule: Schedule = schedule(plan.schedule)
         self.sharded: Sharded = shard_objective(made, plan.tp, plan.sp)
+        verify_sharded(self.sharded)
         wide = np.float64 if made.precision.master == "fp64" else np.float32
         self.lr = np.asarray(np.float32(lr), wide)
         stages = cut(made, self.sharded.graph, self.sharded.block, plan.recompute, self.schedule.splits)
@@ -73,7 +75,7 @@ class Parallel:
         self._live: dict[tuple[int, int], list[Values]] = {}
         self._done: dict[tuple[str, int, int], bool] = {}
         self.losses: dict[int, float] = {}
-        self.steps = 0
+        self.history: list[float] = []
 
     def _begin(self, stage: Stage, rule: Optimiser) -> _Held:
         plan, made = self.plan, self.made
@@ -81,6 +83,7 @@ class Parallel:
         shapes = {name: array.shape for name, array in own[0].items()}
         together = 1 if plan.period > 1 else plan.dp
         update = update_graph(shapes, rule, made.precision, together, plan.zero)
+        verify_update(update, together)
         weights = [[dict(values) for values in own] for _ in range(plan.dp)]
         if update.gather.nodes:
             weights = [[{FLAT: _part(values, update.padded, plan.dp, d)} for values in own]
@@ -103,50 +106,48 @@ class Parallel:
         found = {}
         for name in stage.weights:
             value = contain(self.made.start[self.made.weights[name]], self.made.precision.master)
-            axis = self.sharded.split.get(name)
-            found[name] = value if axis is None else np.split(value, self.plan.tp, axis)[t].copy()
+            found[name] = self.sharded.part(name, value, t)
         return found
 
-    def step(self, batch: Batch) -> float:
-        """One step of a synchronous schedule: all microbatches, the update, and the loss before it."""
-        orders = self.schedule.orders(self.plan.pp, self.plan.microbatches, self.plan.chunks)
-        self._play(orders, [batch])
-        self._add_shared()
-        for k in range(len(self.held)):
-            self._update(k)
-        self.steps += 1
-        loss = sum(self.losses.pop(index) for index in sorted(self.losses))
-        if self.plan.period > 1:
-            loss /= self.plan.dp
-            if self.steps % self.plan.period == 0:
-                self._average()
-        return loss
-
     def run(self, batches: Sequence[Batch]) -> list[float]:
-        """All steps of a schedule; the loss of each batch. VersionError as rule R6 says."""
+        """A step for each batch; their losses, which ``history`` has too. VersionError as rule R6 says.
+
+        A schedule that does not flush sees all of them as one row of minibatches: it runs once.
+        """
         if self.schedule.synchronous:
-            return [self.step(batch) for batch in batches]
-        count = self.plan.microbatches * len(batches)
-        orders = self.schedule.orders(self.plan.pp, count, self.plan.chunks)
-        self._play(orders, batches)
-        self.steps += len(batches)
-        m = self.plan.microbatches
-        return [sum(self.losses[i] for i in range(b * m, (b + 1) * m)) for b in range(len(batches))]
+            losses = [self._step(batch) for batch in batches]
+        else:
+            m = self.plan.microbatches
+            self._play(self.schedule.orders(self.plan.pp, m * len(batches), self.plan.chunks), batches)
+            losses = [sum(self.losses[i] for i in range(b * m, (b + 1) * m)) for b in range(len(batches))]
+        self.history += losses
+        return losses
+
+    def _step(self, batch: Batch) -> float:
+        """One step of a synchronous schedule: all microbatches, the update, and the loss before it."""
+        self._play(self.schedule.orders(self.plan.pp, self.plan.microbatches, self.plan.chunks), [batch])
+        self._add_shared()
+        for k, held in enumerate(self.held):
+            self._update(k)
+            if self.plan.period > 1 and held.newest % self.plan.period == 0:
+                held.versions[held.newest] = self._mean(held)
+        loss = sum(self.losses.pop(index) for index in sorted(self.losses))
+        return loss / self.plan.dp if self.plan.period > 1 else loss
 
     def weights(self) -> dict[str, Array]:
-        """The newest weights by their name in the model, whole; of copies that are the first."""
+        """The newest weights by their name in the model, whole; of copies that are the first, of replicas that train
+        apart the mean."""
         found: dict[str, Array] = {}
         for k, held in enumerate(self.held):
-            own = self._weights(k, held.newest)[0]
+            own = (self._mean(held) if self.plan.period > 1 else self._weights(k, held.newest))[0]
             for name in held.stage.weights:
-                axis, model = self.sharded.split.get(name), self.made.weights[name]
-                parts = [values[name] for values in own]
-                found.setdefault(model, parts[0] if axis is None else np.concatenate(parts, axis))
+                whole = self.sharded.whole(name, [values[name] for values in own])
+                found.setdefault(self.made.weights[name], whole)
         return {name: found[name] for name in self.made.start if name in found}
 
-    def replicas(self) -> list[list[Devices]]:
-        """Newest weights of every stage by replica and tensor part, to compare the replicas."""
-        return [[self._weights(k, held.newest)] for k, held in enumerate(self.held)]
+    def newest(self) -> list[Devices]:
+        """The newest weights of each stage, by replica and tensor part."""
+        return [self._weights(k, held.newest) for k, held in enumerate(self.held)]
 
     def _play(self, orders: Orders, batches: Sequence[Batch]) -> None:
         """All ops, each device in its order, an op as soon as what it reads is there."""
@@ -296,16 +297,16 @@ class Parallel:
             return [self._updates[k].run([own])[0] for own in feeds]
         return self._updates[k].run(feeds)
 
-    def _average(self) -> None:
-        """Weights become the mean of the replicas (local SGD: Stich, ICLR 2019, algorithm 1)."""
-        for held in self.held:
-            weights = held.versions[held.newest]
-            for t in range(self.plan.tp):
-                for name in weights[0][t]:
-                    total = exchange.all_reduce([weights[d][t][name] for d in range(self.plan.dp)])[0]
-                    mean = contain(total / total.dtype.type(self.plan.dp), self.made.precision.master)
-                    for d in range(self.plan.dp):
-                        weights[d][t][name] = mean
+    def _mean(self, held: _Held) -> Devices:
+        """The mean of the replicas' weights (local SGD: Stich, ICLR 2019, algorithm 1)."""
+        weights, found = held.versions[held.newest], self._none()
+        for t in range(self.plan.tp):
+            for name in weights[0][t]:
+                total = exchange.all_reduce([weights[d][t][name] for d in range(self.plan.dp)])[0]
+                mean = contain(total / total.dtype.type(self.plan.dp), self.made.precision.master)
+                for d in range(self.plan.dp):
+                    found[d][t][name] = mean
+        return found
 
 
 def _part(values: Mapping[str, Array], padded: int, replicas: int, d: int) -> Array:

@@ -63,7 +63,14 @@ def expand(ask: Ask) -> Iterator[Choice]:
             yield Choice((place,), (split(axis),))
 
 
-@rule("Concat", "Append", "Split", "CumSum", "CumProd")
+@rule("Concat")
+def joined(ask: Ask) -> Iterator[Choice]:
+    """As ``one_axis``; and partial sums joined are partial sums."""
+    yield Choice((partial(),) * len(ask.ins), (partial(),))
+    yield from one_axis(ask)
+
+
+@rule("Append", "Split", "CumSum", "CumProd")
 def one_axis(ask: Ask) -> Iterator[Choice]:
     """All axes but that of the op."""
     yield from beside(ask, [ask.node.attrs["axis"]])
