@@ -28,7 +28,7 @@ class Bars {
     const narrow = width < NARROW_PX;
     const names = this.names.map((name) => shortened(name, narrow ? 18 : NAME_SIGNS));
     const left = 12 + 6.6 * Math.max(...names.map((name) => name.length));
-    const room = (width - left - 70) / 2;
+    const room = (width - left - 70) / this.panels.length;
     const height = this.shown * BAR_PX;
     const grid = this.panels.map((_, index) => (narrow
       ? { left, right: 34, top: 34 + index * (height + 90), height }
@@ -92,7 +92,7 @@ PARTS.bars = (view, mount) => {
   const panels = [
     { title: "time", series: layers.reasons, ...scaled(layers.time_fs, "s", 1e-15) },
     { title: "energy", series: layers.categories, ...scaled(layers.energy_J, "J") },
-  ];
+  ].filter((panel) => panel.series.length);
   const tell = (layer, panel) => {
     const parts = panel.series.filter(([, , values]) => values[layer]);
     const total = sum(parts.map(([, , values]) => values[layer]));

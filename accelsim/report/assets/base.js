@@ -129,6 +129,7 @@ class View {
   // What is said of a layer wherever it is pointed at.
   told(layer) {
     const { layers } = this.data;
+    if (layers.told) return layers.told[layer];
     const whole = sum(layers.time_fs);
     const title = layers.titles[layer] === layers.names[layer] ? "" : layers.titles[layer];
     return [
@@ -140,6 +141,6 @@ class View {
   }
 
   nameOf(layer) {
-    return layer < 0 ? "no layer" : this.data.layers.names[layer];
+    return layer < 0 ? this.data.none || "no layer" : this.data.layers.names[layer];
   }
 }

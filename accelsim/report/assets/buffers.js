@@ -15,7 +15,7 @@ class MemoryMap {
       label: `Contents of ${memory.title}`,
       high: Math.max(end, 1), least: view.data.timeline.clock_fs, name: "time", left: 92, height: MAP_PX, places: [0, top],
       across: (colours) => valueAxis(colours, {
-        min: 0, max: top, name: "address", nameLocation: "middle", nameGap: 76, interval: step,
+        min: 0, max: top, name: memory.axis || "address", nameLocation: "middle", nameGap: 76, interval: step,
         axisLabel: { color: colours.ink, formatter: (value) => bytes(value) },
       }),
       axis: (low, high) => axisText(low, high, "s", 1e-15),
@@ -29,7 +29,7 @@ class MemoryMap {
     return {
       start: this.start, end: this.stop, layer: memory.layer, outlined: true,
       low: (i) => memory.offset[i], high: (i) => memory.offset[i] + memory.size[i],
-      fill: (i) => HUES[memory.tensor[i] % HUES.length], text: (i) => memory.texts[memory.tensor[i]],
+      fill: (i) => (memory.colours ? memory.colours[memory.tensor[i]] : HUES[memory.tensor[i] % HUES.length]), text: (i) => memory.texts[memory.tensor[i]],
     };
   }
 
@@ -40,7 +40,8 @@ class MemoryMap {
     const used = sum(there.map((i) => memory.size[i]));
     const text = (i) => {
       const [tensor, place] = [memory.texts[memory.tensor[i]], memory.texts[memory.place[i]]];
-      return `${i === under ? "▸ " : ""}${tensor}: ${bytes(memory.size[i])}${place === tensor ? "" : `, ${place}`}, written by ${this.view.nameOf(memory.layer[i])}`;
+      const by = memory.colours ? "" : `, written by ${this.view.nameOf(memory.layer[i])}`;
+      return `${i === under ? "▸ " : ""}${tensor}: ${bytes(memory.size[i])}${place === tensor ? "" : `, ${place}`}${by}`;
     };
     const largest = [...there].sort((a, b) => (b === under) - (a === under) || memory.size[b] - memory.size[a]);
     const more = there.length > LISTED ? `and ${there.length - LISTED} more` : "";

@@ -83,7 +83,7 @@ class Rows {
     const when = `${seconds(set.end[i] - set.start[i])}, from ${seconds(set.start[i])} to ${seconds(set.end[i])}`;
     const lines = row.wait
       ? [texts[row.label[i]], when, row.request[i] ? `held the engine ${seconds(row.request[i])} before its data moved` : "", `waited for: ${texts[row.wait[i]]}`, joined]
-      : [`the run waited for ${texts[row.label[i]]}`, when, joined];
+      : [row.told ? texts[row.label[i]] : `the run waited for ${texts[row.label[i]]}`, when, joined];
     const title = `${row.name}: ${this.view.nameOf(layer)}`;
     return { layer, html: tip(title, lines), words: [title, ...lines.filter(Boolean)].join("; ") };
   }

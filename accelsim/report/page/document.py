@@ -40,6 +40,10 @@ FILES = (
 """File beside the page -> what is in it."""
 
 
+LAYERS = {"title": "Layers", "file": "layers.csv", "terms": HOW_TO_READ}
+"""What the lines of a page are, where its data do not say: the title of their table, the file of it, its columns."""
+
+
 class Entry(NamedTuple):
     """A run on a page: its data, these as they were packed, the path of its folder from the page ('' for the same)
     and its name where there are several."""
@@ -120,8 +124,9 @@ def _article(number: int, entry: Entry, several: bool) -> str:
         f"<h1>{escape(title)}</h1>",
         *(f"<p class=lead>{escape(sentence)}</p>" for sentence in data["sentences"]),
         *(_section(each) for each in data["first"]),
-        _layers(data["layers"]),
-        *(_chart(each, data) for each in CHARTS if data[each.key] is not None),
+        _layers(data["layers"], data.get("table", LAYERS)),
+        *(_chart(each, data) for each in CHARTS if data.get(each.key) is not None),
+        *(_picture(each) for each in data.get("pictures", ())),
         *(_section(each) for each in data["last"]),
         _files(entry),
         *([_titled("Notes of the compiler", _list(data["notes"]))] if data["notes"] else []),
@@ -204,11 +209,20 @@ def _section(each: dict[str, Any]) -> str:
 def _chart(chart: Chart, data: dict[str, Any]) -> str:
     part = data[chart.key]
     note = part.get("note", "") if isinstance(part, dict) else ""
-    words = f'<p class="caption">{escape(chart.caption)}{" " + escape(note) if note else ""}</p>'
+    title, caption = data.get("charts", {}).get(chart.name, (chart.title, chart.caption))
+    words = f'<p class="caption">{escape(caption)}{" " + escape(note) if note else ""}</p>'
     return (
-        f'<section class="part" data-part="{chart.name}">\n<h2>{escape(chart.title)}</h2>\n{words}\n'
+        f'<section class="part" data-part="{chart.name}">\n<h2>{escape(title)}</h2>\n{words}\n'
         '<div class="mount"></div>\n</section>'
     )
+
+
+def _picture(each: dict[str, str]) -> str:
+    """A picture that is in the page as it is: its title, caption, and an SVG."""
+    source = base64.b64encode(each["svg"].encode()).decode()
+    title, caption = escape(each["title"]), escape(each["caption"])
+    image = f'<img class="drawn" alt="{title}" src="data:image/svg+xml;base64,{source}">'
+    return f'<section>\n<h2>{title}</h2>\n<p class="caption">{caption}</p>\n{image}\n</section>'
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int]) -> str:
@@ -230,8 +244,9 @@ def _list(entries: Iterable[str]) -> str:
     return "<ul>\n" + "\n".join(f"<li>{escape(entry)}</li>" for entry in entries) + "\n</ul>"
 
 
-def _layers(layers: dict[str, Any]) -> str:
-    """The table of layers: sorts by a click on a column, drops columns where the page is narrow."""
+def _layers(layers: dict[str, Any], about: dict[str, Any]) -> str:
+    """The table of layers, or of whatever else the lines of a page are: sorts by a click on a column, drops columns
+    where the page is narrow."""
     columns = layers["columns"]
     head = "".join(_cell("th", column, column[0], None) for column in columns)
     rows = []
@@ -240,11 +255,11 @@ def _layers(layers: dict[str, Any]) -> str:
         rows.append(f'<tr data-layer="{line}">{row}</tr>')
     body = "\n".join(rows)
     return (
-        '<section class="part" data-part="table">\n<h2>Layers</h2>\n<div class="mount"></div>\n'
+        f'<section class="part" data-part="table">\n<h2>{escape(about["title"])}</h2>\n<div class="mount"></div>\n'
         '<div class="wide scroll"><table class="layers">\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n"
-        "<p class=hint>A click on a column sorts by it. layers.csv has all digits and more columns.</p>\n"
-        f"{_how_to_read()}\n</section>"
+        f"<p class=hint>A click on a column sorts by it. {escape(about['file'])} has all digits and more columns.</p>\n"
+        f"{_how_to_read(about['terms'])}\n</section>"
     )
 
 
@@ -257,14 +272,17 @@ def _cell(tag: str, column: Sequence[Any], text: str, value: float | None) -> st
     return f"<{tag}{kept}{sort}>{escape(text)}</{tag}>"
 
 
-def _how_to_read() -> str:
-    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>\n" for term, text in HOW_TO_READ)
+def _how_to_read(pairs: Iterable[Sequence[str]]) -> str:
+    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>\n" for term, text in pairs)
     return f"<details><summary>How to read the table</summary>\n<dl>\n{terms}</dl></details>"
 
 
 def _files(entry: Entry) -> str:
     base = f"{quote(entry.base)}/" if entry.base else ""
-    links = [f'<li><a href="{base}{name}">{name}</a>: {escape(text)}</li>' for name, text in FILES]
+    listed = entry.data.get("files", FILES)
+    links = [
+        f'<li><a href="{base}{quote(name)}">{escape(name)}</a>: {escape(text)}</li>' for name, text in listed
+    ]
     plots = ", ".join(
         f'<a href="{base}plots/{quote(name)}.png">{escape(name)}</a>' for name in entry.data["plots"]
     )

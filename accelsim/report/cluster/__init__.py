@@ -1,0 +1,1 @@
+"""What a step of many devices looks like: page, trace, pictures."""
