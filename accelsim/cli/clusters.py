@@ -148,6 +148,7 @@ def _picture(topology: Topology) -> Any:
 def _made_of(cluster: ClusterSpec, topology: Topology) -> dict[str, Any]:
     """The row of a cluster, its bisection and its sorts of wires."""
     from accelsim.cluster.shapes.facts import bisection_Bps, facts
+    from accelsim.report.cluster_topology import others_text
     from accelsim.time import FS
 
     sorts: dict[tuple[Any, ...], int] = {}
@@ -165,7 +166,7 @@ def _made_of(cluster: ClusterSpec, topology: Topology) -> dict[str, Any]:
         for (link, rate, fs, energy), count in sorts.items()
     ]
     return {
-        **_row(facts(cluster)), "switches_and_cards": len(topology.labels) - topology.ranks,
+        **_row(facts(cluster)), "vertices": len(topology.labels), "besides": others_text(topology),
         "bisection_Bps": float(bisection_Bps(topology)), "forwarding": topology.forwarding, "wires": wires,
     }  # fmt: skip
 
@@ -181,7 +182,7 @@ def _tell(told: dict[str, Any]) -> None:
     click.echo(f"{told['name']}: {told['title']}")
     click.echo(
         f"{count_of(told['nodes'], 'node')}, {count_of(told['devices'], 'device')} ({', '.join(told['chips'])}), "
-        f"{told['switches_and_cards']} switches and cards, {told['forwarding']}"
+        f"{told['besides']}, {told['forwarding']}"
     )
     click.echo(f"each device: {inside} inside its node, {between} to other nodes; bisection {cut}")
     click.echo(f"software of collectives: {told['software']}")

@@ -9,17 +9,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import cos, pi, sin
 
 from accelsim.cluster.network.topology import Topology
+from accelsim.cluster.shapes.hybrid_cube_mesh import MESH
 from accelsim.cluster.shapes.routes import Torus, tori_of
 
 MOST_DRAWN = 32
 """Devices beyond which only the first nodes are drawn."""
+FEW = 16
+"""Devices of these."""
 MOST_PLACES = 1024
 """Places of a torus plane beyond which it is not drawn."""
 MOST_PLANES = 4
 """Planes of a torus in three dimensions that are drawn."""
+CUBE = (0, 1, 2, 3, 7, 6, 5, 4)
+"""The eight of a hybrid cube mesh on a ring, so that the corners of both squares face each other."""
 MOST_SWITCHES = 16
 """Switches of one level that are drawn."""
 GAP = 0.8
@@ -83,7 +89,7 @@ def _shown(topology: Topology, made: Layout) -> list[list[int]]:
     nodes = [vertices for name, vertices in _nodes(topology).items() if name]
     if topology.ranks <= MOST_DRAWN:
         return nodes
-    fits = max(1, MOST_DRAWN // max(1, sum(vertex < topology.ranks for vertex in nodes[0])))
+    fits = max(1, FEW // max(1, sum(vertex < topology.ranks for vertex in nodes[0])))
     made.left_out = f"{min(fits, len(nodes))} of {len(nodes):,} nodes"
     return nodes[:fits]
 
@@ -130,7 +136,10 @@ def _devices(
     }
     if len(wired) > len(devices) // 2:
         radius = max(1.0, len(devices) / 5)
-        angles = {rank: 2 * pi * (index + 0.5) / len(devices) for index, rank in enumerate(devices)}
+        base = devices[0]
+        cube = wired == {frozenset((base + a, base + b)) for a, b in MESH}
+        order = [base + place for place in CUBE] if cube else devices
+        angles = {rank: 2 * pi * (index + 0.5) / len(order) for index, rank in enumerate(order)}
         spots = {
             rank: (radius - radius * cos(angle), radius + radius * sin(angle))
             for rank, angle in angles.items()
@@ -175,4 +184,21 @@ def _place_networks(topology: Topology, made: Layout) -> None:
         drawn = row[:MOST_SWITCHES]
         if len(drawn) < len(row):
             made.left_out += f"{', ' if made.left_out else ''}{len(drawn)} of {len(row)} switches"
-        _spread(made, drawn, min(xs), max(xs) - min(xs), max(ys) + LEVEL * 1.3 * level)
+        y = max(ys) + LEVEL * 1.3 * level
+        above = [_above(topology, made, vertex) for vertex in drawn]
+        if all(b - a >= APART for a, b in pairwise(above)):
+            made.at.update({vertex: (x, y) for vertex, x in zip(drawn, above, strict=True)})
+        else:
+            _spread(made, drawn, min(xs), max(xs) - min(xs), y)
+
+
+APART = 1.8
+"""Between switches in a row, at the least, in the distance of two devices."""
+
+
+def _above(topology: Topology, made: Layout, vertex: int) -> float:
+    """The middle of what is drawn of the neighbours of a switch, below it."""
+    beside = [
+        made.at[wire.source][0] for wire in topology.wires if wire.target == vertex and wire.source in made.at
+    ]
+    return sum(beside) / len(beside) if beside else 0.0

@@ -59,7 +59,7 @@ def draw(
     with styled():
         made = layout(topology)
         xs, ys = zip(*made.at.values(), strict=True)
-        height = min(9.0, max(2.6, 1.4 + 9.0 * (max(ys) - min(ys) + 2.2) / (max(xs) - min(xs) + 2.2)))
+        height = min(6.5, max(2.6, 1.4 + 9.0 * (max(ys) - min(ys) + 2.2) / (max(xs) - min(xs) + 2.2)))
         drawn, (axes,) = figure(height)
         axes.set_axis_off()
         axes.set_aspect("equal", adjustable="datalim")
@@ -80,11 +80,19 @@ def draw(
 
 def _said(topology: Topology, made: Layout) -> str:
     """What there is, and what of it is not drawn."""
-    others = len(topology.labels) - topology.ranks
     parts = [f"{count_of(len(topology.wires), 'wire')}, a direction each"]
-    parts += [f"{others:,} switches and cards"] if others else []
+    parts += [others_text(topology)] if len(topology.labels) > topology.ranks else []
     parts += [f"drawn: {made.left_out}"] if made.left_out else []
     return "; ".join(parts)
+
+
+def others_text(topology: Topology) -> str:
+    """'1 switch', '145 switches and cards'."""
+    names = [label.split(".")[-1] for label in topology.labels[topology.ranks :]]
+    cards = sum(name.startswith("nic") for name in names)
+    switches = len(names) - cards
+    told = [f"{switches:,} switch{'es' if switches != 1 else ''}"] if switches or not cards else []
+    return " and ".join(told + ([count_of(cards, "card")] if cards else []))
 
 
 def _pairs(topology: Topology, made: Layout) -> list[_Pair]:
@@ -109,16 +117,19 @@ def _by_link(axes: Axes, topology: Topology, made: Layout, pairs: Sequence[_Pair
     for pair in pairs:
         wire = topology.wires[pair.wires[0]]
         style = STYLES[min(rates[wire.link].index(wire.rate), len(STYLES) - 1)]
-        label = _legend(wire)
+        label = _legend(topology, wire)
         named = "_" if label in seen else label
         seen[label] = None
         _line(axes, made, pair, colours[wire.link], 1.4, style, named)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
 
 
-def _legend(wire: Wire) -> str:
-    """'nvlink: 282 GB/s, 750 ns'."""
-    latency = f", {si(wire.latency_fs * FS, 's')}" if wire.latency_fs else ""
+def _legend(topology: Topology, wire: Wire) -> str:
+    """'nvlink: 282 GB/s, 750 ns'; the largest latency of wires of this link and rate."""
+    alike = [each for each in topology.wires if (each.link, each.rate) == (wire.link, wire.rate)]
+    most_fs = max(each.latency_fs for each in alike)
+    up_to = "" if all(each.latency_fs == most_fs for each in alike) else "up to "
+    latency = f", {up_to}{si(most_fs * FS, 's')}" if most_fs else ""
     return f"{wire.link}: {si(float(wire.rate), 'B/s')}{latency}"
 
 
@@ -201,12 +212,7 @@ def _vertices(axes: Axes, topology: Topology, made: Layout) -> None:
         if made.small or (crowded and device):
             axes.plot([x], [y], "s", color=BLUE, markersize=2.5 if made.small else 4.0, zorder=3)
             continue
-        words = topology.labels[vertex].split(".")
-        text = (
-            ".".join(words[1:])
-            if len(words) > 1 and (device or not _outside(words[0], topology))
-            else ".".join(words)
-        )
+        text = _name(topology, vertex)
         box = {
             "boxstyle": "square,pad=0.25" if device else "round,pad=0.25",
             "facecolor": tint(BLUE, 0.22) if device else "white", "edgecolor": INK, "linewidth": 0.7,
@@ -220,6 +226,10 @@ MOST_NAMED = 90
 """Vertices beyond which devices have no names."""
 
 
-def _outside(name: str, topology: Topology) -> bool:
-    """Whether the first word of a label is that of a network rather than of a node."""
-    return all(label.split(".")[0] != name for label in topology.labels[: topology.ranks])
+def _name(topology: Topology, vertex: int) -> str:
+    """A label without its node, of a numbered switch inside one without its fabric too."""
+    label = topology.labels[vertex]
+    first, _, rest = label.partition(".")
+    if all(each.partition(".")[0] != first for each in topology.labels[: topology.ranks]):
+        return label
+    return rest.rsplit(".", 1)[-1] if rest[-1:].isdigit() else rest

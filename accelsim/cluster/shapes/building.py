@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.draft import Built, Draft, End, fs_of
 from accelsim.cluster.shapes.registry import SHAPES
-from accelsim.cluster.shapes.routes import DimensionOrder, Torus
+from accelsim.cluster.shapes.routes import ClusterRouter, Torus
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.chip import Chip
 from accelsim.spec.cluster import ClusterSpec, Fabric, Node, device_labels
@@ -19,7 +19,7 @@ WIDE_AREA = "wide-area"
 
 def build(cluster: ClusterSpec) -> Topology:
     """The topology of a cluster whose laws hold. Devices come first, in the order of ranks, then what joins them."""
-    draft, tori = Draft(), list[Torus]()
+    draft, tori, cards = Draft(), list[Torus](), list[int]()
     groups = _devices(draft, cluster)
     ends: dict[str, list[End]] = {name: [] for name in cluster.networks}
     rank = 0
@@ -29,7 +29,7 @@ def build(cluster: ClusterSpec) -> Topology:
         for name, fabric in node.fabrics.items():
             _wire(draft, fabric, own, f"{label}.{name}", name, tori)
         if _needed(cluster, cluster.network_of(node)):
-            ends[cluster.network_of(node)] += _outside(draft, node, label, own)
+            ends[cluster.network_of(node)] += _outside(draft, node, label, own, cards)
     sites = [
         (name, _wire(draft, fabric, ends[name], name, name, tori))
         for name, fabric in cluster.networks.items()
@@ -38,7 +38,7 @@ def build(cluster: ClusterSpec) -> Topology:
     if cluster.wide_area is not None:
         gates = [End(built.hubs[0], name) for name, built in sites]
         SHAPES[cluster.wide_area.shape].build(draft, cluster.wide_area, gates, WIDE_AREA)
-    return _topology(cluster, draft, groups, tori)
+    return _topology(cluster, draft, groups, tori, cards)
 
 
 def _devices(draft: Draft, cluster: ClusterSpec) -> list[int]:
@@ -70,8 +70,11 @@ def _needed(cluster: ClusterSpec, network: str) -> bool:
     return count > 1 or cluster.wide_area is not None
 
 
-def _outside(draft: Draft, node: Node, label: str, own: Sequence[End]) -> list[End]:
-    """What a node shows to its network: its cards, each with a wire to its devices, or the devices themselves."""
+def _outside(draft: Draft, node: Node, label: str, own: Sequence[End], shared: list[int]) -> list[End]:
+    """What a node shows to its network: its cards, each with a wire to its devices, or the devices themselves.
+
+    Cards that several devices share are noted in ``shared``.
+    """
     nics = node.nics
     named = [end._replace(label=f"{label}.{end.label}") for end in own]
     if nics is None:
@@ -80,16 +83,19 @@ def _outside(draft: Draft, node: Node, label: str, own: Sequence[End]) -> list[E
     if nics.pcie is None:
         return [end._replace(ports=ports, link=nics.link) for end in named]
     cards = min(nics.count, len(own))
-    made = []
+    made: list[End] = []
     for index in range(cards):
         card = f"{label}.nic{index}"
         made.append(End(draft.vertex(card), card, ports, nics.link))
     for index, end in enumerate(own):
         draft.join(end.vertex, made[index * cards // len(own)].vertex, "pcie", nics.pcie, latency_fs=0)
+    shared += [end.vertex for end in made] if cards < len(own) else []
     return made
 
 
-def _topology(cluster: ClusterSpec, draft: Draft, groups: list[int], tori: Sequence[Torus]) -> Topology:
+def _topology(
+    cluster: ClusterSpec, draft: Draft, groups: list[int], tori: Sequence[Torus], cards: Sequence[int]
+) -> Topology:
     alone = len(set(groups)) == 1 and len(tori) == 1 and len(tori[0].places) == len(groups)
     if alone:  # of one torus that is a node, the rows
         groups = [rank // tori[0].dims[0] for rank in range(len(groups))]
@@ -101,7 +107,7 @@ def _topology(cluster: ClusterSpec, draft: Draft, groups: list[int], tori: Seque
         tuple(groups),
         cluster.forwarding,
         fs_of(cluster.collectives.message),
-        DimensionOrder(tori, len(draft.labels), draft.ways()) if tori else None,
+        ClusterRouter(tori, len(draft.labels), draft.wires, cards) if tori or cards else None,
     )
 
 

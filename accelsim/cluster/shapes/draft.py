@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple, Protocol
@@ -69,10 +69,6 @@ class Draft:
             self._links.append(link)  # an id is that of the link only while it lives
             self._rates[key] = exact_Bps(link) * Fraction(key[1], bundled(link))
         return self._rates[key]
-
-    def ways(self) -> Iterator[tuple[int, int]]:
-        """(from, to) of every wire."""
-        return ((wire.source, wire.target) for wire in self.wires)
 
 
 def exact_Bps(link: Link) -> Fraction:
