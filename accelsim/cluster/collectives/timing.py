@@ -50,8 +50,8 @@ def bus_factor(kind: str, ranks: int) -> float:
 class CollectiveTime:
     """One collective on an idle network. ``group``: the devices that take part, in order.
 
-    ``finish_fs``: of each device of the topology; ``busy_fs``, ``wire_B``: of each wire. ``played``: 'events', or
-    'ring' where no events were needed.
+    ``finish_fs``: of each device of the topology; ``busy_fs``, ``wire_B``: of each wire. ``played``: 'events', 'ring'
+    where no events were needed, 'library' where the time is that of a library, which uses a ``protocol``.
     """
 
     topology: Topology
@@ -65,6 +65,7 @@ class CollectiveTime:
     busy_fs: Ints
     wire_B: Ints
     played: str
+    protocol: str = ""
 
     @property
     def seconds(self) -> float:
@@ -103,21 +104,22 @@ def collective(
     UsageError with all that is wrong: unknown kind or algorithm, one that cannot do it, devices that do not exist.
     """
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
-    _check(topology, kind, nbytes, algorithm, members)
+    check(topology, kind, nbytes, algorithm, members)
     return _collective(topology, kind, nbytes, algorithm, members, chunks)
 
 
 def ranked(
-    topology: Topology, kind: str, nbytes: int, group: Sequence[int] | None = None, chunks: int | None = None
-) -> list[CollectiveTime]:
-    """All algorithms that can do it, in order of their times; those with more than ``MOST_TRIED`` messages left out."""
+    topology: Topology, kind: str, nbytes: int, group: Sequence[int] | None = None, chunks: int | None = None,
+    most: int = MOST_TRIED,
+) -> list[CollectiveTime]:  # fmt: skip
+    """All algorithms that can do it, in order of their times; those with more than ``most`` messages left out."""
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
-    _check(topology, kind, nbytes, AUTO, members)
+    check(topology, kind, nbytes, AUTO, members)
     who = Members(len(members), tuple(topology.groups[rank] for rank in members))
     tried = [
         _collective(topology, kind, nbytes, each.name, members, chunks)
         for each in able(kind, who)
-        if _affordable(each, kind, who, _chunks(topology, each, kind, nbytes, members, chunks))
+        if _affordable(each, kind, who, _chunks(topology, each, kind, nbytes, members, chunks), most)
     ]
     if not tried:
         raise UsageError(
@@ -134,7 +136,7 @@ def together(
     graphs = []
     for each in groups:
         members = tuple(each)
-        _check(topology, kind, nbytes, algorithm, members)
+        check(topology, kind, nbytes, algorithm, members)
         how = collective(topology, kind, nbytes, algorithm, members) if algorithm == AUTO else None
         chosen = named(how.algorithm if how else algorithm, kind)
         program = _program(topology, chosen, kind, nbytes, members, None)[0]
@@ -223,14 +225,15 @@ def best_chunks(topology: Topology, nbytes: int, members: Sequence[int]) -> int:
     return min(MOST_CHUNKS, 1 << max(0, best.bit_length() - 1))
 
 
-def _affordable(chosen: Collective, kind: str, who: Members, chunks: int) -> bool:
+def _affordable(chosen: Collective, kind: str, who: Members, chunks: int, most: int) -> bool:
     if chosen.name == "ring":
         return True
     program = chosen.rounds(kind, who, chunks)
-    return sum(each.times * len(each.source) for each in program.rounds) <= MOST_TRIED
+    return sum(each.times * len(each.source) for each in program.rounds) <= most
 
 
-def _check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: tuple[int, ...]) -> None:
+def check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: tuple[int, ...]) -> None:
+    """UsageError with all that is wrong with a collective of ``nbytes`` among ``members`` by an algorithm."""
     known("kind of collective", kind, KINDS)
     problems = [
         Problem(f"no device {rank}", topology.name, f"0 to {topology.ranks - 1}")

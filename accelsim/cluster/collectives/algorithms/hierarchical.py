@@ -32,10 +32,11 @@ def nodes(members: Members) -> Ints:
     )
 
 
-def equal_nodes(kind: str, members: Members) -> str:
-    """As many devices in each node as in the others."""
+def several_nodes(kind: str, members: Members) -> str:
+    """Several nodes, as many devices in each as in the others, and more than one."""
     counts = {members.groups.count(name) for name in members.groups}
-    return "" if len(counts) == 1 else "as many devices in each node as in the others"
+    fits = len(counts) == 1 and 1 < max(counts) < members.ranks
+    return "" if fits else "several nodes with several devices each, as many in each"
 
 
 COLLECTIVE = Collective(
@@ -43,5 +44,5 @@ COLLECTIVE = Collective(
     "inside nodes, then between them on a part each, then inside",
     ("all_reduce",),
     _program,
-    equal_nodes,
+    several_nodes,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.cluster.collectives.algorithms.hierarchical import equal_nodes, nodes
+from accelsim.cluster.collectives.algorithms.hierarchical import nodes, several_nodes
 from accelsim.cluster.collectives.base import Collective, Members
 from accelsim.cluster.collectives.patterns import origin, ring_gather, ring_scatter
 from accelsim.cluster.collectives.program import Program, Rounds
@@ -25,5 +25,5 @@ COLLECTIVE = Collective(
     "the whole buffer inside nodes, then between them",
     ("all_reduce",),
     _program,
-    equal_nodes,
+    several_nodes,
 )

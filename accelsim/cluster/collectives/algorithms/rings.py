@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.cluster.collectives.algorithms.hierarchical import equal_nodes, nodes
+from accelsim.cluster.collectives.algorithms.hierarchical import nodes, several_nodes
 from accelsim.cluster.collectives.base import Collective, Members
 from accelsim.cluster.collectives.patterns import ring_gather, ring_scatter
 from accelsim.cluster.collectives.program import Program
@@ -24,5 +24,5 @@ def _program(kind: str, members: Members, chunks: int) -> Program:
 
 
 COLLECTIVE = Collective(
-    "rings", "one ring per device of a node, side by side", ("all_reduce",), _program, equal_nodes
+    "rings", "one ring per device of a node, side by side", ("all_reduce",), _program, several_nodes
 )

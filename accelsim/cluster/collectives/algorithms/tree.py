@@ -7,6 +7,7 @@ leaf of the other, so both directions of each port are used.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from accelsim.cluster.collectives.base import Collective, Members
 from accelsim.cluster.collectives.program import Program, Rounds, rounds
@@ -16,9 +17,14 @@ Row = tuple[int, int, int, bool]
 
 
 def _program(kind: str, members: Members, chunks: int) -> Program:
+    return along_trees(members.ranks, trees(members.ranks), chunks)
+
+
+def along_trees(ranks: int, forest: Sequence[Sequence[int | None]], chunks: int) -> Program:
+    """All-reduce up and down each tree of ``forest`` (the parent of each device), which has its part of the buffer."""
     slots: dict[int, list[Row]] = defaultdict(list)
-    for tree, parents in enumerate(trees(members.ranks)):
-        depths = [_depth(parents, rank) for rank in range(members.ranks)]
+    for tree, parents in enumerate(forest):
+        depths = [_depth(parents, rank) for rank in range(ranks)]
         deepest = max(depths)
         for chunk in range(chunks):
             cell = tree * chunks + chunk
@@ -26,7 +32,7 @@ def _program(kind: str, members: Members, chunks: int) -> Program:
                 if parent is not None:
                     slots[deepest - depths[rank] + chunk].append((rank, parent, cell, True))
                     slots[deepest + depths[parent] + chunk].append((parent, rank, cell, False))
-    return Program(members.ranks, 2 * chunks, tuple(_slot(slots[slot]) for slot in sorted(slots)))
+    return Program(ranks, len(forest) * chunks, tuple(_slot(slots[slot]) for slot in sorted(slots)))
 
 
 def _slot(rows: list[Row]) -> Rounds:
@@ -59,7 +65,7 @@ def _parent(rank: int, ranks: int) -> int | None:
     return up if up < ranks else rank ^ bit
 
 
-def _depth(parents: list[int | None], rank: int) -> int:
+def _depth(parents: Sequence[int | None], rank: int) -> int:
     depth, at = 0, parents[rank]
     while at is not None:
         depth, at = depth + 1, parents[at]

@@ -1,0 +1,169 @@
+"""What there is to say of a collective: figures by kind of link, sentences, a table of algorithms, sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from accelsim.cluster.collectives.choice import LIBRARY, answer, stated
+from accelsim.cluster.collectives.registry import COLLECTIVES
+from accelsim.cluster.collectives.timing import CollectiveTime, ranked
+from accelsim.cluster.network.topology import Topology
+from accelsim.report.text import count_of, percent, si
+from accelsim.spec.collectives import Collectives
+from accelsim.time import FS
+from accelsim.types import Ints
+
+BINDS = 0.5
+"""Share of the time from which on a wire is said to bind."""
+SWEPT_B = tuple(2**power for power in range(10, 32, 3))
+"""Sizes of a sweep, bytes: 1 KiB to 2 GiB."""
+MOST_SWEPT = 20_000
+"""Messages of an algorithm up to which a sweep plays it at every size."""
+
+
+def facts(found: CollectiveTime, software: Collectives) -> dict[str, Any]:
+    """The figures of one collective, for JSON."""
+    return {
+        "cluster": found.topology.name, "kind": found.kind, "size_B": found.nbytes, "ranks": len(found.group),
+        "group": list(found.group), "algorithm": found.algorithm, "protocol": found.protocol or None,
+        "chunks": found.chunks, "time_from": found.played,
+        "library": software.title if found.played == LIBRARY else None, "time_s": found.seconds,
+        "alg_Bps": found.alg_Bps, "bus_Bps": found.bus_Bps, "energy_J": found.energy_J, "links": links(found),
+    }  # fmt: skip
+
+
+def links(found: CollectiveTime) -> list[dict[str, Any]]:
+    """By the name of a link and its rate: how many wires carry something, their bytes, the share of the time that the
+    busiest is busy, joules."""
+    wires, rows = found.topology.wires, []
+    used = [wire for wire in range(len(wires)) if found.wire_B[wire]]
+    for name, rate in dict.fromkeys((wires[wire].link, wires[wire].rate) for wire in used):
+        mine = np.array([wire for wire in used if (wires[wire].link, wires[wire].rate) == (name, rate)])
+        carried: Ints = found.wire_B[mine]
+        prices = np.array([wires[wire].energy_J_per_B for wire in mine])
+        rows.append({
+            "link": name, "wires": len(mine), "rate_Bps": float(rate), "total_B": int(carried.sum()),
+            "most_B": int(carried.max()), "busy": float(found.busy_fs[mine].max() / max(1, found.time_fs)),
+            "energy_J": float(carried @ prices),
+        })  # fmt: skip
+    return rows
+
+
+def sentences(found: CollectiveTime, software: Collectives) -> list[str]:
+    """What it takes and by what, and which links bind."""
+    size = si(found.nbytes, "B")
+    who = f"{found.kind} of {size} among {count_of(len(found.group), 'device')} of {found.topology.name}"
+    by = f"by {found.algorithm}"
+    if found.played == LIBRARY:
+        by += f" with protocol {found.protocol} ({software.title})"
+    elif found.chunks > 1:
+        by += f" in {found.chunks} chunks"
+    text = (
+        f"{who} takes {si(found.seconds, 's')} {by}: algorithm bandwidth {si(found.alg_Bps, 'B/s')}, bus bandwidth "
+        f"{si(found.bus_Bps, 'B/s')}, {si(found.energy_J, 'J')} on links."
+    )
+    return [text, binding(found)]
+
+
+def binding(found: CollectiveTime) -> str:
+    """Which links bind, in a sentence."""
+    rows = sorted(links(found), key=lambda row: -row["busy"])
+    if not rows:
+        return "No link carries anything."
+    top = rows[0]
+    wires = found.binding
+    labels = found.topology.labels
+    first = found.topology.wires[wires[0]]
+    where = f"{top['link']}, for one from {labels[first.source]} to {labels[first.target]}"
+    share = f"{percent(top['busy'])} of the time"
+    if top["busy"] < BINDS:
+        return (
+            f"No link binds: the busiest ({where}) carries data for {share}, latency and waits take the rest."
+        )
+    many = f"{count_of(len(wires), 'wire')} of {where}"
+    verb = "binds, it carries" if len(wires) == 1 else "bind, each carries"
+    return f"{many}, {verb} {si(top['most_B'], 'B')} and is busy for {share}."
+
+
+def alternatives(
+    topology: Topology,
+    software: Collectives,
+    kind: str,
+    nbytes: int,
+    group: Sequence[int] | None,
+    chunks: int | None,
+) -> list[dict[str, Any]]:
+    """What every algorithm takes, fastest first; the library among them where there is one."""
+    found = ranked(topology, kind, nbytes, group, chunks)
+    if stated(software) and len(found[0].group) > 1:
+        found.append(answer(topology, software, kind, nbytes, LIBRARY, group))
+    rows = [
+        {"algorithm": _named(each), "about": _about(each, software), "time_s": each.seconds, "bus_Bps": each.bus_Bps,
+         "most_B": int(each.wire_B.max(initial=0)), "energy_J": each.energy_J}
+        for each in found
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row["time_s"])
+
+
+def _named(found: CollectiveTime) -> str:
+    return LIBRARY if found.played == LIBRARY else found.algorithm
+
+
+def _about(found: CollectiveTime, software: Collectives) -> str:
+    if found.played == LIBRARY:
+        return f"{software.title}: {found.algorithm}, protocol {found.protocol}"
+    title = COLLECTIVES[found.algorithm].title
+    return f"{title} ({found.chunks} chunks)" if found.chunks > 1 else title
+
+
+def sweep(
+    topology: Topology, software: Collectives, kind: str, sizes_B: Sequence[int], algorithm: str = "",
+    group: Sequence[int] | None = None, chunks: int | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Time and bus bandwidth at each size: of one algorithm, or of all and the library."""
+    rows = []
+    for size in sizes_B:
+        if algorithm:
+            found = [answer(topology, software, kind, size, algorithm, group, chunks)]
+        else:
+            found = ranked(topology, kind, size, group, chunks, MOST_SWEPT)
+            if stated(software) and len(found[0].group) > 1:
+                found.append(answer(topology, software, kind, size, LIBRARY, group))
+        rows += [
+            {"size_B": size, "algorithm": LIBRARY if each.played == LIBRARY else each.algorithm,
+             "time_s": each.seconds, "alg_Bps": each.alg_Bps, "bus_Bps": each.bus_Bps, "energy_J": each.energy_J}
+            for each in found
+        ]  # fmt: skip
+    return rows
+
+
+def crossovers(rows: Sequence[dict[str, Any]]) -> str:
+    """Which algorithm is the fastest from which size on, in a sentence; the library is not asked."""
+    best: list[tuple[int, str]] = []
+    for size in dict.fromkeys(row["size_B"] for row in rows):
+        those = [row for row in rows if row["size_B"] == size and row["algorithm"] != LIBRARY]
+        if not those:
+            return ""
+        name = min(those, key=lambda row: row["time_s"])["algorithm"]
+        if not best or best[-1][1] != name:
+            best.append((size, name))
+    first, *rest = best
+    then = "".join(f", from {si(size, 'B')} on {name}" for size, name in rest)
+    return f"Fastest on the wires: {first[1]} at {si(first[0], 'B')}{then}."
+
+
+def routes(topology: Topology, group: Sequence[int]) -> list[dict[str, Any]]:
+    """The way from each device of a group to the next: what it passes, latency, the slowest wire."""
+    rows = []
+    for a, b in zip(group, [*group[1:], group[0]], strict=True):
+        way = [topology.wires[wire] for wire in topology.route(a, b)]
+        rows.append({
+            "from": topology.labels[a], "to": topology.labels[b],
+            "over": [topology.labels[wire.target] for wire in way[:-1]], "links": [wire.link for wire in way],
+            "latency_s": topology.message_fs(a, b, 0) * FS,
+            "rate_Bps": float(min((wire.rate for wire in way), default=0)),
+        })  # fmt: skip
+    return rows
