@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import islice
+from typing import NamedTuple
 
 from accelsim.cluster.schedules.base import Kind, Orders
 from accelsim.cluster.schedules.costs import (
@@ -73,6 +73,19 @@ def play_schedule(
     game.free = [whole(one, ticks) for one in ready_fs] or [0] * len(orders)
     game.run()
     return game.played(ticks)
+
+
+class _Lane(NamedTuple):
+    """One kind of op of one chunk: by microbatch when its input is there (-1: not yet), how long it takes, and where
+    its result goes (``None``: nowhere), to which devices in turn, how long that takes and keeps the link."""
+
+    arrived: list[int]
+    durations: list[int]
+    into: list[int] | None
+    first: int
+    replicas: int
+    transfer: int
+    occupancy: int
 
 
 class _Game:
@@ -140,43 +153,59 @@ class _Game:
         self.arrived["F"][0] = self.arrived["B"][self.last] = [0] * self.microbatches
         self.arrived["W"] = [[0] * self.microbatches] * rows
         self.link_free = [[0] * devices for _ in range(devices)] if any(hop[1] for hop in self.hops) else []
-        self.waiting: list[tuple[Kind, int, int] | None] = [None] * devices
+        self.waiting: list[tuple[list[int], int] | None] = [None] * devices
+        self.lanes = [self._lanes(stage) for stage in range(self.stages)]
         ready = list(range(devices - 1, -1, -1))
         while ready:
             self._advance(ready.pop(), ready)
         self._all_done()
 
+    def _lanes(self, stage: int) -> dict[Kind, list[_Lane]]:
+        """How each kind of op of each chunk of a stage goes."""
+        found: dict[Kind, list[_Lane]] = {"F": [], "B": [], "W": []}
+        for kind, lanes in found.items():
+            step = {"F": 1, "B": -1, "W": 0}[kind]
+            for place in range(stage, self.last + 1, self.stages):
+                arrived, durations = self.arrived[kind][place], self.durations[kind][place]
+                to = place + step
+                if not step or not 0 <= to <= self.last:
+                    lanes.append(_Lane(arrived, durations, None, 0, 1, 0, 0))
+                    continue
+                target = to % self.stages
+                hop = self.hops[min(place, to) % self.stages]
+                ways = (self.first_device[target], self.replicas[target])
+                lanes.append(_Lane(arrived, durations, self.arrived[kind][to], *ways, *hop))
+        return found
+
     def _advance(self, device: int, ready: list[int]) -> None:
         """The ops of a device until one lacks its input; ``ready`` gets those who waited for what was sent."""
-        stage, free, stages = self.stage_of[device], self.free[device], self.stages
+        lanes, free, order = self.lanes[self.stage_of[device]], self.free[device], self.orders[device]
         start, end, waiting, sent = self.start[device], self.end[device], self.waiting, self.sent
-        arrived, durations, first, replicas = self.arrived, self.durations, self.first_device, self.replicas
-        ends: dict[Kind, tuple[int, int]] = {"F": (self.last, 1), "B": (0, -1)}
-        for kind, microbatch, chunk in islice(self.orders[device], len(end), None):
-            place = chunk * stages + stage
-            there = arrived[kind][place][microbatch]
+        for index in range(len(end), len(order)):
+            kind, microbatch, chunk = order[index]
+            arrived, durations, into, first, replicas, transfer, occupancy = lanes[kind][chunk]
+            there = arrived[microbatch]
             if there < 0:
-                waiting[device] = (kind, place, microbatch)
+                waiting[device] = (arrived, microbatch)
                 break
             if there > free:
                 free = there
             start.append(free)
-            free += durations[kind][place][microbatch]
+            free += durations[microbatch]
             end.append(free)
-            if kind == "W" or place == ends[kind][0]:
+            if into is None:
                 continue
-            to = place + ends[kind][1]
-            target = first[to % stages] + microbatch % replicas[to % stages]
-            begin, at = free, free
+            target = first + microbatch % replicas
+            at = begin = free
             if target != device:
-                transfer, occupancy = self.hops[(place if kind == "F" else to) % stages]
                 if occupancy:
                     begin = max(free, self.link_free[device][target])
                     self.link_free[device][target] = begin + occupancy
                 at = begin + transfer
                 sent.append((device, target, kind, microbatch, chunk, free, begin, at))
-            arrived[kind][to][microbatch] = at
-            if waiting[target] == (kind, to, microbatch):
+            into[microbatch] = at
+            waits = waiting[target]
+            if waits and waits[0] is into and waits[1] == microbatch:
                 waiting[target] = None
                 ready.append(target)
         self.free[device] = free

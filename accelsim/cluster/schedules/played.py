@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from accelsim.cluster.schedules.base import Kind, Op, Orders
 from accelsim.cluster.schedules.costs import Number
+from accelsim.errors import Problem, UsageError
 
 
 class Message(NamedTuple):
@@ -78,12 +79,13 @@ class PlayedSchedule:
     @property
     def bubble_fraction(self) -> Fraction:
         """The share of all devices' time in which they do not compute."""
-        return Fraction(sum(self.bubble_fs), len(self.busy_fs) * self.makespan_fs)
+        whole = len(self.busy_fs) * self.makespan_fs
+        return Fraction(sum(self.bubble_fs)) / whole if whole else Fraction(0)
 
     @property
     def bubble_over_ideal(self) -> Fraction:
-        """How much longer it takes than the busiest device computes, as a share of that."""
-        return Fraction(self.makespan_fs - self.ideal_fs, self.ideal_fs)
+        """How much longer it takes than the busiest device computes, as a share of that; 0 where none computes."""
+        return Fraction(self.makespan_fs - self.ideal_fs) / self.ideal_fs if self.ideal_fs else Fraction(0)
 
     @cached_property
     def peak_stashes(self) -> tuple[int, ...]:
@@ -103,13 +105,16 @@ class PlayedSchedule:
     def steady_period_fs(self, stage: int = 0) -> Fraction:
         """Time between two minibatches in the middle of the run, where the pipeline neither fills nor drains.
 
-        Mean over the middle third of the ends of the backwards of ``stage``, over whole rounds of all replicas.
+        Mean over the middle third of the ends of the backwards of ``stage``, over whole rounds of all replicas where
+        there are enough. UsageError: a single minibatch.
         """
         ends = {
             op.microbatch: end
             for device, ops in enumerate(self.orders) if self.stage_of[device] == stage
             for op, end in zip(ops, self.end_fs[device], strict=True) if op.kind == "B"
         }  # fmt: skip
+        if len(ends) < 2:
+            raise UsageError(Problem("a single minibatch has no period", "steady_period_fs", "at least two"))
         counts = [self.stage_of.count(each) for each in range(self.stages)]
         whole = lcm(*counts) * self.stages
         first = len(ends) // 3

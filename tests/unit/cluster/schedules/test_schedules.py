@@ -172,6 +172,14 @@ def test_devices_may_begin_late() -> None:
     assert play_schedule(orders, 1, 1, ready_fs=[0, 7]).start_fs[1][0] == 7
 
 
+def test_times_of_nothing() -> None:
+    """Where nothing takes time there is no bubble; a single minibatch has no period."""
+    played = play_schedule(SCHEDULES["1f1b"].orders(2, 1), 0, 0)
+    assert (played.makespan_fs, played.bubble_fraction, played.bubble_over_ideal) == (0, 0, 0)
+    with pytest.raises(UsageError, match="a single minibatch has no period"):
+        played.steady_period_fs()
+
+
 def test_rational_times_stay_rational() -> None:
     played = play_schedule(SCHEDULES["1f1b"].orders(2, 2), Fraction(1, 3), Fraction(1, 2))
     assert played.makespan_fs == Fraction(5, 2)
