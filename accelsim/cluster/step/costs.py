@@ -81,12 +81,14 @@ class PassCosts(NamedTuple):
 @dataclass(frozen=True)
 class Setting:
     """How devices compute: number format ('' is the preferred one of each chip), fusion of element-wise functions, site
-    of the chips; ``host_s``: time of the host for each kernel that it asks for, which no pass takes less of."""
+    of the chips; ``host_s``, ``call_s``: time of the host for each kernel and each collective that it asks for, one by
+    one, of which no pass takes less."""
 
     dtype: str = ""
     fusion: str = "compiled"
     site: str | None = None
     host_s: float = 0.0
+    call_s: float = 0.0
 
 
 PLAIN = Setting()

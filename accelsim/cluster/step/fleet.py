@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,6 +53,12 @@ class Fleet:
     def size(self) -> int:
         """Devices."""
         return len(self.chips)
+
+    def first(self, count: int) -> Fleet:
+        """Its first devices, on the same network; they know what is known of all."""
+        made = replace(self, chips=self.chips[:count], speeds=self.speeds[:count])
+        vars(made).update(_costs=self._costs, _known=self._known, _alike=self._alike)
+        return made
 
     @cached_property
     def _costs(self) -> dict[int, Costs]:

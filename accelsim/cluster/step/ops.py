@@ -18,12 +18,13 @@ EXACT = 10**6
 
 class Op(NamedTuple):
     """One op: time of computing, of computing again, and of collectives of its tensor-parallel group and of its
-    replicas (weights that ZeRO gathers) that nothing hides."""
+    replicas (weights that ZeRO gathers) that nothing hides; by how much longer its host takes to ask for all of it."""
 
     compute_fs: int = 0
     again_fs: int = 0
     tensor_fs: int = 0
     data_fs: int = 0
+    host_fs: int = 0
 
     @property
     def time_fs(self) -> int:
@@ -94,16 +95,31 @@ class Planned:
         forward, again, backward = (self.comm(calls, group).time_fs for calls in piece.calls)
         compute = [slowest(part) for part in ("forward", "inputs", "weights")]
         gathers = self.gathers(stage, piece)
+        back = compute[1] + compute[2]
+        first = Op(compute[0], 0, forward, max(0, gathers - compute[0]))
+        second = Op(compute[1], slowest("again"), again + backward, max(0, 2 * gathers - back))
+        asked = self._asked_fs(piece)
         return Ops(
-            Op(compute[0], 0, forward, max(0, gathers - compute[0])),
-            Op(compute[1], slowest("again"), again + backward, max(0, 2 * gathers - compute[1] - compute[2])),
+            first._replace(host_fs=max(0, asked[0] - first.time_fs)),
+            second._replace(host_fs=max(0, asked[1] - second.time_fs - compute[2])),
             Op(compute[2]),
         )
 
+    def _asked_fs(self, piece: Piece) -> tuple[int, int]:
+        """How long a host takes to ask for the forward and for the backward pass, what is computed again with it."""
+        setting, costs = self.fleet.setting, piece.costs
+        transfer = int(self.plan.pp > 1)
+        calls = [sum(call.times for call in each) for each in piece.calls]
+        kernels = (costs.forward.kernels, costs.inputs.kernels + costs.weights.kernels + piece.again.kernels)
+        wanted = (calls[0] + transfer, calls[1] + calls[2] + transfer)
+        return (
+            round((kernels[0] * setting.host_s + wanted[0] * setting.call_s) * FS_PER_S),
+            round((kernels[1] * setting.host_s + wanted[1] * setting.call_s) * FS_PER_S),
+        )
+
     def own_fs(self, rank: int, cost: Cost, even: bool = False) -> int:
-        """How long a device takes: no less than its host needs to ask for the kernels, longer at a slower pace."""
-        asked = round(cost.kernels * self.fleet.setting.host_s * FS_PER_S)
-        time = max(cost.time_fs, asked)
+        """How long a device takes, longer at a slower pace."""
+        time = cost.time_fs
         if even or self.fleet.speeds[rank] == 1.0:
             return time
         pace = Fraction(self.fleet.speeds[rank]).limit_denominator(EXACT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -119,12 +120,13 @@ class _Step:
         ideal, even = int(pipelines.ideal.makespan_fs), int(pipelines.even.makespan_fs)
         busiest = max(range(self.plan.pp), key=lambda p: (pipelines.ideal.busy_fs[p], -p))
         of = [op for chunk in self.plain_ops[busiest] for op in chunk]
-        spent = [self.plan.microbatches * sum(op[field] for op in of) for field in range(4)]
+        spent = [self.plan.microbatches * sum(op[field] for op in of) for field in range(5)]
         reduced = max(each.reduced_fs for each in sync)
         updated = max(each.updated_fs for each in sync)
         done = max(each.done_fs for each in sync)
         return {
-            "compute": spent[0], "recompute": spent[1], "tensor": spent[2], "bubble": ideal - sum(spent),
+            "compute": spent[0], "recompute": spent[1], "tensor": spent[2], "host": spent[4],
+            "bubble": ideal - sum(spent),
             "pipeline": even - ideal, "stragglers": flush - even,
             "data": spent[3] + reduced - flush + done - updated, "optimiser": updated - reduced,
         }  # fmt: skip
@@ -174,9 +176,12 @@ class _Step:
         return of_model, of_model + 2 * again * self.plan.microbatches * self.plan.dp * self.plan.tp
 
     def _peak(self) -> float:
+        """Operations per second of all devices: each kind of chip is asked once."""
+        ranks = {id(self.fleet.chips[rank]): rank for rank in range(self.plan.devices)}
+        counts = Counter(id(chip) for chip in self.fleet.chips[: self.plan.devices])
         return sum(
-            2 * peak_mac_rate(self.fleet.chips[rank], self.fleet.costs(rank).dtype)
-            for rank in range(self.plan.devices)
+            2 * counts[kind] * peak_mac_rate(self.fleet.chips[rank], self.fleet.costs(rank).dtype)
+            for kind, rank in ranks.items()
         )
 
     def _calibrated(self) -> dict[str, str]:

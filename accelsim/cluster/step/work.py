@@ -139,16 +139,17 @@ class DecoderWork:
     def _calls(
         self, split: Split, plan: Plan, blocks: int, ends: tuple[bool, bool], x_B: int
     ) -> tuple[tuple[Call, ...], tuple[Call, ...], tuple[Call, ...]]:
-        """Two all-reduces of a block in each pass (as many all-gathers and reduce-scatters with sequence
-        parallelism); the embedding, and the input of the output projection; sums of the loss over the parts of the
-        vocabulary."""
+        """Two all-reduces of a block in each pass (as many all-gathers and reduce-scatters with sequence parallelism,
+        and behind it two all-gathers more, for the gradients of weights); the embedding, and the input of the output
+        projection; sums of the loss over the parts of the vocabulary."""
         if split.tp == 1:
             return (), (), ()
         first, last = ends
         pairs = ("all_gather", "reduce_scatter") if split.sp else ("all_reduce",)
         through = tuple(Call(kind, x_B, 2 * blocks) for kind in pairs)
         forward = (*through, *([Call(pairs[-1], x_B)] if first else []))
-        backward = (*through, *([Call(pairs[0], x_B)] if first and split.sp else []))
+        more = [Call("all_gather", x_B, 2 * blocks)] if split.sp else []
+        backward = (*through, *more, *([Call(pairs[0], x_B)] if first and split.sp else []))
         if last:
             scores = Call("all_reduce", LONG_B * split.batch * self.model.seq, 3)
             forward = (*forward, scores, *([Call("all_gather", x_B)] if split.sp else []))
