@@ -23,6 +23,9 @@ class Op(NamedTuple):
         return f"{self.kind}{self.microbatch + 1}" + (f".{self.chunk + 1}" if self.chunk else "")
 
 
+MOST_OPS = 8_000_000
+"""Ops that a schedule may have: about a gigabyte."""
+
 Orders = list[list[Op]]
 """The ops of each device, in the order in which it does them."""
 
@@ -112,7 +115,9 @@ class Schedule:
         if replicas and not self.replicated:
             what = f"{self.name} has no replicas of single stages"
             problems.append(Problem(what, "replicas", "none: replicate the whole pipeline (dp)"))
-        return problems or [found for law in self.laws if (found := law(shape))]
+        return (
+            problems or _too_many(shape, self.splits) or [found for law in self.laws if (found := law(shape))]
+        )
 
     def orders(self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()) -> Orders:
         """The ops of each device; devices are stages, or their replicas one after the other.
@@ -138,6 +143,17 @@ def _positive(shape: Shape) -> list[Problem]:
         expected = f"{shape.stages} whole numbers from 1, one per stage"
         problems.append(Problem(f"replicas {list(shape.replicas)}", "replicas", expected))
     return problems
+
+
+def _too_many(shape: Shape, splits: bool) -> list[Problem]:
+    ops = shape.stages * shape.microbatches * shape.chunks * (3 if splits else 2)
+    if ops <= MOST_OPS:
+        return []
+    return [
+        Problem(
+            f"a schedule of {ops:,} ops", "microbatches", f"stages and microbatches for at most {MOST_OPS:,}"
+        )
+    ]
 
 
 def alternate(forwards: Sequence[Op], backwards: Sequence[Op], warm_up: int) -> list[Op]:

@@ -72,6 +72,15 @@ def test_bad_shapes_are_refused_all_at_once(entry: Schedule) -> None:
     assert bool(entry.check(2, 4, 1, (2, 1))) is not entry.replicated
 
 
+def test_a_schedule_that_nobody_could_hold_is_refused_before_it_is_made() -> None:
+    (problem,) = SCHEDULES["1f1b"].check(64, 10**9)
+    assert str(problem) == (
+        "microbatches: a schedule of 128,000,000,000 ops; expected stages and microbatches for at most 8,000,000"
+    )
+    assert SCHEDULES["zb-h1"].check(10**3, 4_000)
+    assert not SCHEDULES["1f1b"].check(10**3, 4_000)
+
+
 def test_shapes_that_only_some_schedules_refuse() -> None:
     (problem,) = SCHEDULES["interleaved"].check(4, 6, 2)
     assert str(problem) == (
