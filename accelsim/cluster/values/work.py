@@ -1,0 +1,145 @@
+"""What a stage of any network costs a device: its graphs, as the plan cuts them, simulated on the chip once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from accelsim.cluster.plan.objective import Objective, objective
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.shard import Sharded, shard_objective, without_collectives
+from accelsim.cluster.plan.spmd import collectives
+from accelsim.cluster.plan.stages import Stage, cut, piece
+from accelsim.cluster.plan.update import SUM
+from accelsim.cluster.step.costs import Cost, Costs, PassCosts, cost_of
+from accelsim.cluster.step.passes import in_format, local
+from accelsim.cluster.step.work import Call, Piece
+from accelsim.request import Request
+from accelsim.request.job import execute, prepare
+from accelsim.workload.graph import FORMAT_BYTES, Graph
+from accelsim.workload.ops import get
+from accelsim.workload.zoo.build import Builder
+
+
+@dataclass(frozen=True)
+class GraphWork:
+    """Any network as ``accelsim.cluster.step.work.Work``: what a plan makes of its graph decides what it costs.
+
+    ``model(samples)`` gives the network with a batch of one microbatch; ``sizes``: see ``check.sizes_of``. Each piece
+    is three graphs (forward, gradients of activations, gradients of weights, these added to what earlier microbatches
+    left), compiled and simulated for the chip with nothing sent; what is sent is a ``Call``.
+    """
+
+    label: str
+    model: Callable[[int], Graph]
+    sizes: dict[str, int] = field(default_factory=dict)
+    unit: str = "samples"
+    known: dict[object, Piece] = field(default_factory=dict, compare=False, repr=False)
+    cuts: dict[object, tuple[Objective, Sharded]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return self.label
+
+    @property
+    def sample_tokens(self) -> int:
+        """None: a sample is a sample."""
+        return 0
+
+    def sample_flops(self) -> int:
+        """Two per multiply-accumulate of the forward and the backward pass of one sample."""
+        graph, total = objective(self.model(1)).graph, 0
+        for node in graph.nodes:
+            ins = [graph.tensors[name] if name else None for name in node.inputs]
+            total += get(node.op).work(node, ins, graph.outs(node)).macs
+        return 2 * total
+
+    def widths(self) -> dict[str, int]:
+        """What tensor parallelism divides."""
+        return self.sizes
+
+    def depth(self) -> int:
+        """Blocks that a pipeline may be cut between."""
+        return 1 + max(objective(self.model(1)).block.values())
+
+    def shared_B(self, plan: Plan) -> int:
+        """Gradients of weights that the first and the last piece have in common."""
+        made, sharded = self._made(plan, 1)
+        return sum(sharded.graph.tensors[copies[0]].nbytes for copies in made.shared.values())
+
+    def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
+        """See ``Work``."""
+        key = (index, plan.stages, plan.tp, plan.sp, plan.recompute, samples, id(costs))
+        if key not in self.known:
+            self.known[key] = self._piece(index, plan, samples, costs)
+        return self.known[key]
+
+    def _made(self, plan: Plan, samples: int) -> tuple[Objective, Sharded]:
+        key = (plan.stages, plan.tp, plan.sp, samples)
+        if key not in self.cuts:
+            made = objective(self.model(samples), plan.dp * plan.microbatches, plan.stages)
+            self.cuts[key] = made, shard_objective(made, plan.tp, plan.sp)
+        return self.cuts[key]
+
+    def _piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
+        made, sharded = self._made(plan, samples)
+        stages = cut(made, sharded.graph, sharded.block, "none", split=True)
+        kept = cut(made, sharded.graph, sharded.block, plan.recompute, split=True)[index]
+        stage, width = stages[index], FORMAT_BYTES[costs.dtype]
+        again = self._again(stage, kept, sharded)
+        passes = PassCosts(
+            _cost(stage.forward, sharded, costs), Cost(), _cost(stage.backward, sharded, costs),
+            _cost(_added(stage), sharded, costs),
+        )  # fmt: skip
+        calls = tuple(_calls(graphs, plan.tp, width) for graphs in
+                      ((stage.forward,), (again,), (stage.backward, stage.weight)))  # fmt: skip
+        onward = {name for later in stages[index + 1 : index + 2] for name in later.receives}
+        tensors = sharded.graph.tensors
+        return Piece(
+            passes, _cost(again, sharded, costs), (calls[0], calls[1], calls[2]),
+            round(sum(tensors[name].elements * width for name in onward)),
+            tuple(tensors[name].elements for name in stage.weights),
+            round(sum(tensors[name].elements * width for name in kept.stash)),
+            round(sum(tensors[name].elements * width for node in again.nodes for name in node.outputs)),
+        )  # fmt: skip
+
+    def _again(self, stage: Stage, kept: Stage, sharded: Sharded) -> Graph:
+        """What recomputation adds to the backward pass."""
+        extra = set(kept.again) - set(stage.again)
+        nodes = [node for node in kept.backward.nodes if node.name in extra]
+        return piece(sharded.graph, nodes, "again", [name for node in nodes for name in node.outputs])
+
+
+def _calls(graphs: Sequence[Graph], ranks: int, width: float) -> tuple[Call, ...]:
+    """The collectives of some graphs, equal ones together, in the format of the chip (``width`` bytes)."""
+    sent = [item for graph in graphs for item in collectives(graph, ranks)]
+    found = Counter((item.kind, round(item.nbytes / 4 * width)) for item in sent)
+    return tuple(Call(kind, nbytes, times) for (kind, nbytes), times in found.items())
+
+
+def _added(stage: Stage) -> Graph:
+    """The gradients of the weights of a stage, each added to a sum."""
+    b = Builder(stage.weight.name)
+    b.graph = stage.weight.copy()
+    made = {name for node in b.graph.nodes for name in node.outputs}
+    for weight, grad in stage.grads.items():
+        if grad not in made:
+            b.graph.inputs += [grad] if grad not in b.graph.inputs else []
+            b.graph.tensors[grad] = stage.backward.tensors[grad]
+        total = b.input(f"{weight}{SUM}", b.shape(grad))
+        b.graph.outputs.append(b.op("Add", [grad, total], f"{weight}{SUM}.new"))
+    return b.graph
+
+
+def _cost(graph: Graph, sharded: Sharded, costs: Costs) -> Cost:
+    """One run of a graph of a rank on its chip, everything in the memory of the device, nothing sent."""
+    if not graph.nodes:
+        return Cost()
+    bare = without_collectives(Sharded(graph, [], {}, sharded.ranks))
+    request = Request(
+        local(in_format(bare, costs.dtype)), costs.chip, dtype=costs.dtype, values="off", edges="outside",
+        ignore_capacity=True, fusion=costs.setting.fusion, site=costs.setting.site,
+    )  # fmt: skip
+    return cost_of(execute(prepare(request)))

@@ -1,0 +1,230 @@
+"""A training on a cluster from beginning to end: what it learns under a plan, beside one device; what a step costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accelsim.cluster.plan.check import check, sizes_of
+from accelsim.cluster.plan.objective import objective
+from accelsim.cluster.plan.plan import Plan, parse_plan
+from accelsim.cluster.schedules.registry import schedule
+from accelsim.cluster.step.fleet import Fleet, fleet_of
+from accelsim.cluster.step.step import train_step
+from accelsim.cluster.values.parallel import Batch, Parallel
+from accelsim.cluster.values.work import GraphWork
+from accelsim.errors import known
+from accelsim.explore.training import accuracy
+from accelsim.explore.training_inputs import Setup, prepare
+from accelsim.request.job import Gather
+from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.yaml.clusters import load_cluster
+from accelsim.threads import one_blas_thread
+from accelsim.types import Array
+from accelsim.workload.graph import Graph
+from accelsim.workload.sources.datasets import batches, one_hot
+from accelsim.workload.sources.load import load_model
+from accelsim.workload.training import SGD, Adam, with_weights
+from accelsim.workload.training.forward import logits_of
+from accelsim.workload.zoo import ZOO
+
+if TYPE_CHECKING:
+    from accelsim.cluster.step.result import StepResult
+
+PERIOD = 8
+"""Steps between two averagings where local SGD is drawn beside a plan without a period."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Losses of one training, one per step; its weights by name and the share of test samples that they get right."""
+
+    plan: Plan
+    losses: Array
+    weights: dict[str, Array] = field(repr=False)
+    test_accuracy: float
+
+    @property
+    def scales(self) -> Array:
+        """No loss scale: 1 in each step."""
+        return np.ones(len(self.losses))
+
+    @property
+    def skipped(self) -> Array:
+        """No step is skipped."""
+        return np.zeros(len(self.losses), bool)
+
+
+@dataclass(frozen=True)
+class ClusterTraining:
+    """A training under a plan. ``trained``: its losses and weights; ``alone``: those of one device that adds up as many
+    microbatches of the same size; ``others``: what else was asked for, by name. ``graph``: the model with the learnt
+    weights. ``step``: time, memory and energy of a step; None for a schedule that does not flush (its steps have no
+    end). ``notes``: weights that tensor parallelism leaves whole.
+    """
+
+    model: str
+    cluster: str
+    plan: Plan
+    precision: str
+    batch: int
+    seed: int
+    trained: Curve
+    alone: Curve
+    others: dict[str, Curve]
+    graph: Graph
+    step: StepResult | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> float:
+        """The largest difference of any weight from that of one device; NaN where one of them is no number."""
+        pairs = [(self.trained.weights[name], self.alone.weights[name]) for name in self.alone.weights]
+        return max(float(np.max(np.abs(a.astype(np.float64) - b))) for a, b in pairs)
+
+    @property
+    def same_bits(self) -> bool:
+        """Whether all weights are those of one device to the last bit."""
+        return all(
+            np.array_equal(self.trained.weights[name], self.alone.weights[name])
+            for name in self.alone.weights
+        )
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether it must have the weights of one device: no schedule that does not flush, no replicas apart."""
+        return schedule(self.plan.schedule).synchronous and self.plan.period == 1
+
+    @property
+    def curves(self) -> dict[str, Curve]:
+        """All trainings by what they are called in pictures."""
+        return {str(self.plan): self.trained, "one device": self.alone, **self.others}
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What all trainings of a call have in common."""
+
+    setup: Setup
+    model: Callable[[int], Graph]
+    data: tuple[Batch, ...]
+    precision: str
+
+    def run(self, plan: Plan) -> Curve:
+        """One training."""
+        rule, batch = self.setup.rule, self.setup.batch
+        together = plan.microbatches * (plan.dp if plan.period == 1 else 1)
+        samples = batch // plan.dp // plan.microbatches
+        made = objective(self.model(samples), together, plan.stages, self.precision)
+        training = Parallel(made, plan, rule, rule.lr)
+        losses = training.run(self.data)
+        weights = training.weights()
+        learnt = with_weights(self.setup.graph, weights)
+        arrays = self.setup.data
+        return Curve(plan, np.asarray(losses), weights, accuracy(learnt, arrays.x_test, arrays.y_test))
+
+
+@one_blas_thread
+def train_on_cluster(
+    model: str | Path,
+    data: str | Path = "digits",
+    *,
+    on: str | Path | ClusterSpec,
+    plan: str | Plan,
+    steps: int = 20,
+    batch: int | None = None,
+    lr: float | None = None,
+    optimiser: str | SGD | Adam = "sgd",
+    precision: str = "fp32",
+    seed: int = 0,
+    compare: Sequence[str] = (),
+    set: Sequence[str] = (),
+) -> ClusterTraining:
+    """Train ``model`` for ``steps`` batches on every device of the cluster ``on``, with values, under ``plan``.
+
+    The same training on one device runs too. ``compare``: names of ``COMPARED`` to train beside them. ``precision``: as
+    for ``train``, those without a loss scale, and 'fp64'. ``set``: overrides of the cluster's spec; the rest as for
+    ``accelsim.explore.training.train``. Raises UsageError, ModelError, SpecError with everything that is wrong.
+    """
+    wanted = parse_plan(plan) if isinstance(plan, str) else plan
+    gather = Gather()
+    setup = cluster = None
+    for name in compare:
+        with gather.also():
+            known("comparison", name, COMPARED)
+    with gather.also():
+        cluster = on if isinstance(on, ClusterSpec) else load_cluster(on, set)
+    with gather.also():
+        setup = prepare(model, data, steps=steps, batch=batch, lr=lr, optimiser=optimiser, seed=seed)
+    if setup is not None:
+        size = None if cluster is None else cluster.size
+        with gather.also():
+            check(wanted, setup.graph, setup.batch, size, sizes_of(model), precision)
+    gather.done()
+    assert cluster is not None and setup is not None
+    job = _Job(setup, _maker(model, seed), _data(setup, steps, seed), precision)
+    trained = job.run(wanted)
+    alone = job.run(Plan(microbatches=wanted.dp * wanted.microbatches))
+    others = {name: job.run(COMPARED[name](wanted, job)) for name in dict.fromkeys(compare)}
+    learnt = with_weights(setup.graph, trained.weights, f"training on {cluster.name}, {steps} steps")
+    return ClusterTraining(
+        setup.graph.name, cluster.name, wanted, precision, setup.batch, seed, trained, alone, others, learnt,
+        _step(wanted, model, job, fleet_of(cluster)), _notes(job, wanted),
+    )  # fmt: skip
+
+
+def _maker(model: str | Path, seed: int) -> Callable[[int], Graph]:
+    """The model in any batch, with the weights that ``prepare`` gives it."""
+    drawn = str(model).partition("?")[0] in ZOO
+    return lambda batch: load_model(model, batch=batch, weights=f"random:{seed}" if drawn else "model")
+
+
+def _data(setup: Setup, steps: int, seed: int) -> tuple[Batch, ...]:
+    """The batches of a training on one device, in their order."""
+    arrays = setup.data
+    classes = setup.graph.tensors[logits_of(setup.graph)].shape[1]
+    drawn = islice(batches(arrays.x, arrays.y, setup.batch, seed), steps)
+    return tuple((x, one_hot(y, classes)) for x, y in drawn)
+
+
+def _notes(job: _Job, plan: Plan) -> tuple[str, ...]:
+    """Weights that tensor parallelism leaves whole."""
+    from accelsim.cluster.plan.shard import shard_objective
+
+    if plan.tp == 1:
+        return ()
+    return tuple(shard_objective(objective(job.model(1), 1, plan.stages), plan.tp, plan.sp).notes)
+
+
+def _step(plan: Plan, model: str | Path, job: _Job, fleet: Fleet) -> StepResult | None:
+    """Time, memory and energy of a step, where steps have an end."""
+    if not schedule(plan.schedule).synchronous:
+        return None
+    work = GraphWork(job.setup.graph.name, job.model, sizes_of(model))
+    return train_step(work, fleet, plan, job.setup.batch)
+
+
+def _local(plan: Plan, job: _Job) -> Plan:
+    """Replicas on all devices, averaged every few steps."""
+    dp = plan.dp if plan.dp > 1 else plan.devices
+    return Plan(dp=dp, period=plan.period if plan.period > 1 else PERIOD)
+
+
+def _pipedream(plan: Plan, job: _Job) -> Plan:
+    """As many stages as the plan has (without any: as devices, or layers), each minibatch an update."""
+    layers = 1 + max(objective(job.model(1)).block.values())
+    return Plan(pp=min(layers, plan.pp if plan.pp > 1 else plan.devices), schedule="pipedream")
+
+
+COMPARED: dict[str, Callable[[Plan, _Job], Plan]] = {
+    "plain": lambda plan, job: Plan(),
+    "local-sgd": _local,
+    "pipedream": _pipedream,
+    "pipedream-vertical": lambda plan, job: replace(_pipedream(plan, job), schedule="pipedream-vertical"),
+}
+"""What can be trained beside a plan, by name: one device on whole batches, and trainings that see other weights."""
