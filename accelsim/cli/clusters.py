@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,7 @@ def _made_of(cluster: ClusterSpec, topology: Topology) -> dict[str, Any]:
     """The row of a cluster, its bisection and its sorts of wires."""
     from accelsim.cluster.shapes.facts import bisection_Bps, facts
     from accelsim.report.cluster_topology import others_text
-    from accelsim.time import FS
+    from accelsim.time import FS_PER_S
 
     sorts: dict[tuple[Any, ...], int] = {}
     for wire in topology.wires:
@@ -160,7 +161,7 @@ def _made_of(cluster: ClusterSpec, topology: Topology) -> dict[str, Any]:
             "link": link,
             "wires": count,
             "rate_Bps": float(rate),
-            "latency_s": fs * FS,
+            "latency_s": fs / FS_PER_S,
             "energy_J_per_B": energy,
         }
         for (link, rate, fs, energy), count in sorts.items()
@@ -196,15 +197,15 @@ def _tell(told: dict[str, Any]) -> None:
 
 def _way(topology: Topology, routes: tuple[str, str]) -> dict[str, Any]:
     """The wires from one device to another, and what a mebibyte takes on them."""
-    from accelsim.time import FS
+    from accelsim.time import FS_PER_S
 
-    a, b = (_rank(topology, text) for text in routes)
+    a, b = _ranks(topology, routes)
     hops = [
         {"from": topology.labels[wire.source], "to": topology.labels[wire.target], "link": wire.link,
-         "rate_Bps": float(wire.rate), "latency_s": wire.latency_fs * FS}
+         "rate_Bps": float(wire.rate), "latency_s": wire.latency_fs / FS_PER_S}
         for wire in (topology.wires[number] for number in topology.route(a, b))
     ]  # fmt: skip
-    time_s = topology.message_fs(a, b, PROBE_B) * FS
+    time_s = topology.message_fs(a, b, PROBE_B) / FS_PER_S
     return {
         "from": topology.labels[a],
         "to": topology.labels[b],
@@ -214,15 +215,19 @@ def _way(topology: Topology, routes: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def _rank(topology: Topology, text: str) -> int:
-    """A device by rank or label. UsageError with the nearest label."""
+def _ranks(topology: Topology, texts: Sequence[str]) -> list[int]:
+    """Devices by rank or label. UsageError with the nearest label, for all of them at once."""
     devices = topology.labels[: topology.ranks]
-    if text in devices:
-        return devices.index(text)
-    if text.isdigit() and int(text) < topology.ranks:
-        return int(text)
+    known = {str(rank): rank for rank in range(topology.ranks)} | {name: r for r, name in enumerate(devices)}
     expected = f"0 to {topology.ranks - 1}, or {devices[0]} to {devices[-1]}"
-    raise UsageError(Problem(f"no device {text!r}", "--routes", expected, nearest(text, devices)))
+    problems = [
+        Problem(f"no device {text!r}", "--routes", expected, nearest(text, devices))
+        for text in texts
+        if text not in known
+    ]
+    if problems:
+        raise UsageError(problems)
+    return [known[text] for text in texts]
 
 
 def _tell_way(told: dict[str, Any]) -> None:

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.cluster.network.topology import Topology
-from accelsim.cluster.shapes.building import build
-from accelsim.cluster.shapes.draft import Draft
-from accelsim.spec.cluster import ClusterSpec, Node
+from accelsim.cluster.shapes.draft import Draft, End
+from accelsim.cluster.shapes.registry import SHAPES
+from accelsim.spec.cluster import ClusterSpec, Fabric, Node, device_labels
 
 
 class Facts(NamedTuple):
@@ -49,28 +49,29 @@ def facts(cluster: ClusterSpec) -> Facts:
         chips,
         tuple(dict.fromkeys(kinds)),
         tuple(f"{name}: {fabric.shape}" for name, fabric in cluster.networks.items()),
-        inside_Bps(cluster, first),
+        inside_Bps(first),
         between_Bps(cluster, first),
         cluster.collectives.title,
     )
 
 
-def inside_Bps(cluster: ClusterSpec, node: Node) -> Fraction:
+def inside_Bps(node: Node) -> Fraction:
     """What the first device of a node can send to others of it over its fabrics, bytes per second."""
-    alone = cluster.model_copy(
-        update={
-            "nodes": {"node": node.model_copy(update={"count": 1, "network": None, "nics": None})},
-            "networks": {},
-            "wide_area": None,
-            "speeds": {},
-        }
-    )
-    return sum((wire.rate for wire in build(alone).wires if wire.source == 0), Fraction(0))
+    return sum((_first_Bps(fabric, node) for fabric in node.fabrics.values()), Fraction(0))
+
+
+def _first_Bps(fabric: Fabric, node: Node) -> Fraction:
+    """The same over one fabric; that of a torus, which may be large, without its wires."""
+    draft = Draft()
+    if fabric.dims is not None:
+        return draft.rate(fabric.link, fabric.links) * sum(min(2, size - 1) for size in fabric.dims)
+    ends = [End(draft.vertex(label), label) for label in device_labels(node)]
+    SHAPES[fabric.shape].build(draft, fabric, ends, "fabric")
+    return sum((wire.rate for wire in draft.wires if wire.source == 0), Fraction(0))
 
 
 def between_Bps(cluster: ClusterSpec, node: Node) -> Fraction:
-    """The share of a device in what its node can send to its network, bytes per second; by the fabric's own rule where
-    devices are wired to each other without a switch."""
+    """The share of a device in what its node can send to its network, over the oversubscription, bytes per second."""
     network = cluster.networks.get(cluster.network_of(node))
     if network is None:
         return Fraction(0)
