@@ -27,8 +27,14 @@ class Energies(NamedTuple):
 
 def latency_interval(run: Run) -> Interval | None:
     """From the time that every step adds; None for a chip without kernels: nobody has measured how far off it is."""
+    found = parts(run)
+    return None if found is None else together(found)
+
+
+def parts(run: Run) -> list[Part] | None:
+    """What every step adds, with the width of its interval; None for a chip without kernels."""
     models = _models(run)
-    return together(_parts(run, models)) if models else None
+    return list(_parts(run, models)) if models else None
 
 
 def energy_interval(run: Run, total_J: float) -> Energies | None:

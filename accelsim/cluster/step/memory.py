@@ -35,21 +35,26 @@ def capacity_B(chip: Chip) -> int:
     )
 
 
+ADVICE = (
+    "more stages or tensor parallelism, smaller microbatches, recompute=full, zero=1 to 3; or, for a study, "
+    "--ignore-capacity"
+)
+"""What helps a training that does not fit."""
+
+
 class OutOfMemory(Infeasible):
     """A plan whose devices hold more than they have room for. ``needs``: (ranks, bytes by kind, capacity) of each kind
     of device that does. The fields of ``Infeasible`` are those of the device that lacks most."""
 
-    def __init__(self, model: str, needs: Iterable[tuple[Sequence[int], Mapping[str, int], int]]) -> None:
+    def __init__(
+        self, model: str, needs: Iterable[tuple[Sequence[int], Mapping[str, int], int]], advice: str = ADVICE
+    ) -> None:
         self.model, self.needs = model, tuple(needs)
         ranks, parts, room = max(self.needs, key=lambda need: sum(need[1].values()) - need[2])
         self.op, self.buffer, self.tile, self.why = model, f"memory of device {ranks[0]}", "", ""
         self.needed_B, self.available_B = sum(parts.values()), room
-        advice = (
-            "more stages or tensor parallelism, smaller microbatches, recompute=full, zero=1 to 3; or, for a study, "
-            "--ignore-capacity"
-        )
         AccelsimError.__init__(self, [Problem(need_text(*need), model, advice) for need in self.needs])
-        self.args = (model, self.needs)
+        self.args = (model, self.needs, advice)
 
 
 def need_text(ranks: Sequence[int], parts: Mapping[str, int], room_B: int) -> str:

@@ -1,0 +1,1 @@
+"""Language models that serve requests on a cluster: prefill and decoding under a plan."""

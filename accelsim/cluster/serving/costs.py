@@ -1,0 +1,98 @@
+"""What pieces of a call cost on the devices of a cluster: each is simulated once on each kind of chip, then known."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from accelsim.account.interval import parts
+from accelsim.cluster.serving.pieces import Call, Piece
+from accelsim.cluster.step.costs import PLAIN, Setting, cost_of, format_of
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.formats.table import get
+from accelsim.kernels.whole import Part
+from accelsim.machine.run import Run
+from accelsim.request import Request
+from accelsim.request.job import execute, prepare
+from accelsim.time import FS
+
+
+class PieceCost(NamedTuple):
+    """A piece on one device: time, joules beside static power, bytes that its memories move, multiply-accumulates;
+    ``products_s``: the time of its products with weights (of attention not); bytes of its weights and of what it needs
+    beside weights and caches; what its kernels add, with the width of their intervals (None: no kernels)."""
+
+    seconds: float
+    energy_J: float
+    moved_B: int
+    macs: int
+    products_s: float
+    weights_B: int
+    working_B: int
+    parts: tuple[Part, ...] | None
+
+
+@dataclass
+class Devices:
+    """The devices of a fleet as serving asks them."""
+
+    fleet: Fleet
+    setting: Setting = PLAIN
+    known: dict[Hashable, PieceCost] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> str:
+        """Format of weights, activations and caches: that of the first chip."""
+        return self.setting.dtype or format_of(self.fleet.chips[0])
+
+    @property
+    def element_B(self) -> int:
+        """Bytes of an element of it."""
+        return int(-(-get(self.dtype).storage_bits // 8))
+
+    def piece(self, call: Call, piece: Piece, rank: int) -> PieceCost:
+        """A piece on the chip of a rank, at the pace of the chip."""
+        chip = self.fleet.chips[rank]
+        shapes = tuple((name, tensor.shape) for name, tensor in piece.graph.tensors.items())
+        key = (chip.name, id(chip), piece.name, shapes)
+        if key not in self.known:
+            run = self._run(piece, rank)
+            self.known[key] = _cost(run, call, piece, self.element_B)
+        return self.known[key]
+
+    def _run(self, piece: Piece, rank: int) -> Run:
+        request = Request(
+            piece.graph, self.fleet.chips[rank], dtype=self.dtype, values="off", edges="outside",
+            ignore_capacity=True, fusion=self.setting.fusion, site=self.setting.site,
+        )  # fmt: skip
+        return execute(prepare(request))
+
+
+def _cost(run: Run, call: Call, piece: Piece, element_B: int) -> PieceCost:
+    cost, found = cost_of(run), parts(run)
+    learnt = sum(tensor.elements for tensor in piece.graph.constants() if not tensor.fixed and tensor.shape)
+    needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
+    held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)
+    caches = 2 * call.batch * call.kv_heads * (call.past + call.seq) * call.model.head_dim * element_B
+    kept = caches if any("cache" in name for name in run.program.graph.states.values()) else 0
+    return PieceCost(
+        run.time_fs * FS, cost.energy_J, cost.moved_B, cost.macs, products_s(run),
+        learnt * element_B, max(0, held - learnt * element_B - kept), None if found is None else tuple(found),
+    )  # fmt: skip
+
+
+def products_s(run: Run) -> float:
+    """Time that products with weights add, s."""
+    from accelsim.account import critical_path
+
+    steps, tensors = run.program.steps, run.program.graph.tensors
+    return FS * sum(
+        sum(spent.values())
+        for index, spent in critical_path.by_step(run).items()
+        if 0 <= index < len(steps)
+        and steps[index].macs
+        and any(
+            tensors[name].is_constant and len(tensors[name].shape) > 1 for name in steps[index].node.inputs
+        )
+    )

@@ -1,0 +1,196 @@
+"""A prompt and what a decoder writes behind it on a cluster: time to the first token, tokens per second, J per token.
+
+All sequences begin together. The prefill is one call on their prompts and gives the first tokens; each further token is
+a call on those before it, with the keys and values of all earlier ones in the memories of the devices. Calls depend on
+their place through the length of that cache alone, so not all of a long generation need be simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from accelsim.account.energy import static_power_W
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.serving.costs import Devices
+from accelsim.cluster.serving.lines import Line, along
+from accelsim.cluster.serving.memory import check_memory, needs
+from accelsim.cluster.serving.step import Layout, Step, step
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.memory import capacity_B
+from accelsim.cluster.step.transformer import Transformer
+from accelsim.errors import Problem, UsageError
+from accelsim.kernels.whole import Interval, Part, together
+
+Told = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """``sequences`` in all, each a prompt of ``prompt`` tokens and ``new`` behind it."""
+
+    sequences: int
+    prompt: int
+    new: int
+    ignore_capacity: bool = False
+
+
+@dataclass(frozen=True)
+class Served:
+    """What came of it. ``prefill``: the call on the prompts; ``decode``: the calls behind it that were simulated, with
+    lines between them. ``memory_B``: kind -> bytes of one device of each stage when all tokens are there; ``room_B`` of
+    the device of each stage that has least. ``static_W``: of all devices, and hosts, all the time."""
+
+    model: Transformer
+    fleet: Fleet
+    plan: Plan
+    dtype: str
+    asked: Asked
+    prefill: Step
+    decode: Line[Step]
+    memory_B: tuple[dict[str, int], ...]
+    room_B: tuple[int, ...]
+    static_W: float
+
+    @property
+    def time_to_first_token_s(self) -> float:
+        """Until all sequences have their first token, s."""
+        return self.prefill.first_s
+
+    @property
+    def decode_s(self) -> float:
+        """Time of all calls behind the prefill, s."""
+        return sum(self.decode.along(lambda each: each.period_s))
+
+    @property
+    def total_s(self) -> float:
+        """Of the whole generation, s."""
+        return self.time_to_first_token_s + self.decode_s
+
+    @property
+    def decoded(self) -> int:
+        """Tokens that are decoded, of all sequences: all but the first of each."""
+        return self.asked.sequences * (self.asked.new - 1)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens of all sequences per second of decoding; None without any."""
+        return self.decoded / self.decode_s if self.decoded else None
+
+    @property
+    def token_s(self) -> float | None:
+        """From one token of a sequence to the next, the mean, s; None without any."""
+        return self.decode_s / (self.asked.new - 1) if self.decoded else None
+
+    @property
+    def prefill_J(self) -> dict[str, float]:
+        """Joules of the prefill: devices while they compute, links, static power of all."""
+        return self._parts_J(self.prefill.energy_J, self.prefill.links_J, self.time_to_first_token_s)
+
+    @property
+    def decode_J(self) -> dict[str, float]:
+        """The same of decoding."""
+        joules = (
+            sum(self.decode.along(lambda each: each.energy_J)),
+            sum(self.decode.along(lambda each: each.links_J)),
+        )
+        return self._parts_J(*joules, self.decode_s)
+
+    @property
+    def energy_per_token_J(self) -> float | None:
+        """Energy of decoding per token, J; None without any."""
+        return sum(self.decode_J.values()) / self.decoded if self.decoded else None
+
+    @property
+    def total_J(self) -> float:
+        """Energy of the whole generation, J."""
+        return sum(self.prefill_J.values()) + sum(self.decode_J.values())
+
+    @property
+    def first_interval(self) -> Interval | None:
+        """Of the time to the first token, by its kernels; collectives are taken to be exact. None without kernels."""
+        return interval(self.prefill, self.prefill.first_s)
+
+    @property
+    def token_interval(self) -> Interval | None:
+        """The same of the last token of decoding."""
+        last = self.decode.last
+        return None if last is None else interval(last, last.period_s)
+
+    def _parts_J(self, devices: float, links: float, seconds: float) -> dict[str, float]:
+        return {"devices": devices, "links": links, "static": self.static_W * seconds}
+
+
+def interval(call: Step, seconds: float) -> Interval | None:
+    """The interval of a time of a call: its kernels are as far off as alone; everything else is exact."""
+    parts = list[Part]()
+    for stage in call.stages:
+        if stage.parts is None:
+            return None
+        parts += stage.parts
+    found = together(parts)
+    kernels = sum(part.seconds for part in parts)
+    if not kernels:
+        return None
+    share = call.total("compute_s") / call.through_s
+    low, high = (1 + share * (end / kernels - 1) for end in (found.low_s, found.high_s))
+    return Interval(seconds * low, seconds * high, found.calibrated * share)
+
+
+def serve(
+    model: Transformer, fleet: Fleet, plan: Plan, asked: Asked, told: Told = lambda share: None
+) -> Served:
+    """Simulate a prompt and the tokens behind it on a cluster under a plan; ``told`` hears the share that is done.
+
+    Raises UsageError with all that is wrong of the plan, OutOfMemory where devices hold more than they can.
+    """
+    wrong = list(problems(model, fleet, plan, asked))
+    if wrong:
+        raise UsageError(wrong)
+    layout, devices = Layout(model, plan, asked.sequences // plan.dp), Devices(fleet, fleet.setting)
+    told(0.0)
+    prefill = step(devices, layout, asked.prompt, 0)
+    if not asked.ignore_capacity:
+        check_memory(devices, layout, asked.prompt, asked.new)
+    figures = (lambda each: each.period_s, lambda each: each.energy_J)
+    calls = along(lambda past: step(devices, layout, 1, past), asked.prompt, asked.new - 1, figures, told)
+    rooms = [
+        min(capacity_B(fleet.chips[plan.rank(p, d, t)]) for d in range(plan.dp) for t in range(plan.tp))
+        for p in range(plan.pp)
+    ]
+    watts = sum(sum(static_power_W(chip).values()) for chip in fleet.chips) + fleet.host_W
+    return Served(
+        model, fleet, plan, devices.dtype, asked, prefill, calls,
+        tuple(needs(devices, layout, asked.prompt, asked.new)), tuple(rooms), watts,
+    )  # fmt: skip
+
+
+TRAINING = ("chunks", "microbatches", "sp", "zero", "recompute", "period")
+"""Fields of a plan that only a training has."""
+
+
+def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iterator[Problem]:
+    """Each thing that does not fit: devices, widths, layers, sequences, fields that only a training has, tokens."""
+    where = "--plan"
+    if plan.devices != fleet.size:
+        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {plan.devices:,} devices"
+        yield Problem(what, where, f"{fleet.size:,}, as many as the cluster has")
+    for name, size in (("heads", model.heads), ("ffn", model.ffn)):
+        if size % plan.tp:
+            yield Problem(f"tp={plan.tp} of {name}={size}", where, f"a number that divides {size}")
+    if model.kv_heads % plan.tp and plan.tp % model.kv_heads:
+        what = f"tp={plan.tp} of kv_heads={model.kv_heads}"
+        yield Problem(what, where, f"a number that divides {model.kv_heads}, or a multiple of it")
+    if plan.pp > model.layers:
+        yield Problem(f"pp={plan.pp} of {model.layers} layers", where, f"at most {model.layers}")
+    if asked.sequences % plan.dp:
+        what = f"{asked.sequences:,} sequences on {plan.dp} replicas"
+        yield Problem(what, "--batch", f"a multiple of {plan.dp}")
+    for name in TRAINING:
+        if getattr(plan, name) != getattr(Plan(), name):
+            yield Problem(f"{name} in a plan for serving", where, "dp, tp and pp: the rest is for training")
+    total = asked.prompt + asked.new - 1
+    if model.positions and total > model.positions:
+        yield Problem(
+            f"{total:,} tokens", model.name, f"at most {model.positions:,}, which have a learnt position"
+        )

@@ -1,0 +1,174 @@
+"""One call of a decoder on a cluster under a plan: the prefill of a prompt, or one token of every sequence.
+
+A stage of a pipeline computes its pieces one after the other, a collective of its tensor-parallel group behind each.
+The sequences of a replica go through the stages in as many groups as there are stages, or as there are sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.serving.costs import Devices, PieceCost
+from accelsim.cluster.serving.pieces import Call, Piece, pieces
+from accelsim.cluster.step.fleet import Comm
+from accelsim.cluster.step.transformer import Transformer
+from accelsim.kernels.whole import Part
+from accelsim.time import FS
+
+
+class Layout(NamedTuple):
+    """What is served and how it is laid out: ``sequences`` of each replica in ``groups`` that follow each other."""
+
+    model: Transformer
+    plan: Plan
+    sequences: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of sequences that are in the pipeline at one time."""
+        return min(self.plan.pp, self.sequences)
+
+    @property
+    def batch(self) -> int:
+        """Sequences of the largest group."""
+        return -(-self.sequences // self.groups)
+
+    def layers(self, stage: int) -> int:
+        """Layers of a stage: equal numbers, where they do not divide the later ones have one more."""
+        base, more = divmod(self.model.layers, self.plan.pp)
+        return base + (stage >= self.plan.pp - more)
+
+    def call(self, seq: int, past: int) -> Call:
+        """The call of one group on ``seq`` tokens behind ``past``."""
+        return Call(self.model, self.batch, seq, past, self.plan.tp)
+
+    def stage(self, call: Call, stage: int) -> Iterator[tuple[Piece, int]]:
+        """The pieces of a stage, with how often each."""
+        return pieces(call, self.layers(stage), stage == 0, stage == self.plan.pp - 1)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage with one group of sequences, in s: what its devices compute, their collectives, the transfer to the
+    next stage. ``products_s``: products with weights, of what they compute. ``energy_J``: of all its devices in all
+    replicas, ``links_J`` of the collectives and the transfer. ``moved_B``: by the memories of one device."""
+
+    compute_s: float
+    collectives_s: float
+    transfer_s: float
+    products_s: float
+    energy_J: float
+    links_J: float
+    moved_B: int
+    macs: int
+    parts: tuple[Part, ...] | None
+
+    @property
+    def seconds(self) -> float:
+        """From its input to that of the next stage."""
+        return self.compute_s + self.collectives_s + self.transfer_s
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call for all sequences: ``seq`` tokens of each behind ``past``. ``groups`` of them pass the ``stages``."""
+
+    seq: int
+    past: int
+    groups: int
+    stages: tuple[Stage, ...]
+
+    @property
+    def through_s(self) -> float:
+        """One group through all stages, s."""
+        return sum(stage.seconds for stage in self.stages)
+
+    @property
+    def slowest_s(self) -> float:
+        """The stage that takes longest, s."""
+        return max(stage.seconds for stage in self.stages)
+
+    @property
+    def first_s(self) -> float:
+        """All groups through an empty pipeline, s: the last one follows behind the others at the pace of the slowest
+        stage."""
+        return self.through_s + (self.groups - 1) * self.slowest_s
+
+    @property
+    def period_s(self) -> float:
+        """From one token to the next of the same sequence while the pipeline is full, s: a group cannot begin before
+        it has been through, and the slowest stage serves all groups."""
+        return max(self.through_s, self.groups * self.slowest_s)
+
+    @property
+    def energy_J(self) -> float:
+        """Of the devices while they compute, J, without static power."""
+        return self.groups * sum(stage.energy_J for stage in self.stages)
+
+    @property
+    def links_J(self) -> float:
+        """Of links, J."""
+        return self.groups * sum(stage.links_J for stage in self.stages)
+
+    def total(self, name: str) -> float:
+        """A time of all stages together ('compute_s', 'collectives_s', 'transfer_s', 'products_s')."""
+        return float(sum(getattr(stage, name) for stage in self.stages))
+
+
+def step(devices: Devices, layout: Layout, seq: int, past: int) -> Step:
+    """The call on ``seq`` tokens behind ``past``; the slowest device of each stage sets its pace."""
+    call = layout.call(seq, past)
+    stages = tuple(_stage(devices, layout, call, index) for index in range(layout.plan.pp))
+    return Step(seq, past, layout.groups, stages)
+
+
+def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
+    plan, fleet = layout.plan, devices.fleet
+    groups = [plan.tp_group(plan.rank(index, d, 0)) for d in range(plan.dp)]
+    ranks = [rank for group in groups for rank in group]
+    compute = products = joules = links = 0.0
+    parts: list[Part] | None = []
+    moved = macs = collectives = 0
+    for piece, times in layout.stage(call, index):
+        costs = {rank: devices.piece(call, piece, rank) for rank in ranks}
+        slowest = max(ranks, key=lambda rank: costs[rank].seconds / fleet.speeds[rank])
+        cost, speed = costs[slowest], fleet.speeds[slowest]
+        compute += times * cost.seconds / speed
+        products += times * cost.products_s / speed
+        joules += times * sum(each.energy_J for each in costs.values())
+        moved, macs = moved + times * cost.moved_B, macs + times * cost.macs
+        parts = _with(parts, cost, times / speed)
+        comm = (
+            fleet.collective(piece.kind, piece.elements * devices.element_B, groups) if piece.kind else Comm()
+        )
+        collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
+    sent = _sent(devices, layout, call, index)
+    return Stage(
+        compute, collectives * FS, sent.time_fs * FS, products, joules, links + sent.energy_J, moved, macs,
+        None if parts is None else tuple(parts),
+    )  # fmt: skip
+
+
+def _with(parts: list[Part] | None, cost: PieceCost, times: float) -> list[Part] | None:
+    if parts is None or cost.parts is None:
+        return None
+    return parts + [part._replace(seconds=part.seconds * times) for part in cost.parts]
+
+
+def _sent(devices: Devices, layout: Layout, call: Call, index: int) -> Comm:
+    """What goes to the next stage: both activations of the residual, each device sends its part, which the group of the
+    next stage gathers."""
+    plan, fleet = layout.plan, devices.fleet
+    if index == plan.pp - 1:
+        return Comm()
+    nbytes = 2 * call.rows * layout.model.hidden * devices.element_B
+    ranks = [plan.rank(index, d, t) for d in range(plan.dp) for t in range(plan.tp)]
+    pairs = [(rank, plan.rank(index + 1, *plan.place(rank)[1:])) for rank in ranks]
+    sent = fleet.collective("send_recv", -(-nbytes // plan.tp), pairs)
+    gathered = fleet.collective(
+        "all_gather", nbytes, [plan.tp_group(plan.rank(index + 1, d, 0)) for d in range(plan.dp)]
+    )
+    return Comm(sent.time_fs + gathered.time_fs, 0, sent.energy_J + gathered.energy_J)
