@@ -25,7 +25,7 @@ LIBRARY = "library"
 ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES)
 """What ``answer`` takes as an algorithm."""
 STANDS_FOR = {
-    "ring": ("rings", "ring", "chain", "pairwise", "direct"),
+    "ring": ("rings", "chains", "ring", "chain", "pairwise", "direct"),
     "tree": ("node_trees", "tree"),
 }
 """Algorithm of a library -> algorithms of this package, the first of which that can do it sends what it sends."""
@@ -61,14 +61,14 @@ def by_library(
     topology: Topology, software: Collectives, kind: str, nbytes: int, members: Sequence[int]
 ) -> CollectiveTime:
     """A collective as the library runs it. Time is ``software.estimate``; bytes are those of the algorithm that stands
-    for the library's, with which joules and the links that bind are worked out."""
+    for the library's, with which joules and the links that bind are worked out; none takes longer than the whole."""
     check(topology, kind, nbytes, AUTO, tuple(members))
     found = estimate(topology, software, kind, nbytes, tuple(members))
     who = Members(len(members), tuple(topology.groups[rank] for rank in members))
     program = _stand_in(found.algorithm, kind, who).rounds(kind, who)
     wire_B = carried_B(topology, program, members, nbytes)
     busy = [topology.occupancy_fs(wire, count) for wire, count in enumerate(wire_B.tolist())]
-    time_fs = round(found.time_s * FS_PER_S)
+    time_fs = max(round(found.time_s * FS_PER_S), *busy)
     finish = np.zeros(topology.ranks, np.int64)
     finish[list(members)] = time_fs
     return CollectiveTime(

@@ -15,8 +15,8 @@ class Rounds:
     """Rounds alike, ``times`` of them; in each, message i goes from ``source[i]`` to ``target[i]``.
 
     It carries ``width[i]`` cells, in the first round from ``first[i]`` on; from round to round that moves by ``step``,
-    around within its block of ``period`` cells. They go to cells ``into`` (None: the same) and are added there where
-    ``reduces[i]``.
+    around within its block of ``period`` cells; where there are ``names``, these are the cells so numbered. They go to
+    cells ``into`` (None: the same) and are added there where ``reduces[i]``.
     """
 
     source: Ints
@@ -28,13 +28,15 @@ class Rounds:
     step: int = 0
     period: int = 1
     into: Ints | None = None
+    names: Ints | None = None
 
     def cells(self, number: int) -> Ints:
         """First cell of each message in the round of that number."""
-        if not self.step:
-            return self.first
-        block = self.first // self.period * self.period
-        return block + (self.first - block + self.step * number) % self.period
+        cell = self.first
+        if self.step:
+            block = self.first // self.period * self.period
+            cell = block + (self.first - block + self.step * number) % self.period
+        return cell if self.names is None else self.names[cell]
 
 
 def rounds(
@@ -87,8 +89,11 @@ def _chunked(block: Rounds, cells: int, chunks: int) -> Rounds:
     if block.into is not None:
         into_area, into_inside = np.divmod(np.tile(block.into, chunks), cells)
         into = into_area * cells * chunks + shift + into_inside
+    names = block.names
+    if names is not None:
+        names = np.concatenate([names + chunk * cells for chunk in range(chunks)])
     return replace(
         block, source=np.tile(block.source, chunks), target=np.tile(block.target, chunks),
         first=area * cells * chunks + shift + inside, width=np.tile(block.width, chunks),
-        reduces=np.tile(block.reduces, chunks), into=into,
+        reduces=np.tile(block.reduces, chunks), into=into, names=names,
     )  # fmt: skip

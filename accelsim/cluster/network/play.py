@@ -113,9 +113,11 @@ COMPILED = "accelsim.cluster.network.play_compiled"
 def kernel(messages: int, kind: str = "") -> Any:
     """The event loop for so many messages: 'numba' (extra ``fast``), 'python', or '' for the faster of those there
     are; all give the same. ACCELSIM_KERNEL=python keeps numba out."""
-    plain = kind == "python" or os.environ.get("ACCELSIM_KERNEL", "") == "python"
-    few = not kind and messages <= FEW and COMPILED not in sys.modules
-    return (None if plain or few else _compiled()) or play_kernel
+    kept_out = os.environ.get("ACCELSIM_KERNEL", "") == "python" or (
+        messages <= FEW and COMPILED not in sys.modules
+    )
+    plain = kind == "python" or (not kind and kept_out)
+    return (None if plain else _compiled()) or play_kernel
 
 
 @cache

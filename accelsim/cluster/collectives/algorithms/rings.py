@@ -6,6 +6,8 @@ its own card, what one ring alone would send over one. This is how NCCL lays its
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from accelsim.cluster.collectives.algorithms.hierarchical import nodes, several_nodes
@@ -18,11 +20,21 @@ def _program(kind: str, members: Members, chunks: int) -> Program:
     inside = nodes(members)
     rings = np.stack([np.roll(inside, -ring, 1).ravel() for ring in range(inside.shape[1])])
     base = np.arange(len(rings)) * members.ranks
-    return Program(
-        members.ranks, len(rings) * members.ranks, (*ring_scatter(rings, base), *ring_gather(rings, base))
+    own = (
+        rings * len(rings) + np.arange(len(rings))[:, None]
+    ).ravel()  # so that each device's parts lie together
+    scatter, gather = (
+        [replace(each, names=own) for each in made]
+        for made in (ring_scatter(rings, base), ring_gather(rings, base))
     )
+    parts = {"all_reduce": scatter + gather, "reduce_scatter": scatter, "all_gather": gather}
+    return Program(members.ranks, rings.size, tuple(parts[kind]))
 
 
 COLLECTIVE = Collective(
-    "rings", "one ring per device of a node, side by side", ("all_reduce",), _program, several_nodes
+    "rings",
+    "one ring per device of a node, side by side",
+    ("all_reduce", "reduce_scatter", "all_gather"),
+    _program,
+    several_nodes,
 )

@@ -20,18 +20,24 @@ def _program(kind: str, members: Members, chunks: int) -> Program:
     return along_trees(members.ranks, trees(members.ranks), chunks)
 
 
-def along_trees(ranks: int, forest: Sequence[Sequence[int | None]], chunks: int) -> Program:
-    """All-reduce up and down each tree of ``forest`` (the parent of each device), which has its part of the buffer."""
+def along_trees(
+    ranks: int, forest: Sequence[Sequence[int | None]], chunks: int, up: bool = True, down: bool = True
+) -> Program:
+    """Sums go up and results down each tree of ``forest`` (the parent of each device), each on a part of the buffer.
+
+    ``up``, ``down``: both for an all-reduce, one for a reduction to the root or a broadcast from it.
+    """
     slots: dict[int, list[Row]] = defaultdict(list)
     for tree, parents in enumerate(forest):
         depths = [_depth(parents, rank) for rank in range(ranks)]
+        edges = [(rank, parent) for rank, parent in enumerate(parents) if parent is not None]
         deepest = max(depths)
         for chunk in range(chunks):
             cell = tree * chunks + chunk
-            for rank, parent in enumerate(parents):
-                if parent is not None:
-                    slots[deepest - depths[rank] + chunk].append((rank, parent, cell, True))
-                    slots[deepest + depths[parent] + chunk].append((parent, rank, cell, False))
+            for rank, parent in edges if up else ():
+                slots[deepest - depths[rank] + chunk].append((rank, parent, cell, True))
+            for rank, parent in edges if down else ():
+                slots[deepest * up + depths[parent] + chunk].append((parent, rank, cell, False))
     return Program(ranks, len(forest) * chunks, tuple(_slot(slots[slot]) for slot in sorted(slots)))
 
 

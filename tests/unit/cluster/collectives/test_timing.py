@@ -1,0 +1,159 @@
+"""Times of collectives: the path without events, choices, groups, several at once, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accelsim.cluster.collectives.base import Members
+from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.carried import carried_B
+from accelsim.cluster.collectives.choice import ALGORITHMS, LIBRARY, answer, by_library, stated
+from accelsim.cluster.collectives.fast import play_ring
+from accelsim.cluster.collectives.registry import COLLECTIVES, able
+from accelsim.cluster.collectives.software import estimate
+from accelsim.cluster.collectives.timing import BUS, bus_factor, collective, message_graph, ranked, together
+from accelsim.cluster.network.play import play
+from accelsim.errors import UsageError
+from accelsim.spec.collectives import Collectives, Protocol
+from accelsim.time import FS_PER_S
+from tests.helpers.cluster_networks import full, nodes, rails, ring, switch
+
+NONE = Collectives(title="none")
+SOME = Collectives(
+    title="some", launch="5 us", protocols={"simple": Protocol(inside="2 us", between="9 us", share=0.8)}
+)
+
+
+def test_a_thousand_devices_need_no_events() -> None:
+    found = collective(ring(1024), "all_reduce", 64 << 20, "ring")
+    assert found.played == "ring"
+    assert found.time_fs == 2046 * (500 * 10**6 + 65536 * 20_000)
+    assert found.wire_B.sum() == 1024 * 2046 * 65536
+
+
+def test_where_it_is_not_exact_events_are_played() -> None:
+    """Several messages from one device at once, parts without bytes, a wire on two ways, blocking calls."""
+    cases = [
+        (full(4), "all_reduce", 64, "direct", 1), (ring(4), "all_reduce", 64, "ring", 2),
+        (ring(4), "all_reduce", 3, "ring", 1), (switch(4), "broadcast", 64, "chain", 1),
+    ]  # fmt: skip
+    for net, kind, size, name, chunks in cases:
+        assert collective(net, kind, size, name, chunks=chunks).played == "events", (kind, name)
+    twice = collective(ring(6), "all_reduce", 600, "ring", group=(0, 2, 4, 1, 3, 5))
+    assert twice.played == "events"
+
+
+def test_a_ring_in_a_bad_order_shares_wires() -> None:
+    good, bad = (
+        collective(ring(6), "all_reduce", 6 << 20, "ring", group) for group in (None, (0, 3, 1, 4, 2, 5))
+    )
+    assert bad.time_fs > 1.9 * good.time_fs
+
+
+def test_devices_that_begin_late() -> None:
+    net, late = nodes(2, 3), [0, 9, 10**9, 0, 10**10, 5]
+    program = COLLECTIVES["ring"].rounds("all_reduce", Members(6, net.groups))
+    fast, slow = play_ring(net, program, range(6), 6000, late), play(net, messages(program, 6000), late)
+    assert fast is not None
+    assert fast.time_fs == slow.time_fs
+    assert fast.finish_fs.tolist() == slow.finish_fs.tolist()
+
+
+def test_auto_is_the_fastest() -> None:
+    net = nodes(2, 4)
+    for size in (64, 1 << 16, 1 << 26):
+        found = ranked(net, "all_reduce", size)
+        assert {each.algorithm for each in found} == {
+            each.name for each in able("all_reduce", Members(8, net.groups))
+        }
+        assert (
+            collective(net, "all_reduce", size).time_fs
+            == found[0].time_fs
+            == min(each.time_fs for each in found)
+        )
+
+
+def test_over_slow_links_between_nodes_hierarchical_wins() -> None:
+    times = {each.algorithm: each.time_fs for each in ranked(rails(4, 4), "all_reduce", 1 << 28)}
+    assert times["hierarchical"] < times["hierarchical_baseline"]
+    assert times["hierarchical"] < times["ring"]
+
+
+def test_it_is_remembered() -> None:
+    assert collective(ring(4), "all_reduce", 100, "ring") is collective(ring(4), "all_reduce", 100, "ring")
+
+
+def test_a_group_of_one_has_nothing_to_do() -> None:
+    found = collective(ring(4), "all_reduce", 100, "ring", group=(2,))
+    assert (found.time_fs, found.bus_Bps, found.binding) == (0, 0.0, [])
+
+
+def test_several_groups_share_the_wires_between_nodes() -> None:
+    net = nodes(2, 4)
+    groups = [(i, i + 4) for i in range(4)]
+    alone = collective(net, "all_reduce", 1 << 20, "ring", groups[0])
+    both = together(net, "all_reduce", 1 << 20, "ring", groups)
+    assert 3 * alone.time_fs < both.time_fs < 5 * alone.time_fs
+    assert both.wire_B.sum() == 4 * alone.wire_B.sum()
+    assert together(net, "all_reduce", 1 << 20, "auto", groups).time_fs <= both.time_fs
+
+
+def test_bus_bandwidth_as_nccl_tests_define_it() -> None:
+    assert bus_factor("all_reduce", 8) == pytest.approx(1.75)
+    assert {bus_factor(kind, 4) for kind in ("reduce_scatter", "all_gather", "all_to_all")} == {0.75}
+    assert {bus_factor(kind, 4) for kind in ("broadcast", "reduce", "send_recv")} == {1.0}
+    assert set(BUS) == {kind for each in COLLECTIVES.values() for kind in each.kinds}
+
+
+@pytest.mark.parametrize("name", sorted(COLLECTIVES))
+def test_bytes_without_playing(name: str) -> None:
+    net = nodes(2, 2)
+    for kind in COLLECTIVES[name].kinds:
+        program = COLLECTIVES[name].rounds(kind, Members(4, net.groups))
+        played = play(net, messages(program, 103))
+        assert np.array_equal(carried_B(net, program, range(4), 103), played.wire_B)
+
+
+def test_the_graph_that_is_played_can_be_had() -> None:
+    net = nodes(2, 4)
+    graph = message_graph(net, "all_reduce", 1000, "ring", (4, 5, 6))
+    assert set(graph.source.tolist()) == {4, 5, 6}
+    assert play(net, graph).time_fs == collective(net, "all_reduce", 1000, "ring", (4, 5, 6)).time_fs
+
+
+def test_the_library_where_it_states_constants() -> None:
+    net = nodes(2, 4)
+    assert [stated(each) for each in (NONE, SOME)] == [False, True]
+    assert answer(net, NONE, "all_reduce", 1 << 20).played != LIBRARY
+    found = answer(net, SOME, "all_reduce", 1 << 20)
+    assert (found.played, found.protocol) == (LIBRARY, "simple")
+    assert found.time_fs == round(estimate(net, SOME, "all_reduce", 1 << 20).time_s * FS_PER_S)
+    assert answer(net, SOME, "all_reduce", 1 << 20, "auto").played != LIBRARY
+    assert answer(net, SOME, "all_reduce", 100, group=(3,)).time_fs == 0
+
+
+@pytest.mark.parametrize("kind", BUS)
+def test_no_link_of_the_library_is_busier_than_the_time(kind: str) -> None:
+    for net in (nodes(4, 4), rails(2, 4), switch(3), full(5)):
+        found = by_library(net, SOME, kind, 1 << 26, range(net.ranks))
+        assert found.busy_fs.max() <= found.time_fs
+        assert found.energy_J > 0
+
+
+def test_bad_requests() -> None:
+    net = ring(4)
+    with pytest.raises(UsageError) as told:
+        collective(net, "all_reduce", -1, "ring", (0, 0, 9))
+    assert [problem.what for problem in told.value.problems] == [
+        "no device 9", "-1 bytes", "a group that has a device twice: [0, 0, 9]",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="a group of no device"):
+        collective(net, "all_reduce", 1, "ring", ())
+    with pytest.raises(
+        UsageError, match="all_reduce by hierarchical among 4 devices; expected several nodes"
+    ):
+        collective(net, "all_reduce", 1, "hierarchical")
+    with pytest.raises(UsageError, match="did you mean 'library'"):
+        answer(net, NONE, "all_reduce", 1, "libary")
+    assert ALGORITHMS[:2] == (LIBRARY, "auto")
