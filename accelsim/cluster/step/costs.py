@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import fsum
 from typing import NamedTuple
 
-from accelsim.account.energy import STATIC, energy_table
+from accelsim.account.energy import prices_of
 from accelsim.account.latency import traffic_by_memory
 from accelsim.cluster.step.optimiser import update
 from accelsim.cluster.step.passes import passes
 from accelsim.cluster.step.segments import Segment, Split, block, edge
 from accelsim.compiler.numbers.formats import resolve
-from accelsim.compiler.passes import preferred_format
+from accelsim.compiler.passes import compile, preferred_format
+from accelsim.compiler.state import Options
 from accelsim.errors import AccelsimError
 from accelsim.machine.run import Run
-from accelsim.program.roles import units
-from accelsim.request import Request
-from accelsim.request.job import execute, prepare
+from accelsim.machine.simulate import simulate
+from accelsim.program.roles import part_of, units
 from accelsim.spec.chip import Chip
+from accelsim.spec.site import load_site, with_site
 from accelsim.workload.graph import Graph
+from accelsim.workload.limits import limited
 
 
 class Cost(NamedTuple):
@@ -81,14 +85,12 @@ class PassCosts(NamedTuple):
 @dataclass(frozen=True)
 class Setting:
     """How devices compute: number format ('' is the preferred one of each chip), fusion of element-wise functions, site
-    of the chips; ``host_s``, ``call_s``: time of the host for each kernel and each collective that it asks for, one by
-    one, of which no pass takes less."""
+    of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less."""
 
     dtype: str = ""
     fusion: str = "compiled"
     site: str | None = None
     host_s: float = 0.0
-    call_s: float = 0.0
 
 
 PLAIN = Setting()
@@ -113,21 +115,27 @@ class Costs:
         """Whether the chip has the kernels of GPUs for gradients."""
         return any(unit.type == "simt" for unit in units(self.chip).values())
 
-    def block(self, split: Split) -> PassCosts:
-        """A transformer block."""
-        return self._together(block(split))
+    @cached_property
+    def at_site(self) -> Chip:
+        """The chip with the clock and the host of its site."""
+        return self.chip if self.setting.site is None else with_site(self.chip, load_site(self.setting.site))
 
-    def edge(self, split: Split, name: str) -> PassCosts:
+    def block(self, split: Split, apart: bool = False) -> PassCosts:
+        """A transformer block; ``apart``: with the gradients of weights apart from those of activations."""
+        return self._together(block(split), apart)
+
+    def edge(self, split: Split, name: str, apart: bool = False) -> PassCosts:
         """'embedding' or 'head'."""
-        return self._together(edge(split, name))
+        return self._together(edge(split, name), apart)
 
-    def piece(self, segment: Segment) -> PassCosts:
-        """One piece; simulated unless one of its name and shapes was."""
+    def piece(self, segment: Segment, apart: bool = False) -> PassCosts:
+        """One piece; simulated unless one of its name and shapes was. Unless its backward pass is wanted ``apart`` all
+        of it counts as gradients of activations."""
         tensors = segment.graph.tensors.items()
-        key = (segment.name, segment.residual, tuple((name, tensor.shape) for name, tensor in tensors))
+        key = (segment.name, segment.residual, apart, tuple((name, tensor.shape) for name, tensor in tensors))
         found = self.known.get(key)
         if not isinstance(found, PassCosts):
-            found = self.known[key] = self._piece(segment)
+            found = self.known[key] = self._piece(segment, apart)
         return found
 
     def update(self, parameters: int) -> Cost:
@@ -135,27 +143,31 @@ class Costs:
         found = self.known.get(parameters)
         if not isinstance(found, Cost):
             made = update(parameters, self.library) if parameters else None
-            found = self.known[parameters] = Cost() if made is None else self._cost(made)
+            found = self.known[parameters] = Cost() if made is None else self.cost(made)
         return found
 
-    def _together(self, segments: tuple[Segment, ...]) -> PassCosts:
+    def _together(self, segments: tuple[Segment, ...], apart: bool) -> PassCosts:
         total = PassCosts()
         for segment in segments:
-            total += self.piece(segment) * segment.times
+            total += self.piece(segment, apart) * segment.times
         return total
 
-    def _piece(self, segment: Segment) -> PassCosts:
+    def _piece(self, segment: Segment, apart: bool) -> PassCosts:
         made = passes(segment.graph, segment.of, self.dtype, segment.residual, self.library)
-        forward, whole = self._cost(made.forward), self._cost(made.backward)
-        inputs = self._cost(made.inputs_only) if made.inputs_only is not None else Cost()
-        return PassCosts(forward, forward if segment.core else Cost(), inputs, whole.without(inputs))
+        forward, whole = self.cost(made.forward), self.cost(made.backward)
+        core = forward if segment.core else Cost()
+        if not apart:
+            return PassCosts(forward, core, whole, Cost())
+        inputs = self.cost(made.inputs_only) if made.inputs_only is not None else Cost()
+        return PassCosts(forward, core, inputs, whole.without(inputs))
 
-    def _cost(self, graph: Graph) -> Cost:
-        request = Request(
-            graph, self.chip, dtype=self.dtype, values="off", edges="outside", ignore_capacity=True,
-            fusion=self.setting.fusion, site=self.setting.site,
-        )  # fmt: skip
-        return cost_of(execute(prepare(request)))
+    def cost(self, graph: Graph) -> Cost:
+        """One run of a graph whose inputs and outputs stay in the memory of the device."""
+        options = Options(
+            dtype=self.dtype, values="off", fusion=self.setting.fusion, edges="outside", cores=1
+        )
+        with limited(ignore_capacity=True):
+            return cost_of(simulate(compile(graph, self.at_site, options), None, "off"))
 
 
 FORMATS = ("bf16", "fp16", "fp32")
@@ -174,9 +186,10 @@ def format_of(chip: Chip) -> str:
 
 def cost_of(run: Run) -> Cost:
     """What a run took, without static power, which goes on whatever a device does."""
-    rows = [row for row in energy_table(run) if row.component != STATIC]
+    prices = prices_of(run)
+    joules = fsum(row.count * prices[part_of(run.chip, row.component), row.action] for row in run.ledger)
     moved = sum(sum(ways.values()) for ways in traffic_by_memory(run).values())
     return Cost(
-        run.time_fs, sum(row.energy_J for row in rows), sum(step.node.engine != "alias" for step in run.program.steps),
+        run.time_fs, joules, sum(step.node.engine != "alias" for step in run.program.steps),
         sum(step.macs for step in run.program.steps), moved,
     )  # fmt: skip

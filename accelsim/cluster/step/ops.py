@@ -18,7 +18,7 @@ EXACT = 10**6
 
 class Op(NamedTuple):
     """One op: time of computing, of computing again, and of collectives of its tensor-parallel group and of its
-    replicas (weights that ZeRO gathers) that nothing hides; by how much longer its host takes to ask for all of it."""
+    replicas (weights that ZeRO gathers) that nothing hides; by how much longer its host takes to ask for it."""
 
     compute_fs: int = 0
     again_fs: int = 0
@@ -107,15 +107,9 @@ class Planned:
 
     def _asked_fs(self, piece: Piece) -> tuple[int, int]:
         """How long a host takes to ask for the forward and for the backward pass, what is computed again with it."""
-        setting, costs = self.fleet.setting, piece.costs
-        transfer = int(self.plan.pp > 1)
-        calls = [sum(call.times for call in each) for each in piece.calls]
-        kernels = (costs.forward.kernels, costs.inputs.kernels + costs.weights.kernels + piece.again.kernels)
-        wanted = (calls[0] + transfer, calls[1] + calls[2] + transfer)
-        return (
-            round((kernels[0] * setting.host_s + wanted[0] * setting.call_s) * FS_PER_S),
-            round((kernels[1] * setting.host_s + wanted[1] * setting.call_s) * FS_PER_S),
-        )
+        costs, each_s = piece.costs, self.fleet.setting.host_s
+        backward = costs.inputs.kernels + costs.weights.kernels + piece.again.kernels
+        return round(costs.forward.kernels * each_s * FS_PER_S), round(backward * each_s * FS_PER_S)
 
     def own_fs(self, rank: int, cost: Cost, even: bool = False) -> int:
         """How long a device takes, longer at a slower pace."""

@@ -16,7 +16,7 @@ PARTS: Mapping[str, str] = {
     "compute": "forward and backward passes of the stage that computes most",
     "recompute": "what that stage computes again",
     "tensor": "collectives of its tensor-parallel group",
-    "host": "waits for the host to ask for kernels and collectives one by one",
+    "host": "waits for the host, which asks for kernels one by one",
     "bubble": "stages that wait for each other: filling, draining, unequal stages",
     "pipeline": "waits for transfers between stages",
     "stragglers": "waits for devices that are slower than their chip",

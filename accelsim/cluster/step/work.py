@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.segments import Split
 from accelsim.cluster.step.transformer import Transformer
@@ -117,19 +118,30 @@ class DecoderWork:
         stages, layers = plan.stages, self.model.layers
         first, last = index == 0, index == stages - 1
         blocks = layers * (index + 1) // stages - layers * index // stages
-        key = (id(costs), blocks, first, last, plan.tp, plan.sp, plan.recompute, samples)
+        key = (
+            id(costs),
+            blocks,
+            first,
+            last,
+            plan.tp,
+            plan.sp,
+            plan.recompute,
+            samples,
+            schedule(plan.schedule).splits,
+        )
         if key not in self.known:
             split = Split(self.model, samples, plan.tp, plan.sp)
             self.known[key] = self._piece(split, plan, blocks, (first, last), costs)
         return self.known[key]
 
     def _piece(self, split: Split, plan: Plan, blocks: int, ends: tuple[bool, bool], costs: Costs) -> Piece:
-        block = costs.block(split)
+        apart = schedule(plan.schedule).splits
+        block = costs.block(split, apart)
         total, again = block * blocks, Cost()
         if plan.recompute != "none":
             again = (block.forward if plan.recompute == "full" else block.core) * blocks
         for there, name in zip(ends, ("embedding", "head"), strict=True):
-            total += costs.edge(split, name) if there else PassCosts()
+            total += costs.edge(split, name, apart) if there else PassCosts()
         x_B = SHORT_B * split.batch * self.model.seq * self.model.hidden
         return Piece(
             total, again, self._calls(split, plan, blocks, ends, x_B), x_B, self._parameters(split.tp, blocks, ends),
