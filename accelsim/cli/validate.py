@@ -77,6 +77,7 @@ ABOUT = {
     "row-stationary": About("AlexNet on the simulated Eyeriss against the table of JSSC 2017", SHORT),
     "rtl-machine": About("the whole machine against RTL, counter by counter", SHORT),
     "scalesim": About("cycles, utilisation, SRAM words against SCALE-Sim 2.0.2 and 3.0.0", AT_ONCE),
+    "serving": About("layers of language models on several GPUs against measured times", SHORT),
     "sram-fit": About("energy, time and area of SRAM against the CACTI runs that they were fitted to", AT_ONCE),
     "systolic": About("closed forms of the array against the register-level model on random products", LONG),
     "tensor-cores": About("dot products of GPUs against outputs of the hardware, bit by bit", AT_ONCE),

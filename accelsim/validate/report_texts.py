@@ -34,6 +34,24 @@ MEANING = {
         "is claimed. In a training step gradients stay on the device, and what belongs to the gradient of one function "
         "is one kernel where it is elementwise."
     ),
+    "collectives": (
+        "All-reduce and messages of NCCL as Vidur (a DGX A100, a DGX H100, pairs of GPUs, two nodes), LLMCompass (four "
+        "A100) and DeepBench (boxes of GPUs on PCIe) measured them, and of MLSL between Xeon Phi. A row is a set: one "
+        "kind, one number of ranks, one number of nodes (DeepBench: one kind of machine). The constants, three to "
+        "twelve of a machine for all its sets, stand in `hwspecs/collectives`; each time is compared with that of a "
+        "fit which had not seen it. Equal means a median error no larger than is claimed. Below 1 MiB the same "
+        "collective took 10 to 60 us from one time to the next, which no constant explains: there the least of three "
+        "times is compared, and the 90th percentile is large. The measurements are other people's and not part of "
+        "this project."
+    ),
+    "serving": (
+        "What a layer of Llama 2 70B takes on eight A100 and eight H100, split by tensors: its products with weights "
+        "and its all-reduces, against the profiles of Vidur, by chips and libraries as they ship (fitted to these "
+        "profiles among others); and a whole layer of GPT-3 on four A100 (LLMCompass), kernel by kernel, by constants "
+        "of kernels that the same lab measured alone. A row is a time; it passes where its error is no larger than is "
+        "claimed. Nothing is claimed of the all-reduce of a few tokens. Whole generations on several GPUs were not "
+        "compared with measurements."
+    ),
     "gpu-power": (
         "Simulated joules of an inference against what the servers of MLPerf drew at the wall, for each of their GPUs. "
         "A row is a submission; it passes where the GPU has 30 % to 100 % of what is drawn, for a server also feeds "

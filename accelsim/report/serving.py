@@ -1,0 +1,259 @@
+"""Serving on a cluster as tables, sentences, JSON, CSV and a picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accelsim.account.latency import tool_version
+from accelsim.cluster.collectives.software import estimate
+from accelsim.cluster.serving.serve import Served
+from accelsim.cluster.serving.step import Step
+from accelsim.files import Make, as_bytes, text, write_folder
+from accelsim.files import table as csv_table
+from accelsim.kernels.whole import Interval
+from accelsim.report.plot import SUFFIXES
+from accelsim.report.style import BLUE, SKY, VERMILLION, figure, picture, prefixed, styled, subtitle
+from accelsim.report.text import at_most, count_of, percent, si
+from accelsim.report.write import refuse_foreign
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FACTS, CALLS, PLOT = "serving.json", "calls.csv", "where_time_goes"
+HEADER = (
+    "call", "past", "tokens", "seconds", "tokens_per_s", "compute_s", "collectives_s", "transfer_s", "devices_J",
+    "links_J", "moved_B",
+)  # fmt: skip
+BOUND = 0.5
+"""From this share of the time of an all-reduce on, launch and steps are what binds it."""
+
+
+def facts(found: Served) -> dict[str, Any]:
+    """For JSON; the unit is the end of each key."""
+    return {
+        "tool": "accelsim", "tool_version": tool_version(), "cluster": found.fleet.name, "devices": found.fleet.size,
+        "model": found.model.name, "dtype": found.dtype, "plan": str(found.plan), "prompt": found.asked.prompt,
+        "new": found.asked.new, "sequences": found.asked.sequences,
+        "time_to_first_token_s": found.time_to_first_token_s,
+        "time_to_first_token_interval_s": _ends(found.first_interval), "tokens_per_s": found.tokens_per_s,
+        "token_s": found.token_s, "last_token_interval_s": _ends(found.token_interval),
+        "energy_per_token_J": found.energy_per_token_J, "total_s": found.total_s, "total_J": found.total_J,
+        "prefill_J": found.prefill_J, "decode_J": found.decode_J, "decode_s": found.decode_s,
+        "decode_calls": found.asked.new - 1, "decode_calls_simulated": len(found.decode.found),
+        "largest_interpolation_error": found.decode.error,
+        "memory_B": [
+            {**parts, "capacity": room} for parts, room in zip(found.memory_B, found.room_B, strict=True)
+        ],
+        "prefill": _call(found.prefill),
+        "decode": [_call(each) for each in found.decode.found],
+    }  # fmt: skip
+
+
+def _ends(found: Interval | None) -> list[float] | None:
+    return None if found is None else [found.low_s, found.high_s]
+
+
+def _call(call: Step) -> dict[str, Any]:
+    return {
+        "tokens": call.seq, "past": call.past, "groups": call.groups, "first_s": call.first_s,
+        "period_s": call.period_s, "devices_J": call.energy_J, "links_J": call.links_J,
+        "stages": [
+            {"compute_s": each.compute_s, "products_s": each.products_s, "collectives_s": each.collectives_s,
+             "transfer_s": each.transfer_s, "moved_B": each.moved_B, "macs": each.macs} for each in call.stages
+        ],
+    }  # fmt: skip
+
+
+def records(found: Served) -> tuple[tuple[str, ...], list[list[Any]]]:
+    """Header and rows of the CSV: the prefill, then every call of decoding that was simulated; all digits."""
+    many = found.asked.sequences
+    rows = [_record("prefill", found.prefill, many * found.asked.prompt, found.prefill.first_s)]
+    rows += [_record("decode", call, many, call.period_s) for call in found.decode.found]
+    return HEADER, rows
+
+
+def _record(name: str, call: Step, tokens: int, seconds: float) -> list[Any]:
+    return [
+        name, call.past, tokens, seconds, tokens / seconds, *(call.total(key) for key in PARTS), call.energy_J,
+        call.links_J, sum(stage.moved_B for stage in call.stages),
+    ]  # fmt: skip
+
+
+PARTS = ("compute_s", "collectives_s", "transfer_s")
+"""What the time of a group of sequences goes to."""
+
+
+def call_rows(found: Served) -> Iterator[tuple[str, ...]]:
+    """Cells of the table of calls: the prefill, the first and the last token of decoding."""
+    _, rows = records(found)
+    for row in rows[:2] + rows[2:][-1:]:
+        name, past, tokens, seconds, rate, compute, collectives, transfer, joules, links, _ = row
+        title = name if name == "prefill" else f"decode behind {past:,}"
+        yield (title, f"{tokens:,}", si(seconds, "s"), si(rate), si(compute, "s"), si(collectives, "s"),
+               si(transfer, "s"), si(joules + links + found.static_W * seconds, "J"))  # fmt: skip
+
+
+CALL_HEADERS = ("call", "tokens", "time", "tokens/s", "compute", "collectives", "transfers", "energy")
+"""Of that table."""
+
+
+def summary_rows(found: Served) -> list[tuple[str, str]]:
+    """Names and values of the summary."""
+    asked = found.asked
+    return [
+        ("cluster", f"{found.fleet.title} ({found.fleet.name}), {count_of(found.fleet.size, 'device')}"),
+        ("plan", str(found.plan)),
+        (
+            "model",
+            f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
+        ),
+        ("time to first token", si(found.time_to_first_token_s, "s") + _interval(found.first_interval)),
+        ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.decoded else "nothing: one token"),
+        ("time of a token", si(found.token_s, "s") + _interval(found.token_interval)),
+        ("energy per token", si(found.energy_per_token_J, "J")),
+        ("whole generation", f"{si(found.total_s, 's')}, {si(found.total_J, 'J')}"),
+    ]
+
+
+def _interval(found: Interval | None) -> str:
+    return "" if found is None else f" (90 %: {si(found.low_s, 's')} to {si(found.high_s, 's')})"
+
+
+def sentences(found: Served) -> list[str]:
+    """What the figures say, each computed."""
+    first = found.prefill
+    told = [
+        f"The first token is there after {si(found.time_to_first_token_s, 's')}; {_goes(first)}.",
+    ]
+    last = found.decode.last
+    if last is not None:
+        told.append(
+            f"Then come {si(found.tokens_per_s)} tokens per second at {si(found.energy_per_token_J, 'J')} each; the "
+            f"last takes {si(last.period_s, 's')}; {_goes(last)}."
+        )
+        told += [_moved(found, last), *_small(found)]
+    told += [*_pipeline(found), _held(found)]
+    if last is not None:
+        told.append(_simulated(found))
+    return told
+
+
+def _goes(call: Step) -> str:
+    """'73.8% of it computing, 26.2% in collectives': of what a group of sequences spends in the stages."""
+    words = {"compute_s": "computing", "collectives_s": "in collectives", "transfer_s": "between stages"}
+    shares = [f"{percent(call.total(key) / call.through_s)} {words[key]}" for key in PARTS if call.total(key)]
+    return "a group of sequences spends " + ", ".join(shares)
+
+
+def _moved(found: Served, last: Step) -> str:
+    """How near decoding is to the rate of the memories."""
+    moving = 0.0
+    for p, stage in enumerate(last.stages):
+        chip = found.fleet.chips[found.plan.rank(p, 0, 0)]
+        rates = [float(each.memory.rate_Bps) for each in chip.memories.values() if each.link is None]
+        moving += stage.moved_B / max(rates, default=float("inf"))
+    return (
+        f"To move at the full rate of its memory what a device moves for it takes {percent(moving / last.through_s)} "
+        "of that time."
+    )
+
+
+def _small(found: Served) -> Iterator[str]:
+    """What binds the all-reduce of one token."""
+    group = found.plan.tp_group(0)
+    if len(group) == 1:
+        return
+    rows = -(-found.asked.sequences // found.plan.dp // found.prefill.groups)
+    nbytes = rows * found.model.hidden * 2
+    one = estimate(found.fleet.topology, found.fleet.software, "all_reduce", nbytes, group)
+    share = one.latency_s / one.time_s if one.time_s else 0.0
+    helps = "faster links would not help" if share >= BOUND else "faster links would help"
+    yield (
+        f"An all-reduce of {si(nbytes, 'B')} between {count_of(len(group), 'device')} takes {si(one.time_s, 's')}, "
+        f"{percent(share)} of it launch and steps: {helps}."
+    )
+
+
+def _pipeline(found: Served) -> Iterator[str]:
+    """How full the pipeline is while tokens are decoded."""
+    last = found.decode.last or found.prefill
+    stages = len(last.stages)
+    if stages == 1:
+        return
+    busy = last.groups * last.through_s / (stages * last.period_s)
+    yield (
+        f"{count_of(last.groups, 'group')} of sequences on {count_of(stages, 'stage')}: while tokens are decoded a "
+        f"stage has work {percent(busy)} of the time."
+    )
+
+
+def _held(found: Served) -> str:
+    """The fullest device."""
+    parts, room = max(
+        zip(found.memory_B, found.room_B, strict=True), key=lambda each: sum(each[0].values()) / each[1]
+    )
+    terms = ", ".join(f"{si(size, 'B')} of {kind}" for kind, size in parts.items())
+    return f"The fullest device holds {terms}: {percent(sum(parts.values()) / room)} of {si(room, 'B')}."
+
+
+def _simulated(found: Served) -> str:
+    calls, total = len(found.decode.found), found.asked.new - 1
+    if calls == total:
+        return "Every call of decoding was simulated."
+    return (
+        f"{calls} of {total:,} calls of decoding were simulated, those between lie on lines; where such a line was "
+        f"checked last, it was off by {at_most(max(found.decode.error, 1e-6))} of a call."
+    )
+
+
+def where_time_goes(found: Served) -> Figure:
+    """Bars of the prefill and of tokens: computing, collectives, transfers, of one group of sequences."""
+    calls = [("prefill", found.prefill), *_ends_of(found)]
+    with styled():
+        fig, axes = figure(1.1 + 0.8 * len(calls), len(calls), 1)
+        for ax, (name, call) in zip(axes, calls, strict=True):
+            factor, unit = prefixed([call.through_s], "s")
+            left = 0.0
+            for key, color in zip(PARTS, (BLUE, VERMILLION, SKY), strict=True):
+                value = call.total(key) * factor
+                ax.barh([0], [value], left=left, color=color, label=key.removesuffix("_s"))
+                left += value
+            ax.set_yticks([0], [f"{name}, {unit}"])
+        axes[0].set_title(f"{found.model.name} on {found.fleet.name}, {found.plan}", pad=20)
+        subtitle(axes[0], "what a group of sequences spends in the stages of a call")
+        axes[-1].legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.35), frameon=False)
+        return fig
+
+
+def _ends_of(found: Served) -> Iterator[tuple[str, Step]]:
+    if found.decode.last is not None:
+        yield f"token behind {found.decode.last.past:,}", found.decode.last
+
+
+def check_target(folder: Path) -> None:
+    """UsageError when ``write_serving`` would refuse the directory."""
+    refuse_foreign(folder, _names(), FACTS, "report of serving")
+
+
+def write_serving(found: Served, folder: Path) -> Path:
+    """Write figures, calls and the picture into ``folder``, all of it or nothing. UsageError as ``check_target``."""
+    check_target(folder)
+    makers: dict[str, Make] = {
+        FACTS: text(json.dumps(facts(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
+        CALLS: csv_table(*records(found)),
+    }
+    drawn = where_time_goes(found)
+    for suffix in SUFFIXES:
+        file = BytesIO()
+        picture(drawn, f".{suffix}")(file)
+        makers[f"{PLOT}.{suffix}"] = as_bytes(file.getvalue())
+    write_folder(folder, makers, [name for name in _names() if name not in makers])
+    return folder
+
+
+def _names() -> list[str]:
+    return [FACTS, CALLS, *(f"{PLOT}.{suffix}" for suffix in SUFFIXES)]
