@@ -60,6 +60,18 @@ class Fleet:
         vars(made).update(_costs=self._costs, _known=self._known, _alike=self._alike)
         return made
 
+    def with_speeds(self, speeds: tuple[float, ...]) -> Fleet:
+        """The same devices at other paces."""
+        made = replace(self, speeds=speeds)
+        vars(made).update(_costs=self._costs, _known=self._known, _alike=self._alike)
+        return made
+
+    def with_topology(self, topology: Topology) -> Fleet:
+        """The same devices on another network."""
+        made = replace(self, topology=topology)
+        vars(made).update(_costs=self._costs)
+        return made
+
     @cached_property
     def _costs(self) -> dict[int, Costs]:
         return {id(chip): Costs(chip, self.setting) for chip in self.chips}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 from typing import NamedTuple, Protocol
 
-from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.plan import Plan, Recompute
 from accelsim.cluster.schedules.registry import schedule
+from accelsim.cluster.sizes.activations import layer_activation_B
+from accelsim.cluster.sizes.transformer import Transformer as Sizes
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.segments import Split
 from accelsim.cluster.step.transformer import Transformer
@@ -118,17 +121,8 @@ class DecoderWork:
         stages, layers = plan.stages, self.model.layers
         first, last = index == 0, index == stages - 1
         blocks = layers * (index + 1) // stages - layers * index // stages
-        key = (
-            id(costs),
-            blocks,
-            first,
-            last,
-            plan.tp,
-            plan.sp,
-            plan.recompute,
-            samples,
-            schedule(plan.schedule).splits,
-        )
+        apart = schedule(plan.schedule).splits
+        key = (id(costs), blocks, first, last, plan.tp, plan.sp, plan.recompute, samples, apart)
         if key not in self.known:
             split = Split(self.model, samples, plan.tp, plan.sp)
             self.known[key] = self._piece(split, plan, blocks, (first, last), costs)
@@ -181,22 +175,15 @@ class DecoderWork:
         return tuple(found)
 
 
-def stash_B(split: Split, recompute: str) -> int:
-    """What a block keeps of a microbatch for its backward pass, bytes on each device: sbh (10 + 24/t + 5as/ht), with
-    sequence parallelism all of it divided by t; without 5as/ht where attention is computed again; 2sbh where all is.
-
-    Source: Korthikanti et al., arXiv 2205.05198, table 2.
-    """
-    model, t = split.model, split.tp
-    sbh = model.seq * split.batch * model.hidden
-    scores = 5 * model.heads * model.seq * model.seq * split.batch // t
-    if recompute == "full":
-        return 2 * sbh
-    own = 34 * sbh // t if split.sp else 10 * sbh + 24 * sbh // t
-    return own + (0 if recompute == "selective" else scores)
+def stash_B(split: Split, recompute: Recompute) -> int:
+    """What a block keeps of a microbatch for its backward pass, bytes on each device (Korthikanti et al., arXiv
+    2205.05198, table 2, which counts a block of GPT: gated ones keep about as much)."""
+    model = split.model
+    sizes = Sizes(model.layers, model.hidden, model.heads, model.seq, model.vocab)
+    return ceil(layer_activation_B(sizes, split.batch, split.tp, split.sp, recompute))
 
 
-def working_B(split: Split, recompute: str, last: bool) -> int:
+def working_B(split: Split, recompute: Recompute, last: bool) -> int:
     """Beside stashes: what one block keeps while it is computed again, and the scores of the vocabulary in FP32 with
     their gradient on the last piece."""
     again = 0 if recompute == "none" else stash_B(split, "none") - stash_B(split, recompute)

@@ -1,0 +1,126 @@
+"""A training step as it is asked for: texts of a model, a cluster and a plan become what ``train_step`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from accelsim.cluster.plan.plan import Plan, parse_plan
+from accelsim.cluster.schedules.registry import SCHEDULES
+from accelsim.cluster.step.costs import Setting
+from accelsim.cluster.step.fleet import Fleet, fleet_of
+from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.transformer import transformer_of
+from accelsim.cluster.step.work import DecoderWork, Work
+from accelsim.request.job import Gather
+from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.yaml.clusters import load_cluster
+
+SAMPLES = 32
+"""Samples of a microbatch of a model that is no decoder, where nobody says how many."""
+FILL = 4
+"""Microbatches for each stage of a pipeline, where nobody says how many: GPipe's bubble is then a fifth at the most."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked: texts as on the command line, or what they name. ``batch``: samples of all replicas together, None
+    for as many as make full microbatches. ``host``: seconds for each kernel that a host asks for."""
+
+    model: str
+    on: str | Path | ClusterSpec
+    plan: str | Plan = ""
+    batch: int | None = None
+    set: Sequence[str] = ()
+    dtype: str = ""
+    fusion: str = "compiled"
+    site: str | None = None
+    host: float = 0.0
+    overlap: bool = True
+    ignore_capacity: bool = False
+    params: Mapping[str, int] | None = None
+
+
+class Ready(NamedTuple):
+    """What ``train_step`` takes."""
+
+    work: Work
+    fleet: Fleet
+    plan: Plan
+    batch: int
+    options: Options
+
+    def step(self, **changes: object) -> StepResult:
+        """The step, with other fields of the plan."""
+        plan = replace(self.plan, **changes) if changes else self.plan  # type: ignore[arg-type]
+        return train_step(self.work, self.fleet, plan, self.batch, self.options)
+
+
+def ready(asked: Asked) -> Ready:
+    """Model, cluster and plan, read. Raises UsageError, SpecError and ModelError, all problems at once."""
+    gather = Gather()
+    work = fleet = None
+    plan = Plan()
+    with gather.also():
+        work = work_of(asked.model, asked.params)
+    with gather.also():
+        cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_cluster(asked.on, asked.set)
+        fleet = fleet_of(cluster, Setting(asked.dtype, asked.fusion, asked.site, asked.host))
+    with gather.also():
+        plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
+    gather.done()
+    assert work is not None and fleet is not None
+    if not asked.plan:
+        plan = Plan(dp=fleet.size)
+    given = not isinstance(asked.plan, str) or "microbatches" in asked.plan
+    batch = asked.batch or default_batch(work, plan)
+    if not given:
+        plan = replace(plan, microbatches=default_microbatches(work, plan, batch))
+    return Ready(work, fleet, plan, batch, Options(asked.overlap, ignore_capacity=asked.ignore_capacity))
+
+
+def step(asked: Asked) -> StepResult:
+    """The training step that is asked for. Raises as ``ready`` and ``train_step``."""
+    return ready(asked).step()
+
+
+def work_of(model: str, params: Mapping[str, int] | None = None) -> Work:
+    """A decoder of the zoo by its sizes, another model by its graph. Raises UsageError and ModelError."""
+    decoder = transformer_of(model, params)
+    if decoder is not None:
+        return DecoderWork(decoder)
+    from accelsim.cluster.plan.check import sizes_of
+    from accelsim.cluster.values.work import GraphWork
+    from accelsim.workload.sources.load import load_model
+
+    graph = load_model(model, batch=1, params=params)
+    return GraphWork(
+        graph.name, lambda samples: load_model(model, batch=samples, params=params), sizes_of(model)
+    )
+
+
+def default_batch(work: Work, plan: Plan) -> int:
+    """Full microbatches for all replicas: of a pipeline ``FILL`` for each stage."""
+    return (
+        plan.dp
+        * (plan.microbatches if plan.pp == 1 else FILL * plan.pp)
+        * (1 if work.sample_tokens else SAMPLES)
+    )
+
+
+def default_microbatches(work: Work, plan: Plan, batch: int) -> int:
+    """Of a decoder one sequence each; of others one in all, or with a pipeline as many as divide the batch, up to
+    ``FILL`` for each stage."""
+    each = batch // plan.dp
+    if work.sample_tokens:
+        return max(1, each)
+    if plan.pp == 1 or each < 1:
+        return 1
+    fits = [m for m in range(1, each + 1) if each % m == 0 and m <= FILL * plan.pp]
+    if plan.schedule in SCHEDULES:
+        able = [m for m in fits if not SCHEDULES[plan.schedule].check(plan.pp, m, plan.chunks)]
+        fits = able or fits
+    return max(fits)

@@ -1,0 +1,87 @@
+"""What would make a step shorter: changes of plan and cluster, each simulated before anything is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from accelsim.cluster.schedules.registry import SCHEDULES
+from accelsim.cluster.step.asked import Ready
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.step import train_step
+from accelsim.errors import Infeasible, UsageError
+
+
+class WhatIf(NamedTuple):
+    """A change in words, what of the command line makes it ('' for hardware that is not there), the step with it."""
+
+    change: str
+    option: str
+    time_s: float
+    saved: float
+
+
+class Change(NamedTuple):
+    """A change, and what is run for it."""
+
+    text: str
+    option: str
+    ready: Ready
+
+
+def changes(asked: Ready, found: StepResult) -> Iterator[Change]:
+    """Changes that could help: links and devices twice as fast, and other fields of the plan."""
+    for link in found.by_link_B:
+        yield Change(f"links {link} twice as fast", "", asked._replace(fleet=faster(asked.fleet, link)))
+    paces = tuple(2 * pace for pace in asked.fleet.speeds)
+    yield Change("devices twice as fast", "", asked._replace(fleet=asked.fleet.with_speeds(paces)))
+    if any(pace != 1.0 for pace in asked.fleet.speeds):
+        even = (1.0,) * asked.fleet.size
+        yield Change(
+            "no device slower than its chip", "", asked._replace(fleet=asked.fleet.with_speeds(even))
+        )
+    plan, each = asked.plan, asked.batch // asked.plan.dp
+    others: list[tuple[str, dict[str, object]]] = [
+        (f"schedule {name}", {"schedule": name, "chunks": 2 if entry.chunked else 1})
+        for name, entry in SCHEDULES.items()
+        if entry.synchronous and plan.pp > 1 and name != plan.schedule
+    ]
+    others += [
+        (f"recompute {name}", {"recompute": name})
+        for name in ("none", "selective", "full")
+        if name != plan.recompute
+    ]
+    others += [
+        (f"microbatches of {each // count}", {"microbatches": count})
+        for count in (2 * plan.microbatches, plan.microbatches // 2)
+        if count and each % count == 0
+    ]
+    others += [("sequence parallelism", {"sp": True})] if plan.tp > 1 and not plan.sp else []
+    others += [("states of the optimiser shared out", {"zero": 1})] if plan.dp > 1 and not plan.zero else []
+    for text, fields in others:
+        changed = replace(plan, **fields)  # type: ignore[arg-type]
+        yield Change(text, f"--plan {changed}", asked._replace(plan=changed))
+
+
+def what_ifs(
+    asked: Ready, found: StepResult, told: Callable[[float], None] = lambda share: None
+) -> list[WhatIf]:
+    """Those that can be done and fit, the one that saves most first."""
+    made, tried = [], list(changes(asked, found))
+    for number, change in enumerate(tried):
+        told(number / len(tried))
+        with suppress(UsageError, Infeasible):
+            time_s = train_step(*change.ready).time_s
+            made.append(WhatIf(change.text, change.option, time_s, 1 - time_s / found.time_s))
+    return sorted(made, key=lambda each: -each.saved)
+
+
+def faster(fleet: Fleet, link: str, times: int = 2) -> Fleet:
+    """The fleet with the wires of a link so many times as fast."""
+    wires = tuple(
+        wire._replace(rate=wire.rate * times) if wire.link == link else wire for wire in fleet.topology.wires
+    )
+    return fleet.with_topology(replace(fleet.topology, wires=wires))
