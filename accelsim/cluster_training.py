@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -18,9 +19,9 @@ from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.values.parallel import Batch, Parallel
 from accelsim.cluster.values.work import GraphWork
-from accelsim.errors import known
+from accelsim.errors import AccelsimError, known
 from accelsim.explore.training import accuracy
-from accelsim.explore.training_inputs import Setup, prepare
+from accelsim.explore.training_inputs import BATCH, Setup, prepare
 from accelsim.request.job import Gather
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_cluster
@@ -161,10 +162,10 @@ def train_on_cluster(
         cluster = on if isinstance(on, ClusterSpec) else load_cluster(on, set)
     with gather.also():
         setup = prepare(model, data, steps=steps, batch=batch, lr=lr, optimiser=optimiser, seed=seed)
-    if setup is not None:
-        size = None if cluster is None else cluster.size
+    with suppress(AccelsimError):  # told by ``prepare``
+        graph, size = _maker(model, seed)(1), None if cluster is None else cluster.size
         with gather.also():
-            check(wanted, setup.graph, setup.batch, size, sizes_of(model), precision)
+            check(wanted, graph, batch or BATCH, size, sizes_of(model), precision)
     gather.done()
     assert cluster is not None and setup is not None
     job = _Job(setup, _maker(model, seed), _data(setup, steps, seed), precision)

@@ -34,9 +34,18 @@ if TYPE_CHECKING:
     "accelsim train digits-mlp --steps 300 --plot loss.png",
     "accelsim train digits-mlp --steps 300 --on neuroncore-v2 --precision mixed-bf16",
     "accelsim train digits-cnn --steps 400 --qat int4 --out digits.onnx",
+    "accelsim train digits-cnn --on 4x-edu --plan dp=2,pp=2 --schedule 1f1b --microbatches 4 --steps 20",
 ))  # fmt: skip
 @click.argument("model")
-@click.option("--on", metavar="CHIP", help="Simulate one step on this chip: a name or a YAML file.")
+@click.option("--on", metavar="CHIP|CLUSTER", help="Simulate one step on this chip, or train on all devices of this "
+              "cluster: a name or a YAML file.")  # fmt: skip
+@click.option("--plan", metavar="dp=2,pp=2", help="How the devices of the cluster share the work: dp, tp, pp, sp, "
+              "zero, chunks, recompute, period (steps between averagings).")  # fmt: skip
+@click.option("--schedule", metavar="1f1b", help="Order of a pipeline's microbatches: gpipe, 1f1b, interleaved, "
+              "zb-h1, pipedream, pipedream-vertical, pipedream-2bw.")  # fmt: skip
+@click.option("--microbatches", type=click.IntRange(1), help="Microbatches of each replica and step.")
+@click.option("--compare", default="", metavar="plain,local-sgd,pipedream",
+              help="With a cluster: train these too and show their losses.")  # fmt: skip
 @click.option("--data", default="digits", show_default=True, metavar="digits|FILE.npz",
               help="Samples and labels: x_train, y_train, x_test, y_test, or x and y.")  # fmt: skip
 @click.option("--steps", type=int, default=300, show_default=True, help="Batches to train on.")
@@ -70,11 +79,19 @@ def train(out: Path | None, table: Path | None, plot: Path | None, as_json: bool
     """Train MODEL (a name from 'accelsim models', or an ONNX file) and say what it costs.
 
     The values are those of the training graph in the formats of the chip; with --on one step of it is compiled
-    and simulated. digits-mlp and digits-cnn train in seconds.
+    and simulated. On a cluster every device computes its part by a plan, and the weights are compared with those of
+    one device. digits-mlp and digits-cnn train in seconds.
     """
+    from accelsim.cli import train_cluster
     from accelsim.explore.training import train as run_training
 
     _check_targets(out, plot, table)
+    if train_cluster.is_cluster(asked["on"]):
+        train_cluster.run(asked, out, table, plot, as_json)
+        return
+    train_cluster.refuse_others(asked, cluster=False)
+    for name in train_cluster.ONLY_CLUSTER:
+        del asked[name]
     qat, edges, sparsity = asked.pop("qat"), asked.pop("edges"), asked.pop("sparsity")
     quant = _quant(qat, edges)
     with progress(1) as stage:

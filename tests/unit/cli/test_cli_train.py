@@ -105,7 +105,7 @@ def test_quantisation_and_sparsity(cli: Cli, data: Path, tmp_path: Path) -> None
 
 def test_everything_wrong_at_once(refused: Refused) -> None:
     lines = refused("train", "digits-mpl", "--steps", 0, "--precision", "mixd", "--optimiser", "adm",
-                    "--data", "digit", "--on", "tpu-v2")  # fmt: skip
+                    "--data", "digit", "--on", "tpu-v1x")  # fmt: skip
     assert len(lines) == 6
     for near in ("digits-mlp", "mixed", "adam", "digits", "tpu-v1"):
         assert any(line.endswith(f"did you mean {near!r}?") for line in lines), near
