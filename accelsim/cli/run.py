@@ -55,9 +55,17 @@ WORST = 5
     "accelsim run 'gemm?M=64,N=512,K=512' --on my-chip.yaml --set 'clock=1 GHz' --json",
     "accelsim run 'llama2-7b?prompt=512,new=128' --on neuroncore-v2 --values off",
     "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --ranges mse --sparsity 2:4",
+    "accelsim run gpt3 --on 128x-dgx-a100 --plan tp=8,pp=8,dp=16,recompute=full --train --batch 1536 --values off",
 ))  # fmt: skip
 @click.argument("model")
 @run_options
+@click.option(
+    "--plan",
+    default="",
+    metavar="PLAN",
+    help="On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'.",
+)
+@click.option("--train", is_flag=True, help="On a cluster: a training step, forward, backward and update.")
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
     "--save-trace", type=OUT, help="Write every DRAM access to this .npz file (models pattern and bank)."
@@ -89,6 +97,8 @@ WORST = 5
 @click.option("--layers", callback=count_or_all, default=str(LAYERS), show_default=True, metavar="N|all",
               help="Rows of the table: the layers that add most time, or all in their order.")  # fmt: skip
 def run(
+    plan: str,
+    train: bool,
     check: bool,
     out: Path | None,
     save_mapping: Path | None,
@@ -104,11 +114,18 @@ def run(
     Prints a table of the layers, a summary, in plain words where time and energy went, and which changes of the chip
     would shorten the run most: each is simulated without values, which takes as long as such a run. A decoder with
     prompt=P and new=N ('llama2-7b?prompt=512,new=128') runs the prompt and then token by token: time to the first
-    token, tokens per second, energy per token.
+    token, tokens per second, energy per token. On a cluster (see 'accelsim clusters') both run by a parallel --plan, a
+    training step with --train.
     """
     from accelsim.cli.generation import SEVERAL, Outputs, print_generation
+    from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster
     from accelsim.request.job import Gather, execute, prepare
 
+    together = OnCluster(plan, train, out, table, as_json, no_advice)
+    if on_cluster(asked["on"], together):
+        unused = {"--check": check, "--save-mapping": bool(save_mapping), "--save-trace": bool(save_trace)}
+        print_on_cluster(asked, together, unused)
+        return
     chosen = variants(asked["on"], asked["set"])
     gather, files = Gather(), _Files(out, save_mapping, save_trace, table)
     asked |= {"on": chosen[0].on, "set": chosen[0].set}

@@ -1,0 +1,107 @@
+"""``accelsim run ... --on CLUSTER``: a training step, or a prompt and the tokens behind it, by a parallel plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from accelsim.errors import Problem, UsageError
+
+USED = frozenset(
+    {"model", "on", "set", "batch", "dtype", "fusion", "site", "values", "ignore_capacity", "param", "seed"}
+)
+"""Fields of a request that mean something on a cluster."""
+
+
+class OnCluster(NamedTuple):
+    """What the command line gave beside the fields of a request."""
+
+    plan: str
+    train: bool
+    out: Path | None
+    table: Path | None
+    as_json: bool
+    no_advice: bool
+
+
+def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
+    """Whether a cluster is among what follows ``--on``. UsageError for options of clusters on chips."""
+    from accelsim.spec.yaml.clusters import is_cluster
+
+    if any(is_cluster(name) for text in on for name in text.split(",")):
+        return True
+    options = {"--plan": bool(given.plan), "--train": given.train}
+    wrong = [name for name, there in options.items() if there]
+    if wrong:
+        raise UsageError(
+            Problem(
+                f"{' and '.join(wrong)} on {', '.join(on)}", expected="a cluster (see 'accelsim clusters')"
+            )
+        )
+    return False
+
+
+def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping[str, bool]) -> None:
+    """Run and print. ``asked``: fields of a request as the command line gave them; ``unused``: other options and
+    whether they were given. Raises UsageError with all that does not go with a cluster."""
+    from accelsim.cli.run_cluster_serve import is_serving
+
+    serving = is_serving(str(asked["model"]))
+    problems = [*_problems(asked, unused), *_mode(asked, given, serving)]
+    if problems:
+        raise UsageError(problems)
+    if serving:
+        from accelsim.cli.run_cluster_serve import Outputs, Serving, print_serving
+
+        wanted = Serving(
+            str(asked["model"]), asked["on"][0], asked["set"], given.plan, asked["batch"], asked["dtype"],
+            asked["fusion"], asked["site"], _ignores_capacity(),
+        )  # fmt: skip
+        print_serving(wanted, Outputs(given.out, given.table, given.as_json))
+        return
+    from accelsim.cli.run_cluster_train import print_training
+
+    print_training(asked, given, _ignores_capacity())
+
+
+def _ignores_capacity() -> bool:
+    """Whether --ignore-capacity holds while the command runs."""
+    from accelsim.workload.limits import limits
+
+    return limits().ignore_capacity
+
+
+def _problems(asked: Mapping[str, Any], unused: Mapping[str, bool]) -> list[Problem]:
+    from accelsim.request.fields import DEFAULTS, OPTIONS
+    from accelsim.request.recording import flag
+
+    chips = [name for text in asked["on"] for name in text.split(",")]
+    found = []
+    if len(chips) > 1:
+        found.append(Problem(f"--on {','.join(chips)}", expected="one cluster at a time"))
+    changed = [
+        flag(name) for name in OPTIONS
+        if name in asked and name not in USED and asked[name] and asked[name] != DEFAULTS[name]
+    ]  # fmt: skip
+    changed += [name for name, there in unused.items() if there]
+    return found + [Problem(f"{name} on a cluster", expected="a chip for it") for name in changed]
+
+
+def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Problem]:
+    found = []
+    if serving and given.train:
+        found.append(Problem("--train of a prompt and new tokens", expected="a model without prompt and new"))
+    if not serving and not given.train:
+        found.append(
+            Problem(
+                f"{asked['model']} on a cluster: what is to run is not said",
+                expected="--train, or a decoder with prompt=P,new=N",
+            )
+        )
+    if asked["values"] != "off":
+        what = f"--values {asked['values']} on a cluster"
+        found.append(
+            Problem(what, expected="--values off; values are those of 'accelsim train --on CLUSTER'")
+        )
+    return found

@@ -1,0 +1,78 @@
+"""What ``accelsim run ... --on CLUSTER --train`` prints of a training step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.cli.common import (
+    check_file_target,
+    flat,
+    paragraphs,
+    progress,
+    save_csv,
+    show,
+    show_json,
+    width,
+)
+
+if TYPE_CHECKING:
+    from accelsim.cli.run_cluster import OnCluster
+    from accelsim.cluster.step.result import StepResult
+    from accelsim.cluster.step.what_ifs import WhatIf
+
+
+def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: bool) -> None:
+    """Simulate, write and print. Raises UsageError, SpecError, OutOfMemory."""
+    from accelsim.cluster.step.asked import Asked, ready
+    from accelsim.cluster.step.what_ifs import what_ifs
+    from accelsim.report.step import facts_of, records
+    from accelsim.report.write_step import check_target, write_step
+
+    if given.out is not None:
+        check_target(given.out)
+    if given.table is not None:
+        check_file_target(given.table)
+    wanted = Asked(
+        str(asked["model"]), asked["on"][0], given.plan, asked["batch"], asked["set"], asked["dtype"],
+        asked["fusion"], asked["site"], ignore_capacity=ignore_capacity, params=_counts(asked["param"]),
+    )  # fmt: skip
+    with progress(3 - given.no_advice) as stage:
+        stage("read", 0.0)
+        made = ready(wanted)
+        stage("simulate", 0.0)
+        result, helps = made.step(), None
+        if not given.no_advice:
+            stage("what if", 0.0)
+            helps = what_ifs(made, result, lambda share: stage("what if", share))
+    save_csv(given.table, [flat(row) for row in records(result)])
+    if given.out is not None:
+        write_step(result, given.out, helps)
+    if given.as_json:
+        show_json(facts_of(result, helps))
+        return
+    show_step(result, helps)
+    written = [("Report", given.out), ("CSV", given.table)]
+    lines = [f"{what}: {path}" for what, path in written if path is not None]
+    if lines:
+        click.echo("\n" + "\n".join(lines))
+
+
+def _counts(texts: Sequence[str] | None) -> dict[str, int]:
+    """Parameters NAME=COUNT of a listed model."""
+    from accelsim.cli.common import pairs, whole
+
+    return pairs("--param", texts or (), whole, "a whole number from 1")
+
+
+def show_step(result: StepResult, helps: Sequence[WhatIf] | None) -> None:
+    """Devices, the summary, sentences."""
+    from accelsim.report.step import DEVICE_HEADERS, device_rows, sentences, summary_rows
+    from accelsim.report.table import text_table
+
+    show(text_table(DEVICE_HEADERS, device_rows(result), width()))
+    click.echo()
+    show(text_table(["training step", ""], summary_rows(result), width()))
+    click.echo("\n" + paragraphs(sentences(result, helps)))

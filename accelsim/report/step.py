@@ -1,0 +1,116 @@
+"""A training step on a cluster as tables, sentences and rows of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from accelsim.cluster.step.result import PARTS, Device, StepResult, device_facts
+from accelsim.cluster.step.what_ifs import WhatIf
+from accelsim.errors import memory_text
+from accelsim.report.text import count_of, percent, si
+from accelsim.time import FS
+
+LEAST = 0.01
+"""Share of a step from which on a part, or what a change saves, is worth a sentence."""
+HELPS = 3
+"""Changes that are named."""
+
+DEVICE_HEADERS = ("stage", "devices", "chip", "computes", "sends", "waits", "memory", "of")
+
+
+def device_rows(result: StepResult) -> list[tuple[object, ...]]:
+    """A row for each kind of device."""
+    return [_device_row(device, result.time_fs) for device in result.devices]
+
+
+def _device_row(device: Device, time_fs: int) -> tuple[object, ...]:
+    spent = device.spent_fs
+    computing = sum(spent.get(kind, 0) for kind in ("compute", "recompute", "optimiser"))
+    shares = (computing, spent.get("communication", 0), spent.get("wait", 0))
+    return (
+        device.stage, len(device.ranks), device.chip, *(percent(fs / time_fs) for fs in shares),
+        memory_text(device.memory.peak_B), memory_text(device.capacity_B),
+    )  # fmt: skip
+
+
+def summary_rows(result: StepResult) -> list[tuple[str, str]]:
+    """The step in figures."""
+    plan = result.plan
+    tokens = [("tokens per second", si(result.tokens_per_s))] if result.sample_tokens else []
+    return [
+        ("model", f"{result.model}, {result.batch:,} {result.unit}"),
+        ("cluster", f"{result.cluster}, {count_of(plan.devices, 'device')}"),
+        ("plan", f"{plan}: {plan.microbatches:,} microbatches of {result.microbatch}, {plan.schedule}"),
+        ("time of a step", si(result.time_s, "s")),
+        *((f"  {name}", f"{si(fs * FS, 's')}, {percent(fs / result.time_fs)}: {PARTS[name]}")
+          for name, fs in result.parts_fs.items() if fs),
+        (f"{result.unit} per second", si(result.samples_per_s)),
+        *tokens,
+        ("MFU (nothing twice)", percent(result.mfu)),
+        ("HFU (what is computed again too)", percent(result.hfu)),
+        ("energy of a step", si(result.total_J, "J")),
+        ("energy of a sample", si(result.sample_J, "J")),
+    ]  # fmt: skip
+
+
+def sentences(result: StepResult, helps: Sequence[WhatIf] | None = None) -> list[str]:
+    """What binds, how full memories are, where constants come from, what would help most."""
+    found = [_binding(result), _memory(result)]
+    found += [f"Constants of {chip}: {origin}." for chip, origin in result.calibrated.items()]
+    if helps is not None:
+        found.append(_helping(helps))
+    return found
+
+
+def binding(result: StepResult) -> str:
+    """The part that takes most beside computing, '' where none takes ``LEAST``."""
+    others = {name: fs for name, fs in result.parts_fs.items() if name != "compute"}
+    name = max(others, key=lambda each: others[each])
+    return name if others[name] >= LEAST * result.time_fs else ""
+
+
+def _binding(result: StepResult) -> str:
+    share, name = percent(result.parts_fs["compute"] / result.time_fs), binding(result)
+    start = f"{share} of the step goes to forward and backward passes"
+    if not name:
+        return f"{start}; nothing else takes {percent(LEAST)} of it."
+    part = percent(result.parts_fs[name] / result.time_fs)
+    return f"{start}. Of the rest most, {part}, is {name}: {PARTS[name]}."
+
+
+def _memory(result: StepResult) -> str:
+    device = result.fullest
+    parts = device.memory.parts_B()
+    most = max(parts, key=lambda kind: parts[kind])
+    return (
+        f"Fullest is stage {device.stage}: {memory_text(device.memory.peak_B)} of {memory_text(device.capacity_B)}, "
+        f"{memory_text(parts[most])} of it {most}."
+    )
+
+
+def _helping(helps: Sequence[WhatIf]) -> str:
+    named = [each for each in helps if each.saved >= LEAST][:HELPS]
+    if not named:
+        return f"None of {count_of(len(helps), 'change')} that were simulated saves {percent(LEAST)}."
+    told = ", ".join(f"{each.change} (-{percent(each.saved)})" for each in named)
+    return f"What would help most, of {count_of(len(helps), 'change')} simulated one at a time: {told}."
+
+
+def records(result: StepResult) -> Iterator[dict[str, Any]]:
+    """A row for each kind of device, for CSV."""
+    for device in result.devices:
+        facts = device_facts(device)
+        yield {
+            "stage": facts["stage"], "devices": len(device.ranks), "chip": facts["chip"],
+            **{f"{kind}_s": seconds for kind, seconds in facts["spent_s"].items()},
+            **{f"{kind}_B": nbytes for kind, nbytes in facts["memory_B"].items()},
+            "peak_B": facts["peak_B"], "capacity_B": facts["capacity_B"],
+            "step_s": result.time_s,
+        }  # fmt: skip
+
+
+def facts_of(result: StepResult, helps: Sequence[WhatIf] | None = None) -> dict[str, Any]:
+    """All of it, for JSON."""
+    what_ifs = {} if helps is None else {"what_ifs": [each._asdict() for each in helps]}
+    return {**result.as_dict(), "sentences": sentences(result, helps), **what_ifs}
