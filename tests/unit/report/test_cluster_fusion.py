@@ -5,7 +5,7 @@ from __future__ import annotations
 from accelsim.cluster.buckets.base import MIB, MILLISECOND_FS, Fusion, Gradient
 from accelsim.cluster.buckets.overlap import overlap, ring_cost
 from accelsim.cluster.buckets.tune import Tuning, grid
-from accelsim.report.cluster_fusion import overlap_plot, sentence, tuning_plot
+from accelsim.report.cluster.fusion import overlap_plot, sentence, tuning_plot
 
 GRADIENTS = [Gradient(str(i), (i + 1) * MILLISECOND_FS, MIB) for i in range(8)]
 END_FS = 8 * MILLISECOND_FS

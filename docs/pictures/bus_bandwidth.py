@@ -1,0 +1,30 @@
+"""A picture of docs/parallelism.md: all-reduce by algorithm and size on eight A100."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accelsim.cluster.shapes.building import build
+from accelsim.report.collective_plots import bus_bandwidths
+from accelsim.report.collectives import crossovers, sweep
+from accelsim.report.style import save
+from accelsim.spec.yaml.clusters import load_cluster
+
+SIZES_B = [1 << power for power in range(12, 31, 2)]
+SHOWN = ("ring", "halving_doubling", "recursive_doubling", "tree", "server", "library")
+
+
+def draw(path: Path) -> None:
+    """Write the picture."""
+    cluster = load_cluster("dgx-a100")
+    topology = build(cluster)
+    rows = [
+        row
+        for row in sweep(topology, cluster.collectives, "all_reduce", SIZES_B)
+        if row["algorithm"] in SHOWN
+    ]
+    save(bus_bandwidths("all_reduce", cluster.name, topology.ranks, rows, crossovers(rows)), path)
+
+
+if __name__ == "__main__":
+    draw(Path(__file__).parents[1] / "img" / "bus-bandwidth.png")
