@@ -1,0 +1,1 @@
+"""Many devices: pipelines with their bubbles, and a ring that adds up."""
