@@ -91,6 +91,8 @@ def _group(text: str) -> tuple[int, ...]:
     help="Devices that take part, in order: '0-7' or '0,8,16'; without: all.",
 )
 @click.option("--chunks", type=click.IntRange(1, 4096), help="Chunks of the buffer that follow each other.")
+@click.option("--conventions", type=click.Choice(["astrasim", "astrasim-aware"]),
+              help="Also what ASTRA-sim gives among all devices, unaware or aware of congestion.")  # fmt: skip
 @click.option("--routes", "with_routes", is_flag=True, help="Show the way from each device to the next.")
 @click.option("--sweep", "swept", is_flag=True, help="Bus bandwidth against size, for every algorithm.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
@@ -99,7 +101,8 @@ def _group(text: str) -> tuple[int, ...]:
 @json_option
 def collective(
     kind: str, cluster: str, texts: tuple[str, ...], algorithm: str, devices: str | None, chunks: int | None,
-    with_routes: bool, swept: bool, overrides: tuple[str, ...], table: Path | None, plot: Path | None, as_json: bool,
+    conventions: str | None, with_routes: bool, swept: bool, overrides: tuple[str, ...], table: Path | None,
+    plot: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Time, bandwidth, bytes per link and joules of a collective on a cluster.
 
@@ -123,6 +126,11 @@ def collective(
     else:
         facts, rows = _one(spec, topology, kind, (sizes or (DEFAULT_B,))[0], *how)
         save_csv(table, rows or facts["links"])
+    if conventions is not None:
+        size_B = facts.get("size_B", DEFAULT_B)
+        facts["astrasim"] = said.by_astrasim(
+            spec, topology, kind, size_B, algorithm, conventions != "astrasim"
+        )
     if with_routes:
         facts["routes"] = said.routes(topology, members[:MOST_ROUTES])
     if as_json:
@@ -200,6 +208,9 @@ def _print(facts: dict[str, Any]) -> None:
             if table is not None:
                 click.echo()
                 show(table)
+    if "astrasim" in facts:
+        click.echo()
+        click.echo(paragraphs([facts["astrasim"]["said"]]))
     if "routes" in facts:
         click.echo()
         show(_routes_table(facts["routes"]))
