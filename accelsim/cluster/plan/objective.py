@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from accelsim.cluster.partition.balanced import balanced_blocks
 from accelsim.errors import ModelError, Problem
 from accelsim.types import Array
 from accelsim.workload.gradient.backward import backward
@@ -202,27 +203,9 @@ def placed(graph: Graph, blocks: Mapping[str, int], stages: int, cut: Cut | None
 
 
 def balanced(costs: Sequence[float], stages: int) -> list[int]:
-    """Stage of each block, contiguous and none empty, so that the largest sum of a stage is smallest."""
-    count, total = len(costs), [0.0]
-    for cost in costs:
-        total.append(total[-1] + cost)
-    best = [total[:]]
-    back = [[0] * (count + 1)]
-    for k in range(1, stages):
-        row, source = [float("inf")] * (count + 1), [0] * (count + 1)
-        for end in range(k + 1, count + 1):
-            source[end] = min(
-                range(k, end), key=lambda at: (max(best[k - 1][at], total[end] - total[at]), at)
-            )
-            row[end] = max(best[k - 1][source[end]], total[end] - total[source[end]])
-        best.append(row)
-        back.append(source)
-    place, end = [0] * count, count
-    for k in range(stages - 1, -1, -1):
-        begin = back[k][end]
-        place[begin:end] = [k] * (end - begin)
-        end = begin
-    return place
+    """Stage of each block, contiguous and none empty, so that the largest sum of a stage is smallest (GPipe)."""
+    blocks = balanced_blocks(costs, stages)
+    return [stage for stage, (start, end) in enumerate(blocks) for _ in range(start, end)]
 
 
 def in_double(made: Objective) -> Objective:

@@ -16,10 +16,10 @@ class Stage:
     """One stage. All three graphs read weights by name.
 
     ``forward`` reads data and ``receives`` (activation -> the stage that makes it); what others read are its outputs.
-    ``backward`` reads ``stash`` (tensors of the forward pass that are kept), data, and ``gradients`` (tensor -> the
-    later stage that makes it); it first computes again what was not kept, the nodes ``again``. ``weight`` is what only
-    gradients of weights need (empty unless they are split off); it reads ``stash``, and ``held``, which ``backward``
-    makes. ``grads``: weight -> tensor, an output of ``backward`` or ``weight``.
+    ``backward`` reads ``stash`` (tensors of the forward pass, made here or received, that are kept), data, and
+    ``gradients`` (tensor -> the later stage that makes it); it first computes again what was not kept, the nodes
+    ``again``. ``weight`` is what only gradients of weights need (empty unless they are split off); it reads ``stash``,
+    and ``held``, which ``backward`` makes. ``grads``: weight -> tensor, an output of ``backward`` or ``weight``.
     """
 
     index: int
@@ -37,7 +37,9 @@ class Stage:
     @property
     def stash_B(self) -> int:
         """Bytes that one microbatch keeps from its forward to its backward."""
-        return sum(self.forward.tensors[name].nbytes for name in self.stash)
+        graphs = (self.forward, self.backward, self.weight)
+        tensors = {name: tensor for graph in graphs for name, tensor in graph.tensors.items()}
+        return sum(tensors[name].nbytes for name in self.stash)
 
 
 def cut(
@@ -88,22 +90,29 @@ class _Cut:
             name for name in self.made.weights if any(name in node.inputs for node in (*forward, *back))
         )
         grads = {name: self.made.grads[name] for name in weights}
-        made_forward, made_back, made_again = _outputs(forward), _outputs(back), _outputs(again)
-        stash = _reads([*backward, *weight]) & (made_forward - made_again)
+        made_back, made_again = _outputs(back), _outputs(again)
+        before = {name for name in _reads([*backward, *weight]) if self._forward(name)}
+        stash = before - made_again
         held = _reads(weight) & _outputs(backward)
         outside = _reads([node for node in self.graph.nodes if self.place[node.name] != index])
         outside |= {*self.graph.outputs}
+        received = self._from(forward, index)
         b_out = [name for name in _ordered(backward) if name in (outside & made_back) | held]
         return Stage(
             index, weights, grads,
             piece(self.graph, forward, f"F{index}", [n for n in _ordered(forward) if n in outside | stash]),
             piece(self.graph, backward, f"B{index}", b_out),
             piece(self.graph, weight, f"W{index}", [n for n in _ordered(weight) if n in outside]),
-            self._from(forward, index), self._from([*backward, *weight], index),
-            tuple(name for name in _ordered(forward) if name in stash),
+            received,
+            {name: maker for name, maker in self._from([*backward, *weight], index).items() if name not in before},
+            tuple(name for name in (*received, *_ordered(forward)) if name in stash),
             tuple(name for name in _ordered(backward) if name in held),
             tuple(node.name for node in again),
         )  # fmt: skip
+
+    def _forward(self, name: str) -> bool:
+        """Whether a tensor is made by the forward pass."""
+        return name in self.maker and self.maker[name].name in self.block
 
     def _from(self, nodes: Sequence[Node], index: int) -> dict[str, int]:
         """Tensors that ``nodes`` read and another stage makes."""
