@@ -1,4 +1,4 @@
-"""``accelsim calibrate``: the constants of a chip fitted to measured kernels."""
+"""``accelsim calibrate``: the constants of a chip fitted to measured kernels, of a cluster to measured collectives."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     "accelsim calibrate a100-80-sxm --data measured.csv --out my-a100.yaml",
     "accelsim calibrate t4 --data measured.csv --device 'Tesla T4' --out my-t4.yaml",
     "accelsim calibrate a100-80-sxm --data measured.csv --site mysite --out mysite.yaml",
+    "accelsim calibrate 2x-dgx-a100 --data collectives.csv --out my-cluster.yaml",
 ))  # fmt: skip
 @click.argument("chip")
 @click.option(
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     type=FILE,
     required=True,
     metavar="FILE",
-    help="Measured kernels: op, dtype, sizes, time_us; one a row.",
+    help="Measured kernels: op, dtype, sizes, time_us; of a cluster measured collectives: op, n_devices, "
+    "devices_per_node, bytes, time_us; one a row.",
 )
 @click.option(
     "--device", metavar="NAME", help="Rows with this device; absent: those that the chip is called by."
@@ -70,24 +72,30 @@ def calibrate(
     chip: str, data: Path, device: str | None, overrides: tuple[str, ...], site: str | None, constants: str | None,
     seed: int, as_of: str | None, out: Path | None, table: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Fit constants of a chip to measured kernels, robustly, and say how far off they leave it on rows that were left
-    out.
+    """Fit constants of a chip to measured kernels, or those of a cluster's communication library to measured
+    collectives, robustly, and say how far off they leave it on rows that were left out.
 
     Three constants need no more than 30 rows; from 80 on there are eight. Rows that cannot be, because they took less
     than the stated peaks of the chip allow, are refused and listed.
     """  # fmt: skip
+    from accelsim.cli.calibrate_cluster import Wanted, calibrate_cluster
     from accelsim.kernels.calibrate import calibrate as fitted
     from accelsim.kernels.table import read_table
+    from accelsim.spec.yaml.clusters import is_cluster
     from accelsim.spec.yaml.load import load_chip
 
     if out is not None:
         check_file_target(out, (".yaml",))
     check_outputs(None, table)
+    day = as_of or datetime.now(UTC).strftime("%Y-%m")
+    if is_cluster(chip):
+        wanted = Wanted(data, device, overrides, site, constants, seed, day, out, table, as_json)
+        calibrate_cluster(chip, wanted)
+        return
     loaded = load_chip(chip, overrides)
     rows = _rows(read_table(data, timed=True), loaded, device)
     names = _groups(constants, loaded, site)
     devices = ", ".join(dict.fromkeys(name or "no device named" for name in rows.devices))
-    day = as_of or datetime.now(UTC).strftime("%Y-%m")
     found = fitted(rows, loaded, f"{len(rows.ops)} kernels of {data.name} ({devices})", day, names, seed)
     if out is not None:
         _write(found, site, out)

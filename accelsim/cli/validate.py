@@ -103,7 +103,7 @@ SMALL = 5e-4
     "--data",
     type=FILE,
     metavar="DIR",
-    help="Folder with measured rows of other people, for the checks gpu-*.",
+    help="Folder with measured rows of other people, for the checks gpu-*, collectives and serving.",
 )
 @click.option(
     "--pictures",

@@ -16,8 +16,9 @@ ABSENT = (
 FILES = (
     "neusight_gemm.csv", "neusight_conv.csv", "neusight_vector.csv", "neusight_model_e2e.csv",
     "vidur_llm_gemm_fp16.csv", "deepbench_gemm.csv", "deepbench_conv.csv", "published_results.csv",
+    "vidur_collectives.csv", "deepbench_allreduce.csv",
 )  # fmt: skip
-"""What the checks ``gpu-*`` read there, beside the folder ``llmcompass``."""
+"""What the checks ``gpu-*``, ``collectives`` and ``serving`` read there, beside the folder ``llmcompass``."""
 
 
 def missing(folder: Path) -> list[str]:

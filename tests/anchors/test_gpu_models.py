@@ -17,6 +17,7 @@ from accelsim.validate.gpu_models import DEVICES, NETWORKS, SETS, compass, gpt3_
 from accelsim.validate.gpu_power import SHARE, powered
 from accelsim.validate.gpu_training import training
 from accelsim.validate.measured import ABSENT, folder
+from accelsim.validate.serving import gpt3
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,10 @@ def test_kernels_of_a_lab_are_as_far_off_as_is_claimed(data: Path, rows_of: obje
     claimed = next(bound for own, bound in SETS.values() if own is rows_of)
     errors = [abs(row.error) for row in rows_of(data)]  # type: ignore[operator]
     assert 0.3 * claimed < float(np.mean(errors)) <= claimed
+
+
+def test_a_layer_with_its_all_reduces_is_as_far_off_as_is_claimed(data: Path) -> None:
+    assert all(abs(row.error) <= (row.claimed or 0.0) for row in gpt3(data))
 
 
 def test_language_models_are_as_far_off_as_their_worst(data: Path) -> None:

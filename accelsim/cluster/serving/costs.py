@@ -20,15 +20,14 @@ from accelsim.time import FS
 
 class PieceCost(NamedTuple):
     """A piece on one device: time, joules beside static power, bytes that its memories move, multiply-accumulates;
-    ``products_s``: the time of its products with weights (of attention not); bytes of its weights and of what it needs
-    beside weights and caches; what its kernels add, with the width of their intervals (None: no kernels)."""
+    ``products_s``: the time of its products with weights (of attention not); bytes of what it needs beside weights and
+    caches; what its kernels add, with the width of their intervals (None: no kernels)."""
 
     seconds: float
     energy_J: float
     moved_B: int
     macs: int
     products_s: float
-    weights_B: int
     working_B: int
     parts: tuple[Part, ...] | None
 
@@ -71,14 +70,14 @@ class Devices:
 
 def _cost(run: Run, call: Call, piece: Piece, element_B: int) -> PieceCost:
     cost, found = cost_of(run), parts(run)
-    learnt = sum(tensor.elements for tensor in piece.graph.constants() if not tensor.fixed and tensor.shape)
+    weights = piece.learnt * element_B
     needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
     held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)
     caches = 2 * call.batch * call.kv_heads * (call.past + call.seq) * call.model.head_dim * element_B
     kept = caches if any("cache" in name for name in run.program.graph.states.values()) else 0
     return PieceCost(
         run.time_fs * FS, cost.energy_J, cost.moved_B, cost.macs, products_s(run),
-        learnt * element_B, max(0, held - learnt * element_B - kept), None if found is None else tuple(found),
+        max(0, held - weights - kept), None if found is None else tuple(found),
     )  # fmt: skip
 
 

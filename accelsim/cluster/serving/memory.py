@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from accelsim.cluster.serving.costs import Devices
+from accelsim.cluster.serving.pieces import HEAD
 from accelsim.cluster.serving.step import Layout
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B
 
 
-def needs(devices: Devices, layout: Layout, prompt: int, new: int) -> list[dict[str, int]]:
-    """Kind -> bytes of one device of each stage, when all tokens are there."""
+def needs(
+    devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False
+) -> list[dict[str, int]]:
+    """Kind -> bytes of one device of each stage, when all tokens are there. ``permanent``: only what stays, for which
+    nothing need be simulated."""
     plan, call = layout.plan, layout.call(prompt, 0)
     found = []
     for stage in range(plan.pp):
-        rank, weights, working = plan.rank(stage, 0, 0), 0, 0
+        weights = working = 0
         for piece, times in layout.stage(call, stage):
-            cost = devices.piece(call, piece, rank)
-            shared = piece.name == "head" and layout.model.tied and stage == 0
-            weights += 0 if shared else times * cost.weights_B
-            working = max(working, cost.working_B)
-        found.append(
-            {
-                "weights": weights,
-                "keys and values": cache_B(devices, layout, prompt + new, stage),
-                "activations": working,
-            }
-        )
+            shared = piece.name == HEAD and layout.model.tied and stage == 0
+            weights += 0 if shared else times * piece.learnt * devices.element_B
+            if not permanent:
+                working = max(working, devices.piece(call, piece, plan.rank(stage, 0, 0)).working_B)
+        parts = {"weights": weights, "keys and values": cache_B(devices, layout, prompt + new, stage)}
+        found.append(parts if permanent else {**parts, "activations": working})
     return found
 
 
@@ -38,10 +37,10 @@ def cache_B(devices: Devices, layout: Layout, tokens: int, stage: int) -> int:
     return 2 * elements * devices.element_B
 
 
-def check_memory(devices: Devices, layout: Layout, prompt: int, new: int) -> None:
-    """Raises OutOfMemory, all stages at once, where devices hold more than they have room for."""
+def check_memory(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> None:
+    """Raises OutOfMemory, all stages at once, where devices hold more than they have room for; see ``needs``."""
     plan, fleet, short = layout.plan, devices.fleet, []
-    for stage, parts in enumerate(needs(devices, layout, prompt, new)):
+    for stage, parts in enumerate(needs(devices, layout, prompt, new, permanent)):
         ranks = [plan.rank(stage, d, t) for d in range(plan.dp) for t in range(plan.tp)]
         room = min(capacity_B(fleet.chips[rank]) for rank in ranks)
         if sum(parts.values()) > room:

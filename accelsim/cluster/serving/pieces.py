@@ -7,7 +7,7 @@ Keys and values are kept by head, each device those of its heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil, sqrt
 
@@ -57,8 +57,10 @@ class Piece:
     kind: str
     elements: int
 
-
-Maker = Callable[[Call], Piece]
+    @property
+    def learnt(self) -> int:
+        """Elements of its weights: constants that are no mask, no rotation and no factor."""
+        return sum(tensor.elements for tensor in self.graph.constants() if not tensor.fixed and tensor.shape)
 
 
 def _resident(graph: Graph) -> Graph:

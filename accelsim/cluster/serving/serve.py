@@ -149,6 +149,8 @@ def serve(
         raise UsageError(wrong)
     layout, devices = Layout(model, plan, asked.sequences // plan.dp), Devices(fleet, fleet.setting)
     told(0.0)
+    if not asked.ignore_capacity:
+        check_memory(devices, layout, asked.prompt, asked.new, permanent=True)
     prefill = step(devices, layout, asked.prompt, 0)
     if not asked.ignore_capacity:
         check_memory(devices, layout, asked.prompt, asked.new)

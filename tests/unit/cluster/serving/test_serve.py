@@ -1,0 +1,176 @@
+"""Serving on a cluster: parts add up, memory, pipelines, legal plans, words and files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from accelsim.cli.run_cluster_serve import Outputs, Serving, is_serving, print_serving, served
+from accelsim.cluster.collectives.software import estimate
+from accelsim.cluster.plan.plan import parse_plan
+from accelsim.cluster.serving.costs import Devices
+from accelsim.cluster.serving.memory import cache_B
+from accelsim.cluster.serving.pieces import Call, attention, embedding, feed_forward, head
+from accelsim.cluster.serving.serve import Asked, Served, serve
+from accelsim.cluster.serving.step import Layout
+from accelsim.cluster.step.fleet import fleet_of
+from accelsim.cluster.step.memory import OutOfMemory
+from accelsim.cluster.step.transformer import Transformer, transformer_of
+from accelsim.errors import UsageError
+from accelsim.report.serving import facts, records, sentences, summary_rows
+from accelsim.spec.yaml.clusters import load_cluster
+from tests.helpers.pictures import unpainted
+
+SMALL = "llama2-70b?layers=4,hidden=1024,heads=8,kv_heads=8,ffn=2816,vocab=1024"
+
+
+def model(text: str = SMALL) -> Transformer:
+    found = transformer_of(text)
+    assert found is not None
+    return found
+
+
+@cache
+def small(plan: str, sequences: int = 4, new: int = 3, cluster: str = "dgx-a100", devices: int = 4) -> Served:
+    loaded = load_cluster(cluster, [f"nodes.node.devices.gpu.count={devices}"])
+    return serve(model(), fleet_of(loaded), parse_plan(plan), Asked(sequences, 64, new))
+
+
+@pytest.mark.parametrize("plan", ["tp=4", "tp=2,pp=2", "tp=2,dp=2", "pp=4", "dp=4"])
+def test_parts_are_the_whole(plan: str) -> None:
+    found = small(plan)
+    assert found.total_s == pytest.approx(found.time_to_first_token_s + found.decode_s)
+    assert found.total_J == pytest.approx(sum(found.prefill_J.values()) + sum(found.decode_J.values()))
+    for call in (found.prefill, *found.decode.found):
+        assert call.through_s == pytest.approx(
+            sum(call.total(key) for key in ("compute_s", "collectives_s", "transfer_s"))
+        )
+        assert 0 < call.total("products_s") < call.total("compute_s")
+        assert call.period_s >= call.slowest_s and call.first_s >= call.through_s
+    assert found.decoded == 8 and found.decode.places == (64, 65)
+
+
+def test_collectives_of_a_layer_are_two_of_its_group() -> None:
+    found, plain = small("tp=4"), small("dp=4")
+    nbytes = 4 * 64 * 1024 * 2
+    each = estimate(found.fleet.topology, found.fleet.software, "all_reduce", nbytes, range(4)).time_s
+    gathered = estimate(
+        found.fleet.topology, found.fleet.software, "all_gather", 4 * 1024 * 2, range(4)
+    ).time_s
+    assert found.prefill.total("collectives_s") == pytest.approx((1 + 2 * 4) * each + gathered, rel=1e-6)
+    assert plain.prefill.total("collectives_s") == 0 and plain.prefill.total("transfer_s") == 0
+
+
+def test_devices_share_weights_and_caches() -> None:
+    def held(plan: str) -> dict[str, int]:
+        found = small(plan)
+        return {kind: sum(stage[kind] for stage in found.memory_B) for kind in found.memory_B[0]}
+
+    alone, split, staged = held("dp=4"), held("tp=4"), held("pp=4")
+    parameters = model().parameters
+    assert alone["weights"] == 2 * parameters == staged["weights"]
+    assert split["weights"] == pytest.approx(parameters / 2, rel=0.01)
+    tokens = 2 * 4 * 1024 * 67 * 2
+    assert alone["keys and values"] == tokens  # one of four sequences
+    assert split["keys and values"] == tokens * 4 // 4 and staged["keys and values"] == 4 * tokens
+
+
+def test_heads_of_keys_are_copied_where_there_are_fewer_than_devices() -> None:
+    grouped = model(SMALL.replace("kv_heads=8", "kv_heads=2"))
+    fleet = fleet_of(load_cluster("dgx-a100"))
+    sizes = [cache_B(Devices(fleet), Layout(grouped, parse_plan(f"tp={tp}"), 1), 100, 0) for tp in (1, 2, 4)]
+    assert sizes[0] == 2 * sizes[1] and sizes[1] == sizes[2]
+
+
+def test_pipelines_hold_as_many_groups_as_stages() -> None:
+    found = small("pp=4")
+    call = found.decode.found[0]
+    assert call.groups == 4 and len(call.stages) == 4
+    assert call.period_s == pytest.approx(max(call.through_s, 4 * call.slowest_s))
+    assert small("pp=4", 1).decode.found[0].groups == 1
+    assert "4 groups of sequences on 4 stages" in " ".join(sentences(found))
+
+
+def test_more_devices_per_layer_compute_less_and_a_straggler_is_waited_for() -> None:
+    assert small("tp=4").prefill.total("compute_s") < small("dp=4", 16).prefill.total("compute_s")
+    slow = load_cluster("dgx-a100", ["nodes.node.devices.gpu.count=4", "speeds={node0.gpu2: 0.5}"])
+    found = serve(model(), fleet_of(slow), parse_plan("tp=4"), Asked(4, 64, 1))
+    assert found.prefill.total("compute_s") == pytest.approx(2 * small("tp=4").prefill.total("compute_s"))
+
+
+def test_long_generations_lie_on_lines() -> None:
+    found = small("tp=4", 4, 200)
+    assert len(found.decode.found) < 20 and found.decode.error <= 0.002
+    assert len(found.decode.along(lambda call: call.period_s)) == 199
+    assert "calls of decoding were simulated" in sentences(found)[-1]
+
+
+@pytest.mark.parametrize(
+    "plan, sequences, words",
+    [
+        ("tp=3", 1, ["tp=3 of heads=8", "4, as many as the cluster has", "kv_heads"]),
+        ("pp=8", 1, ["8 devices", "pp=8 of 4 layers"]),
+        ("dp=4", 3, ["3 sequences on 4 replicas"]),
+        ("tp=4,sp,zero=1", 1, ["sp in a plan for serving", "zero in a plan for serving"]),
+    ],
+)
+def test_what_cannot_be_is_told_all_at_once(plan: str, sequences: int, words: list[str]) -> None:
+    fleet = fleet_of(load_cluster("dgx-a100", ["nodes.node.devices.gpu.count=4"]))
+    with pytest.raises(UsageError) as told:
+        serve(model(), fleet, parse_plan(plan), Asked(sequences, 16, 1))
+    assert all(word in str(told.value) for word in words), str(told.value)
+
+
+def test_what_does_not_fit_is_refused_with_its_terms() -> None:
+    asked = Serving("llama2-70b?prompt=16,new=2", "4x-edu", plan="tp=2,pp=2")
+    with pytest.raises(
+        OutOfMemory, match=r"device 0 and 1 more: .* of weights, .* of keys and values are .* fewer seq"
+    ):
+        served(asked)
+
+
+def test_gpt_has_learnt_positions_and_no_rotation() -> None:
+    call = Call(model("gpt?layers=2"), 1, 8, 0, 2)
+    ops = [
+        node.op for piece in (embedding, attention, feed_forward, head) for node in piece(call).graph.nodes
+    ]
+    assert "Gelu" in ops and "LayerNormalization" in ops and "Concat" not in ops
+    fleet = fleet_of(load_cluster("dgx-a100", ["nodes.node.devices.gpu.count=2"]))
+    with pytest.raises(UsageError, match="2,049 tokens"):
+        serve(model("gpt?layers=2"), fleet, parse_plan("tp=2"), Asked(1, 2048, 2))
+    assert serve(model("gpt?layers=2"), fleet, parse_plan("tp=2"), Asked(1, 16, 1)).tokens_per_s is None
+
+
+def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = f"{SMALL},prompt=64,new=3"
+    assert is_serving(text) and not is_serving(SMALL)
+    changes = ("nodes.node.devices.gpu.count=4",)
+    asked = Serving(text, "dgx-a100", changes, "tp=4", 4)
+    with unpainted():
+        print_serving(asked, Outputs(tmp_path / "report", tmp_path / "calls.csv"))
+    shown = capsys.readouterr().out
+    found = small("tp=4")
+    assert all(value in " ".join(shown.split()) for _, value in summary_rows(found)[2:4])
+    assert "An all-reduce of 8.19 kB between 4 devices" in " ".join(shown.split())
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        "serving.json", "calls.csv", "where_time_goes.png", "where_time_goes.svg"
+    }  # fmt: skip
+    with (tmp_path / "calls.csv").open(newline="") as file:
+        assert [row["call"] for row in csv.DictReader(file)] == ["prefill", "decode", "decode"]
+    print_serving(asked, Outputs(as_json=True))
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["tokens_per_s"] == pytest.approx(facts(found)["tokens_per_s"])
+    low, high = printed["time_to_first_token_interval_s"]
+    assert low < printed["time_to_first_token_s"] < high
+
+
+@pytest.mark.parametrize("figure", [lambda call: call.energy_J, lambda call: call.period_s])
+def test_two_runs_are_one(figure: Callable[..., float]) -> None:
+    again = serve(model(), small("tp=4").fleet, parse_plan("tp=4"), Asked(4, 64, 3))
+    assert again.decode.along(figure) == small("tp=4").decode.along(figure)
+    assert records(again) == records(small("tp=4"))
