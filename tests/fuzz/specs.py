@@ -15,10 +15,12 @@ import yaml
 
 from accelsim.account.energy import energy_table, static_power_W
 from accelsim.account.latency import layers, summary
+from accelsim.cluster.shapes.building import build
 from accelsim.errors import SpecError
 from accelsim.report.words import sentences
 from accelsim.request.job import Request, execute, prepare
 from accelsim.spec.chip import Chip
+from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS
 from accelsim.spec.yaml.load import check, load_chip, read_part, show
@@ -111,6 +113,8 @@ def _load(kind: str, file: Path, rng: random.Random) -> None:
     if problems or made is None:
         raise SpecError(problems)
     assert KINDS[kind].model_validate(made.model_dump(mode="json")) == made
+    if isinstance(made, ClusterSpec):
+        build(made)
     if kind in INTO:
         chip, field = INTO[kind]
         _use(load_chip(chip, [f"{field}={json.dumps(str(file))}"]), rng)

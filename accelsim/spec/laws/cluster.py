@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from accelsim.errors import SpecError, nearest
 from accelsim.spec.cluster import MOST_DEVICES, ClusterSpec, Node, device_labels
-from accelsim.spec.laws.fabric import fabric_findings, listed_parts, united
+from accelsim.spec.laws.fabric import cluster_link, fabric_findings, listed_parts, united
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.tree import PathTo
@@ -77,8 +77,8 @@ def cards_fit(cluster: ClusterSpec) -> Iterator[Finding]:
             yield Finding(path, "cards without a network", "networks: with one")
         for name in ("link", "pcie"):
             link = getattr(nics, name)
-            if link is not None and not link.full_duplex:
-                yield Finding((*path, name, "duplex"), "half duplex", "full: each direction is a wire")
+            if link is not None:
+                yield from cluster_link(link, (*path, name))
 
 
 def fabrics_fit(cluster: ClusterSpec) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from math import prod
 from accelsim.errors import nearest
 from accelsim.spec.cluster import MOST_DIRECT, OPTIONAL, SHAPES, Fabric, bundled
 from accelsim.spec.laws.finding import Finding
+from accelsim.spec.laws.link import link_findings
 from accelsim.spec.link import Link
 from accelsim.spec.yaml.tree import PathTo
 
@@ -49,14 +50,21 @@ def _with(field: str) -> str:
 
 
 def _links(fabric: Fabric, path: PathTo) -> Iterator[Finding]:
-    """Links are full duplex."""
+    """Links are full duplex, and their numbers agree."""
     stated: list[tuple[PathTo, Link | None]] = [
         ((*path, name), getattr(fabric, name)) for name in ("link", "uplink", "root_link")
     ]
     stated += [((*path, "wires", index, "link"), join.link) for index, join in enumerate(fabric.wires or ())]
     for place, link in stated:
-        if link is not None and not link.full_duplex:
-            yield Finding((*place, "duplex"), "half duplex", "full: each direction is a wire")
+        if link is not None:
+            yield from cluster_link(link, place)
+
+
+def cluster_link(link: Link, path: PathTo) -> Iterator[Finding]:
+    """What is wrong with a link of a cluster."""
+    if not link.full_duplex:
+        yield Finding((*path, "duplex"), "half duplex", "full: each direction is a wire")
+    yield from (each._replace(path=(*path, *each.path)) for each in link_findings(link))
 
 
 def _budget(fabric: Fabric, wires: int) -> Iterator[Finding]:

@@ -132,8 +132,9 @@ def _yields(tree: Tree, finding: Finding, touched: list[PathTo]) -> bool:
 def _keep_figures(tree: Tree, model: Model, claim: PathTo) -> None:
     """Before the DRAM of a memory goes, write into the tree what followed from it."""
     around = reduce(lambda inner, part: inner[part], claim[:-1], tree.value)
-    block: Any = reduce(lambda inner, part: inner[part] if isinstance(inner, dict) else getattr(inner, str(part)),
-                        claim[:-1], model)  # fmt: skip
+    block: Any = model
+    for part in claim[:-1]:
+        block = block[part] if isinstance(block, dict | list) else getattr(block, str(part))
     if isinstance(block, Memory) and claim[-1] == "dram":
         content = block.model_dump(mode="json", exclude_none=True, exclude={"dram"})
         around.update({name: value for name, value in content.items() if name not in around})

@@ -193,3 +193,19 @@ def test_fields_of_shapes_are_fields_of_a_fabric() -> None:
     assert all(set(shape.needs) <= set(shape.takes) for shape in SHAPES.values())
     always = {"shape", "link", "source", "as_of", "note"}
     assert set(Fabric.model_fields) == always | set(OPTIONAL)
+
+
+def test_a_stated_bandwidth_yields_to_packets_that_are_set(write: Write) -> None:
+    """Also in the link of a listed wire; a file that contradicts itself is wrong."""
+    file = write(
+        GOOD.replace("shape: ring", "shape: list, wires: [{ends: [gpu0, gpu1], link: links/roce-100g}]")
+    )
+    wires = "nodes.node.fabrics.inner.wires.0.link.packets.rate=25 Gbit/s"
+    made = load_cluster(file, ["networks.outer.link.packets.rate=50 Gbit/s", wires])
+    joins = made.nodes["node"].fabrics["inner"].wires
+    assert joins is not None and joins[0].link is not None
+    assert [made.networks["outer"].link.bandwidth / 2, joins[0].link.bandwidth] == pytest.approx(
+        [3.064e9] * 2, rel=1e-3
+    )
+    wrong = write(GOOD.replace("links/roce-100g}", "{use: links/roce-100g, bandwidth: 9 GB/s}}"))
+    assert "stated 9 GB/s contradicts the packets" in told(wrong)[0].what
