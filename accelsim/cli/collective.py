@@ -117,6 +117,8 @@ def collective(
     how = (algorithm, group, chunks)
     members = tuple(range(topology.ranks)) if group is None else group
     rows: list[dict[str, Any]] = []
+    size, aware = (sizes or (DEFAULT_B,))[0], conventions == "astrasim-aware"
+    theirs = said.by_astrasim(spec, topology, kind, size, algorithm, aware) if conventions else None
     if swept or plot is not None:
         rows = said.sweep(topology, spec.collectives, kind, sizes if swept and sizes else said.SWEPT_B, *how)
     save_plot(plot, lambda: _picture(kind, topology, len(members), rows))
@@ -124,13 +126,10 @@ def collective(
         facts: dict[str, Any] = {"cluster": topology.name, "kind": kind, "ranks": len(members), "sweep": rows}
         save_csv(table, rows)
     else:
-        facts, rows = _one(spec, topology, kind, (sizes or (DEFAULT_B,))[0], *how)
+        facts, rows = _one(spec, topology, kind, size, *how)
         save_csv(table, rows or facts["links"])
-    if conventions is not None:
-        size_B = facts.get("size_B", DEFAULT_B)
-        facts["astrasim"] = said.by_astrasim(
-            spec, topology, kind, size_B, algorithm, conventions != "astrasim"
-        )
+    if theirs is not None:
+        facts["astrasim"] = theirs
     if with_routes:
         facts["routes"] = said.routes(topology, members[:MOST_ROUTES])
     if as_json:

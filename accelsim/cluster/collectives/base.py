@@ -29,6 +29,11 @@ class Members(NamedTuple):
     ranks: int
     groups: tuple[int, ...]
 
+    @property
+    def per_node(self) -> int:
+        """Devices on the node of the first."""
+        return self.groups.count(self.groups[0])
+
 
 Rule = Callable[[str, Members], str]
 """(kind, members) -> what the algorithm needs and they are not; '' where it can."""
@@ -49,7 +54,8 @@ class Collective:
     """One algorithm.
 
     ``program(kind, members, chunks)`` are its rounds. ``pipelined``: it makes its own use of chunks; others do all at
-    once for each chunk, so that device i has part i of each. ``rule`` says which devices it can do with.
+    once for each chunk, so that device i has part i of each. ``rule`` says which devices it can do with;
+    ``count(members, chunks)`` about how many messages it takes, at most.
     """
 
     name: str
@@ -58,6 +64,7 @@ class Collective:
     program: Callable[[str, Members, int], Program]
     rule: Rule = anybody
     pipelined: bool = False
+    count: Callable[[Members, int], int] = lambda members, chunks: 2 * members.ranks**2 * chunks
 
     def why_not(self, kind: str, members: Members) -> str:
         """What is missing to do that kind among them; '' where it can."""

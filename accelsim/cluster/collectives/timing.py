@@ -29,6 +29,8 @@ from accelsim.types import Ints
 AUTO = "auto"
 MOST_TRIED = 200_000
 """Messages up to which 'auto' plays an algorithm; a ring that needs no events is always among those tried."""
+MOST_PLAYED = 10_000_000
+"""Messages of a collective that is played event by event."""
 MOST_CHUNKS = 64
 """Chunks that are chosen where nobody says how many."""
 
@@ -119,7 +121,7 @@ def ranked(
     tried = [
         _collective(topology, kind, nbytes, each.name, members, chunks)
         for each in able(kind, who)
-        if _affordable(each, kind, who, _chunks(topology, each, kind, nbytes, members, chunks), most)
+        if _affordable(topology, each, kind, nbytes, members, chunks, most)
     ]
     if not tried:
         raise UsageError(
@@ -159,6 +161,7 @@ def _collective(
     found: Any = play_ring(topology, program, members, nbytes)
     how = "ring" if isinstance(found, Totals) else "events"
     if found is None:
+        _check_many(kind, name, members, sum(each.times * len(each.source) for each in program.rounds))
         found = play(topology, messages(program, nbytes).on(members))
     return CollectiveTime(
         topology,
@@ -173,6 +176,12 @@ def _collective(
         found.wire_B,
         how,
     )
+
+
+def _check_many(kind: str, name: str, members: tuple[int, ...], many: int) -> None:
+    if many > MOST_PLAYED:
+        what = f"{kind} by {name} among {len(members):,} devices takes {many:,} messages"
+        raise UsageError(Problem(what, "", f"at most {MOST_PLAYED:,}: fewer devices, or another algorithm"))
 
 
 def message_graph(
@@ -225,11 +234,20 @@ def best_chunks(topology: Topology, nbytes: int, members: Sequence[int]) -> int:
     return min(MOST_CHUNKS, 1 << max(0, best.bit_length() - 1))
 
 
-def _affordable(chosen: Collective, kind: str, who: Members, chunks: int, most: int) -> bool:
-    if chosen.name == "ring":
+def _affordable(
+    topology: Topology, chosen: Collective, kind: str, nbytes: int, members: tuple[int, ...], chunks: int | None,
+    most: int,
+) -> bool:  # fmt: skip
+    """Whether it takes at most so many messages, or a ring that needs no events."""
+    who = Members(len(members), tuple(topology.groups[rank] for rank in members))
+    if chosen.count(who, _chunks(topology, chosen, kind, nbytes, members, chunks)) <= most:
         return True
-    program = chosen.rounds(kind, who, chunks)
-    return sum(each.times * len(each.source) for each in program.rounds) <= most
+    if chosen.name != "ring":
+        return False
+    return (
+        play_ring(topology, _program(topology, chosen, kind, nbytes, members, chunks)[0], members, nbytes)
+        is not None
+    )
 
 
 def check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: tuple[int, ...]) -> None:

@@ -22,4 +22,10 @@ def _step(ranks: int, distance: int, reduces: bool) -> Rounds:
     return rounds(far, near, 0, 1, True) if reduces else rounds(near, far)
 
 
-COLLECTIVE = Collective("binomial", "a binomial tree", ("broadcast", "reduce"), _program)
+COLLECTIVE = Collective(
+    "binomial",
+    "a binomial tree",
+    ("broadcast", "reduce"),
+    _program,
+    count=lambda members, chunks: members.ranks * chunks,
+)

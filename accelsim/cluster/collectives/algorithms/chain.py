@@ -26,5 +26,10 @@ def _turn(turn: int, hops: int, chunks: int, ways: tuple[bool, ...]) -> Rounds:
 
 
 COLLECTIVE = Collective(
-    "chain", "along a chain, in chunks", ("broadcast", "reduce", "all_reduce"), _program, pipelined=True
+    "chain",
+    "along a chain, in chunks",
+    ("broadcast", "reduce", "all_reduce"),
+    _program,
+    pipelined=True,
+    count=lambda members, chunks: 2 * members.ranks * chunks,
 )

@@ -32,4 +32,5 @@ COLLECTIVE = Collective(
     _program,
     several_nodes,
     True,
+    count=lambda members, chunks: members.ranks * chunks * members.per_node,
 )

@@ -45,4 +45,7 @@ COLLECTIVE = Collective(
     ("all_reduce",),
     _program,
     several_nodes,
+    count=lambda members, chunks: (
+        2 * members.ranks * (members.per_node + members.ranks // members.per_node) * chunks
+    ),
 )

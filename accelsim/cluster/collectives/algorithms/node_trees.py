@@ -40,4 +40,5 @@ COLLECTIVE = Collective(
     _program,
     several_nodes,
     True,
+    count=lambda members, chunks: 4 * members.ranks * chunks * members.per_node,
 )

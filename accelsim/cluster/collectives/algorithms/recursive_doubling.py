@@ -13,5 +13,9 @@ def _program(kind: str, members: Members, chunks: int) -> Program:
 
 
 COLLECTIVE = Collective(
-    "recursive_doubling", "whole buffers exchanged, log2 of the devices times", ("all_reduce",), _program
+    "recursive_doubling",
+    "whole buffers exchanged, log2 of the devices times",
+    ("all_reduce",),
+    _program,
+    count=lambda members, chunks: 2 * members.ranks * members.ranks.bit_length() * chunks,
 )

@@ -37,4 +37,5 @@ COLLECTIVE = Collective(
     ("all_reduce", "reduce_scatter", "all_gather"),
     _program,
     several_nodes,
+    count=lambda members, chunks: 2 * members.ranks**2 * members.per_node * chunks,
 )

@@ -18,5 +18,9 @@ def _program(kind: str, members: Members, chunks: int) -> Program:
 
 
 COLLECTIVE = Collective(
-    "server", "all to the first device, which adds and sends back", ("all_reduce",), _program
+    "server",
+    "all to the first device, which adds and sends back",
+    ("all_reduce",),
+    _program,
+    count=lambda members, chunks: 2 * members.ranks * chunks,
 )

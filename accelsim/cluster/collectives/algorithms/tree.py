@@ -78,4 +78,11 @@ def _depth(parents: Sequence[int | None], rank: int) -> int:
     return depth
 
 
-COLLECTIVE = Collective("tree", "two binary trees, in chunks", ("all_reduce",), _program, pipelined=True)
+COLLECTIVE = Collective(
+    "tree",
+    "two binary trees, in chunks",
+    ("all_reduce",),
+    _program,
+    pipelined=True,
+    count=lambda members, chunks: 4 * members.ranks * chunks,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from accelsim.cluster.collectives import timing
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.carried import carried_B
@@ -113,6 +114,29 @@ def test_bytes_without_playing(name: str) -> None:
         program = COLLECTIVES[name].rounds(kind, Members(4, net.groups))
         played = play(net, messages(program, 103))
         assert np.array_equal(carried_B(net, program, range(4), 103), played.wire_B)
+
+
+@pytest.mark.parametrize("name", sorted(COLLECTIVES))
+def test_how_many_messages_is_known_before(name: str) -> None:
+    """At most so many, but for one of a device to itself."""
+    for net in (nodes(2, 4), switch(16), nodes(4, 3)):
+        members = Members(net.ranks, net.groups)
+        for kind in COLLECTIVES[name].kinds:
+            if not COLLECTIVES[name].why_not(kind, members):
+                graph = COLLECTIVES[name].build(kind, net.ranks, 100, 4, net.groups)
+                assert (graph.source != graph.target).sum() <= COLLECTIVES[name].count(members, 4)
+
+
+def test_too_many_messages_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "MOST_PLAYED", 100)
+    with pytest.raises(UsageError, match="all_reduce by direct among 12 devices takes 276 messages"):
+        collective(full(12), "all_reduce", 1000, "direct")
+    assert collective(full(12), "all_reduce", 1200, "ring").played == "ring"
+    assert {each.algorithm for each in ranked(ring(24), "all_reduce", 2400, most=60)} == {
+        "ring",
+        "server",
+        "chain",
+    }
 
 
 def test_the_graph_that_is_played_can_be_had() -> None:
