@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from accelsim.cluster.plan.objective import DOUBLE, blocks_of
+from accelsim.cluster.plan.placing import split
 from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.verify import verify
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import split_parameters
 from accelsim.workload.training.forward import trainable
@@ -35,12 +37,13 @@ def check(
 ) -> None:  # fmt: skip
     """Raises UsageError with all that makes ``plan`` impossible.
 
-    ``graph``: the model in any batch; ``batch``: samples of a step, of all replicas; ``devices``: how many the cluster
-    has; ``sizes``: see ``sizes_of``.
+    ``graph``: the model with a batch of 1; ``batch``: samples of a step, of all replicas; ``devices``: how many the
+    cluster has; ``sizes``: see ``sizes_of``.
     """
     found = [
         *_devices(plan, devices), *_tensors(plan, sizes or {}), *_layers(plan, graph), *_batch(plan, batch),
         *_schedule(plan), *_replicas(plan), *_asynchronous(plan, graph), *_precision(precision),
+        *_samples(plan, graph),
     ]  # fmt: skip
     if found:
         raise UsageError(found)
@@ -74,6 +77,23 @@ def _batch(plan: Plan, batch: int) -> Iterator[Problem]:
     elif batch // plan.dp % plan.microbatches:
         what = f"{plan.microbatches} microbatches of {batch // plan.dp:,} samples of a replica"
         yield Problem(what, WHERE, "a number that divides them")
+
+
+def _samples(plan: Plan, graph: Graph) -> Iterator[Problem]:
+    """Replicas and microbatches see a part of the batch each: no sample may depend on another.
+
+    Batch normalisation keeps to the statistics of the model, here as on one device, so it passes; statistics of the
+    batch (``batch_statistics``) do not.
+    """
+    if plan.dp * plan.microbatches == 1:
+        return
+    samples, scores = dict.fromkeys(graph.inputs, split(0)), dict.fromkeys(graph.outputs, split(0))
+    alike = [tensor.name for tensor in graph.constants() if tensor.shape[:1] == (1,)]
+    try:
+        verify(graph, 2, samples, scores, alike=alike)
+    except ModelError as error:
+        what = f"samples of {graph.name} cannot be told apart: {error.problems[0]}"
+        yield Problem(what, WHERE, "dp=1,microbatches=1, or a model in which no sample depends on another")
 
 
 def _schedule(plan: Plan) -> Iterator[Problem]:

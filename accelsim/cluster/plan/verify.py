@@ -8,7 +8,7 @@ all ways are followed, and one of them must lead to the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -27,15 +27,17 @@ from accelsim.workload.ops.base import Shape
 
 def verify(
     graph: Graph, ranks: int, placed: Mapping[str, Place], wanted: Mapping[str, Place] | None = None,
-    group: str = "tp",
+    group: str = "tp", alike: Collection[str] = (),
 ) -> dict[str, tuple[Place, ...]]:  # fmt: skip
     """The placement of every tensor of the graph of one rank, in ``group`` of ``ranks``: nearly always one.
 
-    ``placed``: inputs and constants that are not whole on every rank; ``wanted``: outputs, by default whole. Raises
+    ``placed``: inputs and constants that are not whole on every rank; ``wanted``: outputs, by default whole; ``alike``:
+    what is there once for each sample, always the same, and so may count as split along its first axis too. Raises
     ModelError with everything that is wrong: a shape that is not that of its op, operands that do not lie as the op
     needs them, partial sums that are read as values, a collective that fits no operand, outputs that lie otherwise.
     """
     check = _Check(graph, ranks, placed, group)
+    check.places.update((name, (WHOLE, split(0))) for name in alike)
     for node in graph.nodes:
         check.node(node)
     check.outputs(wanted or {})

@@ -27,8 +27,9 @@ def normal(ask: Ask) -> Iterator[Choice]:
 @rule("Softmax")
 def softmax(ask: Ask) -> Iterator[Choice]:
     """All axes but its own."""
-    if "axis" in ask.node.attrs:
-        yield from beside(ask, [ask.node.attrs["axis"]])
+    assert ask.ins[0] is not None
+    first = ask.node.attrs.get("flatten_from")
+    yield from beside(ask, [ask.node.attrs["axis"]] if first is None else range(first, len(ask.ins[0])))
 
 
 @rule("LogSoftmax")
@@ -51,6 +52,14 @@ def batch_norm(ask: Ask) -> Iterator[Choice]:
         yield Choice((split(1),) + (split(0),) * 4, (split(1),))
     if ask.fits(x[0]):
         yield Choice((split(0),) + (WHOLE,) * 4, (split(0),))
+
+
+@rule("LRN", "InstanceNormalization", "GroupNormalization", "DepthToSpace", "SpaceToDepth")
+def by_image(ask: Ask) -> Iterator[Choice]:
+    """Images."""
+    shape = ask.ins[0]
+    assert shape is not None
+    yield from beside(ask, range(1, len(shape)), len(ask.ins) - 1)
 
 
 @rule("pool", "MaxPoolGrad")

@@ -7,7 +7,10 @@ import pytest
 from accelsim.cluster.plan.check import check, sizes_of
 from accelsim.cluster.plan.plan import parse_plan
 from accelsim.errors import UsageError
+from accelsim.workload.gradient import batch_statistics
 from accelsim.workload.sources.load import load_model
+from accelsim.workload.zoo.build import Builder
+from tests.helpers.cluster_training import MODELS
 
 CASES: dict[str, tuple[str, list[str]]] = {
     "digits-cnn": (
@@ -58,6 +61,33 @@ def test_precisions_with_a_loss_scale_and_unknown_ones() -> None:
 )
 def test_what_is_possible_passes(text: str) -> None:
     check(parse_plan(text), load_model("digits-cnn"), 64, 4, sizes_of("digits-cnn"))
+
+
+def test_samples_that_see_each_other_cannot_be_replicated() -> None:
+    b = Builder("centred")
+    x = b.dense(b.input("x", (2, 4)), 4, "a")
+    mean = b.op("ReduceMean", [x], "mean", axes=[0], keepdims=1)
+    graph = b.finish(b.dense(b.op("Sub", [x, mean], "centred"), 3, "b"))
+    for text in ("dp=2", "microbatches=2"):
+        with pytest.raises(UsageError, match="samples of centred cannot be told apart: mean: ReduceMean"):
+            check(parse_plan(text), graph, 4)
+    check(parse_plan("pp=2"), graph, 4)
+
+
+@pytest.mark.parametrize(
+    "name", [*MODELS, "mobilenet?resolution=32", "alexnet", "resnet18", "vit-b16?layers=1"]
+)
+def test_samples_of_networks_are_apart(name: str) -> None:
+    check(parse_plan("dp=2"), load_model(MODELS.get(name, name)), 4)
+
+
+def test_statistics_of_the_batch_are_refused_and_those_of_the_model_pass() -> None:
+    b = Builder("normal")
+    x = b.batch_norm(b.conv(b.input("x", (2, 3, 4, 4)), 4, 3, "conv", pad=1), "bn")
+    graph = b.finish(b.dense(b.op("Flatten", [x], "flat", axis=1), 3, "fc"))
+    check(parse_plan("dp=2"), graph, 4)
+    with pytest.raises(UsageError, match="cannot be told apart"):
+        check(parse_plan("dp=2"), batch_statistics(graph)[0], 4)
 
 
 def test_a_file_has_no_sizes() -> None:
