@@ -26,7 +26,7 @@ BINDS = 0.5
 """Share of the time from which on a wire is said to bind."""
 SWEPT_B = tuple(2**power for power in range(10, 32, 3))
 """Sizes of a sweep, bytes: 1 KiB to 2 GiB."""
-MOST_SWEPT = 20_000
+MOST_SWEPT = 40_000
 """Messages of an algorithm up to which a sweep plays it at every size."""
 
 
