@@ -70,7 +70,8 @@ def ready(asked: Asked) -> Ready:
         cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_cluster(asked.on, asked.set)
         fleet = fleet_of(cluster, Setting(asked.dtype, asked.fusion, asked.site, asked.host))
     with gather.also():
-        plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
+        if asked.plan:
+            plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
     gather.done()
     assert work is not None and fleet is not None
     if not asked.plan:

@@ -85,7 +85,7 @@ class Fleet:
         return {}
 
     @cached_property
-    def _alike(self) -> dict[Group, tuple[object, ...]]:
+    def _alike(self) -> dict[object, int]:
         return {}
 
     def collective(self, kind: str, nbytes: int, groups: Sequence[Group]) -> Comm:
@@ -94,7 +94,7 @@ class Fleet:
         groups = [group for group in groups if len(group) > 1]
         if not groups or not nbytes:
             return Comm()
-        key = (kind, nbytes, *sorted(Counter(self._likeness(group) for group in groups).items(), key=repr))
+        key = (kind, nbytes, *sorted(Counter(self.likeness(group) for group in groups).items()))
         if (found := self._known.get(key)) is None:
             found = self._known[key] = self._together(kind, nbytes, groups)
         return found
@@ -108,9 +108,9 @@ class Fleet:
         crowd = self._slowest(every) / alone if alone else 1.0
         time = taken = 0
         joules, links = 0.0, Counter[str]()
-        known: dict[tuple[object, ...], tuple[int, int, float, float]] = {}
+        known: dict[int, tuple[int, int, float, float]] = {}
         for group, load in zip(groups, loads, strict=True):
-            likeness = self._likeness(group)
+            likeness = self.likeness(group)
             if likeness not in known:
                 one = estimate(self.topology, self.software, kind, nbytes, group)
                 moving = (one.time_s - one.latency_s) * crowd
@@ -150,8 +150,8 @@ class Fleet:
             for one, other in zip(parts, [*parts[1:], parts[0]], strict=True):
                 yield from ((one[(r - 1) % len(one)], other[r % len(other)], 1 / rings) for r in range(rings))
 
-    def _likeness(self, group: Group) -> tuple[object, ...]:
-        """Equal for groups whose members are joined by equal wires in equal order."""
+    def likeness(self, group: Group) -> int:
+        """A number, equal for groups whose members are joined by equal wires in equal order."""
         found = self._alike.get(group)
         if found is None:
             wires, ways = self.topology.wires, Counter[tuple[object, ...]]()
@@ -160,7 +160,8 @@ class Fleet:
                     (wires[w].rate, wires[w].latency_fs, wires[w].link) for w in self.topology.route(a, b)
                 )
                 ways[(*way, share)] += 1
-            found = self._alike[group] = (len(group), *sorted(ways.items(), key=repr))
+            whole = (len(group), *sorted(ways.items(), key=repr))
+            found = self._alike[group] = self._alike.setdefault(whole, len(self._alike))
         return found
 
 

@@ -55,6 +55,7 @@ class Planned:
 
     def __init__(self, work: Work, fleet: Fleet, plan: Plan, samples: int) -> None:
         self.work, self.fleet, self.plan, self.samples = work, fleet, plan, samples
+        self._known: dict[object, Ops] = {}
         self.pieces = [
             [self.piece(p, c, plan.rank(p, 0, 0)) for c in range(plan.chunks)] for p in range(plan.pp)
         ]
@@ -78,9 +79,19 @@ class Planned:
         plan = self.plan
         groups = [plan.tp_group(plan.rank(p, d, 0)) for p in range(plan.pp)]
         return tuple(
-            tuple(self._ops(p, chunk, group, even) for chunk in range(plan.chunks))
+            tuple(self._once(p, chunk, group, even) for chunk in range(plan.chunks))
             for p, group in enumerate(groups)
         )
+
+    def _once(self, stage: int, chunk: int, group: tuple[int, ...], even: bool) -> Ops:
+        """Those of a chunk, worked out once for all that are alike."""
+        fleet = self.fleet
+        data = fleet.likeness(self.plan.dp_group(group[0])) if self.plan.zero == 3 and self.plan.dp > 1 else 0
+        own = tuple((id(fleet.chips[rank]), fleet.speeds[rank]) for rank in group)
+        key = (id(self.pieces[stage][chunk]), fleet.likeness(group), own, data, even)
+        if key not in self._known:
+            self._known[key] = self._ops(stage, chunk, group, even)
+        return self._known[key]
 
     def _ops(self, stage: int, chunk: int, group: Sequence[int], even: bool) -> Ops:
         pieces = {rank: self.piece(stage, chunk, rank) for rank in group}
@@ -144,29 +155,25 @@ class Planned:
         )
 
     def transfers(self) -> list[Comm]:
-        """From each stage to the next, behind the last to the first (interleaved); all replicas send at once.
+        """From each stage to the next, behind the last to the first (interleaved); all replicas send at once."""
+        return [self.transfer(stage) for stage in range(self.plan.pp)]
 
-        With tensor parallelism each device sends its part of the activations, which the receivers then put together
-        unless they are cut anyway (scatter and gather: Narayanan et al., SC21, section 4.1).
-        """
-        plan, found = self.plan, []
-        for stage in range(plan.pp):
-            to = (stage + 1) % plan.pp
-            if to == stage or (to == 0 and plan.chunks == 1):
-                found.append(Comm())
-                continue
-            size = self.pieces[stage][0].result_B
-            places = [(d, t) for d in range(plan.dp) for t in range(plan.tp)]
-            pairs = [(plan.rank(stage, d, t), plan.rank(to, d, t)) for d, t in places]
-            sent = self.fleet.collective("send_recv", -(-size // plan.tp), pairs)
-            joined = Comm()
-            if plan.tp > 1 and not plan.sp:
-                groups = [plan.tp_group(plan.rank(to, d, 0)) for d in range(plan.dp)]
-                joined = self.fleet.collective("all_gather", size, groups)
-            found.append(
-                Comm(
-                    sent.time_fs + joined.time_fs, sent.taken_fs, sent.energy_J + joined.energy_J,
-                    (*sent.by_link_B, *joined.by_link_B),
-                )
-            )  # fmt: skip
-        return found
+    def transfer(self, stage: int) -> Comm:
+        """From a stage to the next. With tensor parallelism each device sends its part of the activations, which the
+        receivers then put together unless they are cut anyway (scatter and gather: Narayanan et al., SC21, 4.1)."""
+        plan = self.plan
+        to = (stage + 1) % plan.pp
+        if to == stage or (to == 0 and plan.chunks == 1):
+            return Comm()
+        size = self.pieces[stage][0].result_B
+        places = [(d, t) for d in range(plan.dp) for t in range(plan.tp)]
+        pairs = [(plan.rank(stage, d, t), plan.rank(to, d, t)) for d, t in places]
+        sent = self.fleet.collective("send_recv", -(-size // plan.tp), pairs)
+        joined = Comm()
+        if plan.tp > 1 and not plan.sp:
+            groups = [plan.tp_group(plan.rank(to, d, 0)) for d in range(plan.dp)]
+            joined = self.fleet.collective("all_gather", size, groups)
+        return Comm(
+            sent.time_fs + joined.time_fs, sent.taken_fs, sent.energy_J + joined.energy_J,
+            (*sent.by_link_B, *joined.by_link_B),
+        )  # fmt: skip

@@ -1,0 +1,195 @@
+"""What a plan takes at about, and what it needs, by closed forms: for a search that simulates only the best.
+
+Pipelines: (m - 1) times the longest stage and once through all of them; interleaved ones fill by chunks; zero-bubble
+ones fill without gradients of weights (facts of the schedules in ``accelsim.cluster.schedules.closed``). Larger
+microbatches than two samples lie on the line through those of one and of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from accelsim.account.energy import static_power_W
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.schedules.registry import schedule
+from accelsim.cluster.step.costs import Cost, Costs, PassCosts
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.memory import capacity_B, static_B
+from accelsim.cluster.step.ops import Ops, Planned
+from accelsim.cluster.step.step import Options
+from accelsim.cluster.step.work import SHORT_B, Piece, Work
+from accelsim.time import FS
+
+SIMULATED = 2
+"""Samples of the largest microbatch whose pieces are simulated for a bound."""
+
+
+class Bound(NamedTuple):
+    """Of a plan about: parts of its time, s; joules; bytes of the fullest device, and what that has."""
+
+    parts_s: Mapping[str, float]
+    energy_J: float
+    peak_B: int
+    capacity_B: int
+
+    @property
+    def time_s(self) -> float:
+        """All parts together."""
+        return sum(self.parts_s.values())
+
+    @property
+    def fits(self) -> bool:
+        """Whether it has room."""
+        return self.peak_B <= self.capacity_B
+
+    def value(self, objective: str) -> float:
+        """What a search for the least time or energy compares."""
+        return self.energy_J if objective == "energy" else self.time_s
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Work whose larger microbatches are not simulated: costs on the line through one and two samples."""
+
+    work: Work
+    known: dict[object, Piece] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.work, name)
+
+    def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
+        """As ``Work.piece``."""
+        plain = replace(plan, schedule="1f1b")
+        if samples <= SIMULATED:
+            return self.work.piece(index, plain, samples, costs)
+        one, two = (self.work.piece(index, plain, count, costs) for count in (1, SIMULATED))
+        alike = (id(one), id(two), samples)
+        if alike not in self.known:
+            self.known[alike] = _on_line(one, two, samples)
+        return self.known[alike]
+
+
+def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
+    """The piece for so many samples, on the line through those for one and for two."""
+
+    def at(a: int, b: int) -> int:
+        return a + (b - a) * (samples - 1)
+
+    def cost(a: Cost, b: Cost) -> Cost:
+        return Cost(
+            at(a.time_fs, b.time_fs), a.energy_J + (b.energy_J - a.energy_J) * (samples - 1), b.kernels,
+            at(a.macs, b.macs), at(a.moved_B, b.moved_B),
+        )  # fmt: skip
+
+    passes = PassCosts(*(cost(a, b) for a, b in zip(one.costs, two.costs, strict=True)))
+    calls = tuple(
+        tuple(y._replace(nbytes=at(x.nbytes, y.nbytes)) for x, y in zip(a, b, strict=True))
+        for a, b in zip(one.calls, two.calls, strict=True)
+    )
+    return Piece(
+        passes, cost(one.again, two.again), (calls[0], calls[1], calls[2]), at(one.result_B, two.result_B),
+        one.parameters, at(one.stash_B, two.stash_B), at(one.working_B, two.working_B),
+    )  # fmt: skip
+
+
+class _Ops(NamedTuple):
+    """What all schedules and degrees of ZeRO of a split have in common."""
+
+    planned: Planned
+    stages: tuple[tuple[Ops, ...], ...]
+    transfer_fs: int
+
+
+@dataclass
+class Bounds:
+    """Bounds of plans for one model, cluster and batch; what plans have in common is worked out once."""
+
+    work: Work
+    fleet: Fleet
+    batch: int
+    options: Options
+    known: dict[object, _Ops] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lines = Lines(self.work)
+        self.room_B = min(capacity_B(chip) for chip in self.fleet.chips)
+        self.static_W = (
+            sum(sum(static_power_W(chip).values()) for chip in self.fleet.chips) + self.fleet.host_W
+        )
+
+    def of(self, plan: Plan) -> Bound:
+        """About what a plan takes."""
+        ops = self._ops(plan)
+        parts = self._pipeline(plan, ops) | self._end(plan, ops)
+        seconds = {name: fs * FS for name, fs in parts.items()}
+        return Bound(
+            seconds, self._energy_J(plan, ops, sum(seconds.values())), self._peak_B(plan, ops), self.room_B
+        )
+
+    def _ops(self, plan: Plan) -> _Ops:
+        key = (plan.tp, plan.pp, plan.chunks, plan.microbatches, plan.sp, plan.recompute, plan.zero == 3)
+        if key not in self.known:
+            samples = self.batch // plan.dp // plan.microbatches
+            planned = Planned(self.lines, self.fleet, plan, samples)  # type: ignore[arg-type]
+            self.known[key] = _Ops(planned, planned.ops(0), planned.transfer(0).time_fs)
+        return self.known[key]
+
+    def _pipeline(self, plan: Plan, ops: _Ops) -> dict[str, int]:
+        p, m, v = plan.pp, plan.microbatches, plan.chunks
+        totals = [sum(op.time_fs for chunk in stage for op in chunk) for stage in ops.stages]
+        busiest = max(range(p), key=lambda stage: totals[stage])
+        fields = [sum(op[index] for chunk in ops.stages[busiest] for op in chunk) * m for index in range(5)]
+        fill = sum(totals) - totals[busiest]
+        weights = sum(chunk.backward.compute_fs for stage in ops.stages for chunk in stage) // 2
+        saved = 2 * weights * (p - 1) // p if schedule(plan.schedule).splits else 0
+        return {
+            "compute": fields[0], "recompute": fields[1], "tensor": fields[2], "host": fields[4],
+            "bubble": max(0, fill // v - saved), "pipeline": 2 * (p * v - 1) * ops.transfer_fs, "data": fields[3],
+        }  # fmt: skip
+
+    def _end(self, plan: Plan, ops: _Ops) -> dict[str, int]:
+        """Gradients and update of the first stage, which has most to learn."""
+        count = sum(sum(piece.parameters) for piece in ops.planned.pieces[0])
+        share = -(-count // plan.dp) if plan.zero else count
+        update = self.fleet.costs(0).update(share).time_fs
+        data = sum(op.data_fs for chunk in ops.stages[0] for op in chunk) * plan.microbatches
+        if plan.dp > 1:
+            groups = [plan.dp_group(plan.rank(0, 0, t)) for t in range(plan.tp)]
+            kind = "reduce_scatter" if plan.zero else "all_reduce"
+            sent = self.fleet.collective(kind, self.options.gradient_B * count, groups).time_fs
+            hidden = sum(chunk.backward.time_fs for chunk in ops.stages[0]) if self.options.overlap else 0
+            data += max(0, sent - hidden)
+            if plan.zero in (1, 2):
+                data += self.fleet.collective("all_gather", SHORT_B * count, groups).time_fs
+        return {"data": data, "optimiser": update}
+
+    def _peak_B(self, plan: Plan, ops: _Ops) -> int:
+        static = static_B(ops.planned.pieces, plan, self.options.gradient_B)
+        ends = (0, plan.pp - 1)
+        kept = STASHES.get(plan.schedule, STASHES["1f1b"])
+        return max(
+            sum(each[stage] for each in static.values())
+            + kept(plan, stage) * max(piece.stash_B for piece in ops.planned.pieces[stage])
+            for stage in ends
+        )
+
+    def _energy_J(self, plan: Plan, ops: _Ops, seconds: float) -> float:
+        pieces = [piece for stage in ops.planned.pieces for piece in stage]
+        each = sum(
+            sum(cost.energy_J for cost in (*piece.costs, piece.again)) - piece.costs.core.energy_J
+            for piece in pieces
+        )
+        return each * plan.microbatches * plan.dp * plan.tp + self.static_W * seconds
+
+
+STASHES: Mapping[str, Callable[[Plan, int], int]] = {
+    "gpipe": lambda plan, stage: plan.microbatches,
+    "1f1b": lambda plan, stage: min(plan.microbatches, plan.pp - stage),
+    "zb-h1": lambda plan, stage: min(plan.microbatches, plan.pp),
+    "interleaved": lambda plan, stage: min(
+        plan.microbatches * plan.chunks, 2 * (plan.pp - stage - 1) + (plan.chunks - 1) * plan.pp + 1
+    ),
+}
+"""Schedule -> stashes of a piece that a stage holds at one time, at the most."""

@@ -1,0 +1,147 @@
+"""Search for plans: all that are legal on a cluster, what they need and at least take, the best of them simulated.
+
+What a block costs is simulated for each tensor-parallel size, for microbatches of one and two samples; larger ones lie
+on the line through both until one of their plans is among the best. Time by closed form: filling and draining of
+the pipeline and its microbatches, gradients, update. Memory by the closed forms of the step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from accelsim.cluster.plan.plan import RECOMPUTE, Plan
+from accelsim.cluster.schedules.registry import SCHEDULES
+from accelsim.cluster.step.bounds import Bound, Bounds
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.legal import problems
+from accelsim.cluster.step.memory import OutOfMemory
+from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.work import Work
+from accelsim.errors import Infeasible, Problem, UsageError
+
+BEST = 10
+"""Plans that are printed."""
+SIMULATED = 16
+"""Plans that are simulated: those with the least estimates."""
+LARGEST = 8
+"""Samples of a microbatch that are tried: 1, 2, 4, ... up to this."""
+CHUNKS = (2, 3, 4, 6)
+"""Chunks of a device that are tried with schedules that have several."""
+OBJECTIVES: dict[str, Callable[[StepResult], float]] = {
+    "time": lambda result: result.time_s,
+    "energy": lambda result: result.total_J,
+}
+"""What is made least."""
+
+
+class Looked(NamedTuple):
+    """A plan that was looked at: what it takes at about, and what it loses by: 'memory', or a part of a step (see
+    ``result.PARTS``) that takes longer than that of the best plan; '' for one of the best."""
+
+    plan: Plan
+    bound: Bound
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The outcome of a search: ``best`` simulated, best first; all plans that were looked at, and ``why`` the others
+    lose (reason -> number of plans)."""
+
+    best: tuple[StepResult, ...]
+    looked: tuple[Looked, ...]
+    why: dict[str, int]
+
+
+def legal_plans(work: Work, devices: int, batch: int, widest: int) -> Iterator[Plan]:
+    """All plans for so many devices with the schedules that flush, and tensor parallelism of ``widest`` at most."""
+    for tp in (each for each in _divisors(devices) if each <= widest):
+        for pp in _divisors(devices // tp):
+            dp = devices // tp // pp
+            if batch % dp:
+                continue
+            for count in _microbatches(batch // dp):
+                yield from _variants(work, devices, batch, Plan(dp=dp, tp=tp, pp=pp, microbatches=count))
+
+
+def widest(fleet: Fleet) -> int:
+    """Devices of the largest node: tensor parallelism that leaves nodes sends every activation over the network."""
+    return max(Counter(fleet.topology.groups[: fleet.size]).values())
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]
+
+
+def _microbatches(samples: int) -> Iterator[int]:
+    size = 1
+    while size <= min(LARGEST, samples):
+        if samples % size == 0:
+            yield samples // size
+        size *= 2
+
+
+def _variants(work: Work, devices: int, batch: int, plan: Plan) -> Iterator[Plan]:
+    """Schedules with their chunks, sequence parallelism, ZeRO, recomputation."""
+    shapes = [(name, v) for name, entry in SCHEDULES.items() if entry.synchronous
+              for v in (CHUNKS if entry.chunked else (1,)) if plan.pp > 1 or name == "1f1b"]  # fmt: skip
+    for name, chunks in shapes:
+        for sp in (False, True) if plan.tp > 1 else (False,):
+            for zero in (0, 1, 3) if plan.dp > 1 else (0,):
+                for recompute in RECOMPUTE:
+                    made = replace(plan, schedule=name, chunks=chunks, sp=sp, zero=zero, recompute=recompute)
+                    if not any(problems(work, devices, made, batch)):
+                        yield made
+
+
+def search(
+    work: Work,
+    fleet: Fleet,
+    batch: int,
+    options: Options,
+    objective: str = "time",
+    told: Callable[[float], None] = lambda share: None,
+) -> Found:
+    """The best plans for a model on a cluster. Raises UsageError where no plan is legal, Infeasible where none fits."""
+    plans = list(legal_plans(work, fleet.size, batch, widest(fleet)))
+    if not plans:
+        what = f"{work.name} with a batch of {batch:,} on {fleet.size:,} devices: no plan is legal"
+        raise UsageError(Problem(what, expected="a batch that more counts of replicas divide"))
+    bounds = Bounds(work, fleet, batch, options)
+    looked = [Looked(plan, bounds.of(plan)) for plan in plans]
+    fitting = sorted(
+        (each for each in looked if each.bound.fits), key=lambda each: each.bound.value(objective)
+    )
+    if not fitting and not options.ignore_capacity:
+        least = min(looked, key=lambda each: each.bound.peak_B)
+        parts = {f"{work.name} by {least.plan}, which needs least,": least.bound.peak_B}
+        raise OutOfMemory(work.name, [(range(fleet.size), parts, least.bound.capacity_B)])
+    tried = fitting[:SIMULATED]
+    results = []
+    for number, each in enumerate(tried):
+        told(number / len(tried))
+        with suppress(Infeasible):
+            results.append(train_step(work, fleet, each.plan, batch, options))
+    results.sort(key=OBJECTIVES[objective])
+    return _found(looked, results[:BEST])
+
+
+def _found(looked: Sequence[Looked], best: Sequence[StepResult]) -> Found:
+    """The outcome: why each other plan loses against the best one."""
+    won = {result.plan for result in best}
+    first = next(each.bound for each in looked if each.plan == best[0].plan) if best else None
+    judged = [each._replace(why="" if each.plan in won else _why(each.bound, first)) for each in looked]
+    counts = Counter(each.why for each in judged if each.why)
+    return Found(tuple(best), tuple(judged), dict(counts.most_common()))
+
+
+def _why(bound: Bound, best: Bound | None) -> str:
+    """What a plan loses by: memory, or the part that takes it longest beyond the best plan."""
+    if not bound.fits or best is None:
+        return "memory"
+    return max(bound.parts_s, key=lambda part: bound.parts_s[part] - best.parts_s.get(part, 0.0))
