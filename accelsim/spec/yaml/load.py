@@ -134,7 +134,7 @@ def _keep_figures(tree: Tree, model: Model, claim: PathTo) -> None:
     around = reduce(lambda inner, part: inner[part], claim[:-1], tree.value)
     block: Any = model
     for part in claim[:-1]:
-        block = block[part] if isinstance(block, dict | list) else getattr(block, str(part))
+        block = getattr(block, str(part)) if isinstance(block, Model) else block[part]
     if isinstance(block, Memory) and claim[-1] == "dram":
         content = block.model_dump(mode="json", exclude_none=True, exclude={"dram"})
         around.update({name: value for name, value in content.items() if name not in around})
