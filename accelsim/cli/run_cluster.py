@@ -56,7 +56,7 @@ def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping
 
         wanted = Serving(
             str(asked["model"]), asked["on"][0], asked["set"], given.plan, asked["batch"], asked["dtype"],
-            asked["fusion"], asked["site"], _ignores_capacity(),
+            asked["fusion"], asked["site"], _ignores_capacity(), not given.no_advice,
         )  # fmt: skip
         print_serving(wanted, Outputs(given.out, given.table, given.as_json))
         return

@@ -13,7 +13,9 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files import table, write_file
 
 if TYPE_CHECKING:
+    from accelsim.cluster.serving.costs import Devices
     from accelsim.cluster.serving.serve import Served
+    from accelsim.cluster.serving.what_if import Change
 
 SEQUENCES = 1
 """Sequences of each replica where nobody says how many."""
@@ -21,7 +23,7 @@ SEQUENCES = 1
 
 class Serving(NamedTuple):
     """What is served: the model with ``prompt`` and ``new``, the cluster with its changes, the plan as text; sequences
-    of all replicas (None: one each); how devices compute."""
+    of all replicas (None: one each); how devices compute; ``advice``: whether changes of the network are tried."""
 
     model: str
     cluster: str
@@ -32,6 +34,7 @@ class Serving(NamedTuple):
     fusion: str = "compiled"
     site: str | None = None
     ignore_capacity: bool = False
+    advice: bool = True
 
 
 class Outputs(NamedTuple):
@@ -57,25 +60,34 @@ def print_serving(asked: Serving, outputs: Outputs) -> None:
         check_target(outputs.out)
     if outputs.table is not None:
         check_file_target(outputs.table)
-    with progress(1) as stage:
-        found = served(asked, lambda share: stage("simulate", share))
+    with progress(1 + asked.advice) as stage:
+        found, devices = served(asked, lambda share: stage("simulate", share))
+        changes = _changes(found, devices, stage) if asked.advice and found.plan.devices > 1 else []
     if outputs.out is not None:
-        write_serving(found, outputs.out)
+        write_serving(found, outputs.out, changes)
     if outputs.table is not None:
         write_file(outputs.table, table(*records(found)))
     if outputs.as_json:
-        show_json(facts(found))
+        show_json(facts(found, changes))
         return
-    show_serving(found)
+    show_serving(found, changes)
     written = [("Serving", outputs.out), ("CSV", outputs.table)]
     lines = [f"{what}: {path}" for what, path in written if path is not None]
     if lines:
         click.echo("\n" + "\n".join(lines))
 
 
-def served(asked: Serving, told: Callable[[float], None] = lambda share: None) -> Served:
-    """The simulation. Raises UsageError, SpecError and OutOfMemory."""
+def _changes(found: Served, devices: Devices, stage: Callable[[str, float], None]) -> list[Change]:
+    from accelsim.cluster.serving.what_if import what_ifs
+
+    stage("what if", 0.0)
+    return what_ifs(found, devices)
+
+
+def served(asked: Serving, told: Callable[[float], None] = lambda share: None) -> tuple[Served, Devices]:
+    """The simulation, and what its devices do. Raises UsageError, SpecError and OutOfMemory."""
     from accelsim.cluster.plan.plan import Plan, parse_plan
+    from accelsim.cluster.serving.costs import Devices
     from accelsim.cluster.serving.serve import Asked, serve
     from accelsim.cluster.step.costs import Setting
     from accelsim.cluster.step.fleet import fleet_of
@@ -97,10 +109,11 @@ def served(asked: Serving, told: Callable[[float], None] = lambda share: None) -
     )
     sequences = asked.batch or SEQUENCES * plan.dp
     wanted = Asked(sequences, prompt, new, asked.ignore_capacity)
-    return serve(model, fleet, plan, wanted, told)
+    devices = Devices(fleet, fleet.setting)
+    return serve(model, fleet, plan, wanted, told, devices), devices
 
 
-def show_serving(found: Served) -> None:
+def show_serving(found: Served, changes: Sequence[Change] = ()) -> None:
     """The calls as a table, the summary, and sentences."""
     from accelsim.report.serving import CALL_HEADERS, call_rows, sentences, summary_rows
     from accelsim.report.table import text_table
@@ -108,4 +121,4 @@ def show_serving(found: Served) -> None:
     show(text_table(CALL_HEADERS, list(call_rows(found)), width()))
     click.echo()
     show(text_table(["serving", ""], summary_rows(found), width()))
-    click.echo("\n" + paragraphs(sentences(found)))
+    click.echo("\n" + paragraphs(sentences(found, changes)))

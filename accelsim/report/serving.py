@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from accelsim.account.latency import tool_version
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.serving.serve import Served
 from accelsim.cluster.serving.step import Step
+from accelsim.cluster.serving.what_if import Change
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.kernels.whole import Interval
@@ -32,8 +33,8 @@ BOUND = 0.5
 """From this share of the time of an all-reduce on, launch and steps are what binds it."""
 
 
-def facts(found: Served) -> dict[str, Any]:
-    """For JSON; the unit is the end of each key."""
+def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
+    """For JSON; the unit is the end of each key. ``changes``: of the network, simulated."""
     return {
         "tool": "accelsim", "tool_version": tool_version(), "cluster": found.fleet.name, "devices": found.fleet.size,
         "model": found.model.name, "dtype": found.dtype, "plan": str(found.plan), "prompt": found.asked.prompt,
@@ -47,6 +48,9 @@ def facts(found: Served) -> dict[str, Any]:
         "largest_interpolation_error": found.decode.error,
         "memory_B": [
             {**parts, "capacity": room} for parts, room in zip(found.memory_B, found.room_B, strict=True)
+        ],
+        "changes": [
+            {"change": each.words, "first_token_saved": each.first, "token_saved": each.token} for each in changes
         ],
         "prefill": _call(found.prefill),
         "decode": [_call(each) for each in found.decode.found],
@@ -123,8 +127,8 @@ def _interval(found: Interval | None) -> str:
     return "" if found is None else f" (90 %: {si(found.low_s, 's')} to {si(found.high_s, 's')})"
 
 
-def sentences(found: Served) -> list[str]:
-    """What the figures say, each computed."""
+def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
+    """What the figures say, each computed; ``changes``: of the network, simulated."""
     first = found.prefill
     told = [
         f"The first token is there after {si(found.time_to_first_token_s, 's')}; {_goes(first)}.",
@@ -136,6 +140,7 @@ def sentences(found: Served) -> list[str]:
             f"last takes {si(last.period_s, 's')}; {_goes(last)}."
         )
         told += [_moved(found, last), *_small(found)]
+    told += [_helps(change) for change in changes]
     told += [*_pipeline(found), _held(found)]
     if last is not None:
         told.append(_simulated(found))
@@ -176,6 +181,12 @@ def _small(found: Served) -> Iterator[str]:
         f"An all-reduce of {si(nbytes, 'B')} between {count_of(len(group), 'device')} takes {si(one.time_s, 's')}, "
         f"{percent(share)} of it launch and steps: {helps}."
     )
+
+
+def _helps(change: Change) -> str:
+    """What a change of the network would bring."""
+    further = "" if change.token is None else f", further tokens take {percent(max(0.0, change.token))} less"
+    return f"With {change.words} the first token is there {percent(max(0.0, change.first))} sooner{further}."
 
 
 def _pipeline(found: Served) -> Iterator[str]:
@@ -239,11 +250,11 @@ def check_target(folder: Path) -> None:
     refuse_foreign(folder, _names(), FACTS, "report of serving")
 
 
-def write_serving(found: Served, folder: Path) -> Path:
+def write_serving(found: Served, folder: Path, changes: Sequence[Change] = ()) -> Path:
     """Write figures, calls and the picture into ``folder``, all of it or nothing. UsageError as ``check_target``."""
     check_target(folder)
     makers: dict[str, Make] = {
-        FACTS: text(json.dumps(facts(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
+        FACTS: text(json.dumps(facts(found, changes), indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
         CALLS: csv_table(*records(found)),
     }
     drawn = where_time_goes(found)

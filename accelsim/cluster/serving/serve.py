@@ -138,16 +138,24 @@ def interval(call: Step, seconds: float) -> Interval | None:
 
 
 def serve(
-    model: Transformer, fleet: Fleet, plan: Plan, asked: Asked, told: Told = lambda share: None
+    model: Transformer,
+    fleet: Fleet,
+    plan: Plan,
+    asked: Asked,
+    told: Told = lambda share: None,
+    devices: Devices | None = None,
 ) -> Served:
     """Simulate a prompt and the tokens behind it on a cluster under a plan; ``told`` hears the share that is done.
+
+    ``devices``: those of ``fleet``, where some of what they do is known already.
 
     Raises UsageError with all that is wrong of the plan, OutOfMemory where devices hold more than they can.
     """
     wrong = list(problems(model, fleet, plan, asked))
     if wrong:
         raise UsageError(wrong)
-    layout, devices = Layout(model, plan, asked.sequences // plan.dp), Devices(fleet, fleet.setting)
+    layout = Layout(model, plan, asked.sequences // plan.dp)
+    devices = devices or Devices(fleet, fleet.setting)
     told(0.0)
     if not asked.ignore_capacity:
         check_memory(devices, layout, asked.prompt, asked.new, permanent=True)
@@ -155,7 +163,7 @@ def serve(
     if not asked.ignore_capacity:
         check_memory(devices, layout, asked.prompt, asked.new)
     figures = (lambda each: each.period_s, lambda each: each.energy_J)
-    calls = along(lambda past: step(devices, layout, 1, past), asked.prompt, asked.new - 1, figures, told)
+    calls = along(_simulate(devices, layout), asked.prompt, asked.new - 1, figures, told)
     rooms = [
         min(capacity_B(fleet.chips[plan.rank(p, d, t)]) for d in range(plan.dp) for t in range(plan.tp))
         for p in range(plan.pp)
@@ -165,6 +173,11 @@ def serve(
         model, fleet, plan, devices.dtype, asked, prefill, calls,
         tuple(needs(devices, layout, asked.prompt, asked.new)), tuple(rooms), watts,
     )  # fmt: skip
+
+
+def _simulate(devices: Devices, layout: Layout) -> Callable[[int], Step]:
+    """A call of decoding behind so many tokens."""
+    return lambda past: step(devices, layout, 1, past)
 
 
 TRAINING = ("chunks", "microbatches", "sp", "zero", "recompute", "period")

@@ -18,6 +18,7 @@ from accelsim.cluster.serving.memory import cache_B
 from accelsim.cluster.serving.pieces import Call, attention, embedding, feed_forward, head
 from accelsim.cluster.serving.serve import Asked, Served, serve
 from accelsim.cluster.serving.step import Layout
+from accelsim.cluster.serving.what_if import what_ifs
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.memory import OutOfMemory
 from accelsim.cluster.step.transformer import Transformer, transformer_of
@@ -108,6 +109,16 @@ def test_long_generations_lie_on_lines() -> None:
     assert len(found.decode.found) < 20 and found.decode.error <= 0.002
     assert len(found.decode.along(lambda call: call.period_s)) == 199
     assert "calls of decoding were simulated" in sentences(found)[-1]
+
+
+def test_links_help_long_calls_and_a_quick_library_short_ones() -> None:
+    found = small("tp=4", 4, 3)
+    links, library = what_ifs(found, Devices(found.fleet, found.fleet.setting))
+    assert 0 <= links.first < 1 and links.token is not None and library.token is not None
+    assert library.token > links.token and library.token > 0
+    told = sentences(found, [links, library])
+    assert any(text.startswith("With links twice as fast the first token is there ") for text in told)
+    assert "further tokens take" in " ".join(told)
 
 
 @pytest.mark.parametrize(

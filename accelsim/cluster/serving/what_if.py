@@ -1,0 +1,68 @@
+"""What a faster network would change of serving: links, and the library that runs the collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from accelsim.cluster.serving.costs import Devices
+from accelsim.cluster.serving.serve import Served, serve
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.spec.collectives import Collectives
+
+LATENCIES = ("base", "inside", "between", "tree_base", "tree_inside", "tree_between", "least")
+"""Times of a protocol that have nothing to do with the number of bytes."""
+
+
+class Change(NamedTuple):
+    """What is changed, in words, and by how much the time to the first token and that of further tokens shrink, as
+    shares of them (None: there are no further ones)."""
+
+    words: str
+    first: float
+    token: float | None
+
+
+def faster_links(fleet: Fleet) -> Fleet:
+    """Every wire carries twice as much."""
+    wires = tuple(wire._replace(rate=2 * wire.rate) for wire in fleet.topology.wires)
+    return replace(fleet, topology=replace(fleet.topology, wires=wires))
+
+
+def quicker_library(fleet: Fleet) -> Fleet:
+    """Collectives start, and go from step to step, in half the time."""
+    return replace(fleet, software=halved(fleet.software))
+
+
+def halved(software: Collectives) -> Collectives:
+    """Half of every time that the library takes whatever the bytes."""
+    protocols = {
+        name: protocol.model_copy(
+            update={key: value / 2 for key in LATENCIES if (value := getattr(protocol, key)) is not None}
+        )
+        for name, protocol in software.protocols.items()
+    }
+    return software.model_copy(
+        update={"launch": software.launch / 2, "message": software.message / 2, "protocols": protocols}
+    )
+
+
+CHANGES: Mapping[str, Callable[[Fleet], Fleet]] = {
+    "links twice as fast": faster_links,
+    "half the latency of the library": quicker_library,
+}
+"""In words -> the changed devices."""
+
+
+def what_ifs(found: Served, devices: Devices) -> list[Change]:
+    """Every change, simulated; ``devices``: those of ``found``, whose kernels stay as they are."""
+    told = []
+    for words, change in CHANGES.items():
+        fleet = change(found.fleet)
+        asked = replace(found.asked, ignore_capacity=True)
+        other = serve(found.model, fleet, found.plan, asked, devices=replace(devices, fleet=fleet))
+        first = 1 - other.time_to_first_token_s / found.time_to_first_token_s
+        token = None if found.token_s is None or other.token_s is None else 1 - other.token_s / found.token_s
+        told.append(Change(words, first, token))
+    return told
