@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 pytest.register_assert_rewrite("tests.helpers")  # before any of them is imported
 from tests.helpers.shipped import remember  # noqa: E402
+from tests.helpers.traced import traced  # noqa: E402
 
 COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("same", COMMON, derandomize=True)
@@ -25,7 +26,7 @@ if os.environ.get("HYPOTHESIS_PROFILE") != "unshrunk":  # of mutants, which must
     remember()  # before anything imports the function
 
 SHOWN = {"anchors", "docs", "validate"}
-UNTRACED = {"anchors", "docs", "laws"}
+UNTRACED = {"anchors", "docs", "fuzz", "laws"}
 """Tests that run what others test piece by piece; to trace them takes longer than to run them."""
 
 
@@ -89,6 +90,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")
         if not item.get_closest_marker("xdist_group") and "laws" not in item.path.parts:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """The beginning of what is set up for a test is traced, and that of the test."""
+    with traced(item):
+        yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """See ``pytest_runtest_setup``."""
+    with traced(item):
+        yield
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -168,7 +168,13 @@ def a_elements(gemm: Gemm, groups: int, m0: int, m1: int, k0: int, k1: int) -> i
         return groups * (m1 - m0) * (k1 - k0)
     kernel = gemm.conv.kernel[0] * gemm.conv.kernel[1]
     channels = -(-k1 // kernel) - k0 // kernel
-    return groups * channels * int(input_pixels(gemm.conv, np.array([m0]), np.array([m1]))[0])
+    return groups * channels * _pixels(gemm.conv, m0, m1)
+
+
+@lru_cache(maxsize=1 << 16)
+def _pixels(conv: Conv, m0: int, m1: int) -> int:
+    """Input pixels under the rows of one tile, which comes back for every place along N and K."""
+    return int(input_pixels(conv, np.array([m0]), np.array([m1]))[0])
 
 
 def most_channels(conv: Conv, tk: Ints) -> Ints:

@@ -46,9 +46,16 @@ LONG = ("README.md", "dram.md", "dram_energy.py")
 
 
 def runs(paths: Sequence[Path]) -> list[Any]:
-    """Pages or programs that are run: the long ones where the loops over DRAM bursts are compiled."""
-    compiled = pytest.mark.xdist_group("compiled")
-    return [pytest.param(path, id=path.name, marks=[compiled] if path.name in LONG else []) for path in paths]
+    """Pages or programs that are run, each wherever is room; the long ones where the loops over DRAM bursts are
+    compiled."""
+    return [
+        pytest.param(
+            path,
+            id=path.name,
+            marks=pytest.mark.xdist_group("compiled" if path.name in LONG else f"shows {path.name}"),
+        )
+        for path in paths
+    ]
 
 
 def prose(path: Path) -> str:

@@ -11,6 +11,8 @@ from accelsim.lessons.course.partition import lesson as partition
 from accelsim.lessons.course.roofline import lesson as roofline
 from accelsim.lessons.course.tiling import lesson as tiling
 
+pytestmark = pytest.mark.xdist_group("lessons")  # one process measures the chips that lessons are about
+
 STUDENTS = pytest.mark.parametrize("student", ["", "ada", "grace", "alan"])
 
 

@@ -16,6 +16,8 @@ from accelsim.lessons.registry import find, lessons
 from accelsim.lessons.running import Outcome, check, named
 from accelsim.lessons.work import filled
 
+pytestmark = pytest.mark.xdist_group("lessons")  # one process measures the chips that lessons are about
+
 DOCS = Path(__file__).parents[3] / "docs"
 STUDENTS = ("", "Ada Lovelace", 'quo"te \\ 日本')
 ALL = pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.folder)

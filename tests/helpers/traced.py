@@ -1,0 +1,34 @@
+"""Coverage of the beginning of each test: to trace a loop makes it twice as long or more, and shows nothing new."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+LONGEST_S = 2.0
+"""CPU of a test, and of what is set up for it, that is traced."""
+
+
+@contextmanager
+def traced(item: pytest.Item, longest_s: float = LONGEST_S) -> Iterator[None]:
+    """Coverage, where it is taken, ends after so much CPU and goes on behind; of ``no_cover`` none is taken."""
+    control: Any = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if control is None:
+        yield
+        return
+    cov = control.cov
+    if item.get_closest_marker("no_cover"):
+        cov.stop()
+    else:
+        signal.signal(signal.SIGPROF, lambda *_: cov.stop())
+        signal.setitimer(signal.ITIMER_PROF, longest_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if type(cov).current() is not cov:
+            cov.start()
