@@ -141,7 +141,7 @@ def _one(name: str, overrides: tuple[str, ...], routes: tuple[str, str] | None,
 
 
 def _picture(topology: Topology) -> Any:
-    from accelsim.report.cluster_topology import draw
+    from accelsim.report.cluster.topology import draw
 
     return draw(topology)
 
@@ -149,7 +149,7 @@ def _picture(topology: Topology) -> Any:
 def _made_of(cluster: ClusterSpec, topology: Topology) -> dict[str, Any]:
     """The row of a cluster, its bisection and its sorts of wires."""
     from accelsim.cluster.shapes.facts import bisection_Bps, facts
-    from accelsim.report.cluster_topology import others_text
+    from accelsim.report.cluster.topology import others_text
     from accelsim.time import FS_PER_S
 
     sorts: dict[tuple[Any, ...], int] = {}

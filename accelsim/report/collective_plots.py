@@ -16,6 +16,7 @@ from accelsim.report.style import (
     SKY,
     VERMILLION,
     figure,
+    log_axis,
     styled,
     subtitle,
 )
@@ -50,7 +51,7 @@ def bus_bandwidths(
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: show(value, "B", 4, binary=True))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        log_axis(axes.yaxis)
         axes.set_xlabel("size of the buffer")
         axes.set_ylabel("bus bandwidth (GB/s)")
         axes.grid(True)

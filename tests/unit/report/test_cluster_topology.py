@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from accelsim.cluster.shapes.building import build
-from accelsim.report.cluster_layout import MOST_DRAWN, layout
-from accelsim.report.cluster_topology import draw, others_text
+from accelsim.report.cluster.layout import MOST_DRAWN, layout
+from accelsim.report.cluster.topology import draw, others_text
 from accelsim.spec.yaml.clusters import clusters, load_cluster
 
 

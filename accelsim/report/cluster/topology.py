@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accelsim.cluster.network.topology import Topology, Wire
-from accelsim.report.cluster_layout import Layout, layout
+from accelsim.report.cluster.layout import Layout, layout
 from accelsim.report.style import (
     BLUE,
     FAINT,
