@@ -10,10 +10,9 @@ import numpy as np
 
 from accelsim.cluster.partition.balanced import balanced_blocks
 from accelsim.errors import ModelError, Problem
-from accelsim.types import Array
 from accelsim.workload.gradient.backward import backward
 from accelsim.workload.gradient.rules import ENDS
-from accelsim.workload.graph import Graph, Node
+from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import get
 from accelsim.workload.training.emit import Emitter
 from accelsim.workload.training.forward import Forward, logits_of, trainable
@@ -37,7 +36,7 @@ class Objective:
     activation -> its gradient. ``block``: node -> block (what a pipeline may cut between), of the nodes of the forward
     pass; ``place``: block -> stage, of which there are ``stages``.
     ``weights``: weight -> name in the model, several where a weight is read on several stages (``name@stage``).
-    ``start``: name in the model -> value.
+    ``start``: name in the model -> the constant there, whose values a training begins with.
     """
 
     graph: Graph
@@ -50,7 +49,7 @@ class Objective:
     block: dict[str, int]
     place: tuple[int, ...]
     precision: Precision
-    start: dict[str, Array]
+    start: dict[str, Tensor]
 
     @property
     def stages(self) -> int:
@@ -105,7 +104,7 @@ def objective(
     grads = {name: found[name] for name in weights}
     e.graph.outputs += [loss, *grads.values()]
     e.graph.trains = True
-    start = {name: np.asarray(model.tensors[name].value(), np.float32) for name in learnt}
+    start = {name: model.tensors[name] for name in learnt}
     made = Objective(
         e.graph, model, loss, logits, weights, grads, {name: found[name] for name in flowing}, block, place,
         policy, start,

@@ -105,7 +105,8 @@ class Parallel:
         """The rank's part of each weight of the stage at the start."""
         found = {}
         for name in stage.weights:
-            value = contain(self.made.start[self.made.weights[name]], self.made.precision.master)
+            start = np.asarray(self.made.start[self.made.weights[name]].value(), np.float32)
+            value = contain(start, self.made.precision.master)
             found[name] = self.sharded.part(name, value, t)
         return found
 

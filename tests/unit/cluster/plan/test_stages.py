@@ -6,6 +6,7 @@ import pytest
 
 from accelsim.cluster.plan.objective import Objective, balanced, blocks_of, objective
 from accelsim.cluster.plan.plan import RECOMPUTE, Recompute
+from accelsim.cluster.plan.shard import shard_objective
 from accelsim.cluster.plan.stages import Stage, cut
 from accelsim.errors import ModelError
 from accelsim.workload.graph import Graph
@@ -120,3 +121,21 @@ def test_more_stages_than_layers() -> None:
 def test_a_cut_of_ones_own() -> None:
     made = objective(model("mlp", 2), 1, 2, cut=lambda costs, stages: [0, 0, 0, 1])
     assert made.place == (0, 0, 0, 1) and made.stages == 2
+
+
+@pytest.mark.parametrize(("tp", "sp"), [(1, False), (2, False), (4, False), (2, True), (4, True)])
+def test_what_a_layer_keeps_is_the_closed_form(tp: int, sp: bool) -> None:
+    """Korthikanti et al., table 2, bytes in 16 bits: sbh (10 + 24/t + 5as/ht), all divided by t with sequence parallel,
+    without 5as/h for selective recomputation, 2sbh for full. Of these 2sbh are masks of dropout, and of 5as/h three
+    fifths its mask and its result, which a network without dropout does not have."""
+    s, b, h, a = 8, 2, 32, 4
+    name = f"gpt?seq={s},train=1,vocab=64,layers=3,hidden={h},heads={a},kv_heads={a},ffn={4 * h}"
+    made = objective(load_model(name, batch=b), 1, 3)
+    sharded = shard_objective(made, tp, sp)
+    for mode in RECOMPUTE:
+        stage = cut(made, sharded.graph, sharded.block, mode)[1]
+        kept_B = sum(2 * sharded.graph.tensors[kept].elements for kept in stage.stash)
+        scores = 2 * a * s * s * b // tp if mode == "none" else 0
+        layer = (34 - 2) * s * b * h // tp if sp else s * b * h * (10 - 2) + 24 * s * b * h // tp
+        whole = 2 * s * b * h // (tp if sp else 1)
+        assert kept_B == (whole if mode == "full" else layer + scores)

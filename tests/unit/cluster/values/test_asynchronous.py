@@ -39,7 +39,7 @@ def recursion(made: Objective, version: Callable[[int, int], int]) -> Weights:
     """W(t+1) = W(t) - lr grad(...), where minibatch t sees stage s in ``version(s, t)``."""
     stage = {name: made.stage[node.name] for node in made.graph.nodes if node.name in made.stage
              for name in node.inputs if name in made.weights}  # fmt: skip
-    history = [{name: value.astype(np.float64) for name, value in made.start.items()}]
+    history = [{name: tensor.value().astype(np.float64) for name, tensor in made.start.items()}]
     rate = np.float64(np.float32(RATE))
     for t in range(STEPS):
         seen = {name: history[max(0, version(stage[name], t))][name] for name in stage}
