@@ -20,7 +20,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.table import FORMATS as KNOWN_FORMATS
 from accelsim.formats.table import get
-from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS
+from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS
 from accelsim.types import Floats, Ints
 
 Cells = Mapping[str, str]
@@ -205,7 +205,9 @@ def _number(row: Cells, *names: str, default: float | None = None) -> float:
 def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
     sizes = {key: _number(row, key, key.lower()) for key in ("M", "K", "N")}
     turned = float(row.get("a_t", "").strip().upper() == "T")
-    return {"B": _number(row, "B", "batch", default=1), **sizes, "transposed": turned}
+    host, called = PRODUCTS[op]
+    batch = _number(row, "B", "batch", default=1)
+    return {"B": batch, **sizes, "transposed": turned, "host": host, "called": float(called)}
 
 
 def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:

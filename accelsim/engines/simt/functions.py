@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.simt.products import Around
-from accelsim.engines.simt.spec import Simt
+from accelsim.engines.simt.spec import BEFORE, Simt
 from accelsim.types import Floats
 
 COLUMNS = ("rows", "cols", "element_B", "reads", "writes", "passes", "traffic", "special", "host")
@@ -26,8 +26,6 @@ ROW_THREADS = 128
 """Threads of a block that works at a row: with them, rows that a multiprocessor has under way."""
 CACHED = 0.5
 """Share of the L2 cache in which rows stay for another pass."""
-BEFORE = 0.5
-"""Share of the host's work for a call that is done before the device begins."""
 
 
 class Streams(NamedTuple):
