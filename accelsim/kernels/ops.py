@@ -17,6 +17,8 @@ class Function(NamedTuple):
     special: float = 0
     traffic: float = 1
     host: float = 1.18
+    reductions: float = 0
+    """Of a row, one after the other."""
 
 
 _BINARY = Function(reads=2, host=1.0)
@@ -27,7 +29,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "powu": _SCALAR._replace(special=2, host=1.11),
     "relu": Function(host=1.19), "gelu": Function(special=1, host=1.16), "tanh": Function(special=1, host=0.98),
     "sigmoid": Function(special=2), "silu": Function(special=2), "exp": Function(special=1), "cast": Function(),
-    "softmax": Function(special=1, traffic=1.2, host=1.25), "layernorm": Function(passes=2, traffic=1.08, host=1.8),
+    "softmax": Function(special=1, traffic=1.2, host=1.25, reductions=2),
+    "layernorm": Function(passes=2, traffic=1.08, host=1.8),
     "batchnorm": Function(passes=1, host=1.8), "rmsnorm": Function(passes=2, traffic=1.08, host=1.8),
     "input_layernorm": Function(traffic=2.6, host=1.8), "post_layernorm": Function(traffic=2.6, host=1.8),
     "attn_rope": Function(traffic=2.2), "mlp_act": Function(writes=0.5, special=1, traffic=1.8),

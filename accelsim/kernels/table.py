@@ -220,7 +220,7 @@ def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
         cols = 1.0 if elements else _number(row, "cols", "N")
         shape = {"rows": rows, "cols": cols, "element_B": get(name).storage_bits / 8}
     asked = {"reads": what.reads, "writes": what.writes, "passes": what.passes, "traffic": what.traffic}
-    return {**shape, **asked, "special": what.special, "host": what.host}
+    return {**shape, **asked, "special": what.special, "host": what.host, "reductions": what.reductions}
 
 
 def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:

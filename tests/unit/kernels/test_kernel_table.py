@@ -140,3 +140,13 @@ def test_calibrations_to_calls_fit_the_host_and_to_kernels_alone_the_launch(tmp_
     ):
         found = Kernels(read_table(written(tmp_path, "op,dtype,M,K,N", f"{op},fp32,8,8,8")), chip).constants
         assert (constant,) in found and (other,) not in found
+
+
+def test_a_row_that_a_block_shares_waits_at_its_reductions(tmp_path: Path) -> None:
+    """Two of them in a softmax, of 2,000 clocks each; rows of a warp, and functions of elements, have none."""
+    path = written(
+        tmp_path, "op,dtype,rows,cols", "softmax,fp16,8,2048", "softmax,fp16,16,1024", "relu,fp16,8,2048"
+    )
+    table, chip = read_table(path), load_chip("a100-80-sxm", ["calibration=null"])
+    long, short, elements = Kernels(table, chip).predicted(chip).seconds
+    assert long - short == pytest.approx(2 * 2000 / 1.41e9) and elements < short
