@@ -63,7 +63,7 @@ GEMM = (
 )  # fmt: skip
 CONV = (
     Rows("neusight_conv.csv", "v100-pcie", "", 0.16), Rows("neusight_conv.csv", "t4", "", 0.163),
-    Rows("neusight_conv.csv", "a100-80-pcie", "", 0.22), Rows("deepbench_conv.csv", "v100-sxm2-16", "fp32", 0.215),
+    Rows("neusight_conv.csv", "a100-80-pcie", "", 0.21), Rows("deepbench_conv.csv", "v100-sxm2-16", "fp32", 0.215),
     Rows("deepbench_conv.csv", "t4", "fp32", 0.222), Rows("deepbench_conv.csv", "v100-sxm2-16", TENSOR, 0.205),
     Rows("deepbench_conv.csv", "t4", TENSOR, 0.242),
 )  # fmt: skip
