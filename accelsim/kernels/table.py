@@ -20,7 +20,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.table import FORMATS as KNOWN_FORMATS
 from accelsim.formats.table import get
-from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS
+from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS
 from accelsim.types import Floats, Ints
 
 Cells = Mapping[str, str]
@@ -205,7 +205,9 @@ def _number(row: Cells, *names: str, default: float | None = None) -> float:
 def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
     sizes = {key: _number(row, key, key.lower()) for key in ("M", "K", "N")}
     turned = float(row.get("a_t", "").strip().upper() == "T")
-    return {"B": _number(row, "B", "batch", default=1), **sizes, "transposed": turned}
+    host, called = PRODUCTS[op]
+    batch = _number(row, "B", "batch", default=1)
+    return {"B": batch, **sizes, "transposed": turned, "host": host, "called": float(called)}
 
 
 def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
@@ -218,7 +220,7 @@ def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
         cols = 1.0 if elements else _number(row, "cols", "N")
         shape = {"rows": rows, "cols": cols, "element_B": get(name).storage_bits / 8}
     asked = {"reads": what.reads, "writes": what.writes, "passes": what.passes, "traffic": what.traffic}
-    return {**shape, **asked, "special": what.special, "host": what.host}
+    return {**shape, **asked, "special": what.special, "host": what.host, "reductions": what.reductions}
 
 
 def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:

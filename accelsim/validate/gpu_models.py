@@ -156,7 +156,7 @@ SETS: Mapping[str, tuple[Callable[[Path], Iterator[Row]], float]] = {
     "ResNet-50 and BERT by batch of DeepLearningExamples": (frameworks, 0.14),
     "MLPerf offline": (mlperf, 0.11),
     "kernels of LLMCompass alone": (compass, 0.045),
-    "kernels of a GPT-3 layer": (gpt3_layer, 0.025),
+    "kernels of a GPT-3 layer": (gpt3_layer, 0.04),
 }
 """Set -> its rows, and the mean error that is claimed of it."""
 

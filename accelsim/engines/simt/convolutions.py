@@ -109,9 +109,9 @@ def _products(
 
 def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: tuple[Floats, Floats, Floats]) -> Floats:
     """Seconds of each algorithm (rows) for each convolution, infinite where it does not apply, from those of their
-    products (with launch and dispatch)."""
-    begin, ways = spec.launch + spec.dispatch, spec.convolution
-    implicit, fused, large = (each - begin for each in seconds)
+    products (with launch)."""
+    ways = spec.convolution
+    implicit, fused, large = (each - spec.launch for each in seconds)
     moved = ways.transforms * found.transforms_B + ways.filters * found.filters_B
     large = large + moved / around.dram_Bps + (KERNELS_4X4 - 1) * spec.reduction
     table = np.stack(
@@ -122,5 +122,5 @@ def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: tuple[Float
         ]
     )
     longer = np.where(found.gradients, ways.backward, 1.0)
-    result: Floats = begin + ways.call + table * longer
+    result: Floats = spec.launch + spec.dispatch + ways.call + table * longer
     return result

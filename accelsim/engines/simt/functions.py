@@ -4,6 +4,10 @@ Such a kernel streams: it takes what it moves at the usable bandwidth of the mem
 these take longer. Where a function needs the elements of a row again (``passes``), they come from the L2 cache while
 the rows that all multiprocessors work at together fit into half of it, else from DRAM once more.
 
+A row of no more than 1,024 elements is a warp's, which reduces it in its registers. The warps of a block share a longer
+one: at each of its reductions they wait for each other, which empties and fills the block as its ends do (``prologue``
+and ``epilogue``); the first blocks hide that behind no others.
+
 A framework's host needs ``host`` times its ``dispatch`` for the call (a kernel that runs alone is over no earlier),
 about half of it before the device begins.
 """
@@ -16,26 +20,40 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.simt.products import Around
-from accelsim.engines.simt.spec import Simt
+from accelsim.engines.simt.spec import BEFORE, Simt
 from accelsim.types import Floats
 
-COLUMNS = ("rows", "cols", "element_B", "reads", "writes", "passes", "traffic", "special", "host")
+COLUMNS = (
+    "rows",
+    "cols",
+    "element_B",
+    "reads",
+    "writes",
+    "passes",
+    "traffic",
+    "special",
+    "host",
+    "reductions",
+)
 """``reads``, ``writes``: elements per element of the shape; ``passes`` over what is read; ``traffic``: how much more is
-moved than these say; ``special`` functions per element; ``host``: its work for a call, that for an addition is 1."""
+moved than these say; ``special`` functions per element; ``host``: its work for a call, that for an addition is 1;
+``reductions`` of a row, one after the other."""
+WARP_ROW = 1024
+"""Elements of a row that a warp has in its registers; a longer one is a block's."""
 ROW_THREADS = 128
 """Threads of a block that works at a row: with them, rows that a multiprocessor has under way."""
 CACHED = 0.5
 """Share of the L2 cache in which rows stay for another pass."""
-BEFORE = 0.5
-"""Share of the host's work for a call that is done before the device begins."""
 
 
 class Streams(NamedTuple):
-    """Kernels of functions as columns: bytes that they move, special functions, the host's work."""
+    """Kernels of functions as columns: bytes that they move, special functions, the host's work; reductions for which
+    the warps of a block wait for each other."""
 
     moved_B: Floats
     special: Floats
     host: Floats
+    waits: Floats
 
 
 class StreamTimes(NamedTuple):
@@ -54,7 +72,8 @@ def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Stream
     under_way = np.minimum(rows, spec.multiprocessors * max(1, spec.threads // ROW_THREADS)) * row_B
     again = np.where(under_way > CACHED * around.l2_B, columns["passes"], 1.0)
     moved = elements * columns["element_B"] * (columns["reads"] * again + columns["writes"])
-    return Streams(moved * columns["traffic"], elements * columns["special"], columns["host"])
+    waits = np.where(columns["cols"] > WARP_ROW, columns["reductions"], 0.0)
+    return Streams(moved * columns["traffic"], elements * columns["special"], columns["host"], waits)
 
 
 def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:
@@ -62,5 +81,6 @@ def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:
     moving = kernels.moved_B / around.dram_Bps
     computing = kernels.special / (spec.special * spec.multiprocessors * around.clock_Hz)
     host = kernels.host * spec.dispatch
-    seconds = np.maximum(host, spec.launch + BEFORE * host + np.maximum(moving, computing))
+    waiting = kernels.waits * (spec.prologue + spec.epilogue) / around.clock_Hz
+    seconds = np.maximum(host, spec.launch + BEFORE * host + waiting + np.maximum(moving, computing))
     return StreamTimes(moving, computing, seconds, np.maximum(host, spec.launch + BEFORE * host))

@@ -193,6 +193,9 @@ def choose(
     if pinned:
         tiles = _pinned(spec, product, pinned, name)
         found = cut(spec, row, tiles, pinned.get("splits"))
+    elif product.gemm.conv is not None and product.gemm.groups > 1:
+        tiles = spec.tiles_of(product.format)  # of a library of its own
+        found = cut(spec, row, tiles, None)
     else:
         found = candidates(spec, product.format, row)
     best = list(islice(Kernels(spec, around, product, found), leaders))

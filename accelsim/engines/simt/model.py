@@ -17,11 +17,12 @@ from accelsim.engines.simt.products import (
     Shapes,
     best,
     candidates,
+    cut,
     dense,
     shapes,
     timed,
 )
-from accelsim.engines.simt.spec import Simt
+from accelsim.engines.simt.spec import BEFORE, Simt
 from accelsim.engines.simt.writing import around
 from accelsim.program.roles import Roles, Unit
 from accelsim.spec.chip import Chip
@@ -29,12 +30,15 @@ from accelsim.types import Array, Floats
 from accelsim.workload.graph import Node
 from accelsim.workload.nodes import is_attention, is_product
 
-PRODUCT = ("B", "M", "K", "N", "transposed")
+PRODUCT = ("B", "M", "K", "N", "transposed", "host", "called")
+"""Sizes; 1 where the first operand lies across; the host's work for a call, that for an addition is 1; 1 where the time
+is that of a framework's call."""
 SHARED = (
     ("format.sustained",), ("memory.efficiency",), ("launch",), ("format.feed",), ("softness",),
     ("prologue", "epilogue"), ("droop",),
 )  # fmt: skip
-"""What measured products tell, the most telling first."""
+"""What measured products tell, the most telling first; where a framework's host asked for them, its time for that in
+place of the device's (``dispatch`` for ``launch``)."""
 FUNCTION = (("memory.efficiency",), ("dispatch",), ("launch",))
 CONVOLUTION = (
     ("format.sustained",), ("memory.efficiency",), ("convolution.call",), ("convolution.fused",),
@@ -96,19 +100,22 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class OfProducts:
-    """Products and their candidates."""
+    """Products and their candidates; the host's work for the call of each, and whether measured times are of calls."""
 
     device: Device
     format: str
     products: Products
     found: Candidates
     shape: Shapes
+    host: Floats
+    called: bool = False
 
     @property
     def constants(self) -> Sequence[tuple[str, ...]]:
         """And what lying across costs, of operands that do, else rows that lie apart."""
         last = "transposed" if self.products.transposed.any() else "stride"
-        return self.device.named(self.format, [*SHARED, (last,)])
+        names = [("dispatch",) if self.called and group == ("launch",) else group for group in SHARED]
+        return self.device.named(self.format, [*names, (last,)])
 
     def times(self, chip: Chip) -> KernelTimes:
         """Each with the candidate that takes the least."""
@@ -117,14 +124,15 @@ class OfProducts:
         cost = timed(spec, around_it, self.format, self.shape)
         chosen = best(self.found, cost.seconds)
         computing, moving, waves = (each[chosen] for each in (cost.computing, cost.moving, cost.waves))
-        overhead = np.full(len(chosen), spec.launch + spec.dispatch)
+        host = self.host * spec.dispatch
+        begin = spec.launch + BEFORE * host
+        overhead = np.maximum(host, begin)
         bound = device.bound(self.format, rows.groups * rows.m * rows.k * rows.n * rows.density, _bytes(rows))
         binds = _binds(overhead, computing, moving)
         tiles = _tiles(self.shape.m[chosen], self.shape.n[chosen])
         regime = _by_waves(binds, waves)
-        return KernelTimes(
-            cost.seconds[chosen], bound, overhead, tiles, self.shape.splits[chosen], waves, binds, regime
-        )
+        seconds = np.maximum(host, begin + cost.seconds[chosen])
+        return KernelTimes(seconds, bound, overhead, tiles, self.shape.splits[chosen], waves, binds, regime)
 
     def likely(self, chip: Chip, most: int) -> OfProducts:
         """The candidates of each product that take the least."""
@@ -184,7 +192,8 @@ class ProductFamily:
         products = dense(name, columns["B"], columns["M"], columns["N"], columns["K"])
         products = products._replace(transposed=columns["transposed"])
         found = candidates(device.spec, name, products)
-        return OfProducts(device, name, products, found, _shape(device, name, products, found))
+        shape, called = _shape(device, name, products, found), bool(columns["called"].any())
+        return OfProducts(device, name, products, found, shape, columns["host"], called)
 
 
 @dataclass(frozen=True)
@@ -268,7 +277,7 @@ class OfConvolutions:
         ways = np.array(["implicit GEMM", "Winograd", "Winograd"], dtype=object)[chosen]
         fewest = np.where(self.found.fast, convolutions.FEWEST, 1.0) * self.found.macs
         bound = device.bound(self.format, fewest, self.found.least_B)
-        overhead = each[0].overhead + device.spec.convolution.call
+        overhead = each[0].overhead + device.spec.dispatch + device.spec.convolution.call
         return KernelTimes(seconds[chosen, pick], bound, overhead, tiles, splits, waves, binds, ways)
 
     def likely(self, chip: Chip, most: int) -> OfConvolutions:
@@ -283,15 +292,16 @@ class ConvolutionFamily:
     columns = convolutions.COLUMNS
 
     def prepared(self, device: Device, name: str, columns: Columns) -> OfConvolutions:
-        """All candidates of all algorithms."""
-        found = convolutions.forms(device.spec, name, columns)
+        """All candidates of all algorithms; their kernels are not those of products of several groups."""
+        found, spec = convolutions.forms(device.spec, name, columns), device.spec
+        tiles = spec.tiles_of(name, batched=False)
         parts = []
         for products in found.products:
-            chosen = candidates(device.spec, name, products)
+            chosen = cut(device.spec, products, tiles, None)
             shape = _shape(device, name, products, chosen)
             if products.groups[0] == 1:
                 shape = shape._replace(moved_B=found.bytes[chosen.row])
-            parts.append(OfProducts(device, name, products, chosen, shape))
+            parts.append(OfProducts(device, name, products, chosen, shape, np.zeros(len(products.m))))
         first, second, third = parts
         return OfConvolutions(device, name, found, (first, second, third))
 

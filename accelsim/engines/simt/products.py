@@ -1,7 +1,8 @@
 """How long kernels of products take, in closed form, for any number of products, tiles and cuts of K at a time.
 
 A block computes a tile of ``m x n`` results. Its loop over K takes, per step, the multiplications of the tile at the
-sustained rate of the format, and longer for tiles that reuse operands less: ``feed`` says how many multiplications an
+sustained rate of the format (on lanes that could fill every slot of their schedulers, what the loads of operands leave
+of these), and longer for tiles that reuse operands less: ``feed`` says how many multiplications an
 operand's way from shared memory is worth. It is never faster than the L2 cache, which all multiprocessors share, brings
 the operands. K, M and N are rounded up to whole steps and tiles. Blocks, rounds and the last wave are those of
 :mod:`accelsim.engines.simt.waves`. Two effects make the multiprocessors slower as a whole: the clock falls in long
@@ -12,7 +13,8 @@ moving, and a ``pieces``-th of the shorter, which is what the first wave waits f
 ``pieces`` is the number of waves of blocks, 4 at the least, 16 at the most. Blocks that share a tile along K add up
 their sums in a kernel of its own.
 
-A framework's host needs ``dispatch`` before it has asked for a kernel, the device ``launch`` until it begins.
+The device needs ``launch`` until it begins. What a framework's host does before and beside that is the same for kernels
+of functions (:mod:`accelsim.engines.simt.functions`).
 
 Source of the form: waves, the feed that scales with the rate, the choice of the tile and cuts of K carry measured times
 of products from Pascal to Hopper; docs/gpu-accuracy.md says how far off it is.
@@ -226,7 +228,7 @@ def _read_B(
 
 
 class Timed(NamedTuple):
-    """Seconds of candidates: of the multiprocessors, of memory, of the kernel that adds up sums, all together with
+    """Seconds of candidates: of the multiprocessors, of memory, of the kernel that adds up sums, all together without
     launch and dispatch; waves of blocks."""
 
     computing: Floats
@@ -246,7 +248,7 @@ def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
     pieces = np.clip(waves, FEWEST_PIECES, MOST_PIECES)
     adding = np.where(shape.splits > 1, spec.reduction + shape.added_B / around.dram_Bps, 0.0)
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / pieces
-    return Timed(computing, moving, adding, spec.dispatch + spec.launch + core + adding, waves)
+    return Timed(computing, moving, adding, core + adding, waves)
 
 
 def slower(spec: Simt, around: Around, name: str, seconds: F, far: F) -> F:
@@ -275,7 +277,8 @@ def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats
     """Clocks of the unit for one block."""
     form = spec.formats[name]
     feed = (1 + form.feed * shape.reuse) / (1 + form.feed * shape.best_reuse)
-    loop = shape.depth * shape.density * shape.m * shape.n / float(form.rate) / form.sustained * feed
+    macs = shape.depth * shape.density * shape.m * shape.n
+    loop = macs * spec.clocks_of_product(name) / form.sustained * feed
     a_B, b_B = map(float, operands_B(name))
     active = np.minimum(shape.blocks, spec.multiprocessors)
     brought = (

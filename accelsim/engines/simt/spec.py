@@ -25,6 +25,8 @@ from accelsim.spec.yaml.tree import PathTo
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
 
+BEFORE = 0.5
+"""Share of the host's work for a call that is done before the device begins."""
 CACHED = ("activations", "weights")
 """What passes the L2 cache."""
 Feed = Annotated[float, Field(ge=0, le=4096)]
@@ -172,6 +174,9 @@ class Convolution(Model):
     )
 
 
+OTHERS = 5 / 64
+"""Instructions beside each multiply-accumulate of a product on lanes: a thread that computes 8 x 8 results reads 16
+operands per step of K, four at a time, and needs about one more for addresses, copies and the loop."""
 LIBRARY = (
     {"m": 256, "n": 128, "threads": 256, "unit": "tensor"},
     {"m": 128, "n": 256, "threads": 256, "unit": "tensor"},
@@ -179,11 +184,11 @@ LIBRARY = (
     {"m": 128, "n": 64, "threads": 128},
     {"m": 64, "n": 128, "threads": 128},
     {"m": 64, "n": 64, "threads": 64},
-    {"m": 128, "n": 32, "threads": 128, "unit": "lanes"},
-    {"m": 32, "n": 128, "threads": 128, "unit": "lanes"},
-    {"m": 64, "n": 32, "threads": 64, "unit": "lanes"},
-    {"m": 32, "n": 64, "threads": 64, "unit": "lanes"},
-    {"m": 32, "n": 32, "threads": 64, "unit": "lanes"},
+    {"m": 128, "n": 32, "threads": 128, "unit": "lanes", "batched": False},
+    {"m": 32, "n": 128, "threads": 128, "unit": "lanes", "batched": False},
+    {"m": 64, "n": 32, "threads": 64, "unit": "lanes", "batched": False},
+    {"m": 32, "n": 64, "threads": 64, "unit": "lanes", "batched": False},
+    {"m": 32, "n": 32, "threads": 64, "unit": "lanes", "batched": False},
     {"m": 256, "n": 1, "threads": 128, "step": 1, "batched": True},
 )
 """Tiles of kernels where a spec names none: those that explain the measured products of GPUs from Pascal to Hopper."""
@@ -212,6 +217,11 @@ class Simt(EngineSpec):
     special: Lanes = Field(
         description="results per clock and multiprocessor of its units for special functions: powers, exponentials, "
         "trigonometry, divisions"
+    )
+    issue: Lanes | None = Field(
+        None,
+        description="instructions of threads that its schedulers issue per clock, where lanes that multiply leave them "
+        "no room for others; absent: enough",
     )
     functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
         description="op or [family](#families) of ops -> clocks per element and lane, or `none`: not this one of its "
@@ -286,6 +296,14 @@ class Simt(EngineSpec):
         2e-6, description="a kernel that adds up the sums of blocks that share a tile, without what it moves"
     )
 
+    def clocks_of_product(self, name: str) -> float:
+        """Clocks of a multiply-accumulate of a format: of its unit, or of the schedulers where these take longer."""
+        form = self.formats[name]
+        clocks = 1 / float(form.rate)
+        if form.unit == "lanes" and self.issue is not None:
+            return max(clocks, (1 + OTHERS) * min(1.0, self.lanes * clocks) / self.issue)
+        return clocks
+
     @property
     def limits(self) -> Limits:
         """What a multiprocessor has for all its blocks together."""
@@ -303,13 +321,15 @@ class Simt(EngineSpec):
         """Blocks with this tile of a format that a multiprocessor has room for, 0 for none."""
         return residents(self.limits, self.needs(tile, name))
 
-    def tiles_of(self, name: str, batched: bool) -> list[TileShape]:
-        """Tiles that there are for products of a format, of several groups or of one, and that fit."""
+    def tiles_of(self, name: str, batched: bool | None = None) -> list[TileShape]:
+        """Tiles that there are for products of a format, of several groups or of one (or of any), and that fit."""
         unit = self.formats[name].unit
         return [
             tile
             for tile in self.tiles
-            if tile.unit in (None, unit) and tile.batched in (None, batched) and self.residents(tile, name)
+            if tile.unit in (None, unit)
+            and (batched is None or tile.batched in (None, batched))
+            and self.residents(tile, name)
         ]
 
     def constants(self, chip: Chip, name: str) -> Iterator[Constant]:

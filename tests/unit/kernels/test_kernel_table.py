@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.kernels.ops import FAMILY_OF, FUNCTIONS
+from accelsim.kernels.ops import FAMILY_OF, FUNCTIONS, PRODUCTS
+from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import MOST_TOLD, one, read_table
+from accelsim.spec.constants import with_values
+from accelsim.spec.yaml.load import load_chip
 
 
 def written(tmp_path: Path, *lines: str) -> Path:
@@ -114,3 +117,36 @@ def test_some_rows_are_a_table_of_their_own(tmp_path: Path) -> None:
 def test_every_op_has_a_family() -> None:
     assert set(FUNCTIONS) <= set(FAMILY_OF)
     assert set(FAMILY_OF.values()) == {"product", "function", "convolution", "attention"}
+
+
+def test_a_call_of_a_framework_takes_no_less_than_its_host(tmp_path: Path) -> None:
+    """``linear`` has more work for the host than ``bmm``; a long kernel runs while the host is done already."""
+    path = written(
+        tmp_path, "op,dtype,M,K,N", "linear,fp32,8,8,8", "bmm,fp32,8,8,8", "linear,fp32,4096,4096,4096"
+    )
+    table, chip = read_table(path), load_chip("v100-pcie", ["calibration=null"])
+    kernels, asked = Kernels(table, chip), with_values(chip, {"sm.dispatch": 30e-6})
+    alone, called = kernels.predicted(chip).seconds, kernels.predicted(asked).seconds
+    host = 30e-6 * np.array([PRODUCTS["linear"].host, PRODUCTS["bmm"].host])
+    assert called[:2] == pytest.approx(host) and (alone[:2] < 0.5 * host).all()
+    assert called[2] == pytest.approx(alone[2] + 0.5 * host[0])
+
+
+def test_calibrations_to_calls_fit_the_host_and_to_kernels_alone_the_launch(tmp_path: Path) -> None:
+    chip = load_chip("v100-pcie")
+    for op, constant, other in (
+        ("linear", "sm.dispatch", "sm.launch"),
+        ("gemm", "sm.launch", "sm.dispatch"),
+    ):
+        found = Kernels(read_table(written(tmp_path, "op,dtype,M,K,N", f"{op},fp32,8,8,8")), chip).constants
+        assert (constant,) in found and (other,) not in found
+
+
+def test_a_row_that_a_block_shares_waits_at_its_reductions(tmp_path: Path) -> None:
+    """Two of them in a softmax, of 2,000 clocks each; rows of a warp, and functions of elements, have none."""
+    path = written(
+        tmp_path, "op,dtype,rows,cols", "softmax,fp16,8,2048", "softmax,fp16,16,1024", "relu,fp16,8,2048"
+    )
+    table, chip = read_table(path), load_chip("a100-80-sxm", ["calibration=null"])
+    long, short, elements = Kernels(table, chip).predicted(chip).seconds
+    assert long - short == pytest.approx(2 * 2000 / 1.41e9) and elements < short

@@ -85,3 +85,26 @@ def test_a_file_says_where(tmp_path: Path) -> None:
 def test_every_field_is_described():
     for model in (SPEC, type(GPU.tiles[0]), type(GPU.formats["fp16"])):
         assert all(field.description for field in model.model_fields.values()), model
+
+
+@pytest.mark.parametrize(
+    ("issue", "lanes", "macs", "clocks"),
+    [
+        (None, 128, 128, 1 / 128),
+        (
+            128,
+            128,
+            128,
+            1 / 128 * (1 + 5 / 64),
+        ),  # every slot is one of a multiplication, and the loads want theirs
+        (256, 128, 128, 1 / 128),
+        (128, 64, 64, 1 / 64),  # half of the slots are free
+        (128, 128, 256, 1 / 256 * (1 + 5 / 64)),  # two multiplications an instruction
+    ],
+)
+def test_lanes_that_fill_the_slots_of_their_schedulers_share_them_with_loads(
+    issue: int | None, lanes: int, macs: int, clocks: float
+) -> None:
+    form = GPU.formats["fp32"].model_copy(update={"macs": macs, "clocks": 1, "unit": "lanes"})
+    spec = GPU.model_copy(update={"issue": issue, "lanes": lanes, "formats": {"fp32": form}})
+    assert spec.clocks_of_product("fp32") == pytest.approx(clocks)
