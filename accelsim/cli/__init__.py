@@ -18,6 +18,7 @@ from accelsim.errors import AccelsimError
 
 COMMANDS = {
     "run": ("accelsim.cli.run", "simulate a model on a chip"),
+    "plan": ("accelsim.cli.plan", "the best ways to share a training out over a cluster"),
     "rerun": ("accelsim.cli.rerun", "repeat a saved run and compare every figure"),
     "compare": ("accelsim.cli.compare", "put several runs side by side"),
     "report": ("accelsim.cli.report", "explorable page of saved runs, several side by side"),
@@ -52,7 +53,7 @@ COMMANDS = {
 """Command -> module that holds it under its own name, and what it does."""
 
 SECTIONS = {
-    "Run a model on a chip": ("run", "rerun", "compare", "report", "batching", "study"),
+    "Run a model on a chip": ("run", "plan", "rerun", "compare", "report", "batching", "study"),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "collective", "energy"),
     "What there is": ("chips", "clusters", "models", "memories", "spec"),

@@ -51,7 +51,8 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Lines:
-    """Work whose larger microbatches are not simulated: costs on the line through one and two samples."""
+    """Work whose larger microbatches are not simulated: costs on the line through one and two sequences. Of other
+    models than decoders every microbatch is."""
 
     work: Work
     known: dict[object, Piece] = field(default_factory=dict, compare=False, repr=False)
@@ -62,7 +63,7 @@ class Lines:
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
         """As ``Work.piece``."""
         plain = replace(plan, schedule="1f1b")
-        if samples <= SIMULATED:
+        if samples <= SIMULATED or not self.work.sample_tokens:
             return self.work.piece(index, plain, samples, costs)
         one, two = (self.work.piece(index, plain, count, costs) for count in (1, SIMULATED))
         alike = (id(one), id(two), samples)

@@ -29,7 +29,7 @@ BEST = 10
 SIMULATED = 16
 """Plans that are simulated: those with the least estimates."""
 LARGEST = 8
-"""Samples of a microbatch that are tried: 1, 2, 4, ... up to this."""
+"""Sequences of a microbatch that are tried: 1, 2, 4, ... up to this; of other models samples up to the batch."""
 CHUNKS = (2, 3, 4, 6)
 """Chunks of a device that are tried with schedules that have several."""
 OBJECTIVES: dict[str, Callable[[StepResult], float]] = {
@@ -65,7 +65,7 @@ def legal_plans(work: Work, devices: int, batch: int, widest: int) -> Iterator[P
             dp = devices // tp // pp
             if batch % dp:
                 continue
-            for count in _microbatches(batch // dp):
+            for count in _microbatches(batch // dp, LARGEST if work.sample_tokens else batch):
                 yield from _variants(work, devices, batch, Plan(dp=dp, tp=tp, pp=pp, microbatches=count))
 
 
@@ -78,9 +78,9 @@ def _divisors(number: int) -> list[int]:
     return [each for each in range(1, number + 1) if number % each == 0]
 
 
-def _microbatches(samples: int) -> Iterator[int]:
+def _microbatches(samples: int, largest: int) -> Iterator[int]:
     size = 1
-    while size <= min(LARGEST, samples):
+    while size <= min(largest, samples):
         if samples % size == 0:
             yield samples // size
         size *= 2
@@ -93,7 +93,7 @@ def _variants(work: Work, devices: int, batch: int, plan: Plan) -> Iterator[Plan
     for name, chunks in shapes:
         for sp in (False, True) if plan.tp > 1 else (False,):
             for zero in (0, 1, 3) if plan.dp > 1 else (0,):
-                for recompute in RECOMPUTE:
+                for recompute in RECOMPUTE if work.sample_tokens else ("none", "full"):
                     made = replace(plan, schedule=name, chunks=chunks, sp=sp, zero=zero, recompute=recompute)
                     if not any(problems(work, devices, made, batch)):
                         yield made

@@ -12,11 +12,9 @@ from accelsim.cluster.plan.shard import Sharded, shard_objective, without_collec
 from accelsim.cluster.plan.spmd import collectives
 from accelsim.cluster.plan.stages import Stage, cut, piece
 from accelsim.cluster.plan.update import SUM
-from accelsim.cluster.step.costs import Cost, Costs, PassCosts, cost_of
+from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.passes import in_format, local
 from accelsim.cluster.step.work import Call, Piece
-from accelsim.request import Request
-from accelsim.request.job import execute, prepare
 from accelsim.workload.graph import FORMAT_BYTES, Graph
 from accelsim.workload.ops import get
 from accelsim.workload.zoo.build import Builder
@@ -138,8 +136,4 @@ def _cost(graph: Graph, sharded: Sharded, costs: Costs) -> Cost:
     if not graph.nodes:
         return Cost()
     bare = without_collectives(Sharded(graph, [], {}, sharded.ranks))
-    request = Request(
-        local(in_format(bare, costs.dtype)), costs.chip, dtype=costs.dtype, values="off", edges="outside",
-        ignore_capacity=True, fusion=costs.setting.fusion, site=costs.setting.site,
-    )  # fmt: skip
-    return cost_of(execute(prepare(request)))
+    return costs.cost(local(in_format(bare, costs.dtype)))

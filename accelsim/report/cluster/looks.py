@@ -20,6 +20,7 @@ PARTS: Mapping[str, Look] = {
     "compute": Look(BLUE),
     "recompute": Look(SKY, "////"),
     "tensor": Look(ORANGE, "...."),
+    "host": Look(GREY, "oooo"),
     "bubble": Look(FAINT),
     "pipeline": Look(YELLOW, "----"),
     "stragglers": Look(PURPLE, "\\\\\\\\"),

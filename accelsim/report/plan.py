@@ -1,0 +1,96 @@
+"""A search for plans as tables, sentences, rows and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from accelsim.cluster.step.result import PARTS, StepResult
+from accelsim.cluster.step.search import Found
+from accelsim.errors import memory_text
+from accelsim.report.cluster.looks import PARTS as LOOKS
+from accelsim.report.step import binding
+from accelsim.report.style import GREY, INK, figure, styled
+from accelsim.report.text import count_of, percent, si
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEADERS = ("plan", "time", "MFU", "memory", "energy", "most beside computing")
+MEMORY = "memory"
+WHY = {MEMORY: "devices would hold more than they have room for", **PARTS}
+"""Why a plan loses -> in words."""
+
+
+def rows(found: Found) -> list[tuple[object, ...]]:
+    """A row for each of the best plans."""
+    return [_row(result) for result in found.best]
+
+
+def _row(result: StepResult) -> tuple[object, ...]:
+    name = binding(result)
+    most = f"{name} {percent(result.parts_fs[name] / result.time_fs)}" if name else "nothing"
+    return (
+        str(result.plan), si(result.time_s, "s"), percent(result.mfu), memory_text(result.fullest.memory.peak_B),
+        si(result.total_J, "J"), most,
+    )  # fmt: skip
+
+
+def sentences(found: Found) -> list[str]:
+    """How many plans there are, what the best is, why others lose."""
+    best, total = found.best[0], len(found.looked)
+    told = [
+        f"Of {count_of(total, 'legal plan')}, {best.plan} is the best: {si(best.time_s, 's')} a step at "
+        f"{percent(best.mfu)} of the peak."
+    ]
+    if found.why:
+        reasons = ", ".join(f"{count:,} by {name} ({WHY[name]})" for name, count in found.why.items())
+        told.append(f"Others lose {reasons}.")
+    return told
+
+
+def records(found: Found) -> Iterator[dict[str, Any]]:
+    """A row for each plan that was looked at, for CSV: estimates, and the simulated time of the best."""
+    times = {result.plan: result for result in found.best}
+    for each in found.looked:
+        result = times.get(each.plan)
+        yield {
+            "plan": str(each.plan), "simulated_s": result.time_s if result else "", "estimate_s": each.bound.time_s,
+            "estimate_J": each.bound.energy_J, "peak_B": each.bound.peak_B, "capacity_B": each.bound.capacity_B,
+            "loses_by": each.why,
+        }  # fmt: skip
+
+
+def facts(found: Found) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "plans": len(found.looked), "loses_by": found.why, "sentences": sentences(found),
+        "best": [result.as_dict() for result in found.best],
+    }  # fmt: skip
+
+
+def plans_figure(found: Found) -> Figure:
+    """Every plan: time of a step against the memory of its fullest device, coloured by what it loses by."""
+    with styled():
+        fig, (axes,) = figure(4.6)
+        for name in [*found.why, ""]:
+            points = [each.bound for each in found.looked if each.why == name]
+            label = f"loses by {name}: {len(points):,}" if name else f"the best {len(points):,}"
+            axes.scatter(
+                [each.peak_B / 2**30 for each in points], [each.time_s for each in points], s=10 if name else 60,
+                color=LOOKS[name].color if name in LOOKS else OTHERS[name], label=label, zorder=3 - bool(name),
+                marker="o" if name else "*", alpha=0.6 if name else 1.0, linewidths=0,
+            )  # fmt: skip
+        axes.axvline(found.looked[0].bound.capacity_B / 2**30, color=INK, linewidth=1)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("memory of the fullest device (GiB); the line is what it has")
+        axes.set_ylabel("time of a step (s), estimated")
+        best = found.best[0]
+        axes.set_title(f"Plans for {best.model} on {best.cluster}, a batch of {best.batch:,}")
+        fig.legend(loc="outside lower center", ncols=4)
+        return fig
+
+
+OTHERS = {MEMORY: GREY, "": INK}
+"""Colours of what is no part of a step: what does not fit, the best."""
