@@ -1,0 +1,51 @@
+"""Laws of training steps on clusters: whatever the plan, the paces of devices and the rates of links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.schedules.registry import SCHEDULES
+from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.step import train_step
+from accelsim.cluster.step.what_ifs import faster
+from tests.unit.cluster.step.test_training_step import FREE, WORK, fleet
+
+FLUSHING = sorted(name for name, entry in SCHEDULES.items() if entry.synchronous)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Legal plans of up to eight devices for the model of the unit tests."""
+    dp, tp, pp = (draw(st.sampled_from([1, 2])) for _ in range(3))
+    schedule = draw(st.sampled_from(FLUSHING)) if pp > 1 else "1f1b"
+    return Plan(
+        dp=dp, tp=tp, pp=pp, chunks=2 if schedule == "interleaved" else 1, microbatches=2, schedule=schedule,
+        sp=tp > 1 and draw(st.booleans()), zero=draw(st.sampled_from([0, 1, 2, 3])) if dp > 1 else 0,
+        recompute=draw(st.sampled_from(["none", "selective", "full"])),
+    )  # fmt: skip
+
+
+def stepped(plan: Plan, speeds: tuple[float, ...] = ()) -> StepResult:
+    return train_step(WORK, fleet(plan.devices, speeds), plan, 2 * plan.dp, replace(FREE, overlap=True))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plans(), st.data())
+def test_stragglers_links_and_sums(plan: Plan, data: st.DataObject) -> None:
+    result = stepped(plan)
+    assert result.check() == []
+    assert result.time_fs >= max(device.spent_fs["compute"] for device in result.devices)
+    assert abs(sum(result.energy_J.values()) - result.total_J) <= 1e-12 * result.total_J
+    assert stepped(plan).as_dict() == result.as_dict()
+    paces = tuple(data.draw(st.sampled_from([1.0, 0.9, 0.5])) for _ in range(plan.devices))
+    slow = stepped(plan, paces)
+    assert slow.check() == [] and slow.time_fs >= result.time_fs
+    if result.by_link_B:
+        quick = train_step(
+            WORK, faster(fleet(plan.devices), "link"), plan, 2 * plan.dp, replace(FREE, overlap=True)
+        )
+        assert quick.time_fs <= result.time_fs and quick.by_link_B == result.by_link_B

@@ -1,0 +1,141 @@
+"""A training step on a cluster: what it is made of, what it refuses, what would help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from accelsim.cluster.network.topology import Topology, Wire
+from accelsim.cluster.plan.plan import Plan, parse_plan
+from accelsim.cluster.sizes.activations import first_stage_activation_B
+from accelsim.cluster.sizes.transformer import Transformer as Sizes
+from accelsim.cluster.step.asked import Asked, ready
+from accelsim.cluster.step.costs import Costs
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.memory import OutOfMemory
+from accelsim.cluster.step.segments import Split, block
+from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.transformer import transformer_of
+from accelsim.cluster.step.what_ifs import what_ifs
+from accelsim.cluster.step.work import DecoderWork, stash_B
+from accelsim.errors import UsageError
+from accelsim.spec.yaml.load import load_chip
+
+CHIP = load_chip("a100-80-sxm")
+MODEL = transformer_of("gpt?layers=4,hidden=64,heads=4,kv_heads=4,ffn=256,vocab=256,seq=32")
+assert MODEL is not None
+WORK = DecoderWork(MODEL)
+FREE = Options(overlap=False, ignore_capacity=True)
+
+
+def network(devices: int, rate: int = 10**9) -> Topology:
+    """Devices at one switch."""
+    wires = []
+    for device in range(devices):
+        for a, b in ((device, devices), (devices, device)):
+            wires.append(Wire(a, b, 10**9, Fraction(rate), 1e-12, "link"))
+    labels = (*(f"gpu{i}" for i in range(devices)), "switch")
+    return Topology("test", devices, labels, tuple(wires), (0,) * devices)
+
+
+def fleet(devices: int, speeds: tuple[float, ...] = ()) -> Fleet:
+    """As many A100."""
+    made = Fleet("test", "test", network(devices), (CHIP,) * devices, speeds or (1.0,) * devices)
+    vars(made)["_costs"] = {id(CHIP): COSTS}
+    return made
+
+
+COSTS = Costs(CHIP)
+PLANS = ("dp=1,microbatches=4", "pp=2,microbatches=4", "tp=2,microbatches=2", "tp=2,sp,microbatches=2",
+         "dp=2,microbatches=2,zero=1", "pp=2,chunks=2,microbatches=4,schedule=interleaved", "pp=2,microbatches=4,schedule=zb-h1",
+         "dp=2,pp=2,microbatches=2,recompute=full", "dp=2,microbatches=2,zero=3")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLANS)
+def test_a_step_adds_up(text: str) -> None:
+    plan = parse_plan(text)
+    result = train_step(WORK, fleet(plan.devices), plan, 4, FREE)
+    assert result.check() == []
+    assert result.time_fs >= max(device.spent_fs["compute"] for device in result.devices)
+    assert 0 < result.mfu <= result.hfu < 1
+    assert set(result.as_dict()["parts_s"]) == set(result.parts_fs)
+
+
+def test_one_device_has_no_bubble_and_sends_nothing() -> None:
+    result = train_step(WORK, fleet(1), Plan(microbatches=4), 4, FREE)
+    assert {name for name, fs in result.parts_fs.items() if fs} == {"compute", "optimiser"}
+    assert result.by_link_B == {}
+
+
+def test_equal_requests_cost_one_simulation() -> None:
+    split = Split(MODEL, 1)
+    known = len(COSTS.known)
+    assert COSTS.block(split) == COSTS.block(split)
+    assert len(COSTS.known) <= known + len(block(split))
+
+
+def test_sequence_parallelism_leaves_products_as_they_are() -> None:
+    plain, shared = ({s.name: s.graph for s in block(Split(MODEL, 1, 2, sp))} for sp in (False, True))
+    for name in ("qkv", "attention", "out", "feed-forward"):
+        assert plain[name].tensors["x"].shape == shared[name].tensors["x"].shape
+    assert plain["norm"].tensors["x"].shape[1] == 2 * shared["norm"].tensors["x"].shape[1]
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize("sp", [False, True])
+def test_stashes_are_those_of_the_closed_form(recompute: str, sp: bool) -> None:
+    model = transformer_of("gpt3?layers=8")
+    assert model is not None
+    sizes = Sizes(8, model.hidden, model.heads, model.seq, model.vocab)
+    whole = first_stage_activation_B(sizes, tp=8, pp=4, sp=sp, recompute=recompute)  # type: ignore[arg-type]
+    assert 8 * stash_B(Split(model, 1, 8, sp), recompute) == whole  # type: ignore[arg-type]
+
+
+def test_gpt3_has_175_billion_parameters() -> None:
+    model = transformer_of("gpt3")
+    assert model is not None
+    assert model.seq == 2048
+    assert model.parameters == pytest.approx(174.6e9, rel=1e-3)
+    h, s, layers, vocab = model.hidden, model.seq, model.layers, model.vocab
+    exact = 72 * s * layers * h * h * (1 + s / (6 * h) + vocab / (12 * layers * h))
+    assert model.sequence_flops == pytest.approx(exact, rel=1e-12)
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    plan = Plan(dp=3, tp=3, pp=8, chunks=2, microbatches=5, schedule="interleaved", zero=1, sp=True)
+    with pytest.raises(UsageError) as told:
+        train_step(WORK, fleet(4), plan, 7, FREE)
+    text = str(told.value)
+    for part in ("72 devices", "heads=4", "4 layers", "a batch of 7 on 3 replicas", "microbatches"):
+        assert part in text
+
+
+def test_what_does_not_fit_names_terms_and_devices() -> None:
+    big = transformer_of("gpt3?layers=8")
+    assert big is not None
+    with pytest.raises(OutOfMemory) as told:
+        train_step(
+            DecoderWork(replace(big, layers=48, seq=16)), fleet(2), Plan(pp=2, microbatches=2), 2, Options()
+        )
+    text = str(told.value)
+    assert "device 0" in text and "device 1" in text and "of optimiser" in text and "of 80 GiB" in text
+
+
+def test_a_straggler_is_waited_for() -> None:
+    plan = Plan(dp=2, microbatches=2)
+    even = train_step(WORK, fleet(2), plan, 4, FREE)
+    slow = train_step(WORK, fleet(2, (1.0, 0.5)), plan, 4, FREE)
+    assert slow.parts_fs["stragglers"] > 0 and slow.time_fs > even.time_fs
+    waits = {device.ranks: device.spent_fs.get("wait", 0) for device in slow.devices}
+    assert waits[(0,)] > waits[(1,)]
+
+
+def test_changes_are_simulated_before_they_are_told() -> None:
+    made = ready(Asked("gpt?layers=2", "4x-edu", "dp=2,pp=2", 4))
+    result = made.step()
+    helps = what_ifs(made, result)
+    assert [each.saved for each in helps] == sorted((each.saved for each in helps), reverse=True)
+    assert any(each.change.startswith("links") for each in helps)
+    assert made.step().as_dict() == result.as_dict()
