@@ -82,6 +82,7 @@ ABOUT = {
     "sram-fit": About("energy, time and area of SRAM against the CACTI runs that they were fitted to", AT_ONCE),
     "systolic": About("closed forms of the array against the register-level model on random products", LONG),
     "tensor-cores": About("dot products of GPUs against outputs of the hardware, bit by bit", AT_ONCE),
+    "training": About("training steps on clusters of A100 against measured times", LONG),
     "tpu-v1": About("TPU v1 against Table 3 and the roofline of Jouppi et al. (ISCA 2017)", SHORT),
 }  # fmt: skip
 """Name of a check -> what the list says of it; see ``AT_ONCE`` and so on."""
@@ -104,7 +105,7 @@ SMALL = 5e-4
     "--data",
     type=FILE,
     metavar="DIR",
-    help="Folder with measured rows of other people, for the checks gpu-*, collectives and serving.",
+    help="Folder with measured rows of other people, for the checks gpu-*, collectives, serving and training.",
 )
 @click.option(
     "--pictures",

@@ -10,7 +10,7 @@ from accelsim.cluster.step.search import Found
 from accelsim.errors import memory_text
 from accelsim.report.cluster.looks import PARTS as LOOKS
 from accelsim.report.step import binding
-from accelsim.report.style import GREY, INK, figure, styled
+from accelsim.report.style import GREY, INK, figure, log_axis, prefixed, styled
 from accelsim.report.text import count_of, percent, si
 
 if TYPE_CHECKING:
@@ -73,19 +73,22 @@ def plans_figure(found: Found) -> Figure:
     """Every plan: time of a step against the memory of its fullest device, coloured by what it loses by."""
     with styled():
         fig, (axes,) = figure(4.6)
+        factor, unit = prefixed([each.bound.time_s for each in found.looked], "s")
+        room, held = prefixed([float(each.bound.peak_B) for each in found.looked], "B")
         for name in [*found.why, ""]:
             points = [each.bound for each in found.looked if each.why == name]
             label = f"loses by {name}: {len(points):,}" if name else f"the best {len(points):,}"
             axes.scatter(
-                [each.peak_B / 2**30 for each in points], [each.time_s for each in points], s=10 if name else 60,
-                color=LOOKS[name].color if name in LOOKS else OTHERS[name], label=label, zorder=3 - bool(name),
-                marker="o" if name else "*", alpha=0.6 if name else 1.0, linewidths=0,
+                [each.peak_B * room for each in points], [each.time_s * factor for each in points],
+                s=10 if name else 60, color=LOOKS[name].color if name in LOOKS else OTHERS[name], label=label,
+                zorder=3 - bool(name), marker="o" if name else "*", alpha=0.6 if name else 1.0, linewidths=0,
             )  # fmt: skip
-        axes.axvline(found.looked[0].bound.capacity_B / 2**30, color=INK, linewidth=1)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("memory of the fullest device (GiB); the line is what it has")
-        axes.set_ylabel("time of a step (s), estimated")
+        axes.axvline(found.looked[0].bound.capacity_B * room, color=INK, linewidth=1)
+        for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
+            scale("log")
+            log_axis(axis)
+        axes.set_xlabel(f"memory of the fullest device ({held}); the line is what it has")
+        axes.set_ylabel(f"time of a step ({unit}), estimated")
         best = found.best[0]
         axes.set_title(f"Plans for {best.model} on {best.cluster}, a batch of {best.batch:,}")
         fig.legend(loc="outside lower center", ncols=4)

@@ -162,12 +162,27 @@ class Costs:
         return PassCosts(forward, core, inputs, whole.without(inputs))
 
     def cost(self, graph: Graph) -> Cost:
-        """One run of a graph whose inputs and outputs stay in the memory of the device."""
-        options = Options(
-            dtype=self.dtype, values="off", fusion=self.setting.fusion, edges="outside", cores=1
-        )
-        with limited(ignore_capacity=True):
-            return cost_of(simulate(compile(graph, self.at_site, options), None, "off"))
+        """One run of a graph whose inputs and outputs stay in the memory of the device; one of each kind."""
+        key = _kind(graph)
+        found = self.known.get(key)
+        if not isinstance(found, Cost):
+            options = Options(
+                dtype=self.dtype, values="off", fusion=self.setting.fusion, edges="outside", cores=1
+            )
+            with limited(ignore_capacity=True):
+                found = cost_of(simulate(compile(graph, self.at_site, options), None, "off"))
+            self.known[key] = found
+        return found
+
+
+def _kind(graph: Graph) -> Hashable:
+    """Equal for graphs that cost the same: nodes, and shapes and formats of tensors."""
+    nodes = tuple(
+        (node.op, tuple(node.inputs), tuple(node.outputs), repr(node.attrs), node.part_of)
+        for node in graph.nodes
+    )
+    tensors = tuple((name, each.shape, each.dtype, each.is_constant) for name, each in graph.tensors.items())
+    return nodes, tensors, tuple(graph.outputs)
 
 
 FORMATS = ("bf16", "fp16", "fp32")
