@@ -49,7 +49,7 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
             helps = what_ifs(made, result, lambda share: stage("what if", share))
     save_csv(given.table, [flat(row) for row in records(result)])
     if given.out is not None:
-        write_step(result, given.out, helps)
+        write_step(made, result, given.out, helps)
     if given.as_json:
         show_json(facts_of(result, helps))
         return

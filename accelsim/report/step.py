@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from accelsim.account.latency import tool_version
 from accelsim.cluster.step.result import PARTS, Device, StepResult, device_facts
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.errors import memory_text
@@ -113,4 +114,5 @@ def records(result: StepResult) -> Iterator[dict[str, Any]]:
 def facts_of(result: StepResult, helps: Sequence[WhatIf] | None = None) -> dict[str, Any]:
     """All of it, for JSON."""
     what_ifs = {} if helps is None else {"what_ifs": [each._asdict() for each in helps]}
-    return {**result.as_dict(), "sentences": sentences(result, helps), **what_ifs}
+    about = {"tool": "accelsim", "tool_version": tool_version()}
+    return {**about, **result.as_dict(), "sentences": sentences(result, helps), **what_ifs}

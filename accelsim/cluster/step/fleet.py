@@ -100,7 +100,7 @@ class Fleet:
         return found
 
     def _together(self, kind: str, nbytes: int, groups: Sequence[Group]) -> Comm:
-        loads = [self._loads(group) for group in groups]
+        loads = [self.loads(kind, group) for group in groups]
         alone = max(self._slowest(load) for load in loads)
         every = Counter[int]()
         for load in loads:
@@ -128,13 +128,15 @@ class Fleet:
             (share / float(self.topology.wires[wire].rate) for wire, share in load.items()), default=0.0
         )
 
-    def _loads(self, group: Group) -> dict[int, float]:
-        """Wire -> share of the bytes that each rank passes on which go over it, by rings as the library lays them."""
-        found = Counter[int]()
-        for a, b, share in self._edges(group):
+    def loads(self, kind: str, group: Group) -> dict[int, float]:
+        """Wire -> share of the bytes that each rank passes on which go over it, by rings as the library lays them; a
+        single message goes one way."""
+        found: dict[int, float] = {}
+        edges = [(group[0], group[1], 1.0)] if kind == "send_recv" else self._edges(group)
+        for a, b, share in edges:
             for wire in self.topology.route(a, b):
-                found[wire] += share  # type: ignore[assignment]
-        return dict(found)
+                found[wire] = found.get(wire, 0.0) + share
+        return found
 
     def _edges(self, group: Group) -> Iterator[tuple[int, int, float]]:
         nodes: dict[int, list[int]] = {}

@@ -88,8 +88,9 @@ def _summary(result: StepResult) -> Section:
     tokens = [("tokens per second", si(result.tokens_per_s))] if result.sample_tokens else []
     rows = [
         ("cluster", f"{result.cluster}: {count_of(result.plan.devices, 'device')}"),
-        ("plan", f"{result.plan}; {count_of(result.plan.microbatches, 'micro-batch')} of "
-                 f"{result.microbatch}, schedule {result.plan.schedule}"),
+        ("plan", str(result.plan)),
+        ("each replica", f"{result.plan.microbatches:,} x {result.microbatch} {result.unit}, schedule "
+                         f"{result.plan.schedule}"),
         ("batch", f"{result.batch:,} {result.unit}"),
         ("time of a step", si(result.time_s, "s")),
         (f"{result.unit} per second", si(result.samples_per_s)),
@@ -97,7 +98,7 @@ def _summary(result: StepResult) -> Section:
         ("MFU: model FLOPs of peak", percent(result.mfu)),
         ("HFU: with what is computed again", percent(result.hfu)),
         ("energy of a step", si(result.total_J, "J")),
-        ("energy of one of the batch", si(result.sample_J, "J")),
+        ("energy of a sample", si(result.sample_J, "J")),
     ]  # fmt: skip
     return section("Summary", ("", ""), rows)
 

@@ -66,8 +66,7 @@ def scaling_figure(results: Sequence[StepResult]) -> Figure:
         rate.plot(counts, rates, "o-", color=BLUE, label="simulated")
         rate.set_xscale("log", base=2)
         rate.set_yscale("log", base=2)
-        for axis in (rate.xaxis, rate.yaxis, left.xaxis):
-            log_axis(axis) if axis is not left.xaxis else None
+        log_axis(rate.yaxis)
         rate.set_xticks(counts, [f"{count:,}" for count in counts])
         rate.set_xlabel("devices")
         rate.set_ylabel(f"{results[0].unit} per second")
@@ -76,7 +75,7 @@ def scaling_figure(results: Sequence[StepResult]) -> Figure:
         left.plot(counts, shares, "o-", color=BLUE)
         left.set_xscale("log", base=2)
         left.set_xticks(counts, [f"{count:,}" for count in counts])
-        left.set_ylim(0, 105)
+        left.set_ylim(0, 1.05 * max(100.0, *shares))
         left.set_xlabel("devices")
         left.set_ylabel("scaling efficiency (%)")
         for axes in (rate, left):

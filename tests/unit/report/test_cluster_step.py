@@ -1,0 +1,115 @@
+"""The report of a training step: its page, trace, traffic by wire, scaling; the same bytes twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from accelsim.cluster.step.asked import Asked, Ready, ready
+from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.scaling import weak_scaling
+from accelsim.cluster.step.traffic import wire_bytes
+from accelsim.errors import UsageError
+from accelsim.report.cluster import trace
+from accelsim.report.cluster.page import page_data
+from accelsim.report.cluster.pictures import parts_caption, scaling_sentence
+from accelsim.report.text import percent
+from accelsim.report.write_step import NAMES, check_target, write_step
+
+PLANS = (
+    "dp=2,pp=2",
+    "tp=2,pp=2,microbatches=4",
+    "dp=4,zero=3",
+    "dp=2,tp=2,sp,zero=1",
+    "pp=2,dp=2,schedule=interleaved,chunks=2,microbatches=4",
+)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, tuple[Ready, StepResult]]:
+    found = {}
+    for plan in PLANS:
+        one = ready(Asked("gpt", "4x-edu", plan, 8, params={"layers": 4, "hidden": 32, "ffn": 64}))
+        found[plan] = one, one.step()
+    return found
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_bytes_of_wires_add_up_to_those_of_links(
+    made: dict[str, tuple[Ready, StepResult]], plan: str
+) -> None:
+    one, step = made[plan]
+    by_link = Counter[str]()
+    for wire, size in zip(one.fleet.topology.wires, wire_bytes(*one), strict=True):
+        by_link[wire.link] += size
+    assert by_link.keys() == step.by_link_B.keys()
+    for name, size in step.by_link_B.items():
+        assert by_link[name] == pytest.approx(size, rel=1e-6)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_page_data_are_of_the_step(made: dict[str, tuple[Ready, StepResult]], plan: str) -> None:
+    _, step = made[plan]
+    data = page_data(step, ["Words."], [])
+    lines = data["layers"]
+    assert json.loads(json.dumps(data, allow_nan=False))["sentences"] == ["Words."]
+    assert len(lines["names"]) == len(set(lines["names"])) == len(step.devices)
+    for line, device in enumerate(step.devices):
+        assert sum(values[line] for _, _, values in lines["reasons"]) == step.time_fs
+        row = data["timeline"]["rows"][line]
+        assert sum(row["span"]) == step.time_fs and sum(row["start"]) < step.time_fs
+        memory = data["buffers"]["memories"][line]
+        assert memory["top"] == device.memory.peak_B
+        assert (
+            max(a + b for a, b in zip(memory["offset"], memory["size"], strict=True)) == device.memory.peak_B
+        )
+    assert all(name in parts_caption(step) for name, fs in step.parts_fs.items() if fs)
+
+
+def test_the_trace_has_a_process_for_each_kind_of_device(
+    made: dict[str, tuple[Ready, StepResult]], tmp_path: Path
+) -> None:
+    _, step = made["dp=2,pp=2"]
+    file = tmp_path / "timeline.json.gz"
+    with file.open("wb") as stream:
+        trace.write(step, stream)
+    whole = json.loads(gzip.decompress(file.read_bytes()))
+    events = whole["traceEvents"]
+    names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert names == ["stage 0 (2 devices)", "stage 1 (2 devices)"]
+    spans = [event for event in events if event["ph"] == "X"]
+    assert max(event["ts"] + event["dur"] for event in spans) <= step.time_fs / 1e9 + 1e-6
+    counters = [event for event in events if event["ph"] == "C" and event["pid"] == 1]
+    assert max(sum(event["args"].values()) for event in counters) == step.devices[0].memory.peak_B
+
+
+def test_scaling_begins_with_one_replica_and_ends_with_the_plan(
+    made: dict[str, tuple[Ready, StepResult]],
+) -> None:
+    one, step = made["dp=4,zero=3"]
+    steps = weak_scaling(*one)
+    assert [each.plan.dp for each in steps] == [1, 2, 4]
+    assert steps[-1].time_fs == step.time_fs and {each.batch // each.plan.dp for each in steps} == {2}
+    rates = [each.samples_per_s / each.plan.devices for each in steps]
+    assert f"efficiency of {percent(rates[-1] / rates[0])}." in scaling_sentence(steps)
+
+
+def test_a_report_is_whole_and_has_the_same_bytes_again(
+    made: dict[str, tuple[Ready, StepResult]], tmp_path: Path
+) -> None:
+    one, step = made["dp=2,pp=2"]
+    folders = [write_step(one, step, tmp_path / name) for name in ("one", "two")]
+    for name in NAMES:
+        first, second = ((folder / name).read_bytes() for folder in folders)
+        assert first == second and first, name
+    page = (folders[0] / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/svg+xml;base64,") == 3 and "stage 1 (2 devices)" in page
+    write_step(one, step, folders[0])  # again in its own folder
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "diary.txt").write_text("mine")
+    with pytest.raises(UsageError, match="report of a training step"):
+        check_target(tmp_path / "other")
