@@ -1,0 +1,77 @@
+"""``accelsim run --train`` and ``accelsim plan`` on clusters: what is printed, written and refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from accelsim.cli import main
+
+TRAIN = (
+    "run",
+    "gpt?layers=2",
+    "--on",
+    "4x-edu",
+    "--plan",
+    "dp=2,pp=2",
+    "--train",
+    "--batch",
+    "4",
+    "--values",
+    "off",
+)
+
+
+def test_a_step_is_printed_and_written(tmp_path: Path) -> None:
+    table, out = tmp_path / "step.csv", tmp_path / "step"
+    told = CliRunner().invoke(main, [*TRAIN, "--csv", str(table), "--out", str(out), "--no-advice"])
+    assert told.exit_code == 0, told.output
+    for part in ("MFU", "HFU", "bubble", "energy of a sample", "of the step goes to", "Fullest is stage"):
+        assert part in told.output
+    assert [row["stage"] for row in csv.DictReader(table.read_text().splitlines())] == ["0", "1"]
+    facts = json.loads((out / "step.json").read_text())
+    assert facts["devices"] == 4 and facts["time_s"] == pytest.approx(sum(facts["parts_s"].values()))
+    assert (out / "timeline.json.gz").stat().st_size and (out / "report.html").stat().st_size
+
+
+def test_json_has_what_would_help() -> None:
+    told = CliRunner().invoke(main, [*TRAIN, "--json"])
+    assert told.exit_code == 0, told.output
+    facts = json.loads(told.output)
+    saved = [each["saved"] for each in facts["what_ifs"]]
+    assert saved == sorted(saved, reverse=True) and saved
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("run", "gpt", "--on", "4x-edu", "--plan", "dp=3,tp=2,sp", "--train", "--values", "off"), ("6 devices",)),
+        (("run", "gpt", "--on", "4x-edu", "--plan", "dpp=3", "--train", "--values", "off"), ("a plan has no 'dpp'", "did you mean")),
+        (("run", "gpt", "--on", "4x-edu", "--check"), ("--check", "--values exact", "--train")),
+        (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2", "--train"), ("--plan and --train on edu-4x4", "a cluster")),
+        (("plan", "digits-mlp", "--on", "4x-edu", "--objective", "tim"), ("unknown objective", "time")),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(arguments: tuple[str, ...], parts: tuple[str, ...]) -> None:
+    told = CliRunner().invoke(main, list(arguments))
+    assert told.exit_code == 2
+    for part in parts:
+        assert part in told.output
+
+
+def test_plans_of_a_small_model(tmp_path: Path) -> None:
+    table, plot = tmp_path / "plans.csv", tmp_path / "plans.png"
+    told = CliRunner().invoke(
+        main,
+        ["plan", "gpt?layers=2", "--on", "4x-edu", "--batch", "4", "--csv", str(table), "--plot", str(plot)],
+    )
+    assert told.exit_code == 0, told.output
+    assert "legal plans" in told.output and "is the best" in told.output and plot.stat().st_size
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    best = [float(row["simulated_s"]) for row in rows if row["simulated_s"]]
+    assert len(best) == 10 and min(best) > 0
+    assert all(row["loses_by"] for row in rows if not row["simulated_s"])
