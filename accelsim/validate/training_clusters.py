@@ -13,6 +13,7 @@ Sets. None of their rows has a part in a constant of the chip, which was calibra
 * **Megatron-LM, SC21, weak scaling** (the same machine, the same constant): sizes of microbatches are not published,
   one sequence is taken for all, and no interleaving.
 * **GPipe, table 2, 32 microbatches** of the transformer on 2, 4 and 8 accelerators: pipelines of equal stages, played.
+* **Horovod's weak scaling** of VGG-16 and ResNet-101, without a claim: see ``horovod``.
 * **GPT-3 on 240 p4d nodes in about 25 days**: 300 billion tokens at the simulated rate.
 """
 
@@ -38,6 +39,7 @@ from accelsim.report.kernel_plot import Compared
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.validate.base import Check, check
 from accelsim.validate.gpu_rows import Row
+from accelsim.validate.horovod import efficiencies
 from accelsim.validate.measured import ABSENT, folder
 
 FITTED = 8
@@ -243,6 +245,11 @@ def training() -> Check:
             f"{name}: {len(rows)} rows, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, 90th percentile "
             f"{np.quantile(sizes, 0.9):.1%} (claimed: {figure} {claimed:.0%}); worst {worst.name}: {worst.error:+.1%}"
         )
+    scaling = [
+        f"Horovod, weak scaling, no claim: {row.name} {row.predicted:.0%}, published {row.measured:.0%}"
+        for row in efficiencies()
+    ]
     return Check(
-        "training", what, len(SETS), int(kept), np.array(errors), told, "errors as claimed", 0, compared
-    )
+        "training", what, len(SETS), int(kept), np.array(errors), [*told, *scaling], "errors as claimed",
+        len(scaling), compared,
+    )  # fmt: skip
