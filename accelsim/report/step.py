@@ -42,7 +42,7 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
     return [
         ("model", f"{result.model}, {result.batch:,} {result.unit}"),
         ("cluster", f"{result.cluster}, {count_of(plan.devices, 'device')}"),
-        ("plan", f"{plan}: {plan.microbatches:,} microbatches of {result.microbatch}, {plan.schedule}"),
+        ("plan", f"{plan}: {_microbatches(plan.microbatches)} of {result.microbatch}, {plan.schedule}"),
         ("time of a step", si(result.time_s, "s")),
         *((f"  {name}", f"{si(fs * FS, 's')}, {percent(fs / result.time_fs)}: {PARTS[name]}")
           for name, fs in result.parts_fs.items() if fs),
@@ -53,6 +53,10 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
         ("energy of a step", si(result.total_J, "J")),
         ("energy of a sample", si(result.sample_J, "J")),
     ]  # fmt: skip
+
+
+def _microbatches(count: int) -> str:
+    return f"{count:,} microbatch" + ("es" if count != 1 else "")
 
 
 def sentences(result: StepResult, helps: Sequence[WhatIf] | None = None) -> list[str]:

@@ -32,6 +32,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "dram lessons": ("--limit", "20"), "sram": ("--capacity", "1MiB"), "sram conflicts": ("--length", "16"),
     "energy table": (), "energy eyeriss": ("--out", "eyeriss"), "link": ("pcie-gen4-x16",),
     "noc": ("mesh-4x4", "--load", "0.1", "--clocks", "100"), "collective": ("all_reduce", "--on", "4x-edu", "--size", "64KiB"),
+    "plan": ("digits-mlp", "--on", "4x-edu", "--batch", "1"),
     "batching": ("mlp?hidden=16", "--on", "edu-4x4", "--batches", "1,2"),
     "export-trace": ("seq_read", "--on", "ddr3-1600", "--format", "dramsim3", "--out", "t.trace"),
     "array": ("--rows", "4", "--cols", "4", "5", "4", "4"), "validate": ("--list",),
