@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, nearest
 
 USED = frozenset(
     {"model", "on", "set", "batch", "dtype", "fusion", "site", "values", "ignore_capacity", "param", "seed"}
@@ -27,18 +27,15 @@ class OnCluster(NamedTuple):
 
 def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
     """Whether a cluster is among what follows ``--on``. UsageError for options of clusters on chips."""
-    from accelsim.spec.yaml.clusters import is_cluster
+    from accelsim.spec.yaml.clusters import clusters, is_cluster
 
     if any(is_cluster(name) for text in on for name in text.split(",")):
         return True
     options = {"--plan": bool(given.plan), "--train": given.train}
     wrong = [name for name, there in options.items() if there]
     if wrong:
-        raise UsageError(
-            Problem(
-                f"{' and '.join(wrong)} on {', '.join(on)}", expected="a cluster (see 'accelsim clusters')"
-            )
-        )
+        what, expected = f"{' and '.join(wrong)} on {', '.join(on)}", "a cluster (see 'accelsim clusters')"
+        raise UsageError(Problem(what, "--on", expected, nearest(on[0], clusters()) if on else ""))
     return False
 
 
