@@ -123,10 +123,14 @@ def columns(product: Product) -> Products:
 
 
 class Kernels:
-    """The kernels of a product that a search may choose from, best first."""
+    """The kernels of a product that a search may choose from, best first. ``streams``: slices of their operands need
+    not fit into the cache, see ``panel_for``."""
 
-    def __init__(self, spec: Simt, around: Around, product: Product, found: Candidates) -> None:
+    def __init__(
+        self, spec: Simt, around: Around, product: Product, found: Candidates, streams: bool = False
+    ) -> None:
         self._spec, self._around, self._product, self._found = spec, around, product, found
+        self._streams = streams
         name = product.format
         shape = shapes(spec, around, name, columns(product), found)
         self._shape, self._cost = shape, timed(spec, around, name, shape)
@@ -147,7 +151,7 @@ class Kernels:
         step = step_of(spec, tile, product.format)
         panels = -(-FEWEST_PIECES // ceil(product.gemm.K / step))
         wave = max(1, min(spec.multiprocessors, blocks // panels) // splits)
-        panel = panel_for(product, (tile.m, tile.n), step, wave, around.l2_B)
+        panel = panel_for(product, (tile.m, tile.n), step, wave, around.l2_B, self._streams)
         if panel is None:
             return None
         times = Times(spec.prologue, int(self._work[index]), spec.epilogue + ceil(shape.fused[index]))
@@ -183,7 +187,8 @@ def choose(
     pinned: Mapping[str, Any] | None = None,
     leaders: int = 1,
 ) -> Chosen:
-    """The kernels, so many, with the least estimated time, of several the first in the table of tiles.
+    """The kernels, so many, with the least estimated time, of several the first in the table of tiles. Operands stream
+    through the cache where no tile has room for slices of them.
 
     Raises Infeasible, about the node ``name`` and the buffer ``cache``, where no tile fits into the cache; UsageError
     where no tile of the spec has the fields of ``Blocks`` that are ``pinned``.
@@ -198,15 +203,25 @@ def choose(
         found = cut(spec, row, tiles, None)
     else:
         found = candidates(spec, product.format, row)
-    best = list(islice(Kernels(spec, around, product, found), leaders))
-    if not best:
-        least = min(
-            (smallest(product, (tile.m, tile.n), step_of(spec, tile, product.format)) for tile in tiles),
-            key=lambda panel: room_B(product, panel),
-        )
-        shape = f"{least.rows}x{least.cols}x{least.depth}"
-        raise Infeasible(name, cache, room_B(product, least), around.l2_B, shape)
-    return Chosen(best, len(found.row))
+    for streams in (False, True):
+        best = list(islice(Kernels(spec, around, product, found, streams), leaders))
+        if best:
+            return Chosen(best, len(found.row))
+    raise _too_large(spec, around, product, name, cache, tiles)
+
+
+def _too_large(
+    spec: Simt, around: Around, product: Product, name: str, cache: str, tiles: Iterable[TileShape]
+) -> Infeasible:
+    """What the tile that needs the least lacks: room for the steps in flight."""
+    steps = [((tile.m, tile.n), step_of(spec, tile, product.format)) for tile in tiles]
+    panels = [
+        smallest(product, shape, step)._replace(depth=min(step, product.gemm.K)) for shape, step in steps
+    ]
+    needs = [room_B(product, panel, step) for panel, (_, step) in zip(panels, steps, strict=True)]
+    least = min(range(len(needs)), key=needs.__getitem__)
+    panel = panels[least]
+    return Infeasible(name, cache, needs[least], around.l2_B, f"{panel.rows}x{panel.cols}x{panel.depth}")
 
 
 def _pinned(spec: Simt, product: Product, pinned: Mapping[str, Any], name: str) -> list[TileShape]:

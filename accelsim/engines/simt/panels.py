@@ -6,6 +6,9 @@ that is not comes again for every panel that needs it. Of the rectangles that a 
 the panel is the one with the fewest bytes from DRAM. Sums are in registers, and results stream out.
 
 Commands are coarser than steps: one loads a slice of K, many steps of it, which streams through its share of the cache.
+Slices of a convolution are whole channels. In the gradient of a filter a channel is an image, as long as the results of
+one sample are many: where a cache is too small for ``SLOTS`` of these, only the steps in flight have to fit (see
+:func:`room_B`), and images stream through.
 """
 
 from __future__ import annotations
@@ -88,13 +91,21 @@ def whole_B(product: Product, panel: Panel) -> tuple[int, int]:
     return product.a.size_B(a), product.b.size_B(gemm.groups * gemm.K * gemm.N)
 
 
-def room_B(product: Product, panel: Panel) -> int:
+def room_B(product: Product, panel: Panel, step: int = 0) -> int:
     """Bytes of cache that a kernel with this panel needs: of what is kept all tiles, of the other ``SLOTS``, and a byte
-    for each of those that stream out or beside the sums."""
+    for each of those that stream out or beside the sums. ``step``: of the loop over K, where slices stream through; of
+    0 whole slices have room."""
     all_a, all_b = whole_B(product, panel)
-    a = all_a if panel.kept == "a" else SLOTS * a_B(product, panel)
-    b = all_b if panel.kept == "b" else SLOTS * b_B(product, panel)
+    one_a = _step_of_a_B(product, panel, step) if step else a_B(product, panel)
+    a = all_a if panel.kept == "a" else SLOTS * one_a
+    b = all_b if panel.kept == "b" else SLOTS * b_B(product, panel._replace(depth=step or panel.depth))
     return a + b + SLOTS * (1 + len(product.sides))
+
+
+def _step_of_a_B(product: Product, panel: Panel, step: int) -> int:
+    """Bytes of A that the blocks of a panel multiply in a step of the loop."""
+    gemm = product.gemm
+    return product.a.size_B(panel.groups * min(panel.rows, gemm.M) * min(step, gemm.K))
 
 
 def read_B(product: Product, panel: Panel) -> int:
@@ -113,15 +124,17 @@ def panels(gemm: Gemm, panel: Panel) -> int:
     return ceil(gemm.groups / panel.groups) * ceil(gemm.M / panel.rows) * ceil(gemm.N / panel.cols)
 
 
-def panel_for(product: Product, shape: tuple[int, int], step: int, wave: int, l2_B: int) -> Panel | None:
+def panel_for(
+    product: Product, shape: tuple[int, int], step: int, wave: int, l2_B: int, streams: bool = False
+) -> Panel | None:
     """The panel for blocks of ``shape`` (rows, columns), ``wave`` of them at a time and loops over K by ``step``; None
-    where not even one block fits into the cache.
+    where not even one block fits into the cache. ``streams``: of its slices only the steps in flight have to fit.
     """
     while wave:
         fitting = [
             panel
             for panel in _candidates(product, shape, _depth_step(product.gemm, step), wave)
-            if room_B(product, panel) <= l2_B
+            if room_B(product, panel, step if streams else 0) <= l2_B
         ]
         if fitting:
             best = min(
@@ -159,11 +172,14 @@ def _candidates(product: Product, shape: tuple[int, int], step: int, wave: int) 
 
 def _deepest(product: Product, panel: Panel, l2_B: int) -> Panel:
     """The same in ``PIECES`` slices of K where there are as many steps: of the product, or of the operand that is kept,
-    the first of which nothing hides. Several where the whole of K has no room: what streams through is gone.
+    the first of which nothing hides. Several where the whole of K has no room, part of a channel where it is one: what
+    streams through is gone when the next panel wants it.
     """
     gemm, step = product.gemm, panel.depth
     steps = ceil(gemm.K / step)
     tiles = {"": panels(gemm, panel), "a": ceil(gemm.M / panel.rows), "b": ceil(gemm.N / panel.cols)}
     stays = room_B(product, panel._replace(depth=gemm.K)) <= l2_B
+    if steps == 1 and not stays and tiles[""] > 1:
+        step, steps = ceil(step / STREAMED), STREAMED
     slices = min(steps, max(1 if stays else STREAMED, ceil(PIECES / tiles[panel.kept])))
     return panel._replace(depth=min(gemm.K, ceil(steps / slices) * step))
