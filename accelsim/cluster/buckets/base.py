@@ -36,7 +36,7 @@ class Fusion:
     ``policy``: a key of ``POLICIES``; ``threshold_B``: most bytes of a bucket (``None``: as the policy has it);
     ``cycle_fs``: time between two looks at what is ready; ``compression``: "fp16" halves what is sent of fp32.
     ``memory_Bps``: bandwidth of the device's memory, which copies into and out of the buffer take (2 S / bandwidth, of
-    buckets of several tensors) and casts (3/2 S, both ways); ``None``: they cost nothing.
+    buckets of several tensors, where the policy copies) and casts (3/2 S, both ways); ``None``: they cost nothing.
     """
 
     policy: str = "horovod"
@@ -58,6 +58,11 @@ class Fusion:
         if problems:
             raise UsageError(problems)
 
+    def sent_B(self, nbytes: int, dtype: str) -> int:
+        """What of gradients of a format goes over the network, rounded up."""
+        above, below = COMPRESSED[self.compression].get(dtype, (1, 1))
+        return -(-nbytes * above // below)
+
 
 class Formed(NamedTuple):
     """A bucket before it is sent: numbers of its gradients, and when it may go."""
@@ -72,7 +77,11 @@ Form = Callable[[Sequence[Gradient], Fusion], list[Formed]]
 
 @dataclass(frozen=True)
 class Policy:
-    """A way to fuse: ``name`` is its key, ``threshold_B`` what it has where none is given; ``source``: who does so."""
+    """A way to fuse: ``name`` is its key, ``threshold_B`` what it has where none is given; ``source``: who does so.
+
+    ``reads``: fields of ``Fusion`` that change its buckets. ``copies``: gradients go into a buffer and out of it again;
+    else they are made where they are sent from.
+    """
 
     name: str
     title: str
@@ -80,6 +89,8 @@ class Policy:
     source: str
     threshold_B: int = 0
     rank: int = 0
+    reads: tuple[Literal["threshold_B", "cycle_fs"], ...] = ()
+    copies: bool = True
 
     def limit_B(self, fusion: Fusion) -> int:
         """The threshold that holds."""

@@ -13,7 +13,8 @@ FIRST_B = MIB
 def _form(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
     """Filled in the order in which gradients are ready; the cycle time says nothing here.
 
-    A bucket is closed when it has reached the threshold, the first one at 1 MiB.
+    A bucket is closed when it has reached the threshold, the first one at 1 MiB. Gradients are views of their bucket
+    (gradient_as_bucket_view; Megatron-LM has one buffer for all), so that nothing is copied.
     """
     limit_B = POLICY.limit_B(fusion)
     everything = range(len(gradients))
@@ -26,4 +27,5 @@ def _form(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
 POLICY = Policy(
     "ddp", "PyTorch DDP: fixed buckets, sent when the last member is ready", _form,
     source="Li et al., PyTorch Distributed, VLDB 2020, section 3.2", threshold_B=25 * MIB, rank=2,
+    reads=("threshold_B",), copies=False,
 )  # fmt: skip

@@ -27,5 +27,5 @@ def _form(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
 POLICY = Policy(
     "horovod", "Horovod: what is ready at the end of a cycle, up to a threshold", _form,
     source="Sergeev and Del Balso, Horovod, 1802.05799, section 4; horovod/horovod docs/tensor-fusion.rst",
-    threshold_B=128 * MIB, rank=1,
+    threshold_B=128 * MIB, rank=1, reads=("threshold_B", "cycle_fs"),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from accelsim.cluster.buckets.base import COMPRESSED, Fusion, Gradient
+from accelsim.cluster.buckets.base import Fusion, Gradient
 from accelsim.cluster.buckets.registry import policy
 from accelsim.errors import Problem, UsageError
 
@@ -107,10 +107,9 @@ def _check(gradients: Sequence[Gradient], backward_fs: int) -> None:
 def _packed(gradients: Sequence[Gradient], members: tuple[int, ...], fusion: Fusion) -> tuple[int, int]:
     """Bytes on the network, and time of copies and casts, of a bucket of one format."""
     nbytes = sum(gradients[index].nbytes for index in members)
-    share = COMPRESSED[fusion.compression].get(gradients[members[0]].dtype)
-    sent_B = -(-nbytes * share[0] // share[1]) if share else nbytes
-    moved_B = 2 * sent_B if len(members) > 1 else 0
-    if share:
+    sent_B = fusion.sent_B(nbytes, gradients[members[0]].dtype)
+    moved_B = 2 * sent_B if len(members) > 1 and policy(fusion.policy).copies else 0
+    if sent_B < nbytes:
         moved_B += 2 * (nbytes + sent_B)
     if fusion.memory_Bps is None:
         return sent_B, 0

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from accelsim.cluster.buckets.base import Fusion
+from accelsim.cluster.buckets.registry import policy
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.step import FUSED, Options, train_step
 from accelsim.cluster.step.transformer import transformer_of
-from accelsim.cluster.step.work import DecoderWork, Work
+from accelsim.cluster.step.work import SHORT_B, DecoderWork, Work
 from accelsim.request.job import Gather
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_cluster
@@ -28,7 +30,8 @@ FILL = 4
 @dataclass(frozen=True)
 class Asked:
     """What is asked: texts as on the command line, or what they name. ``batch``: samples of all replicas together, None
-    for as many as make full microbatches. ``host``: seconds for each kernel that a host asks for."""
+    for as many as make full microbatches. ``host``: seconds for each kernel that a host asks for. ``gradients``: how
+    they are joined to be sent; ``gradient_B``: bytes of each, as ``Options`` has both."""
 
     model: str
     on: str | Path | ClusterSpec
@@ -40,6 +43,8 @@ class Asked:
     site: str | None = None
     host: float = 0.0
     overlap: bool = True
+    gradients: Fusion = FUSED
+    gradient_B: int = SHORT_B
     ignore_capacity: bool = False
     params: Mapping[str, int] | None = None
 
@@ -72,6 +77,8 @@ def ready(asked: Asked) -> Ready:
     with gather.also():
         if asked.plan:
             plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
+    with gather.also():
+        policy(asked.gradients.policy)
     gather.done()
     assert work is not None and fleet is not None
     if not asked.plan:
@@ -80,7 +87,8 @@ def ready(asked: Asked) -> Ready:
     batch = asked.batch or default_batch(work, plan)
     if not given:
         plan = replace(plan, microbatches=default_microbatches(work, plan, batch))
-    return Ready(work, fleet, plan, batch, Options(asked.overlap, ignore_capacity=asked.ignore_capacity))
+    options = Options(asked.overlap, asked.gradients, asked.gradient_B, asked.ignore_capacity)
+    return Ready(work, fleet, plan, batch, options)
 
 
 def step(asked: Asked) -> StepResult:

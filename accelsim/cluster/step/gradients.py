@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from accelsim.cluster.buckets.base import Fusion, Gradient
+from accelsim.cluster.buckets.overlap import overlap
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.step.fleet import Comm
-from accelsim.cluster.step.ops import Planned, Replica
-from accelsim.cluster.step.work import SHORT_B
+from accelsim.cluster.step.memory import bandwidth_Bps
+from accelsim.cluster.step.ops import Planned
+from accelsim.cluster.step.work import LONG_B, SHORT_B
 
 if TYPE_CHECKING:
     from accelsim.cluster.step.step import Options
@@ -17,8 +21,9 @@ if TYPE_CHECKING:
 class Synced(NamedTuple):
     """The end of the step on the devices of a stage: when gradients are added up, weights updated, all done.
 
-    ``busy``: (start, end, what) of its collectives, in order; ``update_J``, ``energy_J``: of the update on all its
-    devices, of its collectives; ``by_link_B``: bytes of these.
+    ``busy``: (start, end, what) of its collectives, in order, of buckets with their copies; ``update_J``, ``energy_J``:
+    of the update on all its devices, of its collectives; ``by_link_B``: bytes of these. With local SGD each step has
+    its share of what is sent once in a period.
     """
 
     reduced_fs: int
@@ -30,11 +35,9 @@ class Synced(NamedTuple):
     by_link_B: tuple[tuple[str, int], ...]
 
 
-def synced(
-    planned: Planned, played: Sequence[PlayedSchedule], replicas: Sequence[Replica], options: Options
-) -> list[Synced]:
+def synced(planned: Planned, played: Sequence[PlayedSchedule], options: Options) -> list[Synced]:
     """The end of each stage. The tied embedding is added up when both its stages have their gradients."""
-    stages = [_Stage(planned, played, replicas, options, p) for p in range(planned.plan.pp)]
+    stages = [_Stage(planned, played, options, p) for p in range(planned.plan.pp)]
     shared = planned.work.shared_B(planned.plan)
     if shared:
         tie_ends(planned, stages, shared)
@@ -44,50 +47,71 @@ def synced(
 class _Stage:
     """One stage behind its last backward pass."""
 
-    def __init__(
-        self, planned: Planned, played: Sequence[PlayedSchedule], replicas: Sequence[Replica], options: Options,
-        p: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, planned: Planned, played: Sequence[PlayedSchedule], options: Options, p: int) -> None:
         self.planned, self.plan, self.options, self.p = planned, planned.plan, options, p
         self.comms: list[Comm] = []
         self.busy: list[tuple[int, int, str]] = []
         self.end = max(int(pipe.end_fs[p][-1]) for pipe in played)
         self.reduced = self.end
-        if self.plan.dp > 1:
-            self._reduce(self._ready(played, replicas) if options.overlap else [])
+        if self.plan.dp > 1 and any(self.parameters):
+            self._reduce(self._ready(played) if options.overlap else self._behind())
 
     @property
     def parameters(self) -> list[int]:
         """By layer, of all chunks."""
         return [count for piece in self.planned.pieces[self.p] for count in piece.parameters]
 
-    def _reduce(self, ready: Sequence[tuple[int, int]]) -> None:
+    def _reduce(self, gradients: Sequence[Gradient]) -> None:
         kind = "all_reduce" if self.plan.zero == 0 else "reduce_scatter"
-        groups = self.planned.data_groups(self.p)
-        for start, count in ready or [(self.end, sum(self.parameters))]:
-            comm = self.planned.fleet.collective(kind, self.options.gradient_B * count, groups)
-            self._send(max(start, self.reduced if self.comms else start), comm, kind)
+        fleet, groups = self.planned.fleet, self.planned.data_groups(self.p)
+        found = overlap(
+            gradients,
+            self.end,
+            lambda nbytes: fleet.collective(kind, nbytes, groups).time_fs // self.plan.period,
+            self._fusion(),
+        )
+        for bucket in found.buckets:
+            comm = fleet.collective(kind, bucket.sent_B, groups)
+            self._send(bucket.start_fs, comm, kind, bucket.copy_fs)
 
-    def _send(self, start: int, comm: Comm, what: str) -> None:
+    def _fusion(self) -> Fusion:
+        """As asked for, with copies as fast as the slowest memory; local SGD copies once in a period too."""
+        asked, plan, fleet = self.options.gradients, self.plan, self.planned.fleet
+        ranks = [plan.rank(self.p, d, t) for d in range(plan.dp) for t in range(plan.tp)]
+        chips = {id(fleet.chips[rank]): fleet.chips[rank] for rank in ranks}
+        rate = asked.memory_Bps or min(bandwidth_Bps(chip) for chip in chips.values())
+        return replace(
+            asked,
+            policy=asked.policy if self.options.overlap else "whole",
+            memory_Bps=plan.period * rate,
+        )
+
+    def _send(self, start: int, comm: Comm, what: str, copy_fs: int = 0) -> None:
         self.comms.append(comm)
-        took = comm.time_fs // self.plan.period
+        took = copy_fs + comm.time_fs // self.plan.period
         self.busy.append((start, start + took, what))
         self.reduced = start + took
 
-    def _ready(self, played: Sequence[PlayedSchedule], replicas: Sequence[Replica]) -> list[tuple[int, int]]:
-        """(when, parameters) of each bucket: gradients come in the order of the backward pass of the last microbatch of
-        each chunk, spread over its time; a bucket is sent when it is full, by then by all replicas."""
-        found: list[tuple[int, int]] = []
+    def _behind(self) -> list[Gradient]:
+        """All at once, when the pipelines have run."""
+        return [_gradient("all", self.end, sum(self.parameters), self.options)]
+
+    def _ready(self, played: Sequence[PlayedSchedule]) -> list[Gradient]:
+        """Those of layers: they come in the order of the backward pass of the last microbatch of each chunk, spread
+        over its time, and are ready when all replicas have them."""
+        found: list[Gradient] = []
         for chunk in reversed(range(self.plan.chunks)):
             counts = self.planned.pieces[self.p][chunk].parameters[::-1]
             spans = [_last_span(pipe, self.p, chunk) for pipe in played]
             passed, total = 0, max(1, sum(counts))
-            for count in counts:
+            for layer, count in enumerate(counts):
                 passed += count
-                found.append(
-                    (max(end - (end - start) * (total - passed) // total for start, end in spans), count)
-                )
-        return _buckets(sorted(found, key=lambda each: each[0]), self.options)
+                when = max(end - (end - start) * (total - passed) // total for start, end in spans)
+                if count:
+                    found.append(
+                        _gradient(f"chunk {chunk}, layer {layer} from behind", when, count, self.options)
+                    )
+        return found
 
     def finished(self) -> Synced:
         """The update behind the gradients, and with ZeRO 1 and 2 the new weights from all who have a part of them."""
@@ -106,14 +130,14 @@ class _Stage:
             comm = fleet.collective("all_gather", SHORT_B * count, self.planned.data_groups(self.p))
             self._send(updated, comm, "all_gather")
             done = self.reduced
-        links = tuple(link for comm in self.comms for link in comm.by_link_B)
+        links = tuple((name, moved // plan.period) for comm in self.comms for name, moved in comm.by_link_B)
         return Synced(
             reduced,
             updated,
             done,
             tuple(self.busy),
             update_J,
-            sum(comm.energy_J for comm in self.comms),
+            sum(comm.energy_J for comm in self.comms) / plan.period,
             links,
         )
 
@@ -126,16 +150,19 @@ def _last_span(pipe: PlayedSchedule, device: int, chunk: int) -> tuple[int, int]
     return int(pipe.start_fs[device][at]), int(pipe.end_fs[device][at])
 
 
-def _buckets(found: Sequence[tuple[int, int]], options: Options) -> list[tuple[int, int]]:
-    """Layers joined until a bucket is full."""
-    made: list[tuple[int, int]] = []
-    held = 0
-    for index, (when, count) in enumerate(found):
-        held += count
-        if held * options.gradient_B >= options.bucket_B or index == len(found) - 1:
-            made.append((when, held))
-            held = 0
-    return made
+def _gradient(name: str, ready_fs: int, count: int, options: Options) -> Gradient:
+    """Of so many parameters."""
+    return Gradient(name, ready_fs, options.gradient_B * count, dtype_of(options))
+
+
+def dtype_of(options: Options) -> str:
+    """The format of gradients as compression sees it."""
+    return "fp32" if options.gradient_B == LONG_B else "bf16"
+
+
+def sent_B(options: Options, count: int) -> int:
+    """Bytes that the gradients of so many parameters are on the network."""
+    return options.gradients.sent_B(options.gradient_B * count, dtype_of(options))
 
 
 def tie_ends(planned: Planned, stages: Sequence[_Stage], nbytes: int) -> None:

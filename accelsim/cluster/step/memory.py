@@ -35,6 +35,16 @@ def capacity_B(chip: Chip) -> int:
     )
 
 
+def bandwidth_Bps(chip: Chip) -> int:
+    """Rate of the slowest of these memories."""
+    rates = [
+        int(attached.memory.bandwidth)
+        for attached in chip.memories.values()
+        if attached.link is None and {"weights", "activations"} & set(attached.holds)
+    ]
+    return max(1, min(rates))
+
+
 ADVICE = (
     "more stages or tensor parallelism, smaller microbatches, recompute=full, zero=1 to 3; or, for a study, "
     "--ignore-capacity"

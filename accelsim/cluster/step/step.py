@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from accelsim.account.spans import peak_mac_rate
+from accelsim.cluster.buckets.base import Fusion
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.base import Orders
 from accelsim.cluster.schedules.memory import MemoryTrace, memory_traces
@@ -24,18 +25,19 @@ from accelsim.cluster.step.timeline import Shown, slices
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Problem, UsageError
 
-BUCKET_B = 25 * 2**20
-"""Bytes of gradients that are sent together (PyTorch's DistributedDataParallel)."""
+FUSED = Fusion("ddp")
+"""How gradients are joined unless something else is asked: as PyTorch's DistributedDataParallel does, at 25 MiB."""
 
 
 @dataclass(frozen=True)
 class Options:
     """Choices of a training step beside its plan. ``overlap``: gradients are sent while the backward pass of the last
-    microbatch goes on, in buckets of ``bucket_B``; ``gradient_B``: bytes of a gradient (2, or 4 where they are added up
-    in 32 bits); ``ignore_capacity``: what does not fit is told and not refused."""
+    microbatch goes on, in buckets by ``gradients`` (copies at the bandwidth of the device's memory where it says none),
+    else in one behind it; ``gradient_B``: bytes of a gradient (2, or 4 where they are added up in 32 bits);
+    ``ignore_capacity``: what does not fit is told and not refused."""
 
     overlap: bool = True
-    bucket_B: int = BUCKET_B
+    gradients: Fusion = FUSED
     gradient_B: int = 2
     ignore_capacity: bool = False
 
@@ -87,7 +89,7 @@ class _Step:
         """Everything about the step."""
         pipelines = self._pipelines()
         ends = [[pipe.end_fs[p][-1] for pipe in pipelines.played] for p in range(self.plan.pp)]
-        sync = synced(self.planned, pipelines.played, self.replicas, self.options)
+        sync = synced(self.planned, pipelines.played, self.options)
         parts = self._parts(pipelines, sync, max(int(end) for each in ends for end in each))
         devices = self._devices(pipelines.played, sync)
         self._check_capacity(devices)

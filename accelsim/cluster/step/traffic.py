@@ -9,6 +9,7 @@ import numpy as np
 from accelsim.cluster.collectives.software import KINDS
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.fleet import Fleet, Group
+from accelsim.cluster.step.gradients import sent_B
 from accelsim.cluster.step.ops import Planned
 from accelsim.cluster.step.step import PLAIN, Options
 from accelsim.cluster.step.work import SHORT_B, Work
@@ -52,7 +53,7 @@ def _data(planned: Planned, stage: int, options: Options) -> list[Sent]:
     found: list[Sent] = [
         (
             "all_reduce" if plan.zero == 0 else "reduce_scatter",
-            options.gradient_B * count / plan.period,
+            sent_B(options, count) / plan.period,
             groups,
         )
     ]

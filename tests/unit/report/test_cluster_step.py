@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from accelsim.cluster.buckets.base import Fusion
+from accelsim.cluster.buckets.registry import POLICIES
 from accelsim.cluster.step.asked import Asked, Ready, ready
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.scaling import weak_scaling
@@ -49,6 +52,22 @@ def test_bytes_of_wires_add_up_to_those_of_links(
     assert by_link.keys() == step.by_link_B.keys()
     for name, size in step.by_link_B.items():
         assert by_link[name] == pytest.approx(size, rel=1e-6)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_bytes_of_wires_are_those_that_fused_gradients_send(policy: str) -> None:
+    """Whatever is joined; fp16 halves gradients of four bytes; local SGD sends every second step."""
+    moved = {}
+    for plan, compression in (("dp=4", "none"), ("dp=4", "fp16"), ("dp=2,pp=2,period=2", "none")):
+        fusion = Fusion(policy, compression=compression)  # type: ignore[arg-type]
+        asked = Asked("gpt", "4x-edu", plan, 8, params={"layers": 4, "hidden": 32, "ffn": 64})
+        one = ready(replace(asked, gradients=fusion, gradient_B=4))
+        step = one.step()
+        moved[plan, compression] = sum(step.by_link_B.values())
+        assert step.check() == [] and sum(wire_bytes(*one)) == pytest.approx(
+            moved[plan, compression], rel=1e-4
+        )
+    assert moved["dp=4", "fp16"] == pytest.approx(moved["dp=4", "none"] / 2, rel=1e-4)
 
 
 @pytest.mark.parametrize("plan", PLANS)

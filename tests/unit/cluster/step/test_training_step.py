@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from accelsim.cluster.buckets.base import Fusion
 from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.sizes.activations import first_stage_activation_B
@@ -14,14 +15,15 @@ from accelsim.cluster.sizes.transformer import Transformer as Sizes
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.cluster.step.memory import OutOfMemory
+from accelsim.cluster.step.memory import OutOfMemory, bandwidth_Bps
 from accelsim.cluster.step.segments import Split, block
-from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.step import FUSED, Options, train_step
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.what_ifs import what_ifs
 from accelsim.cluster.step.work import DecoderWork, stash_B
 from accelsim.errors import UsageError
 from accelsim.spec.yaml.load import load_chip
+from accelsim.time import FS_PER_S
 
 CHIP = load_chip("a100-80-sxm")
 MODEL = transformer_of("gpt?layers=4,hidden=64,heads=4,kv_heads=4,ffn=256,vocab=256,seq=32")
@@ -139,3 +141,35 @@ def test_changes_are_simulated_before_they_are_told() -> None:
     assert [each.saved for each in helps] == sorted((each.saved for each in helps), reverse=True)
     assert any(each.change.startswith("links") for each in helps)
     assert made.step().as_dict() == result.as_dict()
+
+
+def data_fs(fusion: Fusion, overlap: bool = True) -> int:
+    options = replace(FREE, overlap=overlap, gradients=fusion, gradient_B=4)
+    result = train_step(WORK, fleet(2), Plan(dp=2, microbatches=2), 4, options)
+    assert result.check() == []
+    return result.parts_fs["data"]
+
+
+def test_gradients_go_in_buckets_beside_the_backward_pass() -> None:
+    """Four blocks, the embedding and the last norm: DDP's threshold is more than all; nothing fused pays latencies."""
+    each, whole, behind = data_fs(Fusion("each")), data_fs(Fusion("whole")), data_fs(Fusion(), overlap=False)
+    assert each < whole and data_fs(Fusion("ddp", 1)) == each
+    free = Fusion("whole", memory_Bps=10**24)
+    assert data_fs(free) == pytest.approx(behind, abs=2) and data_fs(FUSED) == pytest.approx(behind, abs=2)
+    result = train_step(
+        WORK, fleet(2), Plan(dp=2, microbatches=2), 4, replace(FREE, overlap=True, gradients=Fusion("each"))
+    )
+    sent = [piece for piece in result.devices[0].slices if piece.label == "all_reduce"]
+    assert sent and sent[0].start_fs < result.devices[0].slices[-1].start_fs
+
+
+def test_copies_take_the_memory_of_the_device_and_fp16_halves_what_is_sent() -> None:
+    parameters = WORK.piece(0, Plan(), 1, COSTS).parameters
+    copies = 2 * 4 * sum(parameters) * FS_PER_S // bandwidth_Bps(CHIP)
+    assert data_fs(Fusion("whole")) - data_fs(FUSED) == pytest.approx(copies, abs=2)
+    assert data_fs(Fusion("whole", compression="fp16")) < data_fs(Fusion("whole"))
+
+
+def test_a_policy_that_is_not_there_is_refused_with_the_model_that_is_not_either() -> None:
+    with pytest.raises(UsageError, match=r"(?s)gptt.*did you mean 'horovod'"):
+        ready(Asked("gptt", "4x-edu", "dp=4", gradients=Fusion("horovot")))
