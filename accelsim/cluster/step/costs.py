@@ -12,7 +12,7 @@ from typing import NamedTuple
 from accelsim.account.energy import prices_of
 from accelsim.account.latency import traffic_by_memory
 from accelsim.cluster.step.optimiser import update
-from accelsim.cluster.step.passes import passes
+from accelsim.cluster.step.passes import Passes, passes
 from accelsim.cluster.step.segments import Segment, Split, block, edge
 from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.passes import compile, preferred_format
@@ -20,6 +20,7 @@ from accelsim.compiler.state import Options
 from accelsim.errors import AccelsimError
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.program.commands import Program
 from accelsim.program.roles import part_of, units
 from accelsim.spec.chip import Chip
 from accelsim.spec.site import load_site, with_site
@@ -142,7 +143,7 @@ class Costs:
         """Adam on so many parameters."""
         found = self.known.get(parameters)
         if not isinstance(found, Cost):
-            made = update(parameters, self.library) if parameters else None
+            made = self.adam(parameters)
             found = self.known[parameters] = Cost() if made is None else self.cost(made)
         return found
 
@@ -153,7 +154,7 @@ class Costs:
         return total
 
     def _piece(self, segment: Segment, apart: bool) -> PassCosts:
-        made = passes(segment.graph, segment.of, self.dtype, segment.residual, self.library)
+        made = self.passes(segment)
         forward, whole = self.cost(made.forward), self.cost(made.backward)
         core = forward if segment.core else Cost()
         if not apart:
@@ -161,18 +162,30 @@ class Costs:
         inputs = self.cost(made.inputs_only) if made.inputs_only is not None else Cost()
         return PassCosts(forward, core, inputs, whole.without(inputs))
 
+    def passes(self, segment: Segment) -> Passes:
+        """The graphs of a piece as this chip runs them."""
+        return passes(segment.graph, segment.of, self.dtype, segment.residual, self.library)
+
+    def adam(self, parameters: int) -> Graph | None:
+        """The update of so many parameters, None for none."""
+        return update(parameters, self.library) if parameters else None
+
     def cost(self, graph: Graph) -> Cost:
         """One run of a graph whose inputs and outputs stay in the memory of the device; one of each kind."""
         key = _kind(graph)
         found = self.known.get(key)
         if not isinstance(found, Cost):
-            options = Options(
-                dtype=self.dtype, values="off", fusion=self.setting.fusion, edges="outside", cores=1
-            )
-            with limited(ignore_capacity=True):
-                found = cost_of(simulate(compile(graph, self.at_site, options), None, "off"))
+            found = cost_of(simulate(self.compiled(graph), None, "off"))
             self.known[key] = found
         return found
+
+    def compiled(self, graph: Graph) -> Program:
+        """The program of such a run, whatever room memories have."""
+        options = Options(
+            dtype=self.dtype, values="off", fusion=self.setting.fusion, edges="outside", cores=1
+        )
+        with limited(ignore_capacity=True):
+            return compile(graph, self.at_site, options)
 
 
 def _kind(graph: Graph) -> Hashable:

@@ -11,8 +11,9 @@ from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.sizes.activations import layer_activation_B
 from accelsim.cluster.sizes.transformer import Transformer as Sizes
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
-from accelsim.cluster.step.segments import Split
+from accelsim.cluster.step.segments import Split, block, edge
 from accelsim.cluster.step.transformer import Transformer
+from accelsim.workload.graph import Graph
 
 
 class Call(NamedTuple):
@@ -42,6 +43,16 @@ class Piece:
     working_B: int
 
 
+class Graphs(NamedTuple):
+    """What a device runs of a piece for one microbatch, each graph in its turn: the forward pass, what of it is done
+    again, the backward pass, and gradients of weights where they are apart."""
+
+    forward: tuple[Graph, ...]
+    again: tuple[Graph, ...] = ()
+    backward: tuple[Graph, ...] = ()
+    weights: tuple[Graph, ...] = ()
+
+
 class Work(Protocol):
     """A model to train with a batch; ``samples`` of a microbatch, each of ``sample_tokens`` (0: no tokens)."""
 
@@ -62,6 +73,9 @@ class Work(Protocol):
 
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
         """A piece of the model for microbatches of so many samples."""
+
+    def graphs(self, index: int, plan: Plan, samples: int, costs: Costs) -> Graphs:
+        """What the costs of that piece are those of, without tensor parallelism."""
 
     def shared_B(self, plan: Plan) -> int:
         """Gradients that the first and the last piece have in common, bytes on each device; 0 for none."""
@@ -127,6 +141,22 @@ class DecoderWork:
             split = Split(self.model, samples, plan.tp, plan.sp)
             self.known[key] = self._piece(split, plan, blocks, (first, last), costs)
         return self.known[key]
+
+    def graphs(self, index: int, plan: Plan, samples: int, costs: Costs) -> Graphs:
+        """See ``Work``. Gradients of weights are never apart: their costs are a difference."""
+        split, layers = Split(self.model, samples), self.model.layers
+        count = layers * (index + 1) // plan.stages - layers * index // plan.stages
+        middle = block(split) * count
+        ends = [edge(split, name) if there else () for there, name in
+                ((index == 0, "embedding"), (index == plan.stages - 1, "head"))]  # fmt: skip
+        pieces = [each for each in (*ends[0], *middle, *ends[1]) for _ in range(each.times)]
+        again = [each for each in middle for _ in range(each.times) if plan.recompute == "full" or each.core]
+        made = {id(each): costs.passes(each) for each in pieces}
+        return Graphs(
+            tuple(made[id(each)].forward for each in pieces),
+            tuple(made[id(each)].forward for each in again) if plan.recompute != "none" else (),
+            tuple(made[id(each)].backward for each in reversed(pieces)),
+        )
 
     def _piece(self, split: Split, plan: Plan, blocks: int, ends: tuple[bool, bool], costs: Costs) -> Piece:
         apart = schedule(plan.schedule).splits

@@ -14,7 +14,7 @@ from accelsim.cluster.plan.stages import Stage, cut, piece
 from accelsim.cluster.plan.update import SUM
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.passes import in_format, local
-from accelsim.cluster.step.work import Call, Piece
+from accelsim.cluster.step.work import Call, Graphs, Piece
 from accelsim.workload.graph import FORMAT_BYTES, Graph
 from accelsim.workload.ops import get
 from accelsim.workload.zoo.build import Builder
@@ -74,6 +74,16 @@ class GraphWork:
             self.known[key] = self._piece(index, plan, samples, costs)
         return self.known[key]
 
+    def graphs(self, index: int, plan: Plan, samples: int, costs: Costs) -> Graphs:
+        """See ``Work``."""
+        made, sharded = self._made(plan, samples)
+        stage, kept = (
+            cut(made, sharded.graph, sharded.block, recompute, split=True)[index]
+            for recompute in ("none", plan.recompute)
+        )
+        wanted = (stage.forward, self._again(stage, kept, sharded), stage.backward, _added(stage))
+        return Graphs(*((_bare(graph, sharded, costs),) if graph.nodes else () for graph in wanted))
+
     def _made(self, plan: Plan, samples: int) -> tuple[Objective, Sharded]:
         key = (plan.stages, plan.tp, plan.sp, samples)
         if key not in self.cuts:
@@ -131,9 +141,12 @@ def _added(stage: Stage) -> Graph:
     return b.graph
 
 
-def _cost(graph: Graph, sharded: Sharded, costs: Costs) -> Cost:
-    """One run of a graph of a rank on its chip, everything in the memory of the device, nothing sent."""
-    if not graph.nodes:
-        return Cost()
+def _bare(graph: Graph, sharded: Sharded, costs: Costs) -> Graph:
+    """A graph of a rank as its chip runs it, everything in the memory of the device, nothing sent."""
     bare = without_collectives(Sharded(graph, [], {}, sharded.ranks))
-    return costs.cost(local(in_format(bare, costs.dtype)))
+    return local(in_format(bare, costs.dtype))
+
+
+def _cost(graph: Graph, sharded: Sharded, costs: Costs) -> Cost:
+    """One run of it."""
+    return costs.cost(_bare(graph, sharded, costs)) if graph.nodes else Cost()
