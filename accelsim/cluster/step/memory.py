@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.work import LONG_B, SHORT_B, Piece
+from accelsim.engines.bsp.spec import BspUnit
 from accelsim.errors import AccelsimError, Infeasible, Problem, memory_text
+from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
+from accelsim.spec.memory import Memory
 
 OPTIMISER_B = 3 * LONG_B
 """Bytes of a parameter that Adam keeps: the weight in 32 bits, its two moments."""
@@ -26,23 +29,45 @@ def static_B(pieces: Sequence[Sequence[Piece]], plan: Plan, gradient_B: int) -> 
     }
 
 
+HELD = frozenset({"weights", "activations"})
+"""What a training keeps in memory."""
+
+
 def capacity_B(chip: Chip) -> int:
-    """What the memories of a chip hold that keep weights and activations."""
-    return sum(
-        int(attached.memory.capacity)
-        for attached in chip.memories.values()
-        if attached.link is None and {"weights", "activations"} & set(attached.holds)
-    )
+    """What the memories of a chip hold that keep weights and activations; where all are on the chip, what its engines
+    do not keep for code."""
+    attached = _attached(chip)
+    return sum(int(each.capacity) for each in attached) if attached else sum(map(_on_chip_B, chip.views()))
 
 
 def bandwidth_Bps(chip: Chip) -> int:
-    """Rate of the slowest of these memories."""
-    rates = [
-        int(attached.memory.bandwidth)
-        for attached in chip.memories.values()
-        if attached.link is None and {"weights", "activations"} & set(attached.holds)
+    """Rate of the slowest of these memories, one way."""
+    rates = [float(each.bandwidth) for each in _attached(chip)]
+    rates = rates or [
+        view.core.count * min(buffer.read_width, buffer.write_width) * float(chip.clock)
+        for view in chip.views()
+        for buffer in _buffers(view)
     ]
-    return max(1, min(rates))
+    return max(1, int(min(rates, default=0)))
+
+
+def _attached(chip: Chip) -> list[Memory]:
+    """Those that are the chip's own, not its host's."""
+    own = (attached for attached in chip.memories.values() if attached.link is None)
+    return [attached.memory for attached in own if HELD & set(attached.holds)]
+
+
+def _buffers(view: Chip) -> list[Buffer]:
+    """Those of a core of the kind that the chip is seen from."""
+    return [buffer for buffer in view.buffers.values() if HELD & set(buffer.holds)]
+
+
+def _on_chip_B(view: Chip) -> int:
+    """All cores of that kind."""
+    kept = sum(
+        unit.tiles * (unit.reserve or 0) for unit in view.engines.values() if isinstance(unit, BspUnit)
+    )
+    return view.core.count * max(0, sum(buffer.capacity for buffer in _buffers(view)) - kept)
 
 
 ADVICE = (
