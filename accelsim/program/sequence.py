@@ -2,8 +2,8 @@
 
 A part begins when the one before is done and what it receives is there; what it sends leaves when it is done, while
 later parts go on. Between two parts the device comes to rest: buffers begin empty, as where each is a kernel of its
-own. So a part takes as long as alone, from the first edge of the clock at which it may begin. Each direction between
-two devices is a queue of its own, in the order of the sender.
+own. So a part takes as long as alone, from the first edge of the clock at which it may begin. What a
+device sends to another leaves one message after the other; it is ready for all that comes from the start.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class _Writing:
         peer, tag, nbytes = letter
         for index, size in enumerate(self._pieces(nbytes)):
             work = Message(peer, f"{tag} piece {index}", size)
-            last = self._add("Recv", f"{IN}.{peer}", f"receive {tag} from {peer}", work)
+            slot = f"{IN}.{peer}.{len(self.commands)}"  # so that the latency of one does not hold up the next
+            last = self._add("Recv", slot, f"receive {tag} from {peer}", work)
             if self.copies and size:
                 last = self._move(f"{WRITE}.{peer}", f"write {tag}", size, index, (last,))
         self.arrived[peer, tag] = last

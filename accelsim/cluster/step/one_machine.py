@@ -11,7 +11,7 @@ but for what the machine adds: a token is handed over before a message leaves, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from accelsim.cluster.plan.plan import Plan
@@ -31,7 +31,7 @@ from accelsim.time import FS, FS_PER_S
 MOST_DEVICES = 16
 """Devices that may be simulated as one machine."""
 MOST_COMMANDS = 400_000
-"""Commands of all devices together: about a minute and a gigabyte."""
+"""Commands of all devices together: about a gigabyte, and minutes."""
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,33 @@ def one_machine(
     """Simulate a training step on ``batch`` samples as one machine. ``copies``: see ``in_sequence``.
 
     Raises UsageError, all problems at once, for plans that are not legal or are more than this does (tensor
-    parallelism, ZeRO, averaging now and then), and for clusters and programs that are too large.
+    parallelism, ZeRO, averaging now and then), and for clusters and programs that are too large; OutOfMemory.
     """
+    return machines(work, fleet, plan, batch, options, (copies,))[0]
+
+
+def machines(
+    work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options | None = None,
+    ways: Sequence[bool] = (False, True),
+) -> list[OneMachine]:  # fmt: skip
+    """The same for several ways to treat copies, compiled once."""
     found = [*problems(work, fleet.size, plan, batch), *_beyond(work, fleet, plan)]
     if found:
         raise UsageError(found)
-    options = replace(options or Options(), overlap=False)
+    given = options or Options()
+    behind = Options(overlap=False, gradient_B=given.gradient_B, ignore_capacity=given.ignore_capacity)
     silent = replace(fleet, software=SILENT)
     vars(silent).update(_costs=fleet._costs)
-    played = train_step(work, silent, plan, batch, options)
-    parts = Parts(work, fleet, plan, batch // plan.dp // plan.microbatches, options.gradient_B)
+    played_fs = train_step(work, silent, plan, batch, behind).time_fs
+    parts = Parts(work, fleet, plan, batch // plan.dp // plan.microbatches, given.gradient_B)
     _check_size(parts)
-    runs = _simulated(parts, fleet, copies)
+    return [_of(_simulated(parts, fleet, copies), played_fs, copies) for copies in ways]
+
+
+def _of(runs: tuple[Run, ...], played_fs: int, copies: bool) -> OneMachine:
     commands = [command for run in runs for command in run.program.commands]
     messages = sum(command.kind == "Send" for command in commands)
-    return OneMachine(
-        tuple(run.time_fs for run in runs), played.time_fs, copies, len(commands), messages, runs
-    )
+    return OneMachine(tuple(run.time_fs for run in runs), played_fs, copies, len(commands), messages, runs)
 
 
 def _simulated(parts: Parts, fleet: Fleet, copies: bool) -> tuple[Run, ...]:

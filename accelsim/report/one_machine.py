@@ -1,0 +1,73 @@
+"""A training step as one machine beside the one that is played pass by pass: tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from accelsim.account.latency import tool_version
+from accelsim.cluster.step.one_machine import OneMachine
+from accelsim.report.text import count_of, percent, si
+from accelsim.time import FS
+
+HEADERS = ("device", "done", "commands", "messages sent")
+
+
+def device_rows(found: OneMachine) -> list[tuple[object, ...]]:
+    """A row for each device."""
+    return [
+        (rank, si(end * FS, "s"), f"{len(run.program.commands):,}", _sent(run.program.commands))
+        for rank, (end, run) in enumerate(zip(found.ends_fs, found.runs, strict=True))
+    ]
+
+
+def _sent(commands: Sequence[Any]) -> int:
+    return sum(command.kind == "Send" for command in commands)
+
+
+def sentences(bare: OneMachine, whole: OneMachine) -> list[str]:
+    """Both times, and where they differ why; ``bare``: the machine whose messages need no copies."""
+    size = f"{count_of(len(whole.runs), 'device')}, {count_of(whole.commands, 'command')}"
+    played = f"played pass by pass, with gradients sent behind them, it takes {_time(whole.played_fs)}"
+    start = f"As one machine, tile by tile ({size}), the step takes {_time(whole.time_fs)}; {played}: "
+    if whole.time_fs == whole.played_fs:
+        return [start + "the same to the femtosecond."]
+    copies, rest = whole.time_fs - bare.time_fs, bare.time_fs - bare.played_fs
+    parts = [
+        (copies, "copies of messages out of memories and into them, behind whatever else their ports have to do"),
+        (rest, "tokens that are handed over before messages and hosts, edges of clocks, messages that meet on a wire"),
+    ]  # fmt: skip
+    told = "; ".join(f"{_signed(fs)} {what}" for fs, what in parts if fs)
+    return [f"{start}the machine takes {_more(whole.difference)}.", f"The difference: {told}."]
+
+
+def _time(fs: int) -> str:
+    return si(fs * FS, "s")
+
+
+def _signed(fs: int) -> str:
+    return f"{'+' if fs > 0 else '-'}{_time(abs(fs))}"
+
+
+def _more(share: float) -> str:
+    return f"{percent(abs(share))} {'longer' if share > 0 else 'less'}"
+
+
+def records(found: OneMachine) -> list[dict[str, Any]]:
+    """A row for each device, for CSV."""
+    return [
+        {
+            "device": rank, "done_s": end * FS, "commands": len(run.program.commands),
+            "messages_sent": _sent(run.program.commands), "machine_s": found.time_fs * FS,
+            "played_s": found.played_fs * FS,
+        }
+        for rank, (end, run) in enumerate(zip(found.ends_fs, found.runs, strict=True))
+    ]  # fmt: skip
+
+
+def facts_of(bare: OneMachine, whole: OneMachine) -> dict[str, Any]:
+    """All of it, for JSON."""
+    return {
+        "tool": "accelsim", "tool_version": tool_version(), **whole.as_dict(),
+        "without_copies_s": bare.time_fs * FS, "sentences": sentences(bare, whole),
+    }  # fmt: skip
