@@ -117,6 +117,16 @@ class Costs:
         return any(unit.type == "simt" for unit in units(self.chip).values())
 
     @cached_property
+    def working(self) -> Chip:
+        """The chip with the cores that work on a piece: all of them, of several kinds those of the first."""
+        return self.chip if len(self.chip.cores) == 1 else self.chip.with_cores(self.chip.core.count)
+
+    @property
+    def tiles(self) -> bool:
+        """Whether all that a piece reads and leaves lies in the memories of tiles, which have no other in reach."""
+        return any(unit.type == "bsp" for unit in units(self.working).values())
+
+    @cached_property
     def at_site(self) -> Chip:
         """The chip with the clock and the host of its site."""
         return self.chip if self.setting.site is None else with_site(self.chip, load_site(self.setting.site))
@@ -168,22 +178,24 @@ class Costs:
 
     def adam(self, parameters: int) -> Graph | None:
         """The update of so many parameters, None for none."""
-        return update(parameters, self.library) if parameters else None
+        return update(parameters, self.library, self.tiles) if parameters else None
 
     def cost(self, graph: Graph) -> Cost:
         """One run of a graph whose inputs and outputs stay in the memory of the device; one of each kind."""
         key = _kind(graph)
         found = self.known.get(key)
         if not isinstance(found, Cost):
-            found = cost_of(simulate(self.compiled(graph), None, "off"))
+            found = cost_of(simulate(self.compiled(graph), None, "off"), not self.tiles)
             self.known[key] = found
         return found
 
     def compiled(self, graph: Graph) -> Program:
-        """The program of such a run, whatever room memories have."""
+        """The program of such a run, whatever room memories have; all cores work on each layer."""
+        cores = self.working.core_count
         options = Options(
-            dtype=self.dtype, values="off", fusion=self.setting.fusion, edges="outside", cores=1
-        )
+            dtype=self.dtype, values="off", fusion=self.setting.fusion, edges="outside", cores=cores,
+            share="layer" if cores > 1 else "batch",
+        )  # fmt: skip
         with limited(ignore_capacity=True):
             return compile(graph, self.at_site, options)
 
@@ -212,12 +224,29 @@ def format_of(chip: Chip) -> str:
     return FORMATS[-1]
 
 
-def cost_of(run: Run) -> Cost:
-    """What a run took, without static power, which goes on whatever a device does."""
-    prices = prices_of(run)
-    joules = fsum(row.count * prices[part_of(run.chip, row.component), row.action] for row in run.ledger)
-    moved = sum(sum(ways.values()) for ways in traffic_by_memory(run).values())
+def cost_of(run: Run, loads: bool = True) -> Cost:
+    """What a run took, without static power, which goes on whatever a device does. ``loads``: with what it loads from
+    memories off the chip and stores into them; else its engines work one after the other on what is there."""
+    prices, off_chip = prices_of(run), frozenset[str]() if loads else _off_chip(run)
+    joules = fsum(
+        row.count * prices[part_of(run.chip, row.component), row.action]
+        for row in run.ledger
+        if row.component not in off_chip
+    )
+    moved = sum(sum(ways.values()) for ways in traffic_by_memory(run).values()) if loads else 0
     return Cost(
-        run.time_fs, joules, sum(step.node.engine != "alias" for step in run.program.steps),
+        run.time_fs if loads else _worked_fs(run), joules,
+        sum(step.node.engine != "alias" for step in run.program.steps),
         sum(step.macs for step in run.program.steps), moved,
     )  # fmt: skip
+
+
+def _off_chip(run: Run) -> frozenset[str]:
+    """Names in the ledger of what is off the chip."""
+    return frozenset(name for memory in run.chip.memories for name in (memory, f"{memory}.link"))
+
+
+def _worked_fs(run: Run) -> int:
+    """Time of all commands that move nothing between the chip and other memories."""
+    slices = ((command, run.slices[command.id]) for command in run.program.commands)
+    return sum(each.end - each.start for command, each in slices if command.kind not in ("Load", "Store"))

@@ -34,8 +34,8 @@ HELD = frozenset({"weights", "activations"})
 
 
 def capacity_B(chip: Chip) -> int:
-    """What the memories of a chip hold that keep weights and activations; where all are on the chip, what its engines
-    do not keep for code."""
+    """What the memories of a chip hold that keep weights and activations; of tiles that have no other in reach, what
+    they do not keep for code."""
     attached = _attached(chip)
     return sum(int(each.capacity) for each in attached) if attached else sum(map(_on_chip_B, chip.views()))
 
@@ -63,11 +63,10 @@ def _buffers(view: Chip) -> list[Buffer]:
 
 
 def _on_chip_B(view: Chip) -> int:
-    """All cores of that kind."""
-    kept = sum(
-        unit.tiles * (unit.reserve or 0) for unit in view.engines.values() if isinstance(unit, BspUnit)
-    )
-    return view.core.count * max(0, sum(buffer.capacity for buffer in _buffers(view)) - kept)
+    """In the memories of the tiles of all cores of that kind."""
+    tiles = [unit for unit in view.engines.values() if isinstance(unit, BspUnit)]
+    rooms = (unit.tiles * unit.room_B(buffer) for unit in tiles for buffer in _buffers(view))
+    return view.core.count * sum(rooms)
 
 
 ADVICE = (

@@ -10,15 +10,17 @@ ROW = 4096
 """Parameters of a row of the arrays that hold them."""
 
 
-def update(parameters: int, library: bool = False) -> Graph:
+def update(parameters: int, library: bool = False, tiles: bool = False) -> Graph:
     """Adam (Kingma and Ba, 2015) on gradients, moments and weights in FP32, behind the norm of the gradients and its
     clipping. With ``library`` what one fused kernel for all tensors moves: 16 bytes of a parameter read, 12 written,
-    and 2 of the weight that products read."""
+    and 2 of the weight that products read. ``tiles``: rows are added up for the norm each where it lies, then their
+    sums, as one tile has no room for all."""
     b = Builder("adam")
     shape = (max(1, parameters // ROW), min(ROW, parameters))
     inputs = [b.input(name, shape) for name in ("weight", "grad", "first", "second")]
     clip = b.constant("clip", 1.0)
-    norm = b.op("ReduceSum", [inputs[1]], "norm", axes=[0, 1], keepdims=0)
+    rows = b.op("ReduceSum", [inputs[1]], "rows", axes=[1], keepdims=1) if tiles else inputs[1]
+    norm = b.op("ReduceSum", [rows], "norm", axes=[0, 1], keepdims=0)
     inputs[1] = b.op("Mul", [inputs[1], clip], "clipped")
     weight, *moments = (_fused if library else _written)(b, *inputs)
     short = b.op("Cast", [weight], "weight.short", to="fp16")

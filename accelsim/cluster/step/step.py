@@ -178,11 +178,11 @@ class _Step:
         return of_model, of_model + 2 * again * self.plan.microbatches * self.plan.dp * self.plan.tp
 
     def _peak(self) -> float:
-        """Operations per second of all devices: each kind of chip is asked once."""
+        """Operations per second of the cores of all devices that work: each kind of chip is asked once."""
         ranks = {id(self.fleet.chips[rank]): rank for rank in range(self.plan.devices)}
         counts = Counter(id(chip) for chip in self.fleet.chips[: self.plan.devices])
         return sum(
-            2 * counts[kind] * peak_mac_rate(self.fleet.chips[rank], self.fleet.costs(rank).dtype)
+            2 * counts[kind] * peak_mac_rate(self.fleet.costs(rank).working, self.fleet.costs(rank).dtype)
             for kind, rank in ranks.items()
         )
 

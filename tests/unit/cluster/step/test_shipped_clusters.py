@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from accelsim.account.spans import peak_mac_rate
 from accelsim.cluster.step.asked import Asked, step
+from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.memory import bandwidth_Bps, capacity_B
+from accelsim.cluster.step.segments import Split, block
+from accelsim.cluster.step.transformer import transformer_of
+from accelsim.machine.simulate import simulate
 from accelsim.spec.yaml.clusters import clusters
 from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.zoo.build import Builder
 
+FOUND = transformer_of("gpt?layers=1,hidden=32,heads=2,kv_heads=2,ffn=128,vocab=32,seq=32")
+assert FOUND is not None
+MODEL = FOUND
 FEW = {"tpu-v3-pod": "2x-tpu-v3-pod", "tpu-v4-pod": "2x-tpu-v4-pod"}
 """Pods with fewer chips."""
 
@@ -26,3 +35,33 @@ def test_a_chip_without_memory_of_its_own_keeps_all_on_its_tiles() -> None:
     ipu = load_chip("ipu-gc200")
     assert capacity_B(ipu) == 1472 * (624 - 64) * 1024
     assert bandwidth_Bps(ipu) == 1472 * 8 * 1_325_000_000
+
+
+def test_what_lies_on_tiles_is_not_loaded() -> None:
+    """Of the time of a run the tiles' part; nothing comes from the host or goes there."""
+    costs = Costs(load_chip("ipu-gc200"))
+    (segment, *_) = block(Split(MODEL, 1))
+    graph = costs.passes(segment).forward
+    cost, run = costs.cost(graph), simulate(costs.compiled(graph), None, "off")
+    assert 0 < cost.time_fs < run.time_fs and cost.moved_B == 0
+    tiles = [run.slices[command.id] for command in run.program.commands if command.engine == "tiles"]
+    assert cost.time_fs == sum(each.end - each.start for each in tiles)
+
+
+def test_all_cores_of_a_device_work_on_each_layer() -> None:
+    """The same multiplications in less time, though not in half."""
+    b = Builder("product")
+    graph = b.finish(b.project(b.input("x", (256, 64)), 64, "y", bias=False))
+    one, two = (Costs(load_chip("edu-4x4").with_cores(cores)) for cores in (1, 2))
+    alone, shared = one.cost(graph), two.cost(graph)
+    assert shared.macs == alone.macs == 256 * 64 * 64
+    assert shared.time_fs < alone.time_fs <= 2 * shared.time_fs
+    assert peak_mac_rate(two.working, two.dtype) == 2 * peak_mac_rate(one.working, one.dtype)
+
+
+def test_of_several_kinds_of_cores_the_first_works() -> None:
+    chip = load_chip("edu-two-kinds")
+    costs = Costs(chip)
+    assert list(costs.working.cores) == ["big"]
+    assert peak_mac_rate(costs.working, costs.dtype) < peak_mac_rate(chip, costs.dtype)
+    assert costs.block(Split(MODEL, 1)).forward.time_fs > 0
