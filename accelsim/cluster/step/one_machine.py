@@ -164,6 +164,10 @@ def _beyond(work: Work, fleet: Fleet, plan: Plan) -> Iterator[Problem]:
         yield Problem(
             what, "--whole", "another schedule: gradients of its weights are no program of their own"
         )
+    for chip in {id(chip): chip for chip in fleet.chips[: plan.devices]}.values():
+        if any(unit.type == "bsp" for unit in chip.engines.values()):
+            what = f"what stays on the tiles of {chip.name} from one program to the next {whole}"
+            yield Problem(what, "--whole", "chips with a memory of their own")
     if any(pace != 1.0 for pace in fleet.speeds):
         yield Problem(f"devices slower than their chips {whole}", "--whole", "speed: 1 of all devices")
     if fleet.setting.host_s:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from accelsim.account.spans import peak_mac_rate
-from accelsim.cluster.step.asked import Asked, step
+from accelsim.cluster.step.asked import Asked, ready, step
 from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.memory import bandwidth_Bps, capacity_B
+from accelsim.cluster.step.one_machine import one_machine
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.transformer import transformer_of
+from accelsim.errors import UsageError
 from accelsim.machine.simulate import simulate
 from accelsim.spec.yaml.clusters import clusters
 from accelsim.spec.yaml.load import load_chip
@@ -65,3 +67,10 @@ def test_of_several_kinds_of_cores_the_first_works() -> None:
     assert list(costs.working.cores) == ["big"]
     assert peak_mac_rate(costs.working, costs.dtype) < peak_mac_rate(chip, costs.dtype)
     assert costs.block(Split(MODEL, 1)).forward.time_fs > 0
+
+
+def test_one_machine_refuses_tiles_without_another_memory() -> None:
+    """Tiles would load again what lies on them."""
+    asked = ready(Asked("digits-mlp?hidden=16,layers=2", "ipu-pod16"))
+    with pytest.raises(UsageError, match=r"tiles of ipu-gc200.*a memory of their own"):
+        one_machine(asked.work, asked.fleet, asked.plan, asked.batch)
