@@ -56,6 +56,7 @@ WORST = 5
     "accelsim run 'llama2-7b?prompt=512,new=128' --on neuroncore-v2 --values off",
     "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --ranges mse --sparsity 2:4",
     "accelsim run gpt3 --on 128x-dgx-a100 --plan tp=8,pp=8,dp=16,recompute=full --train --batch 1536 --values off",
+    "accelsim run 'mlp?inputs=16,hidden=8' --on 4x-edu --plan dp=2,pp=2 --train --whole --batch 8 --values off",
 ))  # fmt: skip
 @click.argument("model")
 @run_options
@@ -66,6 +67,11 @@ WORST = 5
     help="On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'.",
 )
 @click.option("--train", is_flag=True, help="On a cluster: a training step, forward, backward and update.")
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="With --train: simulate all devices as one machine, tile by tile; small clusters.",
+)
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
     "--save-trace", type=OUT, help="Write every DRAM access to this .npz file (models pattern and bank)."
@@ -99,6 +105,7 @@ WORST = 5
 def run(
     plan: str,
     train: bool,
+    whole: bool,
     check: bool,
     out: Path | None,
     save_mapping: Path | None,
@@ -121,7 +128,7 @@ def run(
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster
     from accelsim.request.job import Gather, execute, prepare
 
-    together = OnCluster(plan, train, out, table, as_json, no_advice)
+    together = OnCluster(plan, train, out, table, as_json, no_advice, whole=whole)
     if on_cluster(asked["on"], together):
         unused = {"--check": check, "--save-mapping": bool(save_mapping), "--save-trace": bool(save_trace)}
         print_on_cluster(asked, together, unused)

@@ -23,6 +23,7 @@ class OnCluster(NamedTuple):
     table: Path | None
     as_json: bool
     no_advice: bool
+    whole: bool = False
 
 
 def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
@@ -31,7 +32,7 @@ def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
 
     if any(is_cluster(name) for text in on for name in text.split(",")):
         return True
-    options = {"--plan": bool(given.plan), "--train": given.train}
+    options = {"--plan": bool(given.plan), "--train": given.train, "--whole": given.whole}
     wrong = [name for name, there in options.items() if there]
     if wrong:
         what, expected = f"{' and '.join(wrong)} on {', '.join(on)}", "a cluster (see 'accelsim clusters')"
@@ -56,6 +57,11 @@ def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping
             asked["fusion"], asked["site"], _ignores_capacity(), not given.no_advice,
         )  # fmt: skip
         print_serving(wanted, Outputs(given.out, given.table, given.as_json))
+        return
+    if given.whole:
+        from accelsim.cli.run_cluster_whole import print_whole
+
+        print_whole(asked, given, _ignores_capacity())
         return
     from accelsim.cli.run_cluster_train import print_training
 
@@ -96,6 +102,10 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
                 expected="--train, or a decoder with prompt=P,new=N",
             )
         )
+    if given.whole and not given.train:
+        found.append(Problem("--whole without --train", expected="--train: a training step"))
+    if given.whole and given.out is not None:
+        found.append(Problem("--out with --whole, which has no report", expected="--csv or --json"))
     if asked["values"] != "off":
         what = f"--values {asked['values']} on a cluster"
         found.append(

@@ -119,7 +119,10 @@ def _simulated(parts: Parts, fleet: Fleet, copies: bool) -> tuple[Run, ...]:
     for rank, name in enumerate(names):
         peers = {end: tuple(links[wire] for wire in way)
                  for (start, end), way in routes.items() if start == name}  # fmt: skip
-        chip = fleet.costs(rank).at_site
+        chip = next(
+            (part.program.chip for part in parts.of[rank] if part.program is not None),
+            fleet.costs(rank).at_site,
+        )
         simulation.add(name, in_sequence(name, chip, parts.of[rank], incoming[name], peers, copies))
     runs = simulation.run()
     return tuple(runs[name] for name in names)
