@@ -12,6 +12,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     RUNS: (
         "dram", "chip", "batches", "data", "steps", "lr", "optimiser", "trace", "memory", "outstanding", "injection",
         "limit", "model", "train", "whole", "plan", "schedule", "microbatches", "compare",
+        "gradients", "threshold", "cycle", "compression", "gradient-bits", "tune-gradients",
     ),
     FORMATS: ("dtypes", "format", "precision", "loss-scale", "qat", "keep", "budget"),
     MAPPED: ("page-policy", "cap", "timeout", "window", "refresh"),

@@ -20,6 +20,7 @@ from accelsim.cli.common import (
     show,
     width,
 )
+from accelsim.cli.fusion import fusion_options, taken
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import read, run_options
 from accelsim.cli.run_many import (
@@ -57,6 +58,7 @@ WORST = 5
     "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --ranges mse --sparsity 2:4",
     "accelsim run gpt3 --on 128x-dgx-a100 --plan tp=8,pp=8,dp=16,recompute=full --train --batch 1536 --values off",
     "accelsim run 'mlp?inputs=16,hidden=8' --on 4x-edu --plan dp=2,pp=2 --train --whole --batch 8 --values off",
+    "accelsim run resnet50 --on 8x-t4-pcie --plan dp=8 --train --batch 256 --tune-gradients --values off",
 ))  # fmt: skip
 @click.argument("model")
 @run_options
@@ -72,6 +74,7 @@ WORST = 5
     is_flag=True,
     help="With --train: simulate all devices as one machine, tile by tile; small clusters.",
 )
+@fusion_options
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
     "--save-trace", type=OUT, help="Write every DRAM access to this .npz file (models pattern and bank)."
@@ -128,7 +131,7 @@ def run(
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster
     from accelsim.request.job import Gather, execute, prepare
 
-    together = OnCluster(plan, train, out, table, as_json, no_advice, whole=whole)
+    together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole=whole)
     if on_cluster(asked["on"], together):
         unused = {"--check": check, "--save-mapping": bool(save_mapping), "--save-trace": bool(save_trace)}
         print_on_cluster(asked, together, unused)

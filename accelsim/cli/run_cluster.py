@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from accelsim.cli.fusion import Fused, problems
 from accelsim.errors import Problem, UsageError, nearest
 
 USED = frozenset(
@@ -23,6 +24,7 @@ class OnCluster(NamedTuple):
     table: Path | None
     as_json: bool
     no_advice: bool
+    fused: Fused = Fused()
     whole: bool = False
 
 
@@ -33,7 +35,7 @@ def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
     if any(is_cluster(name) for text in on for name in text.split(",")):
         return True
     options = {"--plan": bool(given.plan), "--train": given.train, "--whole": given.whole}
-    wrong = [name for name, there in options.items() if there]
+    wrong = [name for name, there in options.items() if there] + given.fused.given
     if wrong:
         what, expected = f"{' and '.join(wrong)} on {', '.join(on)}", "a cluster (see 'accelsim clusters')"
         raise UsageError(Problem(what, "--on", expected, nearest(on[0], clusters()) if on else ""))
@@ -46,9 +48,10 @@ def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping
     from accelsim.cli.run_cluster_serve import is_serving
 
     serving = is_serving(str(asked["model"]))
-    problems = [*_problems(asked, unused), *_mode(asked, given, serving)]
-    if problems:
-        raise UsageError(problems)
+    found = [*_problems(asked, unused), *_mode(asked, given, serving)]
+    found += problems(given.fused, given.train, given.plan)
+    if found:
+        raise UsageError(found)
     if serving:
         from accelsim.cli.run_cluster_serve import Outputs, Serving, print_serving
 

@@ -17,9 +17,11 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
+from accelsim.cli.fusion import read
 
 if TYPE_CHECKING:
     from accelsim.cli.run_cluster import OnCluster
+    from accelsim.cluster.step.fusing import TunedStep
     from accelsim.cluster.step.result import StepResult
     from accelsim.cluster.step.what_ifs import WhatIf
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: bool) -> None:
     """Simulate, write and print. Raises UsageError, SpecError, OutOfMemory."""
     from accelsim.cluster.step.asked import Asked, ready
+    from accelsim.cluster.step.fusing import tuned
     from accelsim.cluster.step.what_ifs import what_ifs
     from accelsim.report.step import facts_of, records
     from accelsim.report.write_step import check_target, write_step
@@ -37,9 +40,11 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
         check_file_target(given.table)
     wanted = Asked(
         str(asked["model"]), asked["on"][0], given.plan, asked["batch"], asked["set"], asked["dtype"],
-        asked["fusion"], asked["site"], ignore_capacity=ignore_capacity, params=_counts(asked["param"]),
+        asked["fusion"], asked["site"], gradients=read(given.fused), gradient_B=given.fused.gradient_B,
+        ignore_capacity=ignore_capacity, params=_counts(asked["param"]),
     )  # fmt: skip
-    with progress(3 - given.no_advice) as stage:
+    tune = given.fused.tune_gradients
+    with progress(3 - given.no_advice + tune) as stage:
         stage("read", 0.0)
         made = ready(wanted)
         stage("simulate", 0.0)
@@ -47,13 +52,16 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
         if not given.no_advice:
             stage("what if", 0.0)
             helps = what_ifs(made, result, lambda share: stage("what if", share))
+        if tune:
+            stage("tune", 0.0)
+        fused = tuned(made) if tune else None
     save_csv(given.table, [flat(row) for row in records(result)])
     if given.out is not None:
-        write_step(made, result, given.out, helps)
+        write_step(made, result, given.out, helps, fused)
     if given.as_json:
-        show_json(facts_of(result, helps))
+        show_json(facts_of(result, helps, fused))
         return
-    show_step(result, helps)
+    show_step(result, helps, fused)
     written = [("Report", given.out), ("CSV", given.table)]
     lines = [f"{what}: {path}" for what, path in written if path is not None]
     if lines:
@@ -67,12 +75,16 @@ def _counts(texts: Sequence[str] | None) -> dict[str, int]:
     return pairs("--param", texts or (), whole, "a whole number from 1")
 
 
-def show_step(result: StepResult, helps: Sequence[WhatIf] | None) -> None:
-    """Devices, the summary, sentences."""
+def show_step(result: StepResult, helps: Sequence[WhatIf] | None, fused: TunedStep | None = None) -> None:
+    """Devices, the summary, what fused gradients cost, sentences."""
+    from accelsim.report import fusing
     from accelsim.report.step import DEVICE_HEADERS, device_rows, sentences, summary_rows
     from accelsim.report.table import text_table
 
     show(text_table(DEVICE_HEADERS, device_rows(result), width()))
     click.echo()
     show(text_table(["training step", ""], summary_rows(result), width()))
-    click.echo("\n" + paragraphs(sentences(result, helps)))
+    if fused is not None:
+        click.echo()
+        show(text_table(fusing.headers(fused), fusing.rows(fused), width()))
+    click.echo("\n" + paragraphs(sentences(result, helps, fused)))

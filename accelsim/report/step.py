@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from accelsim.account.latency import tool_version
+from accelsim.cluster.step.fusing import TunedStep
 from accelsim.cluster.step.result import PARTS, Device, StepResult, device_facts
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.errors import memory_text
+from accelsim.report import fusing
 from accelsim.report.text import count_of, percent, si
 from accelsim.time import FS
 
@@ -59,12 +61,16 @@ def _microbatches(count: int) -> str:
     return f"{count:,} microbatch" + ("es" if count != 1 else "")
 
 
-def sentences(result: StepResult, helps: Sequence[WhatIf] | None = None) -> list[str]:
-    """What binds, how full memories are, where constants come from, what would help most."""
+def sentences(
+    result: StepResult, helps: Sequence[WhatIf] | None = None, fused: TunedStep | None = None
+) -> list[str]:
+    """What binds, how full memories are, where constants come from, what would help most, how to fuse gradients."""
     found = [_binding(result), _memory(result)]
     found += [f"Constants of {chip}: {origin}." for chip, origin in result.calibrated.items()]
     if helps is not None:
         found.append(_helping(helps))
+    if fused is not None:
+        found += fusing.sentences(fused)
     return found
 
 
@@ -115,8 +121,11 @@ def records(result: StepResult) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def facts_of(result: StepResult, helps: Sequence[WhatIf] | None = None) -> dict[str, Any]:
+def facts_of(
+    result: StepResult, helps: Sequence[WhatIf] | None = None, fused: TunedStep | None = None
+) -> dict[str, Any]:
     """All of it, for JSON."""
     what_ifs = {} if helps is None else {"what_ifs": [each._asdict() for each in helps]}
+    tuning = {} if fused is None else {"tuning": fusing.facts(fused)}
     about = {"tool": "accelsim", "tool_version": tool_version()}
-    return {**about, **result.as_dict(), "sentences": sentences(result, helps), **what_ifs}
+    return {**about, **result.as_dict(), "sentences": sentences(result, helps, fused), **what_ifs, **tuning}

@@ -1,6 +1,6 @@
 """Which threshold and cycle time are best: neither small buckets (latency) nor large ones (nothing overlaps).
 
-A grid needs nothing more; ``search`` asks Optuna (extra ``sweep``).
+A grid needs nothing more; ``search`` asks Optuna (extra ``sweep``); ``best`` takes what is there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from accelsim.cluster.buckets.base import MILLISECOND_FS, Fusion, Gradient
 from accelsim.cluster.buckets.overlap import Cost, overlap
@@ -18,6 +18,7 @@ from accelsim.errors import Problem, UsageError
 if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
 
+KIB, MICROSECOND_FS = 2**10, 10**9
 THRESHOLDS_B = tuple(2**power for power in range(16, 31))
 """64 KiB to 1 GiB."""
 CYCLES_FS = tuple(MILLISECOND_FS * 2**power // 8 for power in range(11))
@@ -39,6 +40,13 @@ class Tuned(NamedTuple):
     best: Trial
 
 
+class Tunable(Protocol):
+    """Whatever has a threshold and a cycle time to choose."""
+
+    def attempt(self, threshold_B: int, cycle_fs: int) -> Trial:
+        """One choice."""
+
+
 class Tuning(NamedTuple):
     """What is tuned: gradients, the time of the backward, the cost of an all-reduce, and what stays as it is."""
 
@@ -55,7 +63,7 @@ class Tuning(NamedTuple):
 
 
 def grid(
-    tuning: Tuning, thresholds_B: Sequence[int] = THRESHOLDS_B, cycles_fs: Sequence[int] = CYCLES_FS
+    tuning: Tunable, thresholds_B: Sequence[int] = THRESHOLDS_B, cycles_fs: Sequence[int] = CYCLES_FS
 ) -> Tuned:
     """All pairs, thresholds outermost. UsageError: nothing to try."""
     if not thresholds_B or not cycles_fs:
@@ -63,10 +71,11 @@ def grid(
     return _tuned([tuning.attempt(*pair) for pair in product(thresholds_B, cycles_fs)])
 
 
-def search(tuning: Tuning, trials: int = 60, seed: int = 0) -> Tuned:
+def search(tuning: Tunable, trials: int = 60, seed: int = 0, cycles_fs: Sequence[int] = CYCLES_FS) -> Tuned:
     """As many trials as said, by Optuna's tree-structured Parzen estimator, both on a logarithmic scale.
 
-    Between the ends of ``THRESHOLDS_B`` and ``CYCLES_FS``. UsageError where Optuna is not installed.
+    Between the ends of ``THRESHOLDS_B``, whole KiB, and of ``cycles_fs``, whole microseconds, so that what is found can
+    be written down. UsageError where Optuna is not installed.
     """
     if find_spec("optuna") is None:
         expected = "the extra 'sweep' (pip install 'accelsim[sweep]'), or a grid"
@@ -76,15 +85,25 @@ def search(tuning: Tuning, trials: int = 60, seed: int = 0) -> Tuned:
     done: list[Trial] = []
 
     def objective(asked: OptunaTrial) -> float:
-        threshold_B = asked.suggest_int("threshold_B", THRESHOLDS_B[0], THRESHOLDS_B[-1], log=True)
-        cycle_us = asked.suggest_float("cycle_us", CYCLES_FS[0] / 10**9, CYCLES_FS[-1] / 10**9, log=True)
-        done.append(tuning.attempt(threshold_B, round(cycle_us * 10**9)))
+        threshold_KiB = asked.suggest_int(
+            "threshold_KiB", THRESHOLDS_B[0] // KIB, THRESHOLDS_B[-1] // KIB, log=True
+        )
+        first_us, last_us = (cycles_fs[place] // MICROSECOND_FS for place in (0, -1))
+        cycle_us = asked.suggest_int("cycle_us", first_us, last_us, log=True)
+        done.append(tuning.attempt(threshold_KiB * KIB, cycle_us * MICROSECOND_FS))
         return float(done[-1].exposed_fs)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
     study.optimize(objective, n_trials=trials)
     return _tuned(done)
+
+
+def best(tuning: Tunable, cycles_fs: Sequence[int] = CYCLES_FS) -> tuple[Tuned, str]:
+    """What ``search`` finds where Optuna is installed, else ``grid``; and by what it was found, in words."""
+    if find_spec("optuna") is not None:
+        return search(tuning, cycles_fs=cycles_fs), "Optuna"
+    return grid(tuning, cycles_fs=cycles_fs), "a grid (Optuna, of the extra 'sweep', is not installed)"
 
 
 def _tuned(trials: Sequence[Trial]) -> Tuned:

@@ -53,7 +53,7 @@ def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Option
     """
     _check(work, fleet, plan, batch)
     planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches)
-    return _Step(planned, options, batch).result()
+    return Step(planned, options, batch).result()
 
 
 def _check(work: Work, fleet: Fleet, plan: Plan, batch: int) -> None:
@@ -75,7 +75,9 @@ class Pipelines(NamedTuple):
     even: PlayedSchedule
 
 
-class _Step:
+class Step:
+    """A step that is played: pipelines first, then what is behind them."""
+
     def __init__(self, planned: Planned, options: Options, batch: int) -> None:
         self.planned, self.options, self.batch = planned, options, batch
         self.plan, self.fleet = planned.plan, planned.fleet
@@ -87,7 +89,7 @@ class _Step:
 
     def result(self) -> StepResult:
         """Everything about the step."""
-        pipelines = self._pipelines()
+        pipelines = self.pipelines()
         ends = [[pipe.end_fs[p][-1] for pipe in pipelines.played] for p in range(self.plan.pp)]
         sync = synced(self.planned, pipelines.played, self.options)
         parts = self._parts(pipelines, sync, max(int(end) for each in ends for end in each))
@@ -101,7 +103,8 @@ class _Step:
             *self._flops(), self._peak(), joules, links, self._calibrated(),
         )  # fmt: skip
 
-    def _pipelines(self) -> Pipelines:
+    def pipelines(self) -> Pipelines:
+        """Played op by op, one for all replicas that are alike."""
         played = [self._play(replica.ops, self.transfers) for replica in self.replicas]
         plain = all(pace == 1.0 for pace in self.fleet.speeds[: self.plan.devices])
         ops = self.replicas[0].ops if plain else self.planned.ops(0, even=True)

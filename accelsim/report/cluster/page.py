@@ -59,9 +59,13 @@ CHARTS = {
 
 
 def page_data(
-    result: StepResult, sentences: Sequence[str], pictures: Sequence[dict[str, str]]
+    result: StepResult,
+    sentences: Sequence[str],
+    pictures: Sequence[dict[str, str]],
+    more: Sequence[Section] = (),
 ) -> dict[str, Any]:
-    """All that the page shows; ``pictures``: title, caption and SVG of each. JSON can hold it."""
+    """All that the page shows; ``pictures``: title, caption and SVG of each; ``more``: tables below the others.
+    JSON can hold it."""
     names = device_names(result)
     return {
         "format": FORMAT,
@@ -78,7 +82,7 @@ def page_data(
         "buffers": _memory(result, names),
         "pictures": list(pictures),
         "files": FILES,
-        "last": [_links(result), _calibrations(result)],
+        "last": [_links(result), _calibrations(result), *more],
         "notes": [],
         "plots": [],
     }

@@ -13,6 +13,7 @@ import pytest
 from accelsim.cluster.buckets.base import Fusion
 from accelsim.cluster.buckets.registry import POLICIES
 from accelsim.cluster.step.asked import Asked, Ready, ready
+from accelsim.cluster.step.fusing import tuned
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.scaling import weak_scaling
 from accelsim.cluster.step.traffic import wire_bytes
@@ -121,13 +122,18 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
     made: dict[str, tuple[Ready, StepResult]], tmp_path: Path
 ) -> None:
     one, step = made["dp=2,pp=2"]
-    folders = [write_step(one, step, tmp_path / name) for name in ("one", "two")]
+    folders = [write_step(one, step, tmp_path / name, None, tuned(one)) for name in ("one", "two")]
     for name in NAMES:
         first, second = ((folder / name).read_bytes() for folder in folders)
         assert first == second and first, name
     page = (folders[0] / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/svg+xml;base64,") == 3 and "stage 1 (2 devices)" in page
+    assert (
+        page.count("data:image/svg+xml;base64,") == 4
+        and "Fused gradients by threshold" in page
+        and "stage 1 (2 devices)" in page
+    )
     write_step(one, step, folders[0])  # again in its own folder
+    assert not (folders[0] / "plots" / "fusion.png").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "diary.txt").write_text("mine")
     with pytest.raises(UsageError, match="report of a training step"):

@@ -1,0 +1,169 @@
+"""Options of ``accelsim run ... --train`` that say how gradients are fused and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from accelsim.errors import AccelsimError, Problem, UsageError
+
+if TYPE_CHECKING:
+    from accelsim.cluster.buckets.base import Fusion
+
+FS_PER_S = 10**15
+HALVED = "fp16"
+"""The compression that wants gradients of 32 bits."""
+
+
+class Fused(NamedTuple):
+    """What the options gave, as texts; '' is not given."""
+
+    gradients: str = ""
+    threshold: str = ""
+    cycle: str = ""
+    compression: str = ""
+    gradient_bits: str = ""
+    tune_gradients: bool = False
+
+    @property
+    def given(self) -> list[str]:
+        """Options that were given, by their names."""
+        return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
+
+    @property
+    def policy(self) -> str:
+        """The policy: without --gradients that of DDP, or Horovod's where a cycle is given or sought."""
+        return self.gradients or ("horovod" if self.cycle or self.tune_gradients else "ddp")
+
+    @property
+    def gradient_B(self) -> int:
+        """Bytes of a gradient."""
+        return int(self.gradient_bits or 16) // 8
+
+
+def fusion_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+OPTIONS = (
+    click.option(
+        "--gradients", default="", metavar="POLICY",
+        help="With --train: how gradients of replicas are joined to be sent: ddp (buckets of 25 MiB; the "
+        "default, unless --cycle or --tune-gradients), horovod (each cycle what is ready, up to 128 MiB), each, whole. "
+        "All are hierarchical already: between nodes the library takes rings that leave each node once, or a tree of "
+        "nodes with a chain in each.",
+    ),
+    click.option("--threshold", default="", metavar="SIZE", help="Most bytes of gradients in a bucket: '64MiB'."),
+    click.option("--cycle", default="", metavar="TIME",
+                 help="Time between two looks at what is ready: '5ms' (horovod: 1 ms)."),
+    click.option("--compression", default="", metavar="FORMAT",
+                 help="Gradients on the network: none (as they are), or fp16, which halves those of 32 bits."),
+    click.option("--gradient-bits", type=click.Choice(["16", "32"]),
+                 help="Bits of a gradient where it is added up and kept; without this option 16."),
+    click.option("--tune-gradients", is_flag=True,
+                 help="Search the best threshold and cycle time, by Optuna where the extra 'sweep' is installed, else "
+                 "on a grid; shows what lies around. The step itself stays as asked."),
+)  # fmt: skip
+"""In the order of the help."""
+
+
+def taken(asked: dict[str, Any]) -> Fused:
+    """The options, taken out of what the command line gave."""
+    return Fused(**{name: asked.pop(name) or Fused._field_defaults[name] for name in Fused._fields})
+
+
+def problems(fused: Fused, train: bool, plan: str) -> list[Problem]:
+    """Everything that is wrong with the options, and with the plan where they need replicas."""
+    if not fused.given:
+        return []
+    found = []
+    if not train:
+        what = f"{' and '.join(fused.given)} without --train"
+        found.append(Problem(what, expected="--train: only training makes gradients"))
+    try:
+        read(fused)
+    except UsageError as error:
+        found += error.problems
+    return [*found, *_replicas(fused, plan)]
+
+
+def _replicas(fused: Fused, plan: str) -> list[Problem]:
+    """Without a plan every device is a replica."""
+    from accelsim.cluster.plan.plan import parse_plan
+
+    try:
+        if plan and parse_plan(plan).dp < 2:
+            what = f"{' and '.join(fused.given)} of one replica, which adds up nothing"
+            return [Problem(what, "--plan", "two replicas or more: dp=2")]
+    except UsageError as error:
+        return [*error.problems]
+    return []
+
+
+def read(fused: Fused) -> Fusion:
+    """As the simulator takes them. UsageError with all that is wrong."""
+    from accelsim.cluster.buckets.base import COMPRESSED, Fusion
+    from accelsim.cluster.buckets.registry import policy
+    from accelsim.errors import known
+
+    found: list[Problem] = []
+    threshold_B = _number(fused.threshold, "--threshold", "B", 1, 1, found)
+    cycle_fs = _number(fused.cycle, "--cycle", "s", FS_PER_S, 0, found)
+    compression = fused.compression or "none"
+    for option, what, name, valid in (
+        ("--gradients", "policy", fused.policy, None),
+        ("--compression", "compression", compression, COMPRESSED),
+    ):
+        try:
+            policy(name) if valid is None else known(what, name, valid)
+        except AccelsimError as error:
+            found += [replace(problem, where=option) for problem in error.problems]
+    if not found:
+        found += _unread(fused)
+    if found:
+        raise UsageError(found)
+    given = {} if cycle_fs is None else {"cycle_fs": cycle_fs}
+    return Fusion(fused.policy, threshold_B, compression=compression, **given)  # type: ignore[arg-type]
+
+
+def _number(text: str, option: str, unit: str, times: int, least: int, found: list[Problem]) -> int | None:
+    """A number with its unit, in whole bytes or fs; None where none is given. What is wrong goes to ``found``."""
+    from accelsim.units import expected, parse_exact
+
+    if not text:
+        return None
+    try:
+        value = parse_exact(text, unit) * times
+    except ValueError as error:
+        what, _, wanted = str(error).partition("; expected ")
+        found.append(Problem(what, option, wanted))
+        return None
+    if value < least or value.denominator != 1:
+        found.append(Problem(f"{text!r} is too small, or not whole", option, expected(unit)))
+    return int(value)
+
+
+def _unread(fused: Fused) -> list[Problem]:
+    """Options that change nothing with this policy or these gradients."""
+    from accelsim.cluster.buckets.registry import POLICIES
+
+    reads = POLICIES[fused.policy].reads
+    found = []
+    for option, there, field in (
+        ("--threshold", fused.threshold, "threshold_B"), ("--cycle", fused.cycle, "cycle_fs"),
+        ("--tune-gradients", fused.tune_gradients, "threshold_B"),
+    ):  # fmt: skip
+        if there and field not in reads:
+            fitting = " or ".join(name for name, entry in POLICIES.items() if field in entry.reads)
+            what = f"{option} with --gradients {fused.policy}, which has none to choose"
+            found.append(Problem(what, expected=f"--gradients {fitting}"))
+    if fused.compression == HALVED and fused.gradient_B < 4:
+        what = f"--compression {HALVED} of gradients of 16 bits"
+        found.append(Problem(what, expected="--gradient-bits 32"))
+    return found

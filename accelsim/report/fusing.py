@@ -1,0 +1,126 @@
+"""What a search for threshold and cycle time of fused gradients found: a table, sentences, a picture, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from accelsim.cluster.buckets.tune import THRESHOLDS_B, Trial
+from accelsim.cluster.step.fusing import TunedStep
+from accelsim.report.text import count_of, percent, si
+from accelsim.time import FS
+from accelsim.units import spell
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EVERY = 2
+"""Of the thresholds that were tried every second has a row."""
+BEST = "*"
+"""Stands behind the best."""
+
+
+def headers(found: TunedStep) -> tuple[str, ...]:
+    """Of ``rows``."""
+    first = ("threshold", "step waits", "buckets")
+    return (*first, "cycle", "step waits", "buckets") if found.cycles else first
+
+
+def rows(found: TunedStep) -> list[tuple[str, ...]]:
+    """What the step waits, at the best cycle time by threshold, beside it at the best threshold by cycle time."""
+    best_B, best_fs = found.best.fusion.threshold_B, found.best.fusion.cycle_fs
+    thresholds = [
+        (f"{size(trial)} {BEST * (trial.fusion.threshold_B == best_B)}".rstrip(), *_waits(trial))
+        for trial in found.thresholds
+        if trial.fusion.threshold_B in {*THRESHOLDS_B[::EVERY], best_B}
+    ]
+    cycles = [
+        (f"{cycle(trial)} {BEST * (trial.fusion.cycle_fs == best_fs)}".rstrip(), *_waits(trial))
+        for trial in found.cycles
+    ]
+    if not cycles:
+        return [*thresholds]
+    blank = ("", "", "")
+    return [(*left, *right) for left, right in zip_longest(thresholds, cycles, fillvalue=blank)]
+
+
+def _waits(trial: Trial) -> tuple[str, str]:
+    return si(trial.exposed_fs * FS, "s"), f"{trial.buckets:,}"
+
+
+def size(trial: Trial) -> str:
+    """Its threshold, with all digits."""
+    return spell(trial.fusion.threshold_B or 0, "B")
+
+
+def cycle(trial: Trial) -> str:
+    """Its cycle time, with all digits."""
+    return spell(trial.fusion.cycle_fs * FS, "s")
+
+
+def options(found: TunedStep) -> str:
+    """What of the command line makes the best."""
+    fusion = found.best.fusion
+    told = f"--gradients {fusion.policy} --threshold {size(found.best).replace(' ', '')}"
+    return f"{told} --cycle {cycle(found.best).replace(' ', '')}" if found.cycles else told
+
+
+def sentences(found: TunedStep) -> list[str]:
+    """The best choice and the step with it and without; what lies to both sides of it."""
+    with_s, without_s = (found.time_fs(trial) * FS for trial in (found.best, found.asked))
+    best = f"a threshold of {size(found.best)}"
+    if found.cycles:
+        best += f" and a cycle time of {cycle(found.best)}"
+    gain = percent(1 - with_s / without_s) if with_s < without_s else "nothing"
+    told = [
+        f"Of {count_of(found.tried, 'choice')} tried by {found.by} {best} is the best ({options(found)}): the step "
+        f"takes {si(with_s, 's')}, as it was asked for {si(without_s, 's')}; it saves {gain}."
+    ]
+    told.append(_sides("threshold", found.thresholds, found.best, size))
+    if found.cycles:
+        told.append(_sides("cycle time", found.cycles, found.best, cycle))
+    return told
+
+
+WHY = ("more buckets pay their latency", "less is hidden by the backward pass")
+"""Why the step waits longer on the left and on the right of the best."""
+
+
+def _sides(name: str, trials: Sequence[Trial], best: Trial, label: Callable[[Trial], str]) -> str:
+    """How much longer the step waits at both ends of what was tried."""
+    ends = []
+    for trial, why in zip((trials[0], trials[-1]), WHY, strict=True):
+        more_s = (trial.exposed_fs - best.exposed_fs) * FS
+        told = (
+            f"{si(more_s, 's')} longer at {label(trial)}, where {why}"
+            if more_s > 0
+            else f"no longer at {label(trial)}"
+        )
+        ends.append(told)
+    return f"By {name} the step waits {ends[0]}, and {ends[1]}."
+
+
+def plot(found: TunedStep) -> Figure:
+    """The step's wait against the cycle time by threshold; of policies without a cycle against the threshold."""
+    from accelsim.report.cluster.fusion import tuning_plot
+
+    title = f"What the step waits for gradients, {found.best.fusion.policy}"
+    return tuning_plot(found.grid, title, "cycle_fs" if found.cycles else "threshold_B")
+
+
+def facts(found: TunedStep) -> dict[str, Any]:
+    """For JSON; the unit is the end of each key."""
+    around = {"thresholds": found.thresholds, "cycles": found.cycles}
+    return {
+        "by": found.by, "tried": found.tried, "policy": found.best.fusion.policy,
+        "asked": _facts(found, found.asked), "best": _facts(found, found.best), "options": options(found),
+        **{name: [_facts(found, trial) for trial in trials] for name, trials in around.items()},
+    }  # fmt: skip
+
+
+def _facts(found: TunedStep, trial: Trial) -> dict[str, Any]:
+    return {
+        "threshold_B": trial.fusion.threshold_B, "cycle_s": trial.fusion.cycle_fs * FS,
+        "waits_s": trial.exposed_fs * FS, "buckets": trial.buckets, "step_s": found.time_fs(trial) * FS,
+    }  # fmt: skip
