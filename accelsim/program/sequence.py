@@ -2,8 +2,9 @@
 
 A part begins when the one before is done and what it receives is there; what it sends leaves when it is done, while
 later parts go on. Between two parts the device comes to rest: buffers begin empty, as where each is a kernel of its
-own. So a part takes as long as alone, from the first edge of the clock at which it may begin. What a
-device sends to another leaves one message after the other; it is ready for all that comes from the start.
+own. So a part takes as long as alone, from the first edge of the clock at which it may begin (engines without a clock,
+a host, one hand-over later). What a device sends to another leaves one message after the other; it is ready for all
+that comes from the start.
 """
 
 from __future__ import annotations
