@@ -107,6 +107,11 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
         )
     if given.whole and not given.train:
         found.append(Problem("--whole without --train", expected="--train: a training step"))
+    if given.whole and given.fused.given:
+        what = f"{' and '.join(given.fused.given)} with --whole"
+        found.append(
+            Problem(what, expected="--whole alone: gradients are sent in one piece behind the passes")
+        )
     if given.whole and given.out is not None:
         found.append(Problem("--out with --whole, which has no report", expected="--csv or --json"))
     if asked["values"] != "off":

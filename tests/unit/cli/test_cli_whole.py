@@ -42,6 +42,7 @@ def test_both_times_are_printed_and_written(tmp_path: Path) -> None:
             (*MODEL, "--on", "2x-edu", "--whole", "--out", "x"),
             ("--whole without --train", "--out with --whole"),
         ),
+        ((*WHOLE, "--gradients", "horovod"), ("--gradients with --whole", "in one piece")),
         ((*MODEL, "--on", "32x-edu", "--train", "--whole"), ("32 devices as one machine", "at most 16")),
     ],
 )
