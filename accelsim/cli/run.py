@@ -132,25 +132,19 @@ def run(
     from accelsim.request.job import Gather, execute, prepare
 
     together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole=whole)
+    single = {"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace}
     if on_cluster(asked["on"], together):
-        unused = {"--check": check, "--save-mapping": bool(save_mapping), "--save-trace": bool(save_trace)}
-        print_on_cluster(asked, together, unused)
+        print_on_cluster(asked, together, {name: bool(given) for name, given in single.items()})
         return
     chosen = variants(asked["on"], asked["set"])
     gather, files = Gather(), _Files(out, save_mapping, save_trace, table)
     asked |= {"on": chosen[0].on, "set": chosen[0].set}
     request = _request(asked, gather)
-    single = {
-        "--check": check,
-        "--save-mapping": save_mapping,
-        "--save-trace": save_trace,
-        SEVERAL: len(chosen) > 1,
-    }
-    if print_generation(request, gather, Outputs(out, table, as_json, single)):
+    if print_generation(request, gather, Outputs(out, table, as_json, {**single, SEVERAL: len(chosen) > 1})):
         return
     _check_targets(files, check and request.values == "off", request.memory_model, gather)
     if len(chosen) > 1:
-        refuse({"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace})
+        refuse(single)
         _many(request, chosen, files, as_json, gather)
         return
     with progress(4 - no_advice + check + (out is not None)) as stage:
