@@ -20,6 +20,7 @@ from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.mapping import ProductMapping
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
+from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
 from accelsim.spec.status import Status
 from accelsim.time import Clock
@@ -183,6 +184,8 @@ class EngineType(ABC):
     """Whether it does attention in one kernel: two products with a softmax between them."""
     drains: ClassVar[bool] = False
     """Whether results still leave when the next command has begun to occupy it."""
+    keeps: ClassVar[bool] = False
+    """Whether all that it reads and leaves lies in memories of its own, with no other in reach."""
     hue: ClassVar[str] = "grey"
     """Its colour in plots, a name of ``accelsim.report.style.HUES``."""
 
@@ -210,6 +213,10 @@ class EngineType(ABC):
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
         """Whether a pooling may be one of these: it needs the sums of a whole image at a time."""
         return False
+
+    def keeps_B(self, spec: Any, buffer: Buffer) -> int:
+        """Bytes that stay in one of its buffers, of all that there are of it; 0 for types that keep nothing."""
+        return 0
 
     def kernels(self, chip: Chip, unit: Unit) -> KernelModel | None:
         """How long kernels take that run alone, in closed form; None for types that run no kernels."""

@@ -13,8 +13,10 @@ from typing import Any
 import numba
 import numpy as np
 
-COLUMNS, ROWS, MOST = 1024, 32, 64
+COLUMNS, ROWS, MOST = 1600, 32, 64
 """Tile of results whose accumulators stay in the second-level cache; most products of a block."""
+LANES = 16
+"""Numbers of 32 bits in the widest vectors of a processor."""
 FRACTION, BIAS = 23, 127
 """Bits of FP32."""
 NOTHING = -4096
@@ -128,9 +130,11 @@ def add_blocks(
     scale_bits, quantum_bits, own_bits = scale.view(np.int32), quantum.view(np.int32), own.view(np.int32)
     into = (np.empty(MOST, np.int64), np.empty(MOST, np.float32), np.empty(MOST, np.int16))
     lowest, outside = np.int16(max(floor, -(1 << 14))), 0
+    pieces = max(1, -(-columns // COLUMNS))  # of about one width: a short one costs nearly as much
+    piece = max(1, -(-columns // (pieces * LANES))) * LANES
     for batch in range(batches):
-        for n0 in range(0, columns, COLUMNS):
-            width = min(COLUMNS, columns - n0)
+        for n0 in range(0, columns, piece):
+            width = min(piece, columns - n0)
             for m0 in range(0, rows, ROWS):
                 for first in range(0, depth, size):
                     last = min(first + size, depth)

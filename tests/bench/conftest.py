@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ENVIRONMENT.pop("ACCELSIM_KERNEL", None)  # which keeps compiled loops out of the other tests
 
 
 class Figure(NamedTuple):

@@ -17,6 +17,7 @@ from accelsim.cluster.step.segments import Segment, Split, block, edge
 from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
@@ -114,7 +115,8 @@ class Costs:
     @property
     def library(self) -> bool:
         """Whether the chip has the kernels of GPUs for gradients."""
-        return any(unit.type == "simt" for unit in units(self.chip).values())
+        found = units(self.chip).values()
+        return any(ENGINES[unit.type].kernels(self.chip, unit) is not None for unit in found)
 
     @cached_property
     def working(self) -> Chip:
@@ -124,7 +126,7 @@ class Costs:
     @property
     def tiles(self) -> bool:
         """Whether all that a piece reads and leaves lies in the memories of tiles, which have no other in reach."""
-        return any(unit.type == "bsp" for unit in units(self.working).values())
+        return any(ENGINES[unit.type].keeps for unit in units(self.working).values())
 
     @cached_property
     def at_site(self) -> Chip:

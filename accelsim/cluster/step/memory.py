@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.work import LONG_B, SHORT_B, Piece
-from accelsim.engines.bsp.spec import BspUnit
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError, Infeasible, Problem, memory_text
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
@@ -64,8 +64,11 @@ def _buffers(view: Chip) -> list[Buffer]:
 
 def _on_chip_B(view: Chip) -> int:
     """In the memories of the tiles of all cores of that kind."""
-    tiles = [unit for unit in view.engines.values() if isinstance(unit, BspUnit)]
-    rooms = (unit.tiles * unit.room_B(buffer) for unit in tiles for buffer in _buffers(view))
+    rooms = (
+        ENGINES[spec.type].keeps_B(spec, buffer)
+        for spec in view.engines.values()
+        for buffer in _buffers(view)
+    )
     return view.core.count * sum(rooms)
 
 

@@ -21,6 +21,7 @@ from accelsim.cluster.step.fleet import SILENT, Fleet
 from accelsim.cluster.step.legal import problems
 from accelsim.cluster.step.step import Options, train_step
 from accelsim.cluster.step.work import DecoderWork, Work
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import Simulation
@@ -168,7 +169,7 @@ def _beyond(work: Work, fleet: Fleet, plan: Plan) -> Iterator[Problem]:
             what, "--whole", "another schedule: gradients of its weights are no program of their own"
         )
     for chip in {id(chip): chip for chip in fleet.chips[: plan.devices]}.values():
-        if any(unit.type == "bsp" for unit in chip.engines.values()):
+        if any(ENGINES[spec.type].keeps for spec in chip.engines.values()):
             what = f"what stays on the tiles of {chip.name} from one program to the next {whole}"
             yield Problem(what, "--whole", "chips with a memory of their own")
     if any(pace != 1.0 for pace in fleet.speeds):

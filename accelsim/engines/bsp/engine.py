@@ -15,6 +15,7 @@ from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.clocked import Clocked
 from accelsim.program.commands import Command, Stages
 from accelsim.program.roles import Unit
+from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
 
 
@@ -27,6 +28,7 @@ class Bsp(Clocked):
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     mapping = Parts
+    keeps = True
     hue = "green"
 
     def accepts(self, offer: Offer) -> str | None:
@@ -44,6 +46,10 @@ class Bsp(Clocked):
     def has_epilogue(self, spec: BspUnit) -> bool:
         """Functions of each element of a product: the tile that has it computes them."""
         return True
+
+    def keeps_B(self, spec: BspUnit, buffer: Buffer) -> int:
+        """What code leaves of the memories of all tiles."""
+        return spec.tiles * spec.room_B(buffer)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Of the energy table of the chip, and of its own spec."""
