@@ -1,4 +1,4 @@
-"""A picture of docs/parallelism.md: four stages and eight micro-batches in four schedules."""
+"""A picture of docs/parallelism.md: four stages and four micro-batches in four schedules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.report.cluster.schedule import Panel, schedule_plot
 from accelsim.report.style import save
 
-STAGES, MICROBATCHES = 4, 8
+STAGES, MICROBATCHES = 4, 4
 SHOWN = (("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("zb-h1", 1))
 """Schedules, and the pieces of the model that each device holds."""
 

@@ -57,7 +57,9 @@ def test_a_calibrated_spec_is_used_and_a_site_too(cli: Cli, tmp_path: Path) -> N
     slow = tmp_path / "slow.yaml"
     slow.write_text("name: slow\ndispatch: 90 us\nsource: a test\nas_of: 2026-11\n")
     plain, late = (json.loads(cli(*one, "--json", *more).stdout) for more in ((), ("--site", str(slow))))
-    assert late["predicted_us"] == pytest.approx(1.15 * 90, rel=0.01)  # the host is what such a call waits for
+    assert late["predicted_us"] == pytest.approx(
+        1.15 * 90, rel=0.01
+    )  # the host is what such a call waits for
     assert plain["predicted_us"] < 45
     assert cli(*one, "--site", str(site)).exit_code == 0
 
