@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.common import (
+    byte_sizes,
     check_outputs,
     csv_option,
     example,
@@ -33,25 +34,6 @@ MOST_DEVICES = 16_384
 """Devices of a range at most: as many as a cluster may have."""
 MOST_ROUTES = 64
 """Ways that --routes lists."""
-
-
-def _sizes(texts: tuple[str, ...]) -> tuple[int, ...]:
-    from accelsim.units import parse_exact
-
-    sizes, problems = [], []
-    for text in texts:
-        try:
-            size = parse_exact(text, "B")
-        except ValueError as error:
-            what, _, expected = str(error).partition("; expected ")
-            problems.append(Problem(what, "--size", expected))
-            continue
-        if size < 1 or size.denominator != 1:
-            problems.append(Problem(f"{text!r} is no whole number of bytes", "--size", "1 B or more"))
-        sizes.append(int(size))
-    if problems:
-        raise UsageError(problems)
-    return tuple(sizes)
 
 
 def _group(text: str) -> tuple[int, ...]:
@@ -161,7 +143,7 @@ def _checked(
     with gather.also():
         known("kind of collective", kind, KINDS)
     with gather.also():
-        sizes += _sizes(texts)
+        sizes += byte_sizes(texts)
     with gather.also():
         group += _group(devices) if devices is not None else ()
     with gather.also():

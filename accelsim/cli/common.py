@@ -238,3 +238,23 @@ def example(*lines: str) -> str:
     """The end of a command's help: examples, each on its own line."""
     head = "Example:" if len(lines) == 1 else "Examples:"
     return "\b\n" + "\n".join([head, *(f"  {line}" for line in lines)])
+
+
+def byte_sizes(texts: Sequence[str]) -> tuple[int, ...]:
+    """Whole bytes of texts such as '64 MiB', as --size takes them. UsageError with all that are none."""
+    from accelsim.units import parse_exact
+
+    sizes, problems = [], []
+    for text in texts:
+        try:
+            size = parse_exact(text, "B")
+        except ValueError as error:
+            what, _, expected = str(error).partition("; expected ")
+            problems.append(Problem(what, "--size", expected))
+            continue
+        if size < 1 or size.denominator != 1:
+            problems.append(Problem(f"{text!r} is no whole number of bytes", "--size", "1 B or more"))
+        sizes.append(int(size))
+    if problems:
+        raise UsageError(problems)
+    return tuple(sizes)

@@ -12,6 +12,7 @@ import click
 
 from accelsim.cli.common import (
     OUT,
+    byte_sizes,
     check_folder,
     check_outputs,
     csv_option,
@@ -39,22 +40,7 @@ PLOTTED = tuple(2**power for power in range(6, 29))
 
 
 def _sizes(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
-    from accelsim.units import parse_exact
-
-    sizes, problems = [], []
-    for text in texts:
-        try:
-            size = parse_exact(text, "B")
-        except ValueError as error:
-            what, _, expected = str(error).partition("; expected ")
-            problems.append(Problem(what, "--size", expected))
-            continue
-        if size < 1 or size.denominator != 1:
-            problems.append(Problem(f"{text!r} is no whole number of bytes", "--size", "1 B or more"))
-        sizes.append(int(size))
-    if problems:
-        raise UsageError(problems)
-    return tuple(sizes)
+    return byte_sizes(texts)
 
 
 def _part(name: str, folder: str, model: Any, overrides: tuple[str, ...]) -> Any:

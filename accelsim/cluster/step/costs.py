@@ -113,7 +113,7 @@ class Costs:
         return self.setting.dtype or format_of(self.chip)
 
     @property
-    def library(self) -> bool:
+    def by_kernels(self) -> bool:
         """Whether the chip has the kernels of GPUs for gradients."""
         found = units(self.chip).values()
         return any(ENGINES[unit.type].kernels(self.chip, unit) is not None for unit in found)
@@ -176,11 +176,11 @@ class Costs:
 
     def passes(self, segment: Segment) -> Passes:
         """The graphs of a piece as this chip runs them."""
-        return passes(segment.graph, segment.of, self.dtype, segment.residual, self.library)
+        return passes(segment.graph, segment.of, self.dtype, segment.residual, self.by_kernels)
 
     def adam(self, parameters: int) -> Graph | None:
         """The update of so many parameters, None for none."""
-        return update(parameters, self.library, self.tiles) if parameters else None
+        return update(parameters, self.by_kernels, self.tiles) if parameters else None
 
     def cost(self, graph: Graph) -> Cost:
         """One run of a graph whose inputs and outputs stay in the memory of the device; one of each kind."""
