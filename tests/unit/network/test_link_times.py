@@ -16,6 +16,8 @@ from accelsim.spec.yaml.load import check, load_chip
 from accelsim.spec.yaml.parts import load_link
 
 NAMES = tuple(where.names("links"))
+#: Links whose packets nobody has published, or that are invented: their files state a bandwidth alone.
+UNPUBLISHED = {"edu-link", "ici-v3", "ici-v4", "neuronlink-v2", "upi-10gt", "wan-1g"}
 HEAD = "kind: test\nlatency: 1 us\nenergy: 1 pJ/bit\nsource: nobody\nas_of: 2026\n"
 
 
@@ -97,14 +99,15 @@ def test_an_override_of_the_packets_outdoes_the_stated_rate() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_shipped_links_agree_with_their_packets(name: str) -> None:
     link = load_link(name)
-    assert link.protocol is not None and link.energy_status is not None
+    assert link.energy_status is not None
+    assert (link.protocol is None) == (name in UNPUBLISHED)
     best = max(effective_Bps(link, 1 << 30, write) for write in (False, True))
     assert best == pytest.approx(link.bandwidth, rel=1e-6)
     nbytes = 1 << 30  # the time drops parts of a femtosecond
     assert all(
         nbytes * FS_PER_S / (transfer(link, nbytes, way).occupancy_fs + 1) <= link.bandwidth for way in (0, 1)
     )
-    assert transfer(link, 1, True).wire_B > 1
+    assert (transfer(link, 1, True).wire_B > 1) == (name not in UNPUBLISHED)
 
 
 @pytest.mark.parametrize(
