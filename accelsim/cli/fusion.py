@@ -55,7 +55,8 @@ OPTIONS = (
     click.option(
         "--gradients", default="", metavar="POLICY",
         help="With --train: how gradients of replicas are joined to be sent: ddp (buckets of 25 MiB; the "
-        "default, unless --cycle or --tune-gradients), horovod (each cycle what is ready, up to 128 MiB), each, whole. "
+        "default, unless --cycle or --tune-gradients), horovod (each cycle what is ready, up to 128 MiB), "
+        "horovod-ahead (the same where the host runs ahead: full buckets, sent when their last is ready), each, whole. "
         "All are hierarchical already: between nodes the library takes rings that leave each node once, or a tree of "
         "nodes with a chain in each.",
     ),

@@ -13,14 +13,14 @@ Sets. None of their rows has a part in a constant of the chip, which was calibra
 * **Megatron-LM, SC21, weak scaling** (the same machine, the same constant): sizes of microbatches are not published,
   one sequence is taken for all, and no interleaving.
 * **GPipe, table 2, 32 microbatches** of the transformer on 2, 4 and 8 accelerators: pipelines of equal stages, played.
-* **Horovod's weak scaling** of VGG-16 and ResNet-101, without a claim: see ``horovod``.
+* **Horovod's weak scaling** of VGG-16 and ResNet-101 on 16 to 512 GPUs: see ``horovod``.
 * **GPT-3 on 240 p4d nodes in about 25 days**: 300 billion tokens at the simulated rate.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -201,6 +201,11 @@ def days_of_gpt3(data: Path) -> Iterator[Row]:
     yield Row("GPT-3 on 240 p4d, 300 billion tokens", 25 * day, 300e9 / step.tokens_per_s)
 
 
+def horovod(data: Path) -> Iterator[Row]:
+    """Efficiencies of weak scaling."""
+    yield from efficiencies()
+
+
 class Set(NamedTuple):
     """Rows, what of their errors is claimed, and how much."""
 
@@ -209,16 +214,26 @@ class Set(NamedTuple):
     claimed: float
 
 
-FIGURES: Mapping[str, Callable[[np.ndarray], float]] = {
-    "median": lambda sizes: float(np.median(sizes)),
-    "mean": lambda sizes: float(np.mean(sizes)),
+def sizes_of(rows: Sequence[Row]) -> np.ndarray:
+    """Absolute relative errors."""
+    return np.abs([row.error for row in rows])
+
+
+FIGURES: Mapping[str, Callable[[Sequence[Row]], float]] = {
+    "median": lambda rows: float(np.median(sizes_of(rows))),
+    "mean": lambda rows: float(np.mean(sizes_of(rows))),
+    "largest difference": lambda rows: max(abs(row.predicted - row.measured) for row in rows),
 }
+"""What is claimed of a set -> its figure; a difference is one of efficiencies, so in points."""
+
+
 SETS: Mapping[str, Set] = {
     "vTrain, several nodes": Set(several_nodes, "median", 0.08),
     "vTrain, one node": Set(one_node, "median", 0.15),
     "Korthikanti et al., table 5": Set(table_5, "mean", 0.03),
     "Megatron-LM, weak scaling": Set(weak_scaling, "mean", 0.06),
     "GPipe, 32 microbatches": Set(gpipe, "mean", 0.08),
+    "Horovod, weak scaling": Set(horovod, "largest difference", 0.03),
     "GPT-3 on 240 p4d": Set(days_of_gpt3, "mean", 0.2),
 }
 """Set -> its rows, and the error that is claimed of it."""
@@ -233,8 +248,8 @@ def training() -> Check:
     told, errors, kept, compared = [], list[float](), 0, []
     for name, (rows_of, figure, claimed) in SETS.items():
         rows = list(rows_of(data))
-        sizes = np.abs([row.error for row in rows])
-        kept += FIGURES[figure](sizes) <= claimed
+        sizes = sizes_of(rows)
+        kept += FIGURES[figure](rows) <= claimed
         errors += [row.error for row in rows]
         worst = rows[int(np.argmax(sizes))]
         measured, times = (
@@ -245,11 +260,7 @@ def training() -> Check:
             f"{name}: {len(rows)} rows, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, 90th percentile "
             f"{np.quantile(sizes, 0.9):.1%} (claimed: {figure} {claimed:.0%}); worst {worst.name}: {worst.error:+.1%}"
         )
-    scaling = [
-        f"Horovod, weak scaling, no claim: {row.name} {row.predicted:.0%}, published {row.measured:.0%}"
-        for row in efficiencies()
-    ]
     return Check(
-        "training", what, len(SETS), int(kept), np.array(errors), [*told, *scaling], "errors as claimed",
-        len(scaling), compared,
+        "training", what, len(SETS), int(kept), np.array(errors), told, "errors as claimed",
+        compared=compared,
     )  # fmt: skip

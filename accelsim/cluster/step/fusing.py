@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from accelsim.cluster.buckets.base import Fusion
-from accelsim.cluster.buckets.registry import policy
+from accelsim.cluster.buckets.registry import POLICIES, policy
 from accelsim.cluster.buckets.tune import CYCLES_FS, THRESHOLDS_B, Trial, Tuned, best, grid
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.step.asked import Ready
@@ -88,9 +88,14 @@ def _check(made: Ready) -> None:
     if made.plan.dp < 2:
         problems.append(Problem(f"nothing to add up with {made.plan}", "tune", "two replicas or more"))
     if not policy(fusion.policy).reads or not made.options.overlap:
-        problems.append(Problem(f"nothing to choose with policy {fusion.policy}", "tune", "horovod or ddp"))
+        problems.append(Problem(f"nothing to choose with policy {fusion.policy}", "tune", _tunable()))
     if problems:
         raise UsageError(problems)
+
+
+def _tunable() -> str:
+    """The policies that have something to choose."""
+    return " or ".join(name for name, entry in POLICIES.items() if entry.reads)
 
 
 def _tuning(made: Ready) -> StepTuning:

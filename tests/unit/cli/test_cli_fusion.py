@@ -107,7 +107,7 @@ def test_nothing_to_search(plan: str, policy: str) -> None:
           "did you mean 'horovod'", "did you mean 'fp16'", "of one replica")),
         ((*TRAIN, "--gradients", "each", "--threshold", "1MiB", "--compression", "fp16", "--tune-gradients"),
          ("--threshold with --gradients each", "--gradient-bits 32", "--tune-gradients with --gradients each",
-          "horovod or ddp")),
+          "horovod or horovod-ahead or ddp")),
         ((*TRAIN, "--gradients", "ddp", "--cycle", "1ms"), ("--cycle with --gradients ddp", "--gradients horovod")),
         ((*TRAIN, "--threshold", "0B", "--cycle", "-1ms"), ("'0B' is too small", "'-1ms' is too small")),
         ((*MODEL, "--train", "--plan", "dpp=4", "--threshold", "5 s"), ("a plan has no 'dpp'", "wrong unit 's'")),

@@ -39,6 +39,14 @@ def test_horovod_takes_what_is_ready_at_the_end_of_a_cycle() -> None:
     assert made(gradients, Fusion(cycle_fs=0)) == [((0,), 1), ((1,), 9), ((2,), 10), ((3,), 11)]
 
 
+def test_a_host_that_runs_ahead_fills_buckets_by_order_alone() -> None:
+    """'a' waits for 'c', whatever the cycle."""
+    gradients = [Gradient("a", 1, 4), Gradient("b", 9, 4), Gradient("c", 10, 4), Gradient("d", 11, 4)]
+    for cycle_fs in (0, 10):
+        assert made(gradients, Fusion("horovod-ahead", 12, cycle_fs)) == [((0, 1, 2), 10), ((3,), 11)]
+    assert made(gradients, Fusion("horovod-ahead")) == [((0, 1, 2, 3), 11)]
+
+
 def test_horovod_stops_at_the_first_that_does_not_fit() -> None:
     """'c' would still fit into the first bucket."""
     gradients = [Gradient("a", 1, 4), Gradient("b", 1, 7), Gradient("c", 1, 4)]
