@@ -13,6 +13,7 @@ Sets. None of their rows has a part in a constant of the chip, which was calibra
 * **Megatron-LM, SC21, weak scaling** (the same machine, the same constant): sizes of microbatches are not published,
   one sequence is taken for all, and no interleaving.
 * **GPipe, table 2, 32 microbatches** of the transformer on 2, 4 and 8 accelerators: pipelines of equal stages, played.
+* **torchgpipe's pipelines** of AmoebaNet-D on 2 to 8 P40: see ``torchgpipe``.
 * **Horovod's weak scaling** of VGG-16 and ResNet-101 on 16 to 512 GPUs: see ``horovod``.
 * **GPT-3 on 240 p4d nodes in about 25 days**: 300 billion tokens at the simulated rate.
 """
@@ -41,6 +42,7 @@ from accelsim.validate.base import Check, check
 from accelsim.validate.gpu_rows import Row
 from accelsim.validate.horovod import efficiencies
 from accelsim.validate.measured import ABSENT, folder
+from accelsim.validate.torchgpipe import speed_ups
 
 FITTED = 8
 """Of so many rows of vTrain's single nodes one tells the time of the host."""
@@ -201,6 +203,11 @@ def days_of_gpt3(data: Path) -> Iterator[Row]:
     yield Row("GPT-3 on 240 p4d, 300 billion tokens", 25 * day, 300e9 / step.tokens_per_s)
 
 
+def torchgpipe(data: Path) -> Iterator[Row]:
+    """Speed-ups of pipelines over the shortest one."""
+    yield from speed_ups()
+
+
 def horovod(data: Path) -> Iterator[Row]:
     """Efficiencies of weak scaling."""
     yield from efficiencies()
@@ -234,6 +241,7 @@ SETS: Mapping[str, Set] = {
     "Megatron-LM, weak scaling": Set(weak_scaling, "mean", 0.06),
     "GPipe, 32 microbatches": Set(gpipe, "mean", 0.08),
     "Horovod, weak scaling": Set(horovod, "largest difference", 0.03),
+    "torchgpipe, AmoebaNet-D": Set(torchgpipe, "mean", 0.12),
     "GPT-3 on 240 p4d": Set(days_of_gpt3, "mean", 0.2),
 }
 """Set -> its rows, and the error that is claimed of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from accelsim.workload.zoo import (
+    amoebanet,
     digits,
     encoder,
     language,
@@ -18,6 +19,7 @@ from accelsim.workload.zoo.entry import ZOO, Entry
 __all__ = [
     "ZOO",
     "Entry",
+    "amoebanet",
     "digits",
     "encoder",
     "language",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from accelsim.validate.horovod import efficiencies
 from accelsim.validate.measured import ABSENT, folder
+from accelsim.validate.torchgpipe import EXPERIMENTS, CellCost, rate
 from accelsim.validate.training_clusters import FOUR_CARDS, HOST_S, SETS, gpipe, predicted, table_5, vtrain
+from accelsim.workload.zoo.amoebanet import stages
 
 
 def test_gpipe_is_near_its_published_throughput() -> None:
@@ -39,3 +43,21 @@ def test_some_rows_of_vtrain(
     cases = list(vtrain(data / "training" / file))[rows]
     errors = [abs(predicted(case, changes, host_s).error) for case in cases]
     assert np.median(errors) < bound
+
+
+def test_horovods_efficiencies_are_within_three_points() -> None:
+    rows = list(efficiencies())
+    assert len(rows) == 5 and max(abs(row.predicted - row.measured) for row in rows) < 0.03
+
+
+def test_pipelines_of_torchgpipe_by_hand() -> None:
+    """Two stages of 7 and 17 equal cells that send next to nothing: all microbatches but the last are computed again."""
+    alike = [CellCost(Fraction(0), Fraction(10**9), 1)] * 24
+    once, often = (rate(each, alike) for each in EXPERIMENTS[:2])
+    assert once == pytest.approx(1e6 / (24 * 4), rel=1e-4)  # always again: forward, forward, twice backward
+    forward, backward = 9 + 4 * 15, 2 * 15 + 3 * 3 * 15 + 3 * 9
+    assert often == pytest.approx(256 / (64e-6 * (forward + backward)), rel=1e-3)
+
+
+def test_cells_of_torchgpipe_are_those_of_the_network() -> None:
+    assert {sum(each.cells) for each in EXPERIMENTS} == {len(stages(18)) + 2}

@@ -34,6 +34,7 @@ SMALL = {
     "mobilenet-v3": "mobilenet-v3?resolution=32,classes=10",
     "mobilenet-v3-small": "mobilenet-v3-small?resolution=32,classes=10",
     "efficientnet-b0": "efficientnet-b0?resolution=32,classes=10",
+    "amoebanet-d": "amoebanet-d?layers=3,filters=16,resolution=32,classes=10",
     "vit-b16": "vit-b16?layers=2,hidden=24,heads=3,patch=4,resolution=12,classes=10",
     "unet": "unet?channels=2,resolution=188",
     "digits-mlp": "digits-mlp",
@@ -137,6 +138,22 @@ def test_causality() -> None:
 def test_heads_must_divide_the_hidden_size(name: str) -> None:
     with pytest.raises(ModelError, match="heads that divide hidden"):
         load_model(name)
+
+
+def test_all_that_does_not_fit_amoebanet_is_told_at_once() -> None:
+    with pytest.raises(ModelError, match=r"(?s)layers=4.*multiple of 3.*filters=24.*16.*resolution=40.*32"):
+        load_model("amoebanet-d?layers=4,filters=24,resolution=40")
+
+
+@pytest.mark.parametrize(
+    ("layers", "filters", "millions"),
+    [(18, 208, 82), (18, 416, 319), (18, 544, 543), (36, 544, 1056), (72, 512, 1845)],
+)
+def test_parameters_of_amoebanet(layers: int, filters: int, millions: int) -> None:
+    """Huang et al., GPipe, table 1, and Kim et al., torchgpipe: 82 M, 318 or 319 M, 542 or 543 M, 1.05 or 1.06 B, 1.8 B."""
+    graph = load_model(f"amoebanet-d?layers={layers},filters={filters}")
+    found = sum(each.elements for each in graph.constants() if not each.name.endswith((".mean", ".var")))
+    assert round(found / 1e6) == millions
 
 
 def test_patches_must_fill_the_image() -> None:
