@@ -54,7 +54,7 @@ def test_pipelines_of_torchgpipe_by_hand() -> None:
     """Two stages of 7 and 17 equal cells that send next to nothing: all microbatches but the last are computed again."""
     alike = [CellCost(Fraction(0), Fraction(10**9), 1)] * 24
     once, often = (rate(each, alike) for each in EXPERIMENTS[:2])
-    assert once == pytest.approx(1e6 / (24 * 4), rel=1e-4)  # always again: forward, forward, twice backward
+    assert once == pytest.approx(1e6 / (24 * 4), rel=1e-3)  # always again: forward, forward, twice backward
     forward, backward = 9 + 4 * 15, 2 * 15 + 3 * 3 * 15 + 3 * 9
     assert often == pytest.approx(256 / (64e-6 * (forward + backward)), rel=1e-3)
 
