@@ -66,7 +66,8 @@ WORST = 5
     "--plan",
     default="",
     metavar="PLAN",
-    help="On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'.",
+    help="On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'. "
+    "Without recompute= a training computes as little again as fits.",
 )
 @click.option("--train", is_flag=True, help="On a cluster: a training step, forward, backward and update.")
 @click.option(

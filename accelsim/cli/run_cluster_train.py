@@ -48,7 +48,8 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
         stage("read", 0.0)
         made = ready(wanted)
         stage("simulate", 0.0)
-        result, helps = made.step(), None
+        made, result = made.fitted()
+        helps = None
         if not given.no_advice:
             stage("what if", 0.0)
             helps = what_ifs(made, result, lambda share: stage("what if", share))

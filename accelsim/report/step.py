@@ -7,7 +7,7 @@ from typing import Any
 
 from accelsim.account.latency import tool_version
 from accelsim.cluster.step.fusing import TunedStep
-from accelsim.cluster.step.result import PARTS, Device, StepResult, device_facts
+from accelsim.cluster.step.result import PARTS, Device, Refused, StepResult, device_facts
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.errors import memory_text
 from accelsim.report import fusing
@@ -44,7 +44,8 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
     return [
         ("model", f"{result.model}, {result.batch:,} {result.unit}"),
         ("cluster", f"{result.cluster}, {count_of(plan.devices, 'device')}"),
-        ("plan", f"{plan}: {_microbatches(plan.microbatches)} of {result.microbatch}, {plan.schedule}"),
+        ("plan", str(plan)),
+        ("each replica", f"{_microbatches(plan.microbatches)} of {result.microbatch}, {plan.schedule}"),
         ("time of a step", si(result.time_s, "s")),
         *((f"  {name}", f"{si(fs * FS, 's')}, {percent(fs / result.time_fs)}: {PARTS[name]}")
           for name, fs in result.parts_fs.items() if fs),
@@ -66,6 +67,8 @@ def sentences(
 ) -> list[str]:
     """What binds, how full memories are, where constants come from, what would help most, how to fuse gradients."""
     found = [_binding(result), _memory(result)]
+    if result.refused is not None:
+        found.append(_refused(result, result.refused))
     found += [f"Constants of {chip}: {origin}." for chip, origin in result.calibrated.items()]
     if helps is not None:
         found.append(_helping(helps))
@@ -97,6 +100,14 @@ def _memory(result: StepResult) -> str:
     return (
         f"Fullest is stage {device.stage}: {memory_text(device.memory.peak_B)} of {memory_text(device.capacity_B)}, "
         f"{memory_text(parts[most])} of it {most}."
+    )
+
+
+def _refused(result: StepResult, refused: Refused) -> str:
+    needed, room = memory_text(refused.needed_B), memory_text(refused.capacity_B)
+    return (
+        f"The plan left open what the backward pass computes again. To keep all would take {needed} of {room} on "
+        f"device {refused.rank}, so recompute={result.plan.recompute} was taken."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +14,11 @@ from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
-from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.memory import OutOfMemory
+from accelsim.cluster.step.result import Refused, StepResult
 from accelsim.cluster.step.step import FUSED, Options, train_step
 from accelsim.cluster.step.transformer import transformer_of
-from accelsim.cluster.step.work import SHORT_B, DecoderWork, Work
+from accelsim.cluster.step.work import SHORT_B, DecoderWork, Work, recomputes
 from accelsim.request.job import Gather
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_cluster
@@ -63,6 +65,24 @@ class Ready(NamedTuple):
         plan = replace(self.plan, **changes) if changes else self.plan  # type: ignore[arg-type]
         return train_step(self.work, self.fleet, plan, self.batch, self.options)
 
+    def fitted(self) -> tuple[Ready, StepResult]:
+        """The step, with as little computed again as fits where that is open; what says so is in the result.
+
+        Raises OutOfMemory where nothing fits, with what it takes to compute nothing again.
+        """
+        try:
+            return self, self.step()
+        except OutOfMemory as refused:
+            if self.options.open_recompute:
+                for recompute in recomputes(self.work)[1:]:
+                    with suppress(OutOfMemory):
+                        result = replace(
+                            self.step(recompute=recompute),
+                            refused=Refused(refused.rank, refused.needed_B, refused.available_B),
+                        )
+                        return self._replace(plan=result.plan), result
+            raise
+
 
 def ready(asked: Asked) -> Ready:
     """Model, cluster and plan, read. Raises UsageError, SpecError and ModelError, all problems at once."""
@@ -87,13 +107,14 @@ def ready(asked: Asked) -> Ready:
     batch = asked.batch or default_batch(work, plan)
     if not given:
         plan = replace(plan, microbatches=default_microbatches(work, plan, batch))
-    options = Options(asked.overlap, asked.gradients, asked.gradient_B, asked.ignore_capacity)
+    left = isinstance(asked.plan, str) and "recompute" not in asked.plan
+    options = Options(asked.overlap, asked.gradients, asked.gradient_B, asked.ignore_capacity, left)
     return Ready(work, fleet, plan, batch, options)
 
 
 def step(asked: Asked) -> StepResult:
     """The training step that is asked for. Raises as ``ready`` and ``train_step``."""
-    return ready(asked).step()
+    return ready(asked).fitted()[1]
 
 
 def work_of(model: str, params: Mapping[str, int] | None = None) -> Work:

@@ -88,7 +88,8 @@ class OutOfMemory(Infeasible):
     ) -> None:
         self.model, self.needs = model, tuple(needs)
         ranks, parts, room = max(self.needs, key=lambda need: sum(need[1].values()) - need[2])
-        self.op, self.buffer, self.tile, self.why = model, f"memory of device {ranks[0]}", "", ""
+        self.rank = ranks[0]
+        self.op, self.buffer, self.tile, self.why = model, f"memory of device {self.rank}", "", ""
         self.needed_B, self.available_B = sum(parts.values()), room
         AccelsimError.__init__(self, [Problem(need_text(*need), model, advice) for need in self.needs])
         self.args = (model, self.needs, advice)

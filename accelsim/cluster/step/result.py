@@ -67,6 +67,14 @@ class Device:
         return self.memory.peak_B <= self.capacity_B
 
 
+class Refused(NamedTuple):
+    """What a device would hold if nothing were computed again, and what it has room for."""
+
+    rank: int
+    needed_B: int
+    capacity_B: int
+
+
 @dataclass(frozen=True)
 class StepResult:
     """One training step of a plan on a cluster.
@@ -74,7 +82,8 @@ class StepResult:
     ``parts_fs``: see ``PARTS``. ``devices``: those that differ. ``flops``: of the model, nothing twice;
     ``flops_done``: what is computed again too; ``peak_flops``: of all devices together in the format of the products.
     ``energy_J``: by what draws it. ``by_link_B``: bytes over all wires, by the name of their link.
-    ``calibrated``: chip -> what its constants come of.
+    ``calibrated``: chip -> what its constants come of. ``refused``: where the plan left open what is computed again and
+    nothing did not fit.
     """
 
     model: str
@@ -93,6 +102,7 @@ class StepResult:
     energy_J: Mapping[str, float]
     by_link_B: Mapping[str, int]
     calibrated: Mapping[str, str] = field(default_factory=dict)
+    refused: Refused | None = None
 
     @property
     def time_s(self) -> float:
@@ -160,6 +170,7 @@ class StepResult:
             "mfu": self.mfu, "hfu": self.hfu, "samples_per_s": self.samples_per_s, "tokens_per_s": self.tokens_per_s,
             "energy_J": {**self.energy_J, "total": self.total_J}, "sample_J": self.sample_J,
             "by_link_B": dict(self.by_link_B), "calibrated": dict(self.calibrated),
+            "without_recompute": None if self.refused is None else self.refused._asdict(),
             "memory": [device_facts(device) for device in self.devices],
         }  # fmt: skip
 

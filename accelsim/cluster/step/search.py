@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from accelsim.cluster.plan.plan import RECOMPUTE, Plan
+from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.bounds import Bound, Bounds
 from accelsim.cluster.step.fleet import Fleet
@@ -21,7 +21,7 @@ from accelsim.cluster.step.legal import problems
 from accelsim.cluster.step.memory import OutOfMemory
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import Options, train_step
-from accelsim.cluster.step.work import Work
+from accelsim.cluster.step.work import Work, recomputes
 from accelsim.errors import Infeasible, Problem, UsageError
 
 BEST = 10
@@ -93,7 +93,7 @@ def _variants(work: Work, devices: int, batch: int, plan: Plan) -> Iterator[Plan
     for name, chunks in shapes:
         for sp in (False, True) if plan.tp > 1 else (False,):
             for zero in (0, 1, 3) if plan.dp > 1 else (0,):
-                for recompute in RECOMPUTE if work.sample_tokens else ("none", "full"):
+                for recompute in recomputes(work):
                     made = replace(plan, schedule=name, chunks=chunks, sp=sp, zero=zero, recompute=recompute)
                     if not any(problems(work, devices, made, batch)):
                         yield made

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple, Protocol
 
-from accelsim.cluster.plan.plan import Plan, Recompute
+from accelsim.cluster.plan.plan import RECOMPUTE, Plan, Recompute
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.sizes.activations import layer_activation_B
 from accelsim.cluster.sizes.transformer import Transformer as Sizes
@@ -89,6 +89,11 @@ class Work(Protocol):
 
 SHORT_B, LONG_B = 2, 4
 """Bytes of a number in 16 and in 32 bits."""
+
+
+def recomputes(work: Work) -> tuple[Recompute, ...]:
+    """What may be computed again, least first; only decoders have an attention of which a part is."""
+    return RECOMPUTE if work.sample_tokens else (RECOMPUTE[0], RECOMPUTE[-1])
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,22 @@ def test_what_does_not_fit_names_terms_and_devices() -> None:
     assert "device 0" in text and "device 1" in text and "of optimiser" in text and "of 80 GiB" in text
 
 
+def test_what_a_plan_leaves_open_is_computed_again_until_it_fits() -> None:
+    """On 8 A100 twelve blocks of GPT-3 fit if attention is computed again, and not on one each."""
+    many = Asked("gpt3?layers=12", "dgx-a100", "tp=8,microbatches=1", batch=8, dtype="fp16")
+    made, found = ready(many).fitted()
+    kept = found.refused
+    assert made.plan.recompute == found.plan.recompute != "none" and kept is not None
+    assert kept.needed_B > kept.capacity_B >= found.fullest.memory.peak_B
+    with pytest.raises(OutOfMemory) as told:
+        ready(replace(many, plan="tp=8,microbatches=1,recompute=none")).fitted()
+    assert told.value.needed_B == kept.needed_B
+    few = replace(many, model="gpt3?layers=1")
+    assert ready(few).fitted()[1].refused is None
+    with pytest.raises(OutOfMemory, match=r"device 0 .* of 80 GiB"):
+        ready(replace(many, plan="dp=8,microbatches=1")).fitted()
+
+
 def test_a_straggler_is_waited_for() -> None:
     plan = Plan(dp=2, microbatches=2)
     even = train_step(WORK, fleet(2), plan, 4, FREE)
