@@ -16,7 +16,10 @@ from accelsim.report.text import count_of, percent, si
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEADERS = ("plan", "time", "MFU", "memory", "energy", "most beside computing")
+HEADERS = (
+    "dp", "tp", "pp", "m", "schedule", "zero", "recompute", "time", "MFU", "memory", "energy", "next to compute",
+)  # fmt: skip
+"""``m``: microbatches; behind ``tp`` whether sequences are split too, behind ``schedule`` the chunks of each device."""
 MEMORY = "memory"
 WHY = {MEMORY: "devices would hold more than they have room for", **PARTS}
 """Why a plan loses -> in words."""
@@ -28,11 +31,13 @@ def rows(found: Found) -> list[tuple[object, ...]]:
 
 
 def _row(result: StepResult) -> tuple[object, ...]:
-    name = binding(result)
+    name, plan = binding(result), result.plan
     most = f"{name} {percent(result.parts_fs[name] / result.time_fs)}" if name else "nothing"
+    tensors = f"{plan.tp}, sp" if plan.sp else plan.tp
+    order = f"{plan.schedule} x{plan.chunks}" if plan.chunks > 1 else plan.schedule
     return (
-        str(result.plan), si(result.time_s, "s"), percent(result.mfu), memory_text(result.fullest.memory.peak_B),
-        si(result.total_J, "J"), most,
+        plan.dp, tensors, plan.pp, plan.microbatches, order, plan.zero, plan.recompute, si(result.time_s, "s"),
+        percent(result.mfu), memory_text(result.fullest.memory.peak_B), si(result.total_J, "J"), most,
     )  # fmt: skip
 
 
@@ -45,7 +50,7 @@ def sentences(found: Found) -> list[str]:
     ]
     if found.why:
         reasons = ", ".join(f"{count:,} by {name} ({WHY[name]})" for name, count in found.why.items())
-        told.append(f"Others lose {reasons}.")
+        told.append(f"What the others lose by: {reasons}.")
     return told
 
 
