@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from accelsim.account.energy_basis import ABSENT, ESTIMATED, STATED
 from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file
-from accelsim.report.write import SUMMARY, is_report
+from accelsim.report.write import STEP, STEP_PAGE, SUMMARY, is_report
 from accelsim.request import OPTIONS
 from accelsim.request.fields import DEFAULTS, FORMER, MAPPINGS
 from accelsim.request.option import Kind
@@ -133,6 +133,9 @@ def _read(folder: Path) -> dict[str, Any] | list[Problem]:
         else "a directory with the report of a run"
     )
     unreadable = Problem(f"has no readable {SUMMARY}", str(folder), expected)
+    if is_file(folder / STEP):
+        what = f"is the report of a training step; its page is {folder / STEP_PAGE}"
+        return [Problem(what, str(folder), expected)]
     if not is_report(folder):
         return [unreadable]
     try:

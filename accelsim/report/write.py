@@ -20,6 +20,8 @@ from accelsim.report.page.data import PAGE, packed, page_data
 from accelsim.report.page.document import Entry, html
 
 SUMMARY = "summary.json"
+STEP, STEP_PAGE = "step.json", "report.html"
+"""What tells the report of a training step on a cluster, and its page."""
 FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", PAGE, "report.html")
 """What a report directory holds, beside plots."""
 

@@ -28,12 +28,12 @@ from accelsim.report.page.tables import Section, section
 from accelsim.report.plot import SUFFIXES
 from accelsim.report.step import facts_of, records, sentences
 from accelsim.report.style import picture
-from accelsim.report.write import refuse_foreign
+from accelsim.report.write import STEP, STEP_PAGE, refuse_foreign
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FACTS, DEVICES, TIMELINE, PAGE = "step.json", "devices.csv", "timeline.json.gz", "report.html"
+FACTS, DEVICES, TIMELINE, PAGE = STEP, "devices.csv", "timeline.json.gz", STEP_PAGE
 PLOTS = ("where_time_goes", "traffic", "scaling", "fusion")
 NAMES = (PAGE, FACTS, DEVICES, TIMELINE, *(f"plots/{name}.{suffix}" for name in PLOTS for suffix in SUFFIXES))
 """All files; ``scaling`` only of several replicas, ``fusion`` only where it was tuned."""

@@ -97,3 +97,9 @@ def test_idle_power_that_is_charged_has_a_figure(summary: dict[str, Any], tmp_pa
     basis = summary["energy_basis"] | {"idle_power": "stated", "idle_power_W": None}
     (told,) = refused(edited(tmp_path / "a", json.dumps(summary | {"energy_basis": basis})))
     assert told.endswith("idle_power_W is a number where idle_power is 'stated' or 'an estimate', else null")
+
+
+def test_the_report_of_a_training_step_says_where_its_page_is(tmp_path: Path) -> None:
+    (tmp_path / "step.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"the report of a training step; its page is .*report\.html"):
+        load_summaries([tmp_path])
