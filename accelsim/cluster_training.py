@@ -65,8 +65,7 @@ class Curve:
 class ClusterTraining:
     """A training under a plan. ``trained``: its losses and weights; ``alone``: those of one device that adds up as many
     microbatches of the same size; ``others``: what else was asked for, by name. ``graph``: the model with the learnt
-    weights. ``step``: time, memory and energy of a step; None for a schedule that does not flush (its steps have no
-    end). ``notes``: weights that tensor parallelism leaves whole.
+    weights. ``step``: time, memory and energy of a step. ``notes``: weights that tensor parallelism leaves whole.
     """
 
     model: str
@@ -79,7 +78,7 @@ class ClusterTraining:
     alone: Curve
     others: dict[str, Curve]
     graph: Graph
-    step: StepResult | None
+    step: StepResult
     notes: tuple[str, ...] = ()
 
     @property
@@ -202,10 +201,8 @@ def _notes(job: _Job, plan: Plan) -> tuple[str, ...]:
     return tuple(shard_objective(objective(job.model(1), 1, plan.stages), plan.tp, plan.sp).notes)
 
 
-def _step(plan: Plan, model: str | Path, job: _Job, fleet: Fleet) -> StepResult | None:
-    """Time, memory and energy of a step, where steps have an end."""
-    if not schedule(plan.schedule).synchronous:
-        return None
+def _step(plan: Plan, model: str | Path, job: _Job, fleet: Fleet) -> StepResult:
+    """Time, memory and energy of a step."""
     work = GraphWork(job.setup.graph.name, job.model, sizes_of(model))
     return train_step(work, fleet, plan, job.setup.batch)
 

@@ -96,7 +96,7 @@ def run(
 
 
 def summary(result: ClusterTraining) -> dict[str, Any]:
-    """The training in one dictionary that JSON can hold; None where there is no step or no number."""
+    """The training in one dictionary that JSON can hold; None where there is no number."""
     step = result.step
     return {
         "tool": "accelsim", "model": result.model, "cluster": result.cluster, "plan": str(result.plan),
@@ -104,7 +104,7 @@ def summary(result: ClusterTraining) -> dict[str, Any]:
         "batch": result.batch, "seed": result.seed, **_curve(result.trained), "one_device": _curve(result.alone),
         "largest_difference": _number(result.difference), "same_bits": result.same_bits,
         "compared": {name: {"plan": str(curve.plan), **_curve(curve)} for name, curve in result.others.items()},
-        "whole_weights": list(result.notes), "step": None if step is None else step.as_dict(),
+        "whole_weights": list(result.notes), "step": step.as_dict(),
     }  # fmt: skip
 
 
@@ -192,8 +192,6 @@ def _step_rows(result: ClusterTraining) -> list[tuple[str, str]]:
     from accelsim.report.text import percent, seconds, si
 
     step = result.step
-    if step is None:
-        return []
     rows = [("time per step", si(step.time_s, "s"))]
     rows += [
         (f"  {name}", f"{seconds(fs)} ({percent(fs / step.time_fs)})") for name, fs in step.parts_fs.items() if fs
@@ -207,11 +205,7 @@ def _step_rows(result: ClusterTraining) -> list[tuple[str, str]]:
 def words(result: ClusterTraining) -> list[str]:
     """What the numbers mean: first whether the weights are those of one device."""
     found = [_verdict(result)]
-    if result.step is None:
-        found.append(
-            f"{result.plan.schedule} never empties the pipeline, so a step has no end and no time here."
-        )
-    elif result.step.parts_fs:
+    if result.step.parts_fs:
         name, fs = max(result.step.parts_fs.items(), key=lambda item: item[1])
         share = fs / result.step.time_fs
         found.append(f"Most of a step, {share:.0%}, goes to one part of it: {name}.")

@@ -136,21 +136,30 @@ def default_batch(work: Work, plan: Plan) -> int:
     """Full microbatches for all replicas: of a pipeline ``FILL`` for each stage."""
     return (
         plan.dp
-        * (plan.microbatches if plan.pp == 1 else FILL * plan.pp)
+        * (plan.microbatches if plan.pp == 1 or _updates_each(plan) else FILL * plan.pp)
         * (1 if work.sample_tokens else SAMPLES)
     )
+
+
+def _updates_each(plan: Plan) -> bool:
+    """Whether each microbatch is a batch of its own, as PipeDream has it."""
+    kind = SCHEDULES.get(plan.schedule)
+    return kind is not None and kind.weights.per_update == "microbatch"
 
 
 def default_microbatches(work: Work, plan: Plan, batch: int) -> int:
     """Of a decoder one sequence each; of others one in all, or with a pipeline as many as divide the batch, up to
     ``FILL`` for each stage."""
     each = batch // plan.dp
+    kind = SCHEDULES.get(plan.schedule)
+    if _updates_each(plan):
+        return 1
     if work.sample_tokens:
         return max(1, each)
     if plan.pp == 1 or each < 1:
         return 1
     fits = [m for m in range(1, each + 1) if each % m == 0 and m <= FILL * plan.pp]
-    if plan.schedule in SCHEDULES:
-        able = [m for m in fits if not SCHEDULES[plan.schedule].check(plan.pp, m, plan.chunks)]
+    if kind is not None:
+        able = [m for m in fits if not kind.check(plan.pp, m, plan.chunks)]
         fits = able or fits
     return max(fits)

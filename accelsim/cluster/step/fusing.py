@@ -10,6 +10,7 @@ from accelsim.cluster.buckets.base import Fusion
 from accelsim.cluster.buckets.registry import POLICIES, policy
 from accelsim.cluster.buckets.tune import CYCLES_FS, THRESHOLDS_B, Trial, Tuned, best, grid
 from accelsim.cluster.schedules.played import PlayedSchedule
+from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.gradients import synced
 from accelsim.cluster.step.ops import Planned
@@ -87,6 +88,10 @@ def _check(made: Ready) -> None:
     problems = []
     if made.plan.dp < 2:
         problems.append(Problem(f"nothing to add up with {made.plan}", "tune", "two replicas or more"))
+    if not schedule(made.plan.schedule).synchronous:
+        problems.append(
+            Problem(f"nothing to choose with {made.plan.schedule}", "tune", "a schedule that flushes")
+        )
     if not policy(fusion.policy).reads or not made.options.overlap:
         problems.append(Problem(f"nothing to choose with policy {fusion.policy}", "tune", _tunable()))
     if problems:

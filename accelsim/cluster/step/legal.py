@@ -36,6 +36,24 @@ def problems(work: Work, devices: int, plan: Plan, batch: int) -> Iterator[Probl
         yield Problem(f"no schedule {plan.schedule!r}", "--plan", expected, nearest(plan.schedule, SCHEDULES))
     else:
         yield from SCHEDULES[plan.schedule].check(plan.pp, plan.microbatches, plan.chunks)
+        yield from _asynchronous(work, plan)
+
+
+def _asynchronous(work: Work, plan: Plan) -> Iterator[Problem]:
+    """What needs a pipeline that empties."""
+    kind = SCHEDULES[plan.schedule]
+    if kind.synchronous:
+        return
+    if kind.weights.per_update == "microbatch" and plan.microbatches > 1:
+        what = f"{plan.microbatches} microbatches with {plan.schedule}, where each is an update"
+        yield Problem(what, "--plan", "microbatches=1: minibatches of the whole batch")
+    for name, least in (("zero", 0), ("period", 1)):
+        if getattr(plan, name) > least:
+            what = f"{name}={getattr(plan, name)} with {plan.schedule}"
+            yield Problem(what, "--plan", f"{name}={least}, or a schedule that flushes")
+    if work.shared_B(plan):
+        what = f"layers of {work.name} share weights, whose gradients {plan.schedule} never stops to add up"
+        yield Problem(what, "--plan", "a schedule that flushes, or a model without such weights")
 
 
 def _batches(plan: Plan, batch: int) -> Iterator[Problem]:

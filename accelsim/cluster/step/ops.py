@@ -18,13 +18,15 @@ EXACT = 10**6
 
 class Op(NamedTuple):
     """One op: time of computing, of computing again, and of collectives of its tensor-parallel group and of its
-    replicas (weights that ZeRO gathers) that nothing hides; by how much longer its host takes to ask for it."""
+    replicas (weights that ZeRO gathers, gradients of a pipeline that never empties) that nothing hides; by how much
+    longer its host takes to ask for it; of the update, where there is one behind each."""
 
     compute_fs: int = 0
     again_fs: int = 0
     tensor_fs: int = 0
     data_fs: int = 0
     host_fs: int = 0
+    update_fs: int = 0
 
     @property
     def time_fs(self) -> int:

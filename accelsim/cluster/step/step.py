@@ -14,7 +14,7 @@ from accelsim.cluster.schedules.base import Orders
 from accelsim.cluster.schedules.memory import MemoryTrace, memory_traces
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.played import PlayedSchedule
-from accelsim.cluster.schedules.registry import schedule
+from accelsim.cluster.schedules.registry import SCHEDULES, schedule
 from accelsim.cluster.step.energy import energies
 from accelsim.cluster.step.fleet import Comm, Fleet
 from accelsim.cluster.step.gradients import Synced, synced
@@ -53,18 +53,22 @@ def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Option
 
     Raises UsageError with all that is wrong of the plan, OutOfMemory for devices that hold more than they can.
     """
-    _check(work, fleet, plan, batch)
+    from accelsim.cluster.step.steady import Steady
+
+    _check(work, fleet, plan, batch, options)
     planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches)
-    return Step(planned, options, batch).result()
+    made = Step if schedule(plan.schedule).synchronous else Steady
+    return made(planned, options, batch).result()
 
 
-def _check(work: Work, fleet: Fleet, plan: Plan, batch: int) -> None:
+def _check(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> None:
     from accelsim.cluster.step.legal import problems
 
     found = [*problems(work, fleet.size, plan, batch)]
-    if not schedule(plan.schedule).synchronous:
-        what = f"{plan.schedule} has no end of a step: weights change while the pipeline is full"
-        found.append(Problem(what, "schedule", "one that flushes: gpipe, 1f1b, interleaved, zb-h1"))
+    kind = SCHEDULES.get(plan.schedule)
+    if kind is not None and not kind.synchronous and options.gradients.policy != FUSED.policy:
+        what = f"gradients by {options.gradients.policy} with {plan.schedule}, which sums them behind each update"
+        found.append(Problem(what, "--gradients", "a schedule that flushes"))
     if found:
         raise UsageError(found)
 
@@ -92,12 +96,11 @@ class Step:
     def result(self) -> StepResult:
         """Everything about the step."""
         pipelines = self.pipelines()
-        ends = [[pipe.end_fs[p][-1] for pipe in pipelines.played] for p in range(self.plan.pp)]
-        sync = synced(self.planned, pipelines.played, self.options)
-        parts = self._parts(pipelines, sync, max(int(end) for each in ends for end in each))
-        devices = self._devices(pipelines.played, sync)
-        self._check_capacity(devices)
+        sync = self._synced(pipelines)
+        parts = self._parts(pipelines, sync)
         time_fs = sum(parts.values())
+        devices = self._devices(pipelines.played, sync, time_fs)
+        self._check_capacity(devices)
         joules, links = energies(self.planned, self.replicas, self.transfers, sync, time_fs)
         return StepResult(
             self.planned.work.name, self.fleet.name, self.plan, self.batch, self.planned.samples,
@@ -109,11 +112,21 @@ class Step:
         """Played op by op, one for all replicas that are alike."""
         played = [self._play(replica.ops, self.transfers) for replica in self.replicas]
         plain = all(pace == 1.0 for pace in self.fleet.speeds[: self.plan.devices])
-        ops = self.replicas[0].ops if plain else self.planned.ops(0, even=True)
+        ops = self.replicas[0].ops if plain else self._even_ops()
         even = played[0] if plain else self._play(ops, self.transfers)
         ideal = self._play(ops, [Comm()] * self.plan.pp) if self.plan.pp > 1 else even
         self.plain_ops = ops
         return Pipelines(played, ideal, even)
+
+    def _even_ops(self) -> tuple[tuple[Ops, ...], ...]:
+        """As if all devices kept the pace of their chips."""
+        return self.planned.ops(0, even=True)
+
+    def _synced(self, pipelines: Pipelines) -> list[Synced]:
+        return synced(self.planned, pipelines.played, self.options)
+
+    def _static_B(self) -> dict[str, list[int]]:
+        return static_B(self.planned.pieces, self.plan, self.options.gradient_B)
 
     def _play(self, ops: Sequence[Sequence[Ops]], transfers: Sequence[Comm]) -> PlayedSchedule:
         forward, backward, weight = (
@@ -122,8 +135,9 @@ class Step:
         times, taken = [one.time_fs for one in transfers], [one.taken_fs for one in transfers]
         return play_schedule(self.orders, forward, backward, weight, times, taken)
 
-    def _parts(self, pipelines: Pipelines, sync: Sequence[Synced], flush: int) -> dict[str, int]:
+    def _parts(self, pipelines: Pipelines, sync: Sequence[Synced]) -> dict[str, int]:
         """Where the time goes: see ``PARTS``. Each part is what the step takes longer with it than without."""
+        flush = max(int(pipe.makespan_fs) for pipe in pipelines.played)
         ideal, even = int(pipelines.ideal.makespan_fs), int(pipelines.even.makespan_fs)
         busiest = max(range(self.plan.pp), key=lambda p: (pipelines.ideal.busy_fs[p], -p))
         of = [op for chunk in self.plain_ops[busiest] for op in chunk]
@@ -138,15 +152,21 @@ class Step:
             "data": spent[3] + reduced - flush + done - updated, "optimiser": updated - reduced,
         }  # fmt: skip
 
-    def _devices(self, played: Sequence[PlayedSchedule], sync: Sequence[Synced]) -> list[Device]:
-        static = static_B(self.planned.pieces, self.plan, self.options.gradient_B)
+    def _devices(
+        self, played: Sequence[PlayedSchedule], sync: Sequence[Synced], time_fs: int
+    ) -> list[Device]:
+        static = self._static_B()
         stash = [[piece.stash_B for piece in stage] for stage in self.planned.pieces]
         found = []
         for replica, pipe in zip(self.replicas, played, strict=True):
             traces = memory_traces(pipe, stash, static)
-            for p in range(self.plan.pp):
-                found += self._of_stage(replica, pipe, p, traces[p], sync)
+            stages = [self._of_stage(replica, pipe, p, traces[p], sync) for p in range(self.plan.pp)]
+            found += self._shown(pipe, [device for stage in stages for device in stage], time_fs)
         return found
+
+    def _shown(self, pipe: PlayedSchedule, devices: list[Device], time_fs: int) -> list[Device]:
+        """The devices of a replica with what they did in the step."""
+        return devices
 
     def _of_stage(
         self, replica: Replica, pipe: PlayedSchedule, p: int, trace: MemoryTrace, sync: Sequence[Synced]

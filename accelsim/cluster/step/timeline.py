@@ -66,7 +66,7 @@ def _parts(at: int, group: Op, own: Op, label: str) -> Iterator[Slice]:
     parts = (
         ("recompute", own.again_fs, group.again_fs), ("compute", own.compute_fs, group.compute_fs),
         ("communication", group.tensor_fs + group.data_fs, group.tensor_fs + group.data_fs),
-        ("wait", group.host_fs, group.host_fs),
+        ("wait", group.host_fs, group.host_fs), ("optimiser", group.update_fs, group.update_fs),
     )  # fmt: skip
     for kind, mine, all_fs in parts:
         if mine:
