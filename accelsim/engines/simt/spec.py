@@ -189,6 +189,8 @@ LIBRARY = (
     {"m": 64, "n": 32, "threads": 64, "unit": "lanes", "batched": False},
     {"m": 32, "n": 64, "threads": 64, "unit": "lanes", "batched": False},
     {"m": 32, "n": 32, "threads": 64, "unit": "lanes", "batched": False},
+    {"m": 64, "n": 16, "threads": 64, "unit": "lanes", "batched": False},
+    {"m": 32, "n": 16, "threads": 64, "unit": "lanes", "batched": False},
     {"m": 256, "n": 1, "threads": 128, "step": 1, "batched": True},
 )
 """Tiles of kernels where a spec names none: those that explain the measured products of GPUs from Pascal to Hopper."""
@@ -233,8 +235,8 @@ class Simt(EngineSpec):
     tiles: list[TileShape] = Field(
         default_factory=_library,
         min_length=1,
-        description="tiles of the library's kernels; the one with the least estimated time is taken; absent: twelve "
-        "of 32 x 32 to 256 x 128",
+        description="tiles of the library's kernels; the one with the least estimated time is taken; absent: fourteen "
+        "of 32 x 16 to 256 x 128",
     )
     splits: Annotated[list[Parts], once] = Field(
         list(SPLITS),

@@ -132,7 +132,7 @@ def _row(name: str, info: FieldInfo, model: type[Model]) -> str:
         "**required**"
         if info.is_required()
         else ""
-        if info.default is None
+        if info.default is None or info.default_factory is not None
         else f"`{_written(info.default)}`"
     )
     return f"| `{name}` | {_type(annotation_of(model, name))} | {default} | {_meaning(info)} |"
