@@ -15,8 +15,9 @@ from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory
+from accelsim.cluster.step.options import FUSED, Options
 from accelsim.cluster.step.result import Refused, StepResult
-from accelsim.cluster.step.step import FUSED, Options, train_step
+from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import SHORT_B, DecoderWork, Work, recomputes
 from accelsim.request.job import Gather

@@ -18,7 +18,7 @@ from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import capacity_B, static_B
 from accelsim.cluster.step.ops import Ops, Planned
-from accelsim.cluster.step.step import Options
+from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.work import SHORT_B, Piece, Work
 from accelsim.time import FS
 

@@ -12,9 +12,10 @@ from accelsim.cluster.buckets.tune import CYCLES_FS, THRESHOLDS_B, Trial, Tuned,
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.asked import Ready
+from accelsim.cluster.step.flushed import Step
 from accelsim.cluster.step.gradients import synced
 from accelsim.cluster.step.ops import Planned
-from accelsim.cluster.step.step import Options, Step
+from accelsim.cluster.step.options import Options
 from accelsim.errors import Problem, UsageError
 
 EVERY = 3

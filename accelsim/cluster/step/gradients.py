@@ -15,7 +15,7 @@ from accelsim.cluster.step.ops import Planned
 from accelsim.cluster.step.work import LONG_B, SHORT_B
 
 if TYPE_CHECKING:
-    from accelsim.cluster.step.step import Options
+    from accelsim.cluster.step.options import Options
 
 
 class Synced(NamedTuple):

@@ -19,7 +19,8 @@ from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.device_parts import Parts, name_of
 from accelsim.cluster.step.fleet import SILENT, Fleet
 from accelsim.cluster.step.legal import problems
-from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import DecoderWork, Work
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.options import PLAIN, Options
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.step import PLAIN, Options, train_step
+from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Infeasible
 

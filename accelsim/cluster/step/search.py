@@ -19,8 +19,9 @@ from accelsim.cluster.step.bounds import Bound, Bounds
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.legal import problems
 from accelsim.cluster.step.memory import OutOfMemory
+from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import Work, recomputes
 from accelsim.errors import Infeasible, Problem, UsageError
 

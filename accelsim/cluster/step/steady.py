@@ -17,11 +17,12 @@ from accelsim.cluster.schedules.memory import MemoryTrace
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.fleet import Comm
+from accelsim.cluster.step.flushed import Pipelines, Step
 from accelsim.cluster.step.gradients import Synced, sent_B
 from accelsim.cluster.step.memory import static_B
 from accelsim.cluster.step.ops import Ops, Planned, Replica
+from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.result import Device, Slice
-from accelsim.cluster.step.step import Options, Pipelines, Step
 
 FILLS = 2
 """Times that a pipeline fills before a step is looked at, and again after it."""

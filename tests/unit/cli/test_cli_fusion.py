@@ -15,7 +15,7 @@ from accelsim.cluster.buckets.base import MIB, Fusion
 from accelsim.cluster.buckets.registry import POLICIES
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.fusing import TunedStep, tuned
-from accelsim.cluster.step.step import FUSED
+from accelsim.cluster.step.options import FUSED
 from accelsim.errors import UsageError
 from accelsim.report.fusing import headers, rows, sentences
 

@@ -14,7 +14,8 @@ from accelsim.cluster.step.asked import work_of
 from accelsim.cluster.step.device_parts import ring
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.one_machine import OneMachine, one_machine
-from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.step import train_step
 from accelsim.errors import UsageError
 from accelsim.machine.check import check
 from accelsim.program.commands import Transfer

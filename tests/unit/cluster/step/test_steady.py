@@ -11,8 +11,9 @@ from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.ops import Planned
+from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.step import Options, train_step
+from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import DecoderWork
 from accelsim.errors import UsageError

@@ -16,8 +16,9 @@ from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import OutOfMemory, bandwidth_Bps
+from accelsim.cluster.step.options import FUSED, Options
 from accelsim.cluster.step.segments import Split, block
-from accelsim.cluster.step.step import FUSED, Options, train_step
+from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.what_ifs import what_ifs
 from accelsim.cluster.step.work import DecoderWork, stash_B

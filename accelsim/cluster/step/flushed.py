@@ -1,0 +1,168 @@
+"""A training step that ends with a flush: pipelines played op by op, gradients, optimiser, memory, energy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from accelsim.account.spans import peak_mac_rate
+from accelsim.cluster.schedules.base import Orders
+from accelsim.cluster.schedules.memory import MemoryTrace, memory_traces
+from accelsim.cluster.schedules.play import play_schedule
+from accelsim.cluster.schedules.played import PlayedSchedule
+from accelsim.cluster.schedules.registry import schedule
+from accelsim.cluster.step.energy import energies
+from accelsim.cluster.step.fleet import Comm
+from accelsim.cluster.step.gradients import Synced, synced
+from accelsim.cluster.step.memory import OutOfMemory, capacity_B, static_B
+from accelsim.cluster.step.ops import Ops, Planned, Replica
+from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.result import Device, StepResult
+from accelsim.cluster.step.timeline import Shown, slices
+
+
+class Pipelines(NamedTuple):
+    """The pipelines as they run, by replica; without transfers and stragglers; without stragglers."""
+
+    played: list[PlayedSchedule]
+    ideal: PlayedSchedule
+    even: PlayedSchedule
+
+
+class Step:
+    """A step that is played: pipelines first, then what is behind them."""
+
+    def __init__(self, planned: Planned, options: Options, batch: int) -> None:
+        self.planned, self.options, self.batch = planned, options, batch
+        self.plan, self.fleet = planned.plan, planned.fleet
+        self.orders: Orders = schedule(self.plan.schedule).orders(
+            self.plan.pp, self.plan.microbatches, self.plan.chunks
+        )
+        self.transfers = planned.transfers()
+        self.replicas = planned.replicas()
+
+    def result(self) -> StepResult:
+        """Everything about the step."""
+        pipelines = self.pipelines()
+        sync = self._synced(pipelines)
+        parts = self._parts(pipelines, sync)
+        time_fs = sum(parts.values())
+        devices = self._devices(pipelines.played, sync, time_fs)
+        self._check_capacity(devices)
+        joules, links = energies(self.planned, self.replicas, self.transfers, sync, time_fs)
+        return StepResult(
+            self.planned.work.name, self.fleet.name, self.plan, self.batch, self.planned.samples,
+            self.planned.work.unit, self.planned.work.sample_tokens, time_fs, parts, tuple(devices),
+            *self._flops(), self._peak(), joules, links, self._calibrated(),
+        )  # fmt: skip
+
+    def pipelines(self) -> Pipelines:
+        """Played op by op, one for all replicas that are alike."""
+        played = [self._play(replica.ops, self.transfers) for replica in self.replicas]
+        plain = all(pace == 1.0 for pace in self.fleet.speeds[: self.plan.devices])
+        ops = self.replicas[0].ops if plain else self._even_ops()
+        even = played[0] if plain else self._play(ops, self.transfers)
+        ideal = self._play(ops, [Comm()] * self.plan.pp) if self.plan.pp > 1 else even
+        self.plain_ops = ops
+        return Pipelines(played, ideal, even)
+
+    def _even_ops(self) -> tuple[tuple[Ops, ...], ...]:
+        """As if all devices kept the pace of their chips."""
+        return self.planned.ops(0, even=True)
+
+    def _synced(self, pipelines: Pipelines) -> list[Synced]:
+        return synced(self.planned, pipelines.played, self.options)
+
+    def _static_B(self) -> dict[str, list[int]]:
+        return static_B(self.planned.pieces, self.plan, self.options.gradient_B)
+
+    def _play(self, ops: Sequence[Sequence[Ops]], transfers: Sequence[Comm]) -> PlayedSchedule:
+        forward, backward, weight = (
+            [[op[kind].time_fs for op in stage] for stage in ops] for kind in range(3)
+        )
+        times, taken = [one.time_fs for one in transfers], [one.taken_fs for one in transfers]
+        return play_schedule(self.orders, forward, backward, weight, times, taken)
+
+    def _parts(self, pipelines: Pipelines, sync: Sequence[Synced]) -> dict[str, int]:
+        """Where the time goes: see ``PARTS``. Each part is what the step takes longer with it than without."""
+        flush = max(int(pipe.makespan_fs) for pipe in pipelines.played)
+        ideal, even = int(pipelines.ideal.makespan_fs), int(pipelines.even.makespan_fs)
+        busiest = max(range(self.plan.pp), key=lambda p: (pipelines.ideal.busy_fs[p], -p))
+        of = [op for chunk in self.plain_ops[busiest] for op in chunk]
+        spent = [self.plan.microbatches * sum(op[field] for op in of) for field in range(5)]
+        reduced = max(each.reduced_fs for each in sync)
+        updated = max(each.updated_fs for each in sync)
+        done = max(each.done_fs for each in sync)
+        return {
+            "compute": spent[0], "recompute": spent[1], "tensor": spent[2], "host": spent[4],
+            "bubble": ideal - sum(spent),
+            "pipeline": even - ideal, "stragglers": flush - even,
+            "data": spent[3] + reduced - flush + done - updated, "optimiser": updated - reduced,
+        }  # fmt: skip
+
+    def _devices(
+        self, played: Sequence[PlayedSchedule], sync: Sequence[Synced], time_fs: int
+    ) -> list[Device]:
+        static = self._static_B()
+        stash = [[piece.stash_B for piece in stage] for stage in self.planned.pieces]
+        found = []
+        for replica, pipe in zip(self.replicas, played, strict=True):
+            traces = memory_traces(pipe, stash, static)
+            stages = [self._of_stage(replica, pipe, p, traces[p], sync) for p in range(self.plan.pp)]
+            found += self._shown(pipe, [device for stage in stages for device in stage], time_fs)
+        return found
+
+    def _shown(self, pipe: PlayedSchedule, devices: list[Device], time_fs: int) -> list[Device]:
+        """The devices of a replica with what they did in the step."""
+        return devices
+
+    def _of_stage(
+        self, replica: Replica, pipe: PlayedSchedule, p: int, trace: MemoryTrace, sync: Sequence[Synced]
+    ) -> list[Device]:
+        """The devices of a stage that differ: those of a tensor-parallel group by chip and pace."""
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for d in replica.numbers:
+            for t in range(self.plan.tp):
+                rank = self.plan.rank(p, d, t)
+                alike.setdefault((id(self.fleet.chips[rank]), self.fleet.speeds[rank]), []).append(rank)
+        done = max(each.done_fs for each in sync)
+        return [
+            Device(
+                tuple(sorted(ranks)), p, self.fleet.chips[ranks[0]].name,
+                lambda rank=ranks[0]: slices(Shown(self.planned, replica, pipe, p, rank, sync[p], done)),  # type: ignore[misc]
+                trace, capacity_B(self.fleet.chips[ranks[0]]),
+            )
+            for ranks in alike.values()
+        ]  # fmt: skip
+
+    def _check_capacity(self, devices: Sequence[Device]) -> None:
+        needs = [
+            (device.ranks, device.memory.parts_B(), device.capacity_B)
+            for device in devices
+            if not device.fits
+        ]
+        if needs and not self.options.ignore_capacity:
+            raise OutOfMemory(self.planned.work.name, needs)
+
+    def _flops(self) -> tuple[int, int]:
+        """Of the model, and with what is computed again."""
+        again = sum(piece.again.macs for stage in self.planned.pieces for piece in stage)
+        of_model = self.planned.work.sample_flops() * self.batch
+        return of_model, of_model + 2 * again * self.plan.microbatches * self.plan.dp * self.plan.tp
+
+    def _peak(self) -> float:
+        """Operations per second of the cores of all devices that work: each kind of chip is asked once."""
+        ranks = {id(self.fleet.chips[rank]): rank for rank in range(self.plan.devices)}
+        counts = Counter(id(chip) for chip in self.fleet.chips[: self.plan.devices])
+        return sum(
+            2 * counts[kind] * peak_mac_rate(self.fleet.costs(rank).working, self.fleet.costs(rank).dtype)
+            for kind, rank in ranks.items()
+        )
+
+    def _calibrated(self) -> dict[str, str]:
+        chips = {chip.name: chip for chip in self.fleet.chips[: self.plan.devices]}
+        return {
+            name: chip.calibration.fitted_on if chip.calibration else "not calibrated"
+            for name, chip in chips.items()
+        }

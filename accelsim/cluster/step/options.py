@@ -1,0 +1,29 @@
+"""Choices of a training step beside its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from accelsim.cluster.buckets.base import Fusion
+
+FUSED = Fusion("ddp")
+"""How gradients are joined unless something else is asked: as PyTorch's DistributedDataParallel does, at 25 MiB."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices of a training step beside its plan. ``overlap``: gradients are sent while the backward pass of the last
+    microbatch goes on, in buckets by ``gradients`` (copies at the bandwidth of the device's memory where it says none),
+    else in one behind it; ``gradient_B``: bytes of a gradient (2, or 4 where they are added up in 32 bits);
+    ``ignore_capacity``: what does not fit is told and not refused; ``open_recompute``: the plan says nothing of what is
+    computed again (``asked.Ready.fitted`` finds it)."""
+
+    overlap: bool = True
+    gradients: Fusion = FUSED
+    gradient_B: int = 2
+    ignore_capacity: bool = False
+    open_recompute: bool = False
+
+
+PLAIN = Options()
+"""Nothing asked."""
