@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEADERS = (
-    "dp", "tp", "pp", "m", "schedule", "zero", "recompute", "time", "MFU", "memory", "energy", "next to compute",
+    "dp", "tp", "pp", "m", "schedule", "zero", "recompute", "time", "MFU", "memory", "energy", "besides",
 )  # fmt: skip
 """``m``: microbatches; behind ``tp`` whether sequences are split too, behind ``schedule`` the chunks of each device."""
 MEMORY = "memory"
