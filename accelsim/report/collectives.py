@@ -157,6 +157,8 @@ def crossovers(rows: Sequence[dict[str, Any]]) -> str:
         if not best or best[-1][1] != name:
             best.append((size, name))
     first, *rest = best
+    if not rest:
+        return f"Fastest on the wires: {first[1]} at every size."
     then = "".join(f", from {si(size, 'B')} on {name}" for size, name in rest)
     return f"Fastest on the wires: {first[1]} at {si(first[0], 'B')}{then}."
 
