@@ -38,6 +38,7 @@ from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import DecoderWork
 from accelsim.report.kernel_plot import Compared
+from accelsim.report.text import count_of
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.validate.base import Check, check
 from accelsim.validate.gpu_rows import Row
@@ -266,7 +267,7 @@ def training() -> Check:
         )
         compared.append(Compared(name, measured, times, np.full(len(rows), "", dtype=object)))
         told.append(
-            f"{name}: {len(rows)} rows, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, 90th percentile "
+            f"{name}: {count_of(len(rows), 'row')}, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, 90th percentile "
             f"{np.quantile(sizes, 0.9):.1%} (claimed: {figure} {claimed:.0%}); worst {worst.name}: {worst.error:+.1%}"
         )
     return Check(
