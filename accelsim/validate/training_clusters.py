@@ -267,8 +267,9 @@ def training() -> Check:
         )
         compared.append(Compared(name, measured, times, np.full(len(rows), "", dtype=object)))
         told.append(
-            f"{name}: {count_of(len(rows), 'row')}, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, 90th "
-            f"percentile {np.quantile(sizes, 0.9):.1%} (claimed: {figure} {claimed:.0%}); worst {worst.name}: {worst.error:+.1%}"
+            f"{name}: {count_of(len(rows), 'row')}, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, "
+            f"90th percentile {np.quantile(sizes, 0.9):.1%} (claimed: {figure} {claimed:.0%}); "
+            f"worst {worst.name}: {worst.error:+.1%}"
         )
     return Check(
         "training", what, len(SETS), int(kept), np.array(errors), told, "errors as claimed",
