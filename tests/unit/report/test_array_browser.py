@@ -183,8 +183,9 @@ def test_colours_follow_the_system_and_the_page(page: Open) -> None:
     assert here.evaluate(paper) == dark
     assert page(data_of(), theme="{dark: false}", color_scheme="dark").evaluate(paper) == light
     here.emulate_media(color_scheme="dark")
+    here.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     here.emulate_media(color_scheme="light")
-    assert here.evaluate(paper) == light
+    here.wait_for_function(f"{paper} === {light!r}")
 
 
 def test_paper_shows_the_busiest_edge_and_no_controls(page: Open) -> None:
