@@ -189,10 +189,10 @@ def _learnt_rows(result: ClusterTraining) -> list[tuple[str, str]]:
 
 
 def _step_rows(result: ClusterTraining) -> list[tuple[str, str]]:
-    from accelsim.report.text import percent, seconds, si
+    from accelsim.report.text import interval_text, percent, seconds, si
 
     step = result.step
-    rows = [("time per step", si(step.time_s, "s"))]
+    rows = [("time per step", si(step.time_s, "s") + interval_text(step.interval))]
     rows += [
         (f"  {name}", f"{seconds(fs)} ({percent(fs / step.time_fs)})") for name, fs in step.parts_fs.items() if fs
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from accelsim.files import table as csv_table
 from accelsim.kernels.whole import Interval
 from accelsim.report.plot import SUFFIXES
 from accelsim.report.style import BLUE, SKY, VERMILLION, figure, picture, prefixed, styled, subtitle
-from accelsim.report.text import at_most, count_of, percent, si
+from accelsim.report.text import at_most, count_of, interval_text, percent, si
 from accelsim.report.write import refuse_foreign
 
 if TYPE_CHECKING:
@@ -115,16 +115,12 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             "model",
             f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
         ),
-        ("time to first token", si(found.time_to_first_token_s, "s") + _interval(found.first_interval)),
+        ("time to first token", si(found.time_to_first_token_s, "s") + interval_text(found.first_interval)),
         ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.decoded else "nothing: one token"),
-        ("time of a token", si(found.token_s, "s") + _interval(found.token_interval)),
+        ("time of a token", si(found.token_s, "s") + interval_text(found.token_interval)),
         ("energy per token", si(found.energy_per_token_J, "J")),
         ("whole generation", f"{si(found.total_s, 's')}, {si(found.total_J, 'J')}"),
     ]
-
-
-def _interval(found: Interval | None) -> str:
-    return "" if found is None else f" (90 %: {si(found.low_s, 's')} to {si(found.high_s, 's')})"
 
 
 def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:

@@ -11,7 +11,7 @@ from accelsim.cluster.step.result import PARTS, Device, Refused, StepResult, dev
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.errors import memory_text
 from accelsim.report import fusing
-from accelsim.report.text import count_of, percent, si
+from accelsim.report.text import count_of, interval_text, percent, si
 from accelsim.time import FS
 
 LEAST = 0.01
@@ -46,7 +46,7 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
         ("cluster", f"{result.cluster}, {count_of(plan.devices, 'device')}"),
         ("plan", str(plan)),
         ("each replica", f"{_microbatches(plan.microbatches)} of {result.microbatch}, {plan.schedule}"),
-        ("time of a step", si(result.time_s, "s")),
+        ("time of a step", si(result.time_s, "s") + interval_text(result.interval)),
         *((f"  {name}", f"{si(fs * FS, 's')}, {percent(fs / result.time_fs)}: {PARTS[name]}")
           for name, fs in result.parts_fs.items() if fs),
         (f"{result.unit} per second", si(result.samples_per_s)),

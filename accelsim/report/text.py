@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from math import isfinite
 
+from accelsim.kernels.whole import Interval
 from accelsim.time import FS
 from accelsim.units import show
 
@@ -107,6 +108,11 @@ def short_names(names: list[str], ops: list[str]) -> list[str]:
     long = ["/".join(part[shared:]) for part in parts]
     short = [name.removesuffix(f"/{op}") for name, op in zip(long, ops, strict=True)]
     return short if len(set(short)) == len(short) else long
+
+
+def interval_text(found: Interval | None) -> str:
+    """' (90 %: 1 ms to 2 ms)', '' for none."""
+    return "" if found is None else f" (90 %: {si(found.low_s, 's')} to {si(found.high_s, 's')})"
 
 
 def count_of(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from math import fsum
 from typing import NamedTuple
 
 from accelsim.account.energy import prices_of
+from accelsim.account.interval import parts
 from accelsim.account.latency import traffic_by_memory
 from accelsim.cluster.step.optimiser import update
 from accelsim.cluster.step.passes import Passes, passes
@@ -19,6 +20,7 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError
+from accelsim.kernels.whole import Part
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -31,20 +33,22 @@ from accelsim.workload.limits import limited
 
 class Cost(NamedTuple):
     """What one pass of a piece takes of a device: time, joules beside static power, kernels that a host asks for,
-    multiply-accumulates, bytes that off-chip memories move."""
+    multiply-accumulates, bytes that off-chip memories move; what its kernels add, with the width of their intervals
+    (nothing on chips without kernels)."""
 
     time_fs: int = 0
     energy_J: float = 0.0
     kernels: int = 0
     macs: int = 0
     moved_B: int = 0
+    parts: tuple[Part, ...] = ()
 
     def __add__(self, other: object) -> Cost:
         """One after the other."""
         assert isinstance(other, Cost)
         return Cost(
             self.time_fs + other.time_fs, self.energy_J + other.energy_J, self.kernels + other.kernels,
-            self.macs + other.macs, self.moved_B + other.moved_B,
+            self.macs + other.macs, self.moved_B + other.moved_B, self.parts + other.parts,
         )  # fmt: skip
 
     def __mul__(self, times: object) -> Cost:
@@ -52,7 +56,7 @@ class Cost(NamedTuple):
         assert isinstance(times, int)
         return Cost(
             self.time_fs * times, self.energy_J * times, self.kernels * times, self.macs * times,
-            self.moved_B * times,
+            self.moved_B * times, scaled(self.parts, times),
         )  # fmt: skip
 
     def without(self, other: Cost) -> Cost:
@@ -60,8 +64,13 @@ class Cost(NamedTuple):
         rest = self + Cost(-other.time_fs, -other.energy_J, -other.kernels, -other.macs, -other.moved_B)
         return Cost(
             max(0, rest.time_fs), max(0.0, rest.energy_J), max(0, rest.kernels), max(0, rest.macs),
-            max(0, rest.moved_B),
+            max(0, rest.moved_B), scaled(self.parts, max(0, rest.time_fs) / self.time_fs if self.time_fs else 0),
         )  # fmt: skip
+
+
+def scaled(parts: tuple[Part, ...], times: float) -> tuple[Part, ...]:
+    """Kernels that take so many times as long."""
+    return tuple(part._replace(seconds=part.seconds * times) for part in parts)
 
 
 class PassCosts(NamedTuple):
@@ -239,7 +248,7 @@ def cost_of(run: Run, loads: bool = True) -> Cost:
     return Cost(
         run.time_fs if loads else _worked_fs(run), joules,
         sum(step.node.engine != "alias" for step in run.program.steps),
-        sum(step.macs for step in run.program.steps), moved,
+        sum(step.macs for step in run.program.steps), moved, tuple(parts(run) or ()) if loads else (),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from accelsim.account.spans import peak_mac_rate
@@ -20,6 +20,8 @@ from accelsim.cluster.step.ops import Ops, Planned, Replica
 from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.result import Device, StepResult
 from accelsim.cluster.step.timeline import Shown, slices
+from accelsim.kernels.whole import Interval, together
+from accelsim.time import FS
 
 
 class Pipelines(NamedTuple):
@@ -55,6 +57,7 @@ class Step:
             self.planned.work.name, self.fleet.name, self.plan, self.batch, self.planned.samples,
             self.planned.work.unit, self.planned.work.sample_tokens, time_fs, parts, tuple(devices),
             *self._flops(), self._peak(), joules, links, self._calibrated(),
+            interval=self._interval(parts),
         )  # fmt: skip
 
     def pipelines(self) -> Pipelines:
@@ -144,6 +147,21 @@ class Step:
         ]
         if needs and not self.options.ignore_capacity:
             raise OutOfMemory(self.planned.work.name, needs)
+
+    def _interval(self, parts: Mapping[str, int]) -> Interval | None:
+        """Of the step: the kernels of the stage that computes most are as far off as alone."""
+        spent = [
+            [piece.costs.forward + piece.costs.inputs + piece.costs.weights + piece.again for piece in stage]
+            for stage in self.planned.pieces
+        ]
+        busiest = max(spent, key=lambda stage: sum(cost.time_fs for cost in stage))
+        kernels = [part for cost in busiest for part in cost.parts]
+        alone_s, time_fs = sum(part.seconds for part in kernels), sum(parts.values())
+        if not alone_s or not time_fs:
+            return None
+        found, share = together(kernels), (parts["compute"] + parts["recompute"]) / time_fs
+        low, high = (1 + share * (end / alone_s - 1) for end in (found.low_s, found.high_s))
+        return Interval(low * time_fs * FS, high * time_fs * FS, found.calibrated * share)
 
     def _flops(self) -> tuple[int, int]:
         """Of the model, and with what is computed again."""

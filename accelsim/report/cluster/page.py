@@ -15,7 +15,7 @@ from accelsim.report.page.data import FORMAT, VERSION
 from accelsim.report.page.tables import Section, section
 from accelsim.report.page.thin import deltas, spans, thinned
 from accelsim.report.page.timeline import MOST, Texts
-from accelsim.report.text import count_of, percent, seconds, si
+from accelsim.report.text import count_of, interval_text, percent, seconds, si
 from accelsim.time import FS
 from accelsim.units import show
 
@@ -96,7 +96,7 @@ def _summary(result: StepResult) -> Section:
         ("each replica", f"{result.plan.microbatches:,} x {result.microbatch} {result.unit}, schedule "
                          f"{result.plan.schedule}"),
         ("batch", f"{result.batch:,} {result.unit}"),
-        ("time of a step", si(result.time_s, "s")),
+        ("time of a step", si(result.time_s, "s") + interval_text(result.interval)),
         (f"{result.unit} per second", si(result.samples_per_s)),
         *tokens,
         ("MFU: model FLOPs of peak", percent(result.mfu)),

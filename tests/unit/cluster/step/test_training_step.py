@@ -190,3 +190,14 @@ def test_copies_take_the_memory_of_the_device_and_fp16_halves_what_is_sent() -> 
 def test_a_policy_that_is_not_there_is_refused_with_the_model_that_is_not_either() -> None:
     with pytest.raises(UsageError, match=r"(?s)gptt.*did you mean 'horovod'"):
         ready(Asked("gptt", "4x-edu", "dp=4", gradients=Fusion("horovot")))
+
+
+def test_a_step_is_as_far_off_as_its_kernels() -> None:
+    """What is no kernel is taken to be exact, so that the more of it there is the narrower the interval."""
+    alone = train_step(WORK, fleet(1), Plan(), 1, FREE)
+    shared = train_step(WORK, fleet(2), Plan(tp=2), 1, FREE)
+    assert alone.interval is not None and shared.interval is not None
+    assert alone.interval.low_s < alone.time_s < alone.interval.high_s
+    assert shared.interval.high_s / shared.time_s < alone.interval.high_s / alone.time_s
+    assert alone.as_dict()["interval_s"] == [alone.interval.low_s, alone.interval.high_s]
+    assert ready(Asked("gpt?layers=2", "4x-edu", "dp=4", 4)).step().interval is None
