@@ -18,23 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 
 from accelsim.cluster.buckets.base import MIB, Fusion, Gradient
 from accelsim.cluster.buckets.overlap import overlap
 from accelsim.cluster.collectives.software import estimate
-from accelsim.cluster.step.costs import Costs, Setting
+from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import bandwidth_Bps
-from accelsim.cluster.step.passes import in_format, local
-from accelsim.compiler.passes import compile
-from accelsim.compiler.state import Options
-from accelsim.machine.simulate import simulate
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.time import FS_PER_S
 from accelsim.validate.gpu_rows import Row
+from accelsim.validate.step_times import step_times
 from accelsim.workload.graph import Graph
-from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 
@@ -98,17 +93,12 @@ def efficiency(step_fs: int, gradients: list[Gradient], fleet: Fleet) -> float:
 
 def backward(graph: Graph, images_per_s: float) -> tuple[int, list[Gradient]]:
     """Time of a step of one GPU, and when in its backward pass (the last two thirds) it has made each gradient."""
-    costs: Costs = fleet(1).costs(0)
-    options = Options(dtype="fp32", values="off", edges="outside", cores=1)
-    with limited(ignore_capacity=True):
-        run = simulate(compile(local(in_format(graph.copy(), "fp32")), costs.at_site, options), None, "off")
-    ends = [0, *(end for _, end in run.step_spans)]
-    own = [max(0, end - start) for start, end in pairwise(ends)]
+    program, own_fs = step_times(graph, fleet(1).costs(0))
     step_fs = round(SAMPLES / images_per_s * FS_PER_S)
     backward_fs, now, found = step_fs * 2 // 3, 0, []
-    for step, time_fs in zip(reversed(run.program.steps), reversed(own), strict=True):
+    for step, time_fs in zip(reversed(program.steps), reversed(own_fs), strict=True):
         now += time_fs
-        for tensor in run.program.graph.ins(step.node):
+        for tensor in program.graph.ins(step.node):
             if tensor.is_constant:
-                found.append(Gradient(tensor.name, backward_fs * now // sum(own), tensor.nbytes))
+                found.append(Gradient(tensor.name, backward_fs * now // sum(own_fs), tensor.nbytes))
     return step_fs, found

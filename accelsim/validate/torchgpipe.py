@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.costs import Costs, Setting
-from accelsim.machine.simulate import simulate
 from accelsim.network.link import transfer
 from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.parts import load_link
 from accelsim.validate.gpu_rows import Row
+from accelsim.validate.step_times import step_times
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.amoebanet import stages
 
@@ -73,12 +73,11 @@ def cells() -> list[CellCost]:
 def _times_fs(names: list[str], samples: int) -> Mapping[str, int]:
     """Time of each cell; nodes are called by their cell, those of the classifier by themselves."""
     costs = Costs(load_chip("p40"), Setting("fp32", "eager"))
-    run = simulate(costs.compiled(load_model(MODEL, batch=samples)), None, "off")
-    ends = [0, *(end for _, end in run.step_spans)]
+    program, own_fs = step_times(load_model(MODEL, batch=samples), costs)
     found = dict.fromkeys(names, 0)
-    for step, (start, end) in zip(run.program.steps, pairwise(ends), strict=True):
+    for step, time_fs in zip(program.steps, own_fs, strict=True):
         name = step.node.name.split(".")[0]
-        found[name if name in found else names[-1]] += max(0, end - start)
+        found[name if name in found else names[-1]] += time_fs
     return found
 
 
