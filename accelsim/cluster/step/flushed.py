@@ -91,9 +91,7 @@ class Step:
         """Where the time goes: see ``PARTS``. Each part is what the step takes longer with it than without."""
         flush = max(int(pipe.makespan_fs) for pipe in pipelines.played)
         ideal, even = int(pipelines.ideal.makespan_fs), int(pipelines.even.makespan_fs)
-        busiest = max(range(self.plan.pp), key=lambda p: (pipelines.ideal.busy_fs[p], -p))
-        of = [op for chunk in self.plain_ops[busiest] for op in chunk]
-        spent = [self.plan.microbatches * sum(op[field] for op in of) for field in range(5)]
+        spent = self._spent_fs(pipelines.ideal)
         reduced = max(each.reduced_fs for each in sync)
         updated = max(each.updated_fs for each in sync)
         done = max(each.done_fs for each in sync)
@@ -103,6 +101,12 @@ class Step:
             "pipeline": even - ideal, "stragglers": flush - even,
             "data": spent[3] + reduced - flush + done - updated, "optimiser": updated - reduced,
         }  # fmt: skip
+
+    def _spent_fs(self, ideal: PlayedSchedule) -> list[int]:
+        """What the ops of the stage that computes most take in a step, by the fields of an ``Op``."""
+        busiest = max(range(self.plan.pp), key=lambda p: (ideal.busy_fs[p], -p))
+        ops = [op for chunk in self.plain_ops[busiest] for op in chunk]
+        return [self.plan.microbatches * sum(taken) for taken in zip(*ops, strict=True)]
 
     def _devices(
         self, played: Sequence[PlayedSchedule], sync: Sequence[Synced], time_fs: int

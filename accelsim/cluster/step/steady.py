@@ -72,7 +72,6 @@ class Steady(Step):
         m, kind = self.plan.microbatches, self.kind
         self.rounds = -(-FILLS * self.plan.pp // m) + 1
         self.orders = kind.orders(self.plan.pp, 3 * self.rounds * m)
-        self.updates = m if kind.weights.per_update == "microbatch" else 1
         self.sums = [self._sum(p) for p in range(self.plan.pp)]
         self.update_fs = [self._update_fs(p) for p in range(self.plan.pp)]
         self.replicas = [Replica(each.numbers, self._with_updates(each.ops)) for each in self.replicas]
@@ -104,8 +103,7 @@ class Steady(Step):
 
     def _with_updates(self, ops: Sequence[Sequence[Ops]]) -> tuple[tuple[Ops, ...], ...]:
         """Backward passes with what of the sum of gradients they do not hide, and the update."""
-        each = self.plan.microbatches // self.updates
-        found = []
+        each, found = self.plan.microbatches, []
         for p, stage in enumerate(ops):
             made = []
             for op in stage:
@@ -132,22 +130,16 @@ class Steady(Step):
 
     def _synced(self, pipelines: Pipelines) -> list[Synced]:
         """Nothing is behind a run; joules and bytes of all sums and updates of a step."""
-        found = []
+        end, found = max(int(pipe.makespan_fs) for pipe in pipelines.played), []
         for p, comm in enumerate(self.sums):
-            end = max(int(pipe.makespan_fs) for pipe in pipelines.played)
             count = self._parameters(p)
             joules = sum(self.fleet.costs(rank).update(count).energy_J for rank in self._ranks(p))
-            links = tuple((name, size * self.updates) for name, size in comm.by_link_B)
-            found.append(
-                Synced(end, end, end, (), joules * self.updates, comm.energy_J * self.updates, links)
-            )
+            found.append(Synced(end, end, end, (), joules, comm.energy_J, comm.by_link_B))
         return found
 
     def _parts(self, pipelines: Pipelines, sync: Sequence[Synced]) -> dict[str, int]:
         """As of a step that ends; what a pipeline does not fill is here what its stages wait for the busiest."""
-        busiest = max(range(self.plan.pp), key=lambda p: (pipelines.ideal.busy_fs[p], -p))
-        of = [op for chunk in self.plain_ops[busiest] for op in chunk]
-        spent = [self.plan.microbatches * sum(op[field] for op in of) for field in range(len(of[0]))]
+        spent = self._spent_fs(pipelines.ideal)
         ideal, even, whole = (
             self._span_fs(pipes).took_fs for pipes in ([pipelines.ideal], [pipelines.even], pipelines.played)
         )
