@@ -106,6 +106,7 @@ def expected(unit: str) -> str:
     return f"{row.what} in {unit}, such as '{row.example}'"
 
 
+@lru_cache(maxsize=4096)  # the same figures are read for chip after chip
 def parse_exact(text: str, unit: str) -> Fraction:
     """``text`` in SI units of ``unit``, exactly. ValueError as for ``parse``."""
     if isinstance(text, str) and len(text) > MOST_CHARACTERS:

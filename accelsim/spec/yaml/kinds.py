@@ -50,9 +50,9 @@ ONE = {
 def kind_by_place(file: Path) -> str:
     """The kind that a file's folder says: the one below hwspecs that it is in, else its own folder's name; or ''."""
     path = file.resolve()
-    folders = [root.resolve() / kind for root in where.roots() for kind in KINDS]
-    inside = next((folder.name for folder in folders if path.is_relative_to(folder)), path.parent.name)
-    return inside if inside in KINDS else ""
+    roots = [root.parts for root in map(Path.resolve, where.roots())]
+    below = [path.parts[len(root)] for root in roots if path.parts[: len(root)] == root != path.parts]
+    return next((folder for folder in (*below, path.parent.name) if folder in KINDS), "")
 
 
 def kind_by_keys(keys: set[str]) -> str:

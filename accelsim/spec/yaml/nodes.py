@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -13,8 +14,12 @@ OWN_LIMIT = "maximum nesting depth"
 """What PyYAML says since 6.0.4 of far more blocks, before it tells of the first one."""
 
 
+@lru_cache(maxsize=256)  # one file is part of many chips, and is asked for its kind before it is read
 def compose(text: str, loader: Any = LOADER) -> yaml.Node | None:
-    """The nodes of a YAML document, None of an empty one. Raises yaml.YAMLError, also beyond ``DEEPEST``."""
+    """The nodes of a YAML document, None of an empty one. Raises yaml.YAMLError, also beyond ``DEEPEST``.
+
+    Nobody may change the nodes.
+    """
     depth = 0
     event: Any  # the stubs of PyYAML know two kinds of marks
     try:

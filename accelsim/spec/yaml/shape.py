@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 from accelsim.spec.engine import EngineSpec, type_of
 from accelsim.spec.families import Families
 
+R = TypeVar("R")
 
+
+def _remembered(function: Callable[[Any], R]) -> Callable[[Any], R]:
+    """``function``, which says one thing of an annotation for ever: worked out once.
+
+    By identity, since the metadata of annotations have no hash. What is remembered keeps its annotation alive, so that
+    no other takes the identity.
+    """
+    known: dict[int, tuple[Any, R]] = {}
+
+    @wraps(function)
+    def asked(annotation: Any) -> R:
+        if id(annotation) not in known:
+            known[id(annotation)] = annotation, function(annotation)
+        return known[id(annotation)][1]
+
+    return asked
+
+
+@_remembered
 def core(annotation: Any) -> Any:
     """``annotation`` without ``| None`` and Annotated."""
     origin = get_origin(annotation)
@@ -22,6 +44,7 @@ def core(annotation: Any) -> Any:
     return annotation
 
 
+@_remembered
 def choices(annotation: Any) -> dict[str, type[EngineSpec]]:
     """Of a union of models, of which the ``type`` of a block names one: each by that name; {} of anything else."""
     inner = core(annotation)
@@ -39,6 +62,7 @@ def chosen(annotation: Any, value: Any) -> Any:
     return known.get(str(value["type"]), annotation) if known and "type" in value else annotation
 
 
+@_remembered
 def model_of(annotation: Any) -> type[BaseModel] | None:
     """The model that ``annotation`` is, what those of a union have in common, or None."""
     if choices(annotation):
@@ -74,8 +98,7 @@ def annotation_of(annotation: Any, key: str | int) -> Any:
     """
     model = model_of(annotation)
     if model is not None:
-        info = model.model_fields.get(str(key))
-        return None if info is None else Annotated[info.annotation, info, *info.metadata]
+        return _fields(model).get(str(key))
     inner = core(annotation)
     if get_origin(inner) is dict:
         return get_args(inner)[1]
@@ -84,6 +107,15 @@ def annotation_of(annotation: Any, key: str | int) -> Any:
     return None
 
 
+@_remembered
+def _fields(model: type[BaseModel]) -> dict[str, Any]:
+    """Declared type of each field of a model."""
+    return {
+        name: Annotated[info.annotation, info, *info.metadata] for name, info in model.model_fields.items()
+    }
+
+
+@_remembered
 def families_of(annotation: Any) -> Families | None:
     """The families of keys of a table, None of one that has none."""
     marks = getattr(annotation, "__metadata__", ())

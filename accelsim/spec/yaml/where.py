@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from accelsim.errors import Problem, SpecError, brief, nearest
@@ -28,6 +29,7 @@ def roots() -> list[Path]:
     return [root for root in (*named, config / "accelsim" / "hwspecs", shipped()) if root.is_dir()]
 
 
+@cache
 def shipped() -> Path:
     """The package's own specs: inside the wheel, or beside the sources in an editable install."""
     package = Path(__file__).resolve().parents[2]
