@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("accelsim.errors")
     if name == "__version__":
-        from accelsim.account.latency import tool_version
+        from accelsim.version import tool_version
 
         return tool_version()
     if name not in _HOME:

@@ -175,11 +175,19 @@ def brief(given: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
 
 
+def begun(name: str, valid: Iterable[str]) -> str:
+    """The shortest valid name that begins with ``name``, or '' when none does."""
+    start = name.casefold()
+    return min((each for each in valid if start and each.casefold().startswith(start)), key=len, default="")
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """The valid name closest to ``name``, or '' when none is close."""
+    """The valid name that ``name`` is the beginning of, else the closest, or '' when none is close."""
     if len(name) > LONGEST_NAME:
         return ""
     names = list(valid)
+    if len(name) > 1 and (longer := begun(name, names)):
+        return longer
     folded = {candidate.casefold(): candidate for candidate in names}
     match = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
     return folded[match[0]] if match else ""

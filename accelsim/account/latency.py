@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import Any
 
@@ -30,6 +29,7 @@ from accelsim.pause import no_collection
 from accelsim.program.actions import READ
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S
+from accelsim.version import tool_version
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Gemm
 
@@ -264,14 +264,6 @@ def counted(run: Run) -> str:
     if not run.program.graph.products:
         return "inferences"
     return "products" if sum(step.macs > 0 for step in run.program.steps) == 1 else "passes"
-
-
-def tool_version() -> str:
-    """Version of accelsim, or 'not installed' in a bare source tree."""
-    try:
-        return version("accelsim")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def main_format(run: Run) -> str:

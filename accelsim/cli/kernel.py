@@ -55,7 +55,7 @@ SIZES: Mapping[str, tuple[str, ...]] = {
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the chip. Repeatable."
 )
-@click.option("--dtype", default="fp16", show_default=True, help="Number format.")
+@click.option("--dtype", help="Number format; absent: fp16, where CHIP has none its first.")
 @click.option("--site", metavar="SITE", help="Clock under load and host of the place where it runs.")
 @click.option(
     "--csv", "source", type=FILE, metavar="FILE", help="A table of kernels: op, dtype and sizes, one a row."
@@ -69,7 +69,7 @@ SIZES: Mapping[str, tuple[str, ...]] = {
 @click.option("--plot", type=OUT, metavar="FILE", help="With --sweep: the staircase as a picture.")
 @json_option
 def kernel(
-    op: str | None, sizes: tuple[str, ...], chip: str, overrides: tuple[str, ...], dtype: str, site: str | None,
+    op: str | None, sizes: tuple[str, ...], chip: str, overrides: tuple[str, ...], dtype: str | None, site: str | None,
     source: Path | None, out: Path | None, sweep: str | None, plot: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """How long kernels take that run alone on a GPU: tile, parts of K, waves, what binds, time with its interval, why.
@@ -78,7 +78,7 @@ def kernel(
     C_in C_out kernel H_W stride padding), a function (softmax, layernorm, gelu, add, copy, ...: rows cols) or fused
     attention (tokens kv heads kv_heads head_dim). With --csv they are a table's rows; with --sweep one size grows.
     """  # fmt: skip
-    from accelsim.kernels.predict import Kernels
+    from accelsim.kernels.predict import Kernels, usual_format
     from accelsim.kernels.table import one, read_table
 
     if (op is None) == (source is None):
@@ -94,9 +94,9 @@ def kernel(
     if source is not None:
         _table(Kernels(read_table(source), loaded), out)
     elif op is not None and sweep is not None:
-        _sweep(op, dtype, sizes, sweep, loaded, out, plot)
+        _sweep(op, dtype or usual_format(loaded), sizes, sweep, loaded, out, plot)
     elif op is not None:
-        _one(Kernels(one(op, dtype, _cells(op, sizes)), loaded), as_json)
+        _one(Kernels(one(op, dtype or usual_format(loaded), _cells(op, sizes)), loaded), as_json)
 
 
 def _chip(chip: str, overrides: tuple[str, ...], site: str | None) -> Chip:

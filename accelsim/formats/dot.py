@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, begun, nearest
 from accelsim.formats import dot_plain
 from accelsim.formats.dot_block import NO_FLOOR, Block, aligned_product
 from accelsim.formats.table import Format, get
@@ -207,7 +207,7 @@ def _problems(row: DotRule, fmt: str, out: str) -> Iterator[Problem]:
         others = [name for name, other in RULES.items() if other.accepts(fmt)]
         takes = ", ".join(row.blocks) or f"{row.takes} formats"
         expected = f"one of {takes}" + (f" (rules for {fmt}: {', '.join(others)})" if others else "")
-        yield Problem(f"{row.name} does not multiply {fmt}", "", expected, nearest(fmt, row.blocks))
+        yield Problem(f"{row.name} does not multiply {fmt}", "", expected, begun(fmt, row.blocks))
     elif out not in row.outputs(fmt):
         expected = " or ".join(row.outputs(fmt))
         yield Problem(

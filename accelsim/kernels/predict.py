@@ -11,7 +11,7 @@ import numpy as np
 
 from accelsim.engines.kernel_times import KernelModel, KernelTimes, Prepared
 from accelsim.engines.registry import ENGINES
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, begun
 from accelsim.kernels.table import Table
 from accelsim.program.roles import units
 from accelsim.spec.chip import Chip
@@ -26,6 +26,12 @@ def model_of(chip: Chip) -> KernelModel:
         if found is not None:
             return found
     raise UsageError(Problem(f"{chip.name} has no engine that runs kernels", "", "a GPU"))
+
+
+def usual_format(chip: Chip) -> str:
+    """FP16 where the chip multiplies it, else its first format. Raises UsageError for a chip that runs no kernels."""
+    known = list(model_of(chip).formats("product"))
+    return "fp16" if "fp16" in known else known[0]
 
 
 class Part(NamedTuple):
@@ -111,7 +117,7 @@ def _check_formats(table: Table, chip: Chip, model: KernelModel) -> None:
             problems.append(
                 Problem(
                     f"{chip.name} does not multiply {group.format}", table.where(row) if len(table.ops) > 1 else "",
-                    _expected(known, group.format), nearest(group.format, known),
+                    _expected(known, group.format), begun(group.format, known),
                 )
             )  # fmt: skip
     if problems:

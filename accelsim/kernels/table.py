@@ -22,6 +22,7 @@ from accelsim.formats.table import FORMATS as KNOWN_FORMATS
 from accelsim.formats.table import get
 from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS
 from accelsim.types import Floats, Ints
+from accelsim.units import parse
 
 Cells = Mapping[str, str]
 MOST_TOLD = 20
@@ -202,6 +203,17 @@ def _number(row: Cells, *names: str, default: float | None = None) -> float:
     return default
 
 
+def _bytes(row: Cells) -> float:
+    """The column ``bytes``: a number, or one with a unit."""
+    text = row["bytes"].strip()
+    if not text[-1].isalpha():
+        return _number(row, "bytes")
+    try:
+        return _number({"bytes": str(parse(text, "B"))}, "bytes")
+    except ValueError:
+        raise Wrong(f"bytes is {text!r}", "a number, or one with a unit, such as 64 MiB") from None
+
+
 def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
     sizes = {key: _number(row, key, key.lower()) for key in ("M", "K", "N")}
     turned = float(row.get("a_t", "").strip().upper() == "T")
@@ -213,7 +225,7 @@ def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
 def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
     what = FUNCTIONS[op]
     if row.get("bytes", "").strip() and op == "copy":
-        shape = {"rows": _number(row, "bytes"), "cols": 1.0, "element_B": 1.0}
+        shape = {"rows": _bytes(row), "cols": 1.0, "element_B": 1.0}
     else:
         elements = row.get("elements", "").strip() and not row.get("rows", row.get("M", "")).strip()
         rows = _number(row, "elements") if elements else _number(row, "rows", "M")

@@ -51,17 +51,21 @@ def calibrated(chip: Chip, groups: Any) -> bool:
     return all(is_calibrated(chip, known[name]) for group in groups[:2] for name in group)
 
 
+LONGEST = {"products": "The multiprocessors take", "memory": "The memory takes"}
+"""What binds a kernel, beside its launch -> the beginning of a sentence. The longest part may be less than half."""
+
+
 def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
     """Why a kernel takes as long as it does."""
     times, chip = found.times, kernels.chip
     seconds, bound, overhead = (float(each[row]) for each in (times.seconds, times.bound, times.overhead))
     told = []
-    what = {"launch": "launch and host", "products": "the multiprocessors", "memory": "the memory"}[
-        str(times.binds[row])
-    ]
-    told.append(f"Most of the time goes to {what}.")
-    if overhead:
-        told.append(f"Launch and host take {overhead / seconds:.1%} of it.")
+    longest, share = str(times.binds[row]), overhead / seconds
+    took = f"{share:.1%}" if share >= 0.0005 else "less than 0.1%"
+    if longest == "launch":
+        told.append(f"Launch and host take longest, {took} of the time.")
+    else:
+        told.append(f"{LONGEST[longest]} longest, launch and host {took} of the time.")
     if bound > 0:
         told.append(
             f"At the stated peaks of {chip.title}, with what fits into its L2 cache there already, it would take "

@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account.latency import summary, tool_version, traffic_by_memory
+from accelsim.account.latency import summary, traffic_by_memory
 from accelsim.explore.generation import Generation
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
@@ -17,6 +17,7 @@ from accelsim.report.saved_summary import CALLS_IN_A_GENERATION
 from accelsim.report.style import BLUE, INK, VERMILLION, figure, picture, prefixed, styled, subtitle
 from accelsim.report.text import count_of, si
 from accelsim.report.write import file_names, refuse_foreign, report_makers
+from accelsim.version import tool_version
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from accelsim.account.latency import tool_version
 from accelsim.cluster.step.one_machine import OneMachine
 from accelsim.report.text import count_of, percent, si
 from accelsim.time import FS
+from accelsim.version import tool_version
 
 HEADERS = ("device", "done", "commands", "messages sent")
 

@@ -8,7 +8,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account.latency import tool_version
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.serving.serve import Served
 from accelsim.cluster.serving.step import Step
@@ -20,6 +19,7 @@ from accelsim.report.plot import SUFFIXES
 from accelsim.report.style import BLUE, SKY, VERMILLION, figure, picture, prefixed, styled, subtitle
 from accelsim.report.text import at_most, count_of, interval_text, percent, si
 from accelsim.report.write import refuse_foreign
+from accelsim.version import tool_version
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

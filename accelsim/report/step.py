@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from accelsim.account.latency import tool_version
 from accelsim.cluster.step.fusing import TunedStep
 from accelsim.cluster.step.result import PARTS, Device, Refused, StepResult, device_facts
 from accelsim.cluster.step.what_ifs import WhatIf
@@ -13,6 +12,7 @@ from accelsim.errors import memory_text
 from accelsim.report import fusing
 from accelsim.report.text import count_of, interval_text, percent, si
 from accelsim.time import FS
+from accelsim.version import tool_version
 
 LEAST = 0.01
 """Share of a step from which on a part, or what a change saves, is worth a sentence."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from accelsim.compiler.state import Options, State
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, begun, nearest
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
@@ -144,7 +144,7 @@ def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
         hint = f"; or --emulate (emulate=True), which computes it as {wider}" if wider and not emulate else ""
         what, others = f"{chip.name} does not compute in {request!r}", chips_with(canonical(request))
         hint = (f"; chips that have it: {others}" if others else "") + hint
-        raise UsageError(Problem(what, "dtype", expected + hint, nearest(request, known)))
+        raise UsageError(Problem(what, "dtype", expected + hint, begun(request, known)))
     stored_weights, stored_activations = pair(mac)
     return Operands(
         mac, weights, activations, memory_format(stored_weights), memory_format(stored_activations)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.account.latency import tool_version
 from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, StepResult
 from accelsim.report.cluster.looks import HELD, KINDS, OTHER, device_names
@@ -18,6 +17,7 @@ from accelsim.report.page.timeline import MOST, Texts
 from accelsim.report.text import count_of, interval_text, percent, seconds, si
 from accelsim.time import FS
 from accelsim.units import show
+from accelsim.version import tool_version
 
 FINEST_FS = 10**6
 """The timeline can be stretched until so much of it is a clock edge of other pages wide."""

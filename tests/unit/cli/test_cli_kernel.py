@@ -40,6 +40,46 @@ def test_one_kernel_is_told_in_words_and_as_json(cli: Cli) -> None:
     assert "Uncalibrated" in cli("kernel", "gemm", "64", "64", "64", "--on", "k80", "--dtype", "fp32").stdout
 
 
+@pytest.mark.parametrize(
+    ("kernel", "binds", "sentence"),
+    [
+        ("softmax 8 8", "launch", "Launch and host take longest, "),
+        ("gemm 8192 8192 8192", "products", "The multiprocessors take longest, launch and host"),
+        ("copy 1GB", "memory", "The memory takes longest, launch and host less than 0.1% of the time."),
+    ],
+)
+def test_what_takes_longest_is_said(cli: Cli, kernel: str, binds: str, sentence: str) -> None:
+    words = ("kernel", *kernel.split(), "--on", "k80")
+    assert sentence in " ".join(cli(*words).stdout.split())
+    facts = json.loads(cli(*words, "--json").stdout)
+    assert facts["binds"] == binds
+
+
+def test_bytes_may_have_a_unit(cli: Cli) -> None:
+    times = {
+        json.loads(cli("kernel", "copy", size, "--on", "k80", "--json").stdout)["predicted_us"]
+        for size in ("67108864", "64MiB", "bytes=64 MiB")
+    }
+    assert len(times) == 1
+    wrong = cli("kernel", "copy", "64XB", "--on", "k80")
+    assert wrong.exit_code == 2 and "bytes is '64XB'; expected a number, or one with a unit" in wrong.output
+
+
+def test_without_a_format_it_is_fp16_or_what_the_chip_has(cli: Cli) -> None:
+    found = {
+        chip: json.loads(cli("kernel", "gemm", "64", "64", "64", "--on", chip, "--json").stdout)["dtype"]
+        for chip in ("t4", "p4")
+    }
+    assert found == {"t4": "fp16", "p4": "fp32"}
+
+
+@pytest.mark.parametrize(("chip", "near"), [("h100-sxm", "fp8_e4m3fn"), ("a100-80-sxm", "")])
+def test_another_format_is_named_only_where_it_is_akin(cli: Cli, chip: str, near: str) -> None:
+    said = cli("kernel", "gemm", "64", "64", "64", "--on", chip, "--dtype", "fp8_e4m3").output
+    assert f"{chip} does not multiply fp8_e4m3; expected fp16" in said
+    assert ("did you mean" in said) is bool(near) and near in said
+
+
 def test_a_calibrated_spec_is_used_and_a_site_too(cli: Cli, tmp_path: Path) -> None:
     rows, spec, site = (
         measured_csv(tmp_path / "rows.csv", "t4", 40),
