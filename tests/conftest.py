@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 pytest.register_assert_rewrite("tests.helpers")  # before any of them is imported
 from tests.helpers.shipped import remember  # noqa: E402
+from tests.helpers.slow import function, listed  # noqa: E402
 from tests.helpers.traced import traced  # noqa: E402
 
 COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -81,10 +82,19 @@ def _forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
             value.cache_clear()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--fast``."""
+    parser.addoption("--fast", action="store_true", help="leave out the tests that tests/slow.txt lists")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A module's tests share what it remembers, so one process runs them. Groups stay what they are; laws share nothing
     and take long, so each goes to whichever process is free. No coverage is taken of ``UNTRACED``."""
+    if config.getoption("--fast"):
+        left_out = listed()
+        config.hook.pytest_deselected(items=[item for item in items if function(item.nodeid) in left_out])
+        items[:] = [item for item in items if function(item.nodeid) not in left_out]
     for item in items:
         if UNTRACED & set(item.path.parts):
             item.add_marker("no_cover")
