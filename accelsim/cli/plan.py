@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 ))  # fmt: skip
 @click.argument("model")
 @click.option(
-    "--on", required=True, metavar="CLUSTER", help="A cluster's name (see 'accelsim clusters') or YAML file."
+    "--on",
+    required=True,
+    metavar="CLUSTER",
+    help="A cluster's name (see 'accelsim clusters') or YAML file; a chip is a cluster of one.",
 )
 @click.option("--batch", type=click.IntRange(1), help="Samples of a step, all replicas together.")
 @click.option(

@@ -56,6 +56,7 @@ WORST = 5
     "accelsim run 'gemm?M=64,N=512,K=512' --on my-chip.yaml --set 'clock=1 GHz' --json",
     "accelsim run 'llama2-7b?prompt=512,new=128' --on neuroncore-v2 --values off",
     "accelsim run cnn --on edu-mixed --dtype int4 --layer-dtype conv1=fp16 --ranges mse --sparsity 2:4",
+    "accelsim run resnet50 --on a100-80-sxm --train --batch 64 --values off",
     "accelsim run gpt3 --on 128x-dgx-a100 --plan tp=8,pp=8,dp=16,recompute=full --train --batch 1536 --values off",
     "accelsim run 'mlp?inputs=16,hidden=8' --on 4x-edu --plan dp=2,pp=2 --train --whole --batch 8 --values off",
     "accelsim run resnet50 --on 8x-t4-pcie --plan dp=8 --train --batch 256 --tune-gradients --values off",
@@ -69,7 +70,9 @@ WORST = 5
     help="On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'. "
     "Without recompute= a training computes as little again as fits.",
 )
-@click.option("--train", is_flag=True, help="On a cluster: a training step, forward, backward and update.")
+@click.option(
+    "--train", is_flag=True, help="A training step, forward, backward and update, on a cluster or a chip."
+)
 @click.option(
     "--whole",
     is_flag=True,
@@ -125,8 +128,8 @@ def run(
     Prints a table of the layers, a summary, in plain words where time and energy went, and which changes of the chip
     would shorten the run most: each is simulated without values, which takes as long as such a run. A decoder with
     prompt=P and new=N ('llama2-7b?prompt=512,new=128') runs the prompt and then token by token: time to the first
-    token, tokens per second, energy per token. On a cluster (see 'accelsim clusters') both run by a parallel --plan, a
-    training step with --train.
+    token, tokens per second, energy per token. With --train it is a training step. On a cluster (see 'accelsim
+    clusters') both run by a parallel --plan.
     """
     from accelsim.cli.generation import SEVERAL, Outputs, print_generation
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster

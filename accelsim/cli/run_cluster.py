@@ -1,4 +1,4 @@
-"""``accelsim run ... --on CLUSTER``: a training step, or a prompt and the tokens behind it, by a parallel plan."""
+"""``accelsim run ... --on CLUSTER``: a training step, on a chip too, or a prompt and the tokens behind it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from accelsim.cli.fusion import Fused, problems
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError
 
 USED = frozenset(
     {"model", "on", "set", "batch", "dtype", "fusion", "site", "values", "ignore_capacity", "param", "seed"}
@@ -29,16 +29,17 @@ class OnCluster(NamedTuple):
 
 
 def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
-    """Whether a cluster is among what follows ``--on``. UsageError for options of clusters on chips."""
-    from accelsim.spec.yaml.clusters import clusters, is_cluster
+    """Whether a cluster is among what follows ``--on``, or a chip is to train: a cluster of one. UsageError for options
+    of clusters on chips."""
+    from accelsim.spec.yaml.clusters import is_cluster
 
-    if any(is_cluster(name) for text in on for name in text.split(",")):
+    if given.train or any(is_cluster(name) for text in on for name in text.split(",")):
         return True
-    options = {"--plan": bool(given.plan), "--train": given.train, "--whole": given.whole}
+    options = {"--plan": bool(given.plan), "--whole": given.whole}
     wrong = [name for name, there in options.items() if there] + given.fused.given
     if wrong:
-        what, expected = f"{' and '.join(wrong)} on {', '.join(on)}", "a cluster (see 'accelsim clusters')"
-        raise UsageError(Problem(what, "--on", expected, nearest(on[0], clusters()) if on else ""))
+        what = f"{' and '.join(wrong)} on {', '.join(on)}"
+        raise UsageError(Problem(what, "--on", "a cluster (see 'accelsim clusters'), or --train"))
     return False
 
 
@@ -85,7 +86,9 @@ def _problems(asked: Mapping[str, Any], unused: Mapping[str, bool]) -> list[Prob
     chips = [name for text in asked["on"] for name in text.split(",")]
     found = []
     if len(chips) > 1:
-        found.append(Problem(f"--on {','.join(chips)}", expected="one cluster at a time"))
+        found.append(
+            Problem(f"--on {','.join(chips)}", expected="one at a time of a cluster, or with --train")
+        )
     changed = [
         flag(name) for name in OPTIONS
         if name in asked and name not in USED and asked[name] and asked[name] != DEFAULTS[name]
@@ -115,8 +118,6 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
     if given.whole and given.out is not None:
         found.append(Problem("--out with --whole, which has no report", expected="--csv or --json"))
     if asked["values"] != "off":
-        what = f"--values {asked['values']} on a cluster"
-        found.append(
-            Problem(what, expected="--values off; values are those of 'accelsim train --on CLUSTER'")
-        )
+        what = f"--values {asked['values']} {'with --train' if given.train else 'on a cluster'}"
+        found.append(Problem(what, expected="--values off; values are those of 'accelsim train'"))
     return found

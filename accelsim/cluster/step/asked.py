@@ -22,7 +22,7 @@ from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import SHORT_B, DecoderWork, Work, recomputes
 from accelsim.request.job import Gather
 from accelsim.spec.cluster import ClusterSpec
-from accelsim.spec.yaml.clusters import load_cluster
+from accelsim.spec.yaml.clusters import load_devices
 
 SAMPLES = 32
 """Samples of a microbatch of a model that is no decoder, where nobody says how many."""
@@ -93,7 +93,7 @@ def ready(asked: Asked) -> Ready:
     with gather.also():
         work = work_of(asked.model, asked.params)
     with gather.also():
-        cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_cluster(asked.on, asked.set)
+        cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_devices(asked.on, asked.set)
         fleet = fleet_of(cluster, Setting(asked.dtype, asked.fusion, asked.site, asked.host))
     with gather.also():
         if asked.plan:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.errors import Problem, SpecError, brief, nearest
-from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.cluster import ClusterSpec, Devices, Node
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.load import kind_of, read_part
+from accelsim.spec.yaml.load import kind_of, load_chip, read_part
 
 FOLDER = "clusters"
 COUNTED = re.compile(r"([1-9]\d{0,6})x-(.+)")
@@ -54,6 +54,33 @@ def load_cluster(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Clu
     if problems or made is None:
         raise SpecError(problems)
     return made if named.many is None else made.model_copy(update={"name": str(name_or_path)})
+
+
+def load_devices(name_or_path: str | Path, overrides: Sequence[str] = ()) -> ClusterSpec:
+    """The cluster of a name; of a chip's name or file a cluster that is this one device, with overrides of the chip.
+
+    Raises SpecError as ``load_cluster`` and ``load_chip``.
+    """
+    if is_cluster(name_or_path):
+        return load_cluster(name_or_path, overrides)
+    if not _is_path(text := str(name_or_path)) and not _is_chip(text):
+        both = [*clusters(), *where.names("chips")]
+        expected = "a cluster (see 'accelsim clusters') or a chip (see 'accelsim chips')"
+        raise SpecError(Problem(f"no cluster or chip {brief(text)}", "", expected, nearest(text, both)))
+    chip = load_chip(name_or_path, overrides)
+    one = Devices(chip=str(where.resolve(name_or_path)), settings=list(overrides))
+    return ClusterSpec(
+        name=chip.name, title=chip.title, nodes={"node": Node(devices={"chip": one})},
+        source=chip.source, as_of=chip.as_of,
+    )  # fmt: skip
+
+
+def _is_chip(name: str) -> bool:
+    try:
+        where.resolve(name)
+    except SpecError:
+        return False
+    return True
 
 
 def resolve_cluster(name_or_path: str | Path) -> Named:

@@ -18,21 +18,28 @@ SOFTMAX = ("Softmax", "LogSoftmax")
 
 
 def logits_of(graph: Graph) -> str:
-    """The tensor of the class scores: the one output, or what a softmax at the end makes it from.
+    """The tensor of the class scores, or what a softmax at the end makes it from: the one output, of several the only
+    one that is [batch, classes] (the pooled one of BERT, behind which a classifier stands).
 
-    Raises ModelError when the model has several outputs or its output is not [batch, classes].
+    Raises ModelError where there is no such output, or several.
     """
-    if len(graph.outputs) != 1:
-        what = f"the model has {len(graph.outputs)} outputs"
+    scores = [name for name in graph.outputs if _is_scores(graph, name)]
+    if len(graph.outputs) > 1 and len(scores) != 1:
+        what = f"the model has {len(graph.outputs)} outputs, {len(scores)} of them [batch, classes]"
         raise ModelError(Problem(what, graph.name, "one, the scores of the classes"))
-    name = graph.outputs[0]
+    name = scores[0] if scores else graph.outputs[0]
     maker = {out: node for node in graph.nodes for out in node.outputs}.get(name)
     if maker is not None and maker.op in SOFTMAX:
         name = maker.inputs[0]
-    shape = list(graph.tensors[name].shape)
-    if len(shape) != 2 or shape[1] < 2:
+    if not _is_scores(graph, name):
+        shape = list(graph.tensors[name].shape)
         raise ModelError(Problem(f"output {name!r} has shape {shape}", graph.name, "[batch, classes]"))
     return name
+
+
+def _is_scores(graph: Graph, name: str) -> bool:
+    shape = graph.tensors[name].shape
+    return len(shape) == 2 and shape[1] >= 2
 
 
 def trainable(graph: Graph) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -52,7 +53,11 @@ def test_json_has_what_would_help() -> None:
         (("run", "gpt", "--on", "4x-edu", "--plan", "dp=3,tp=2,sp", "--train", "--values", "off"), ("6 devices",)),
         (("run", "gpt", "--on", "4x-edu", "--plan", "dpp=3", "--train", "--values", "off"), ("a plan has no 'dpp'", "did you mean")),
         (("run", "gpt", "--on", "4x-edu", "--check"), ("--check", "--values exact", "--train")),
-        (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2", "--train"), ("--plan and --train on edu-4x4", "a cluster")),
+        (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2"), ("--plan on edu-4x4", "a cluster", "or --train")),
+        (("run", "gpt", "--on", "edu-4x4", "--train"), ("--values exact with --train", "--values off")),
+        (("run", "gpt", "--on", "edu-4x4,t4", "--train", "--values", "off"), ("one at a time",)),
+        (("run", "gpt", "--on", "edu-4x5", "--train", "--values", "off"), ("no cluster or chip 'edu-4x5'", "did you mean 'edu-4x4'")),
+        (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2", "--train", "--values", "off"), ("2 devices", "1")),
         (("plan", "digits-mlp", "--on", "4x-edu", "--objective", "tim"), ("unknown objective", "time")),
     ],
 )  # fmt: skip
@@ -61,6 +66,23 @@ def test_bad_input_is_refused(arguments: tuple[str, ...], parts: tuple[str, ...]
     assert told.exit_code == 2
     for part in parts:
         assert part in told.output
+
+
+def facts_of(*arguments: str) -> dict[str, Any]:
+    told = CliRunner().invoke(main, [*arguments, "--json"])
+    assert told.exit_code == 0, told.output
+    facts: dict[str, Any] = json.loads(told.output)
+    return facts
+
+
+def test_a_chip_is_a_cluster_of_one() -> None:
+    rest = ("--train", "--batch", "8", "--values", "off", "--no-advice")
+    alone, one = (facts_of("run", "digits-cnn", "--on", name, *rest) for name in ("edu-4x4", "1x-edu"))
+    assert alone["devices"] == 1 and alone["cluster"] == "edu-4x4"
+    same = ("time_s", "parts_s", "energy_J")
+    assert [alone[key] for key in same] == [one[key] for key in same]
+    fast = facts_of("run", "digits-cnn", "--on", "edu-4x4", "--set", "clock=2 GHz", *rest)
+    assert fast["time_s"] < alone["time_s"]
 
 
 def test_plans_of_a_small_model(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from accelsim.workload.training import (
     with_weights,
 )
 from accelsim.workload.training.fake import RANGES
+from accelsim.workload.training.forward import logits_of
 from accelsim.workload.training.rounding import SMALL, rounded
 from accelsim.workload.zoo.build import Builder
 
@@ -388,6 +389,13 @@ def test_models_that_cannot_be_trained() -> None:
         training_graph(graph)
     with pytest.raises(ModelError, match="classes"):
         training_graph(load_model("gemm?M=4,N=1,K=2"))
+
+
+def test_of_several_outputs_the_scores_are_trained() -> None:
+    """BERT has all states and a pooled one; a graph with two that could be scores is refused above."""
+    graph = load_model("bert-base?layers=1,hidden=16,heads=2,ffn=32,vocab=50,context=8,seq=8", batch=2)
+    assert [len(graph.tensors[name].shape) for name in graph.outputs] == [2, 3]
+    assert logits_of(graph) == graph.outputs[0]
 
 
 @settings(max_examples=15)
