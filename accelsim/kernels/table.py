@@ -217,9 +217,10 @@ def _bytes(row: Cells) -> float:
 def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
     sizes = {key: _number(row, key, key.lower()) for key in ("M", "K", "N")}
     turned = float(row.get("a_t", "").strip().upper() == "T")
-    host, called = PRODUCTS[op]
+    what = PRODUCTS[op]
     batch = _number(row, "B", "batch", default=1)
-    return {"B": batch, **sizes, "transposed": turned, "host": host, "called": float(called)}
+    return {"B": batch, **sizes, "transposed": turned, "host": what.host, "called": float(what.called),
+            "activity": what.activity}  # fmt: skip
 
 
 def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:

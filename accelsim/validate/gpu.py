@@ -54,7 +54,7 @@ class Rows(NamedTuple):
 VIDUR, NEUSIGHT, DEEPBENCH = "vidur_llm_gemm_fp16.csv", "neusight_gemm.csv", "deepbench_gemm.csv"
 TENSOR = "fp16_in_fp32_acc_tensorcore"
 GEMM = (
-    Rows(VIDUR, "a100-80-sxm", "", 0.06, "tensor"), Rows(VIDUR, "h100-sxm", "", 0.076, "tensor"),
+    Rows(VIDUR, "a100-80-sxm", "", 0.057, "tensor"), Rows(VIDUR, "h100-sxm", "", 0.076, "tensor"),
     Rows(NEUSIGHT, "a100-80-pcie", "", 0.035, "lanes"), Rows(NEUSIGHT, "a100-40-pcie", "", 0.067, "lanes"),
     Rows(NEUSIGHT, "h100-sxm", "", 0.061, "lanes"), Rows(NEUSIGHT, "v100-pcie", "", 0.084, "lanes"),
     Rows(NEUSIGHT, "t4", "", 0.139, "lanes"), Rows(NEUSIGHT, "p100-pcie", "", 0.16, "lanes"),

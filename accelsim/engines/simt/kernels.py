@@ -117,7 +117,7 @@ def columns(product: Product) -> Products:
     row_B = 0.0 if gemm.conv else gemm.K * max(map(float, operands_B(product.format)))
     values = (
         gemm.groups, gemm.M, gemm.N, gemm.K, product.a.nbytes, product.b.nbytes, product.y.nbytes + sides_B, row_B,
-        0, product.lane_clocks, product.special, n / m,
+        0, product.lane_clocks, product.special, n / m, 1,
     )  # fmt: skip
     return Products(*(np.array([float(value)]) for value in values))
 
@@ -156,7 +156,8 @@ class Kernels:
             return None
         times = Times(spec.prologue, int(self._work[index]), spec.epilogue + ceil(shape.fused[index]))
         grid = Grid(blocks, spec.multiprocessors, residents, times, spec.softness)
-        taken = slower(spec, around, product.format, clocks(grid) / around.clock_Hz, float(shape.far[index]))
+        far, activity = float(shape.far[index]), float(shape.activity[index])
+        taken = slower(spec, around, product.format, clocks(grid) / around.clock_Hz, far, activity)
         adds = ceil(float(self._cost.adding[index]) * around.clock_Hz)
         read = read_B(product, panel)
         moving = (read + product.y.nbytes + sum(side.nbytes for side in product.sides)) / around.dram_Bps

@@ -30,7 +30,7 @@ from accelsim.types import Array, Floats
 from accelsim.workload.graph import Node
 from accelsim.workload.nodes import is_attention, is_product
 
-PRODUCT = ("B", "M", "K", "N", "transposed", "host", "called")
+PRODUCT = ("B", "M", "K", "N", "transposed", "host", "called", "activity")
 """Sizes; 1 where the first operand lies across; the host's work for a call, that for an addition is 1; 1 where the time
 is that of a framework's call."""
 SHARED = (
@@ -190,7 +190,7 @@ class ProductFamily:
     def prepared(self, device: Device, name: str, columns: Columns) -> OfProducts:
         """All candidates."""
         products = dense(name, columns["B"], columns["M"], columns["N"], columns["K"])
-        products = products._replace(transposed=columns["transposed"])
+        products = products._replace(transposed=columns["transposed"], activity=columns["activity"])
         found = candidates(device.spec, name, products)
         shape, called = _shape(device, name, products, found), bool(columns["called"].any())
         return OfProducts(device, name, products, found, shape, columns["host"], called)

@@ -26,13 +26,14 @@ and 8 nm between and beside them: no measurements of energy."""
 
 
 def droops(chip: Chip, spec: Simt) -> dict[str, float]:
-    """Format -> by how much longer long kernels take; {} for a chip that states no design power, or no node."""
+    """Format -> by how much longer long kernels take, below 0 where the design power leaves some; {} for a chip that
+    states none, or no node."""
     if chip.power is None or chip.power.tdp is None:
         return {}
     clock, rest = spec.clock or chip.clock, {}
     for name, whole in whole_J(chip, spec).items():
         draws_W = float(spec.formats[name].rate) * spec.multiprocessors * clock * whole
-        rest[name] = max(0.0, draws_W / (SHARE * chip.power.tdp) - 1)
+        rest[name] = draws_W / (SHARE * chip.power.tdp) - 1
     return rest
 
 

@@ -17,7 +17,7 @@ The device needs ``launch`` until it begins. What a framework's host does before
 of functions (:mod:`accelsim.engines.simt.functions`).
 
 Source of the form: waves, the feed that scales with the rate, the choice of the tile and cuts of K carry measured times
-of products from Pascal to Hopper; docs/gpu-accuracy.md says how far off it is.
+of products from Pascal to Hopper; docs/gpu-kernels.md says how far off it is.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ KEPT = 1.0
 
 class Around(NamedTuple):
     """What is around the multiprocessors: their clock (Hz), L2 cache (bytes, bytes per clock), usable DRAM (B/s);
-    ``droop`` of formats where the spec states none, by the power of the chip."""
+    ``droop`` of formats where the spec states none, by the power of the chip: below 0 where that leaves some."""
 
     clock_Hz: float
     l2_B: int
@@ -68,7 +68,7 @@ class Products(NamedTuple):
     """Products as columns, one row each: ``groups`` products of ``m x k`` by ``k x n``; bytes of both operands and of
     the results in memory, and of a row of them along K (0 where rows do not lie apart); 1 where the rows of the first
     lie along K (``transposed``), else 0; what the epilogue does to each result, in clocks of a lane and special
-    functions; the share of weights that is multiplied."""
+    functions; the share of weights that is multiplied; what a multiplication draws beside others, for its operands."""
 
     groups: Floats
     m: Floats
@@ -82,6 +82,7 @@ class Products(NamedTuple):
     lane_clocks: Floats
     special: Floats
     density: Floats
+    activity: Floats
 
 
 def dense(
@@ -92,7 +93,7 @@ def dense(
     y_B, none = element_B or max(a_B, b_B), np.zeros(len(m))
     return Products(
         groups, m, n, k, groups * m * k * a_B, groups * k * n * b_B, groups * m * n * y_B, k * max(a_B, b_B),
-        none, none, none, none + 1,
+        none, none, none, none + 1, none + 1,
     )  # fmt: skip
 
 
@@ -173,6 +174,7 @@ class Shapes(NamedTuple):
     far: Floats
     density: Floats
     fused: Floats
+    activity: Floats
 
     def busiest(self, multiprocessors: int) -> Floats:
         """Blocks of the busiest multiprocessor."""
@@ -199,6 +201,7 @@ def shapes(spec: Simt, around: Around, name: str, products: Products, found: Can
     return Shapes(
         m, n, splits, residents, depth, blocks, reuse, np.minimum(best[(products.groups > 1).astype(int)][row], reuse),
         moved, (products.transposed * products.a_B)[row], added, _far(products)[row], products.density[row], lanes,
+        products.activity[row],
     )  # fmt: skip
 
 
@@ -242,7 +245,12 @@ def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
     """How long candidates take."""
     busiest, waves = _blocks(spec, shape)
     computing = slower(
-        spec, around, name, _clocks(spec, around, name, shape, busiest) / around.clock_Hz, shape.far
+        spec,
+        around,
+        name,
+        _clocks(spec, around, name, shape, busiest) / around.clock_Hz,
+        shape.far,
+        shape.activity,
     )
     moving = (shape.moved_B + spec.transposed * shape.turned_B) / around.dram_Bps
     pieces = np.clip(waves, FEWEST_PIECES, MOST_PIECES)
@@ -251,10 +259,16 @@ def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
     return Timed(computing, moving, adding, core + adding, waves)
 
 
-def slower(spec: Simt, around: Around, name: str, seconds: F, far: F) -> F:
-    """Seconds of the multiprocessors with rows that lie apart, under a clock that falls."""
+def slower(spec: Simt, around: Around, name: str, seconds: F, far: F, activity: F) -> F:
+    """Seconds of the multiprocessors with rows that lie apart, under a clock that falls.
+
+    ``activity``: what a multiplication draws, as a multiple of that which the droop is of. The clock falls in that
+    proportion, but for what the design power leaves.
+    """
     seconds = seconds * (1 + spec.stride * far)
-    return seconds * (1 + around.droops(spec, name) * seconds / (seconds + DROOP_S))
+    over = activity * (1 + around.droops(spec, name)) - 1
+    droop = (over + abs(over)) / 2  # the larger of this and 0, of numbers and columns
+    return seconds * (1 + droop * seconds / (seconds + DROOP_S))
 
 
 def _blocks(spec: Simt, shape: Shapes) -> tuple[Floats, Floats]:

@@ -76,7 +76,7 @@ class OfUnit(NamedTuple):
 
 UNITS = {"tensor": OfUnit(0.85, 22.0, 32), "lanes": OfUnit(0.90, 10.0, 8)}
 """Units that multiply, with what formats of theirs take where the spec says nothing: fitted on the measured products of
-all devices together (docs/gpu-accuracy.md)."""
+all devices together (docs/gpu-kernels.md)."""
 
 
 class SimtFormat(Model):

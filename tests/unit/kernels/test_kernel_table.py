@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.kernels.ops import FAMILY_OF, FUNCTIONS, PRODUCTS
+from accelsim.kernels.ops import FAMILY_OF, FUNCTIONS, PRODUCTS, RANDOM
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import MOST_TOLD, one, read_table
 from accelsim.spec.constants import with_values
@@ -150,3 +150,27 @@ def test_a_row_that_a_block_shares_waits_at_its_reductions(tmp_path: Path) -> No
     table, chip = read_table(path), load_chip("a100-80-sxm", ["calibration=null"])
     long, short, elements = Kernels(table, chip).predicted(chip).seconds
     assert long - short == pytest.approx(2 * 2000 / 1.41e9) and elements < short
+
+
+@pytest.mark.parametrize(("size", "least", "most"), [(16384, 1.02, RANDOM), (128, 1.0, 1.005)])
+def test_random_numbers_slow_long_kernels_down(size: int, least: float, most: float) -> None:
+    chip, cells = load_chip("a100-80-sxm"), dict.fromkeys("MKN", str(size))
+    usual, random = (
+        Kernels(one(op, "fp16", cells), chip).predicted(chip).seconds[0]
+        for op in ("mlp_up_proj", "attn_post_proj")
+    )
+    assert least <= random / usual <= most
+
+
+def test_power_that_is_left_is_used_up_before_the_clock_falls() -> None:
+    """Uncalibrated: of its design power an H100 has an eighth left, a T4 nothing."""
+    cells = dict.fromkeys("MKN", "8192")
+    ratio = {}
+    for name in ("h100-sxm", "t4"):
+        chip = load_chip(name, ["calibration=null"])
+        usual, random = (
+            Kernels(one(op, "fp16", cells), chip).predicted(chip).seconds[0]
+            for op in ("gemm", "attn_post_proj")
+        )
+        ratio[name] = random / usual
+    assert 1 < ratio["h100-sxm"] < 1.06 < ratio["t4"] < RANDOM
