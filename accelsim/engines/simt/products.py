@@ -266,7 +266,7 @@ def slower(spec: Simt, around: Around, name: str, seconds: F, far: F, activity: 
     proportion, but for what the design power leaves.
     """
     seconds = seconds * (1 + spec.stride * far)
-    over = activity * (1 + around.droops(spec, name)) - 1
+    over = activity * around.droops(spec, name) + (activity - 1)
     droop = (over + abs(over)) / 2  # the larger of this and 0, of numbers and columns
     return seconds * (1 + droop * seconds / (seconds + DROOP_S))
 
