@@ -69,6 +69,7 @@ def test_what_is_replayed_is_what_is_simulated(network: tuple[str, str, list[str
         ("gpt?layers=11,hidden=512,heads=8,seq=32", "tpu-v1",
          ["unified_buffer.capacity=64 KiB", "accumulators.capacity=2 KiB"]),
         ("llama?layers=13,hidden=192,seq=64", "haswell-e5-2699v3", []),
+        ("gpt3?layers=9,seq=512", "a100-80-sxm", []),
     ],
 )  # fmt: skip
 def test_it_is_replayed(model: str, chip: str, sets: list[str]) -> None:

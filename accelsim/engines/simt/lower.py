@@ -18,6 +18,7 @@ from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
 from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, whole_B
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible
+from accelsim.program.actions import Action
 from accelsim.program.commands import Cycles, Effect, Tile
 from accelsim.program.mapping import Mapping
 from accelsim.program.tiles import Exec, a_elements, loop, sparsity, whole
@@ -90,7 +91,7 @@ def _likeness(step: Lowering, product: Product) -> Hashable:
 @dataclass
 class ProductStep:
     """One product while its commands are written. ``held``: the latest tile of each operand that comes and goes;
-    ``kept``: all tiles of the one that stays."""
+    ``kept``: all tiles of the one that stays; ``costs``: entries of pieces by their size."""
 
     step: Lowering
     product: Product
@@ -100,6 +101,7 @@ class ProductStep:
     rings: dict[str, Ring] = field(default_factory=dict)
     held: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
     kept: dict[tuple[int, ...], int] = field(default_factory=dict)
+    costs: dict[tuple[int, ...], list[Action]] = field(default_factory=dict)
     written: int = 0
 
     def __post_init__(self) -> None:
@@ -222,8 +224,16 @@ class ProductStep:
             "MatMul", self.units.engine, self.op, self.node.name, self.shares.take(weight),
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
             [(b, "src"), (a, "src")], [(self.sums, PIECE[step.first, step.last])],
-            product_actions(self.step.unit.spec, self.units, self.product, self.kernel, tile),
+            self._actions(tile),
         )  # fmt: skip
+
+    def _actions(self, tile: Tile) -> list[Action]:
+        """What a piece costs; most are of the same size, and the last of K alone has steps that are not full."""
+        size = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0)
+        key = (*size, tile.k1 == self.gemm.K)
+        if key not in self.costs:
+            self.costs[key] = product_actions(self.step.unit.spec, self.units, self.product, self.kernel, tile)
+        return self.costs[key]
 
     def _finish(self, tile: Tile) -> None:
         """The sums of a panel are complete: through the functions behind them, into the cache and out."""

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 from accelsim.program.commands import Region
 
@@ -65,8 +66,7 @@ class Space:
         start, end = region.offset, region.offset + region.size_B
         overlapped = self._past.within(start, end)
         for past in overlapped:
-            if start <= past.offset and past.offset + past.size_B <= end:
-                self._past.remove(past)
+            self._past.overwrite(past, start, end)
         self._past.add(region)
         self._live[region.id] = (start, region.size_B)
         self._take(start, end)
@@ -87,15 +87,17 @@ class Space:
         form: list[Hashable] = [(self.name, tuple(self._gaps), self._next, tuple(at for _, at in live))]
         regions = [region for region, _ in live]
         for bits, entries in self._past.by_size():
-            form.append((bits, tuple((offset, region.size_B) for offset, _, region in entries)))
-            regions += [ident for _, ident, _ in entries]
+            form.append((bits, tuple((each.offset, each.region.size_B, each.left) for each in entries)))
+            regions += [each.id for each in entries]
         return form, regions
 
     def relabel(self, later: Callable[[int], int], regions: Sequence[Region]) -> None:
         """Its regions become ``later`` ones, of the same bytes."""
         self._live = {later(region): at for region, at in self._live.items()}
         for _, entries in self._past.by_size():
-            entries[:] = [(offset, later(ident), regions[later(ident)]) for offset, ident, _ in entries]
+            entries[:] = [
+                each._replace(id=later(each.id), region=regions[later(each.id)]) for each in entries
+            ]
 
     def release(self, region: int) -> None:
         """Give the bytes back (what reads them still delays whoever writes there next)."""
@@ -113,33 +115,55 @@ class Space:
         self._gaps[index:last] = [(start, end)]
 
 
+class _Former(NamedTuple):
+    """A region of the past, and the ranges of its bytes (begin, end) that nobody has overwritten."""
+
+    offset: int
+    id: int
+    region: Region
+    left: tuple[tuple[int, int], ...]
+
+
 class _Past:
     """Regions by the power of two that holds their size, each class sorted by offset: those that overlap a range are
     found without going through all."""
 
     def __init__(self) -> None:
-        self._classes: dict[int, list[tuple[int, int, Region]]] = {}
+        self._classes: dict[int, list[_Former]] = {}
 
-    def by_size(self) -> list[tuple[int, list[tuple[int, int, Region]]]]:
+    def by_size(self) -> list[tuple[int, list[_Former]]]:
         """(class, its entries) of those that have any."""
         return sorted((bits, entries) for bits, entries in self._classes.items() if entries)
 
     def add(self, region: Region) -> None:
         """Remember a region."""
         entries = self._classes.setdefault(region.size_B.bit_length(), [])
-        insort(entries, (region.offset, region.id, region))
+        whole = (region.offset, region.offset + region.size_B)
+        insort(entries, _Former(region.offset, region.id, region, (whole,)))
 
-    def remove(self, region: Region) -> None:
-        """Forget a region that is there."""
+    def overwrite(self, region: Region, start: int, end: int) -> None:
+        """A range of bytes has somebody else's: a region that has none left is forgotten, however many overwrote it.
+
+        Else one that two others share would be known for ever, and with each block of a model one more.
+        """
         entries = self._classes[region.size_B.bit_length()]
-        del entries[bisect_left(entries, (region.offset, region.id))]
+        index = bisect_left(entries, (region.offset, region.id))
+        pieces = (
+            ((low, min(high, start)) for low, high in entries[index].left),
+            ((max(low, end), high) for low, high in entries[index].left),
+        )
+        left = tuple(sorted(piece for side in pieces for piece in side if piece[0] < piece[1]))
+        if left:
+            entries[index] = entries[index]._replace(left=left)
+        else:
+            del entries[index]
 
     def within(self, start: int, end: int) -> list[Region]:
         """Regions that have bytes of a range, oldest first."""
         found = []
         for bits, entries in self._classes.items():
             for index in range(bisect_left(entries, (start - (1 << bits), -1)), len(entries)):
-                offset, ident, region = entries[index]  # a slice would copy all that lie behind
+                offset, ident, region, _ = entries[index]  # a slice would copy all that lie behind
                 if offset >= end:
                     break
                 if start < offset + region.size_B:

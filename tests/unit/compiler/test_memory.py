@@ -76,6 +76,22 @@ def test_the_older_owners_of_every_byte_are_known(rotate: bool, operations: list
         live.append(ident)
 
 
+@given(st.booleans(), OPERATIONS)
+def test_regions_of_the_past_are_those_that_still_have_a_byte(
+    rotate: bool, operations: list[tuple[bool, int]]
+) -> None:
+    """However many others overwrote the rest: else blocks of a model that are alike would never leave the same state."""
+    space, live, owner = Space("sram", 64, rotate), list[int](), dict[int, int]()
+    for ident, (release, size_B) in enumerate(operations):
+        if release and live:
+            space.release(live.pop(0))
+        elif (region := take(space, ident, size_B)) is not None:
+            owner |= dict.fromkeys(range(region.offset, region.offset + size_B), ident)
+            live.append(ident)
+    _, regions = space.state()
+    assert sorted(regions[len(live) :]) == sorted(set(owner.values()))
+
+
 def test_first_fit_fills_the_first_gap_and_next_fit_goes_on_behind() -> None:
     for rotate, expected in ((False, 0), (True, 20)):
         space = Space("sram", 100, rotate)
