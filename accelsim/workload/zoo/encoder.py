@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
@@ -11,7 +13,7 @@ from accelsim.workload.zoo.transformer import check_heads, encoder_layer
 SEGMENTS = 2
 
 
-def bert_model(batch: int, params: Params) -> Graph:
+def bert_model(batch: int, params: Params, name: str) -> Graph:
     """BERT as it is published: embeddings of token, segment and position, encoder layers, pooler.
 
     Inputs: ``tokens`` and ``segment_ids`` [batch, seq]. Outputs: the pooled first token [batch, hidden] and the hidden
@@ -21,7 +23,7 @@ def bert_model(batch: int, params: Params) -> Graph:
     if params["seq"] > params["context"]:
         what = f"seq={params['seq']}"
         raise ModelError(Problem(what, expected=f"at most context={params['context']}, the learnt positions"))
-    b, hidden = Builder("bert"), params["hidden"]
+    b, hidden = Builder(name), params["hidden"]
     x = b.layer_norm(_embedded(b, batch, params), "embeddings.norm")
     for layer in range(params["layers"]):
         x = encoder_layer(b, x, params, f"l{layer}")
@@ -49,7 +51,7 @@ def _register(name: str, what: str, **sizes: int) -> None:
     description = (
         f"{what} (Devlin et al., arXiv 1810.04805) with embeddings and pooler, as the uncased release"
     )
-    register(Entry(name, "encoder", description, bert_model, params))
+    register(Entry(name, "encoder", description, partial(bert_model, name=name), params))
 
 
 _register("bert-base", "BERT base", layers=12, hidden=768, heads=12)
