@@ -82,14 +82,10 @@ def write_step(
 
 def _figures(made: Ready, result: StepResult, fused: TunedStep | None) -> dict[str, tuple[str, str, Figure]]:
     """Name -> title, caption and figure of each picture."""
-    found = {
-        "where_time_goes": ("Where the step goes", parts_caption(result), parts_figure([result])),
-        "traffic": (
-            "Traffic",
-            TRAFFIC,
-            draw(made.fleet.topology, [round(size) for size in wire_bytes(*made)]),
-        ),
-    }
+    found = {"where_time_goes": ("Where the step goes", parts_caption(result), parts_figure([result]))}
+    if made.fleet.topology.wires:
+        moved = [round(size) for size in wire_bytes(*made)]
+        found["traffic"] = ("Traffic", TRAFFIC, draw(made.fleet.topology, moved))
     if made.plan.dp > 1:
         steps = weak_scaling(*made)
         found["scaling"] = ("More replicas", scaling_sentence(steps), scaling_figure(steps))

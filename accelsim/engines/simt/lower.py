@@ -232,7 +232,9 @@ class ProductStep:
         size = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0)
         key = (*size, tile.k1 == self.gemm.K)
         if key not in self.costs:
-            self.costs[key] = product_actions(self.step.unit.spec, self.units, self.product, self.kernel, tile)
+            self.costs[key] = product_actions(
+                self.step.unit.spec, self.units, self.product, self.kernel, tile
+            )
         return self.costs[key]
 
     def _finish(self, tile: Tile) -> None:

@@ -82,7 +82,7 @@ def page_data(
         "buffers": _memory(result, names),
         "pictures": list(pictures),
         "files": FILES,
-        "last": [_links(result), _calibrations(result), *more],
+        "last": [*([_links(result)] if result.by_link_B else []), _calibrations(result), *more],
         "notes": [],
         "plots": [],
     }

@@ -138,3 +138,12 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
     (tmp_path / "other" / "diary.txt").write_text("mine")
     with pytest.raises(UsageError, match="report of a training step"):
         check_target(tmp_path / "other")
+
+
+def test_a_chip_alone_has_no_traffic_to_show(tmp_path: Path) -> None:
+    one = ready(Asked("digits-mlp?hidden=8", "edu-4x4", batch=4))
+    step = one.step()
+    folder = write_step(one, step, tmp_path / "step")
+    assert {path.stem for path in (folder / "plots").iterdir()} == {"where_time_goes"}
+    titles = [each["title"] for each in page_data(step, [], [])["last"]]
+    assert titles == ["What the constants of the chips come of"]
