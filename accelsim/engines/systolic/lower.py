@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -367,7 +368,6 @@ class MatrixStep:
     def _vector(
         self, tile: Tile, sums: list[int], target: int, role: str, out_B: int, effect: Effect
     ) -> None:
-        roles = self.layout.roles
         count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
         work, actions = self.costs.epilogue(count, out_B, [name for name, _ in effect.operands], len(sums))
         reads = [*((acc, "acc") for acc in sums), *((region, "src") for _, region in effect.operands)]
@@ -375,7 +375,7 @@ class MatrixStep:
             reads.append((self.parameter_region, "src"))
         self.layout.builder.emit(
             "Vector",
-            roles.engine(roles.functions_behind(self.node).name),
+            self._functions,
             self.op,
             self.node.name,
             work,
@@ -384,6 +384,12 @@ class MatrixStep:
             [(target, role)],
             actions,
         )
+
+    @cached_property
+    def _functions(self) -> str:
+        """The engine that results pass; only asked for where there is one."""
+        roles = self.layout.roles
+        return roles.engine(roles.functions_behind(self.node).name)
 
     def _complete(self) -> None:
         for buffer, regions in self.taken:
