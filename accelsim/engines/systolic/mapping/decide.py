@@ -70,7 +70,7 @@ def fastest(
                 continue
             left -= int(costs[TILES])
             done.add(id(leader))
-            if made := _rehearse(step, gemm, described, leader):
+            if made := _rehearse(step, gemm, described, leader, least * (1 + RESOLUTION)):
                 least = min(least, made.clocks)
                 found.append(made)
     near = [each for each in found if each.clocks <= least * (1 + RESOLUTION)]
@@ -79,11 +79,11 @@ def fastest(
     return min(near, key=lambda each: _key(each, step.layout.roles, described)).mapping, least
 
 
-def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate) -> _Found | None:
-    """What it takes alone; None where that cannot be told."""
+def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate, most: float) -> _Found | None:
+    """What it takes alone; None where that cannot be told, or is more than ``most`` clocks."""
     mapping = leader.mapping()
     program = _program(step, gemm, mapping)
-    clocks = None if program is None else rehearsed(program, step.layout.roles, described)
+    clocks = None if program is None else rehearsed(program, step.layout.roles, described, most=most)
     if program is None or clocks is None:
         return None
     return _Found(clocks, leader.costs[TRAFFIC], leader.costs[TILES], mapping, program)
@@ -105,11 +105,14 @@ def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
     return float(steps(ahead)), found.traffic_B, found.tiles, found.clocks
 
 
-def rehearsed(program: Program, roles: Roles, described: Step, ahead: bool = False) -> float | None:
+def rehearsed(
+    program: Program, roles: Roles, described: Step, ahead: bool = False, most: float = inf
+) -> float | None:
     """Clocks of the array that the machine takes, ``ahead``: with the first weights there before; None where only the
-    machine can tell."""
-    time_fs = Rehearsal(program, roles, described.sharing, ahead).time_fs()
+    machine can tell, or where they are (with a billionth to spare) more than ``most``."""
     clock_Hz = float(roles.matrix.clock or roles.chip.clock)
+    most_fs = most / clock_Hz * FS_PER_S * (1 + 1e-9)
+    time_fs = Rehearsal(program, roles, described.sharing, ahead).time_fs(most_fs)
     return None if time_fs is None else time_fs / FS_PER_S * clock_Hz
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple, cast
 
 from accelsim.engines.clocked import clocks_of
@@ -23,6 +24,10 @@ from accelsim.time import FS_PER_S, Clock, clock_of, transfer_fs
 
 Key = tuple[int, str]
 """A command, and what it passes: a phase, or what the two processes of an array tell each other."""
+
+
+class _TooLate(Exception):
+    """It takes longer than anybody wants to know."""
 
 
 class Request(NamedTuple):
@@ -83,9 +88,18 @@ class Rehearsal:
         self._waiting: dict[Key, list[Queue]] = {}
         self._ports: dict[tuple[str, bool], Port] = {}
         self._timings: dict[Folds, FoldTiming[int]] = {}
+        self._most_fs = inf
 
-    def time_fs(self) -> int | None:
-        """The end of the last command; None where there are commands that it does not know."""
+    def time_fs(self, most_fs: float = inf) -> int | None:
+        """The end of the last command; None where there are commands that it does not know, or one ends behind
+        ``most_fs``."""
+        try:
+            return self._time_fs(most_fs)
+        except _TooLate:
+            return None
+
+    def _time_fs(self, most_fs: float) -> int | None:
+        self._most_fs = most_fs
         queues: dict[str, list[Command]] = defaultdict(list)
         for command in self._program.commands:
             queues[command.engine].append(command)
@@ -118,6 +132,8 @@ class Rehearsal:
             return
 
     def _publish(self, key: Key, t_fs: int) -> None:
+        if t_fs > self._most_fs:
+            raise _TooLate
         self._times[key] = t_fs
         for queue in self._waiting.pop(key, ()):
             self._go_on(queue, t_fs)
