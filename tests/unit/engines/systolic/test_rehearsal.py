@@ -38,11 +38,10 @@ def agrees(program: Program) -> bool:
     """Whether the rehearsal takes what the machine takes; and no longer with weights that are there."""
     roles = Roles(program.chip)
     taken = Rehearsal(program, roles).time_fs()
-    if taken is not None:  # who asks for no more than that learns it, who asks for less does not
-        assert Rehearsal(program, roles).time_fs(taken) == taken
-        assert Rehearsal(program, roles).time_fs(taken - 1) is None
     ahead = Rehearsal(program, roles, ahead=True).time_fs()
     assert taken is not None and ahead is not None and ahead <= taken
+    assert Rehearsal(program, roles).time_fs(taken) == taken  # who asks for no more than that learns it
+    assert Rehearsal(program, roles).time_fs(taken - 1) is None
     time_fs = simulate(program, None, "off").time_fs
     framed = any(
         memory.link is not None and memory.link.bandwidth < inf for memory in program.chip.memories.values()
