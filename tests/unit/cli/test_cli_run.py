@@ -145,3 +145,15 @@ def test_progress_goes_to_a_terminal_only(
     shown = capsys.readouterr()
     assert "simulate" in shown.err
     assert shown.out == ""
+
+
+@pytest.mark.parametrize(("chip", "values", "said"), [("a100-80-sxm", "exact", True), ("a100-80-sxm", "fast", False), ("tpu-v1", "exact", False)])  # fmt: skip
+def test_a_long_run_without_numba_says_what_it_would_help(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, chip: str, values: str, said: bool
+) -> None:
+    """Tests keep Numba out (``ACCELSIM_KERNEL``), as if it were not installed."""
+    monkeypatch.setattr("accelsim.cli.run.SLOW_S", 0.0)
+    result = cli("run", "mlp?hidden=16", "--on", chip, "--values", values, "--no-advice")
+    assert result.exit_code == 0, result.output
+    assert ("Numba is not installed" in result.stderr) is said
+    assert "Numba" not in result.stdout
