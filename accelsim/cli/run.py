@@ -185,7 +185,7 @@ def _print_quicker(result: Run, took_s: float) -> None:
     rules = {step.node.attrs.get("dot", "") for step in result.program.steps} - {""}
     if any(rule_of(rule).kernel is None for rule in rules):
         text = (
-            f"This took {took_s:.0f} s: sums of Tensor Cores are computed exactly, and Numba is not installed. With it "
+            f"This took {took_s:.0f} s: sums of Tensor Cores are computed exactly, without Numba. With it "
             "(pip install 'accelsim[fast]') they take about a seventh of the time; --values fast and off do "
             "without them."
         )
