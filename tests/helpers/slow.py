@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,11 +24,11 @@ def function(nodeid: str) -> str:
 
 def slow(report: Iterable[str]) -> list[str]:
     """Tests of a report of durations whose cases take longer than ``LIMIT_S`` together, sorted."""
-    seconds: Counter[str] = Counter()
+    seconds = defaultdict[str, float](float)
     for line in report:
         found = LINE.match(line)
         if found is not None:
-            seconds[found[2]] += float(found[1])  # type: ignore[assignment]
+            seconds[found[2]] += float(found[1])
     return sorted(name for name, total in seconds.items() if total > LIMIT_S)
 
 
