@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from accelsim.kernels.measure import OPS
+from accelsim.measure.kernels import OPS
 from accelsim.kernels.table import read_table
 from tests.helpers.fake_torch import Torch
 

@@ -1,0 +1,1 @@
+"""What a GPU of this machine takes for kernels and whole networks: timed and metered with PyTorch."""

@@ -1,0 +1,57 @@
+"""How long calls of PyTorch take on a GPU: of the kernels alone, or with the host that asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+WARM, CALLS = 3, 10
+"""Calls, or replays, before those that count, and those."""
+LEAST_S, MOST_CALLS = 2e-3, 512
+"""A graph has calls for so long, but no more than so many."""
+
+Call = Callable[[], Any]
+
+
+def host_seconds(torch: Any, calls: Sequence[Call]) -> float:
+    """Median time of a call, asked for one by one: with the host's work where that is longer than the kernel."""
+    for number in range(WARM):
+        calls[number % len(calls)]()
+    return float(median(between(torch, calls[number % len(calls)]) for number in range(CALLS)))
+
+
+def graph_seconds(torch: Any, calls: Sequence[Call]) -> float:
+    """Time of a call among many in a CUDA graph, in turn: that of its kernels, without the host."""
+    replay, count = captured(torch, calls)
+    for _ in range(WARM):
+        replay()
+    return float(median(between(torch, replay) for _ in range(CALLS))) / count
+
+
+def captured(torch: Any, calls: Sequence[Call]) -> tuple[Call, int]:
+    """The replay of a graph of many calls, in turn, and how many there are. Results of different calls lie apart."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for number in range(WARM):
+            calls[number % len(calls)]()
+    torch.cuda.current_stream().wait_stream(side)
+    once = between(torch, calls[0])
+    count = len(calls) * max(1, min(MOST_CALLS, round(LEAST_S / once)) // len(calls))
+    graph, results = torch.cuda.CUDAGraph(), [None] * len(calls)
+    with torch.cuda.graph(graph):
+        for number in range(count):
+            results[number % len(calls)] = calls[number % len(calls)]()
+    return graph.replay, count
+
+
+def between(torch: Any, call: Call) -> float:
+    """Seconds of a call between two events."""
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    before.record()
+    call()
+    after.record()
+    torch.cuda.synchronize()
+    return float(before.elapsed_time(after)) * 1e-3
