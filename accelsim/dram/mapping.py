@@ -17,7 +17,7 @@ A mapping names its fields from the most to the least significant bits, each by 
 
 A field that the memory has only one of may be left out. Addresses beyond the capacity wrap. Channels that change by
 blocks (``:ch@256B``) may be any number, such as the 40 of five stacks: block n is block n // 40 of channel n mod 40.
-All else is a power of two.
+Rows may be any number where they are on top, such as those of stacks of twelve dies. All else is a power of two.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from accelsim.units import parse_exact
 
 CODES = {"ro": "row", "ch": "channel", "ra": "rank", "ba": "bank", "bg": "group", "co": "column"}
 """Letters of a field -> its name in :class:`Place`."""
+CODES_OF = {name: code for code, name in CODES.items()}
 SIZES = {
     "row": "rows", "channel": "channels", "rank": "ranks", "bank": "banks", "group": "groups", "column": "columns",
 }  # fmt: skip
@@ -96,7 +97,7 @@ class Flip(NamedTuple):
 @dataclass(frozen=True)
 class Decoder:
     """One mapping of one geometry. ``address_bits``: bits of an address as ``spread`` leaves it, of which ``pieces``
-    are cut; ``turns``: channels that take blocks of ``block_B`` in turn, where they are no power of two."""
+    are cut; ``turns``: channels that take blocks of ``block_B`` in turn, where they or the rows are no power of two."""
 
     text: str
     pieces: tuple[Piece, ...]
@@ -118,7 +119,7 @@ class Decoder:
     def spread(self, addresses: Array) -> Array:
         """Addresses with the number of their channel above those within it, where channels take turns; else as they
         are: they are cut into fields bit by bit."""
-        if self.turns == 1:
+        if not self.capacity_B:
             return addresses
         block, inside = np.divmod(addresses % self.capacity_B, self.block_B)
         within, channel = np.divmod(block, self.turns)
@@ -127,7 +128,7 @@ class Decoder:
 
     def _gathered(self, addresses: Array) -> Array:
         """``spread`` undone."""
-        if self.turns == 1:
+        if not self.capacity_B:
             return addresses
         within, inside = np.divmod(addresses & ((1 << self._within_bits) - 1), self.block_B)
         gathered: Array = (within * self.turns + (addresses >> self._within_bits)) * self.block_B + inside
@@ -135,7 +136,7 @@ class Decoder:
 
     @property
     def _within_bits(self) -> int:
-        return (self.capacity_B // self.turns).bit_length() - 1
+        return (self.capacity_B // self.turns - 1).bit_length()
 
     def places(self, addresses: Array) -> Place:
         """Where addresses lie that were spread."""
@@ -171,15 +172,17 @@ def decoder(text: str, geometry: Geometry) -> Decoder:
         raise UsageError(found)
     order, every, flip = _parts(text)
     flips = tuple(_flips(flip, _bits(geometry)))
-    if every is not None and not _is_power(geometry.channels):
+    if every is not None and not (_is_power(geometry.channels) and _is_power(geometry.rows)):
         return _in_turns(text, order, _every_B(every, geometry), flips, geometry)
     pieces = _placed(order, geometry) if every is None else _interleaved(order, every, geometry)
-    return Decoder(text, tuple(pieces), flips, geometry.capacity_B.bit_length() - 1)
+    capacity_B = geometry.capacity_B
+    wraps = {} if _is_power(geometry.rows) else {"block_B": capacity_B, "capacity_B": capacity_B}
+    return Decoder(text, tuple(pieces), flips, (capacity_B - 1).bit_length(), **wraps)
 
 
 def _in_turns(text: str, order: str, block_B: int, flips: tuple[Flip, ...], geometry: Geometry) -> Decoder:
-    """A decoder of channels that are no power of two: their number lies above the addresses within them."""
-    within = (geometry.capacity_B // geometry.channels).bit_length() - 1
+    """A decoder of channels or rows that are no power of two: the channel's number lies above the addresses within."""
+    within = (geometry.capacity_B // geometry.channels - 1).bit_length()
     bits = (geometry.channels - 1).bit_length()
     pieces = (*_placed(order, _one_channel(geometry)), Piece("channel", bits, 0, within))
     return Decoder(text, pieces, flips, within + bits, geometry.channels, block_B, geometry.capacity_B)
@@ -197,9 +200,9 @@ def problems(text: str, geometry: Geometry) -> list[Problem]:
     """Everything that is wrong with a mapping of this geometry, [] when nothing is."""
     if _FORM.fullmatch(ALIASES.get(text, text)) is None:
         unknown = Problem(f"mapping {text!r} is not understood", "", _EXPECTED, nearest(text, ALIASES))
-        return [*_sizes(geometry, ""), unknown]
+        return [*_sizes(geometry, frozenset()), unknown]
     order, every, flip = _parts(text)
-    found = [*_sizes(geometry, "channels" if every is not None else "")]
+    found = [*_sizes(geometry, _of_any_number(order, every, flip))]
     if flip and flip not in FLIPS:
         found.append(
             Problem(f"mapping {text!r}: ^{flip} is unknown", "", " or ".join(f"^{each}" for each in FLIPS))
@@ -239,19 +242,27 @@ def _parts(text: str) -> tuple[str, str | None, str]:
 
 def _bits(geometry: Geometry) -> dict[str, int]:
     """Field -> its bits."""
-    return {field: getattr(geometry, size).bit_length() - 1 for field, size in SIZES.items()}
+    return {field: (getattr(geometry, size) - 1).bit_length() for field, size in SIZES.items()}
 
 
-def _sizes(geometry: Geometry, but: str) -> Iterator[Problem]:
-    """Only powers of two can be told apart by address bits; all ``but`` what takes turns."""
+def _of_any_number(order: str, every: str | None, flip: str) -> frozenset[str]:
+    """What need be no power of two: channels that take turns, rows on top of which none is split off."""
+    rows = order.startswith(CODES_OF["row"]) and order.count(CODES_OF["row"]) == 1 and flip != "co"
+    return frozenset(["channels"] * (every is not None) + ["rows"] * rows)
+
+
+_ANY_NUMBER = {
+    "channels": "; channels may be any number where they change by blocks (:ch@256B)",
+    "rows": "; rows may be any number on top (ro first, and once)",
+}
+
+
+def _sizes(geometry: Geometry, but: frozenset[str]) -> Iterator[Problem]:
+    """Only powers of two can be told apart by address bits; all ``but`` what takes turns, or lies on top."""
     for size in (*SIZES.values(), "access_B"):
         count = getattr(geometry, size)
-        if size != but and not _is_power(count):
-            more = (
-                "; channels may be any number where they change by blocks (:ch@256B)"
-                if size == "channels"
-                else ""
-            )
+        if size not in but and not _is_power(count):
+            more = _ANY_NUMBER.get(size, "")
             yield Problem(
                 f"{count} {size}: no power of two",
                 "",
