@@ -1,7 +1,7 @@
-"""Everything that the project measured itself on a GPU: ``python -m tests.helpers.gpu_rows FOLDER [SHARE]``.
+"""Everything that the project measured itself on a GPU: ``python -m tests.helpers.gpu_rows FOLDER [SHARE [SECONDS]]``.
 
 Writes ``kernels.csv``, ``warm.csv``, ``calls.csv``, ``networks.csv``, ``more.csv`` (kernels side by side, transfers, idle power) and
-``products.npz`` (operands and results of matrix products). ``SHARE`` of the rows, for a trial. Needs PyTorch, a GPU and
+``products.npz`` (operands and results of matrix products). ``SHARE`` of the rows, for a trial, in so many ``SECONDS`` at the most. Needs PyTorch, a GPU and
 NVML.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -54,8 +54,8 @@ def _kernels(torch: Any, share: float, meter: Meter) -> Iterator[dict[str, Any]]
 
 
 def _calls(torch: Any, share: float) -> Iterator[dict[str, Any]]:
-    for ops in (("gemm", "bmm", "softmax", "layernorm", "gelu", "relu", "add", "attention", "conv2d"),):
-        yield from measured(torch, DEVICE, ops, max(1, round(20 * share)), "fp16", 99, True)
+    ops = ("gemm", "bmm", "softmax", "layernorm", "gelu", "relu", "add", "attention", "conv2d")
+    yield from measured(torch, DEVICE, ops, max(1, round(20 * share)), "fp16", 99, True)
 
 
 def _warm(torch: Any, share: float) -> Iterator[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _networks(torch: Any, share: float, meter: Meter) -> Iterator[dict[str, Any]
             yield from measured_networks(torch, DEVICE, [model], batches, dtype, attention, meter)
 
 
-def _more(torch: Any, meter: Meter, idle_W: float) -> Iterator[dict[str, Any]]:
+def _more(torch: Any, idle_W: float) -> Iterator[dict[str, Any]]:
     yield {"what": "idle", "power_W": f"{idle_W:.2f}"}
     yield from _transfers(torch)
     yield from _side_by_side(torch)
@@ -177,21 +177,25 @@ def _ways(torch: Any, name: str, a: Any, b: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _part(
-    out: Path, name: str, rows: Callable[[], Iterable[Mapping[str, Any]]], first: Sequence[str] = ()
+    out: Path, name: str, rows: Iterator[Mapping[str, Any]], until: float, first: Sequence[str] = ()
 ) -> None:
-    """One table; what was measured before an error is kept."""
+    """One table; what was measured before an error, or before the time is over, is kept."""
     began, found = perf_counter(), []
     try:
-        for row in rows():
+        for row in rows:
             found.append(row)
+            if perf_counter() > until:
+                print(f"{name}: out of time", flush=True)
+                break
     except Exception:
         traceback.print_exc()
     _save(out / name, found, first)
     print(f"{name}: {len(found)} rows in {perf_counter() - began:.1f} s", flush=True)
 
 
-def main(out: Path, share: float) -> None:
-    """All of it."""
+def main(out: Path, share: float, limit_s: float) -> None:
+    """All of it, in about so many seconds at the most."""
+    until = perf_counter() + limit_s
     torch = pytorch()
     out.mkdir(parents=True, exist_ok=True)
     torch.zeros(1, device=DEVICE)
@@ -202,12 +206,13 @@ def main(out: Path, share: float) -> None:
         np.savez_compressed(out / "products.npz", **_products(torch))
     except Exception:
         traceback.print_exc()
-    _part(out, "more.csv", lambda: _more(torch, meter, idle_W))
-    _part(out, "networks.csv", lambda: _networks(torch, share, meter))
-    _part(out, "kernels.csv", lambda: _kernels(torch, share, meter), COLUMNS)
-    _part(out, "warm.csv", lambda: _warm(torch, share), COLUMNS)
-    _part(out, "calls.csv", lambda: _calls(torch, share), COLUMNS)
+    _part(out, "more.csv", _more(torch, idle_W), until)
+    _part(out, "networks.csv", _networks(torch, share, meter), until)
+    _part(out, "kernels.csv", _kernels(torch, share, meter), until, COLUMNS)
+    _part(out, "warm.csv", _warm(torch, share), until, COLUMNS)
+    _part(out, "calls.csv", _calls(torch, share), until, COLUMNS)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 1.0)
+    folder, *more = sys.argv[1:]
+    main(Path(folder), *map(float, [*more, *("1", "600")[len(more) :]]))
