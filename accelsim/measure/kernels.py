@@ -148,7 +148,7 @@ def _of_attention(size: Sizes) -> int:
     return 2 * size["batch"] * (tokens + kv) * size["head_dim"]
 
 
-_ROWS = {"rows": (1, 65536), "cols": (32, 32768)}
+_ROWS, _ALIGNED = {"rows": (1, 65536), "cols": (32, 32768)}, {"align": (1, 8, 64, 64, 64)}
 _CHANNELS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)
 OPS: Mapping[str, Op] = {
     "gemm": Op(
@@ -165,19 +165,19 @@ OPS: Mapping[str, Op] = {
          "stride": (1, 1, 2), "padding": (0, 1)},
         _conv, _of_conv,
     ),
-    "softmax": Op(_ROWS, {}, _function("softmax"), _of_rows),
-    "layernorm": Op(_ROWS, {}, _function("layer_norm"), _of_rows),
-    "gelu": Op(_ROWS, {}, _function("gelu"), _of_rows),
-    "silu": Op(_ROWS, {}, _function("silu"), _of_rows),
-    "relu": Op(_ROWS, {}, _function("relu"), _of_rows),
-    "add": Op(_ROWS, {}, _function("add", 2), _of_rows),
-    "mul": Op(_ROWS, {}, _function("mul", 2), _of_rows),
+    "softmax": Op(_ROWS, _ALIGNED, _function("softmax"), _of_rows),
+    "layernorm": Op(_ROWS, _ALIGNED, _function("layer_norm"), _of_rows),
+    "gelu": Op(_ROWS, _ALIGNED, _function("gelu"), _of_rows),
+    "silu": Op(_ROWS, _ALIGNED, _function("silu"), _of_rows),
+    "relu": Op(_ROWS, _ALIGNED, _function("relu"), _of_rows),
+    "add": Op(_ROWS, _ALIGNED, _function("add", 2), _of_rows),
+    "mul": Op(_ROWS, _ALIGNED, _function("mul", 2), _of_rows),
     "attention": Op(
         {"batch": (1, 16), "kv": (128, 8192)},
         {"tokens": (0, 1), "heads": (8, 16, 32), "share": (1, 1, 4), "head_dim": (64, 128)},
         _attention, _of_attention,
     ),
-    "copy": Op(_ROWS, {}, _copy, _of_rows),
+    "copy": Op(_ROWS, _ALIGNED, _copy, _of_rows),
 }  # fmt: skip
 """Kernels that can be measured."""
 
@@ -185,8 +185,8 @@ OPS: Mapping[str, Op] = {
 def drawn(op: str, count: int, seed: int, multiple: int = 1) -> Iterator[Sizes]:
     """Sizes of so many kernels of an op.
 
-    Where an op has ``align``, its K and N are multiples of that, all sizes of ``multiple``; of ``tokens`` 0 stands for
-    as many as there are keys, which ``share`` heads have together.
+    Where an op has ``align``, its K and N, or columns, are multiples of that, sizes of products of ``multiple``; of
+    ``tokens`` 0 stands for as many as there are keys, which ``share`` heads have together.
     """
     asked, draw = OPS[op], generator(seed)
     found = 0
@@ -206,8 +206,10 @@ def _settled(size: dict[str, int], multiple: int) -> dict[str, int]:
     """Sizes without the choices that only say how others are."""
     if "align" in size:
         align = max(size.pop("align"), multiple)
-        size |= {name: align * max(1, round(size[name] / align)) for name in ("K", "N")}
-        size["M"] = multiple * max(1, round(size["M"] / multiple))
+        steps = {"M": multiple, "K": align, "N": align, "cols": align}
+        size |= {
+            name: step * max(1, round(size[name] / step)) for name, step in steps.items() if name in size
+        }
     if "share" in size:
         size |= {"tokens": size["tokens"] or size["kv"], "kv_heads": size["heads"] // size.pop("share")}
     return size
@@ -234,6 +236,10 @@ class Operands:
         )
         self._whole = (64 * whole).clamp(-127, 127).to(kind) if form.torch == "int8" else whole.to(kind)
         self._next = 0
+
+    def zero(self) -> None:
+        """Zeros from now on."""
+        self._whole.zero_()
 
     def __call__(self, *shape: int) -> Any:
         """A tensor that begins where 256 elements do."""

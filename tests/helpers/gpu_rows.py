@@ -1,4 +1,4 @@
-"""Everything that the project measured itself on a GPU: ``python -m tests.helpers.gpu_rows FOLDER [SHARE [SECONDS]]``.
+"""Everything that the project measured itself on a GPU: ``python -m tests.helpers.gpu_rows FOLDER [SHARE [SECONDS [SEED]]]``.
 
 Writes ``kernels.csv``, ``warm.csv``, ``calls.csv``, ``networks.csv``, ``more.csv`` (kernels side by side, transfers, idle power) and
 ``products.npz`` (operands and results of matrix products). ``SHARE`` of the rows, for a trial, in so many ``SECONDS`` at the most. Needs PyTorch, a GPU and
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.measure.clock import CALLS, WARM, between, host_seconds
+from accelsim.measure.clock import CALLS, WARM, between, captured, graph_seconds, host_seconds
 from accelsim.measure.kernels import COLUMNS, FORMATS, OPS, Operands, measured, pytorch
 from accelsim.measure.power import Meter
 
@@ -25,13 +25,36 @@ DEVICE = "cuda:0"
 VECTOR = ("softmax", "layernorm", "gelu", "silu", "relu", "add", "mul", "copy")
 KERNELS: Sequence[tuple[str, Sequence[str], int, int]] = (
     ("fp16", ("gemm",), 240, 8), ("fp16", ("attention", "conv2d"), 120, 3), ("fp16", ("bmm",), 60, 2),
-    ("fp16", VECTOR, 60, 2), ("fp32", ("gemm",), 80, 3), ("bf16", ("gemm", "attention"), 60, 3),
+    ("fp16", VECTOR, 100, 2), ("fp32", ("gemm",), 80, 3), ("bf16", ("gemm", "attention"), 60, 3),
     ("fp8_e4m3fn", ("gemm",), 60, 3), ("int8", ("gemm",), 60, 3), ("tf32", ("gemm",), 60, 3),
     ("fp32", ("conv2d", "softmax", "add", "gelu", "layernorm"), 40, 1), ("fp32", ("bmm",), 40, 0),
     ("fp64", ("gemm",), 30, 2),
 )  # fmt: skip
 """Format, ops, kernels of each, and how many of these are metered."""
-NETWORKS: Sequence[tuple[str, Sequence[int], str]] = (
+POWER: Sequence[tuple[str, Mapping[str, int], Sequence[str], bool]] = (
+    ("gemm", {"M": 8192, "K": 8192, "N": 8192}, ("fp16", "bf16", "fp8_e4m3fn", "int8", "tf32", "fp32"), True),
+    ("gemm", {"M": 4096, "K": 4096, "N": 4096}, ("fp16", "fp32"), True),
+    ("gemm", {"M": 8192, "K": 8192, "N": 8192}, ("fp16", "fp32"), False),
+    ("gemm", {"M": 16, "K": 16384, "N": 16384}, ("fp16",), True),
+    ("copy", {"rows": 8192, "cols": 16384}, ("fp16", "fp32"), True),
+    ("relu", {"rows": 8192, "cols": 16384}, ("fp16", "fp32"), True),
+    ("relu", {"rows": 8192, "cols": 16384}, ("fp16",), False),
+    ("relu", {"rows": 4096, "cols": 1024}, ("fp16", "fp32"), True),
+    ("add", {"rows": 8192, "cols": 16384}, ("fp16", "fp32"), True),
+    ("gelu", {"rows": 8192, "cols": 16384}, ("fp16", "fp32"), True),
+    ("softmax", {"rows": 8192, "cols": 4096}, ("fp16", "fp32"), True),
+    ("layernorm", {"rows": 8192, "cols": 4096}, ("fp16",), True),
+)
+"""Kernels of given sizes whose power is measured, formats, and whether of random numbers (else of zeros): relu of 4,096
+rows from the L2 cache, all others from DRAM, as one set of operands is larger or not."""
+Networks = Sequence[tuple[str, Sequence[int], str]]
+OTHERS: Networks = (
+    ("vit-b16", (1, 64), "fp16"), ("mobilenet-v2", (64,), "fp16"), ("resnet18", (64,), "fp16"), ("vgg19", (16,), "fp16"),
+    ("llama3-8b?seq=1024", (2,), "bf16"), ("llama3-8b?seq=1,past=1024", (16,), "bf16"), ("bert-base?seq=256", (16,), "tf32"),
+    ("gpt3?layers=2,seq=1,past=2048", (8,), "fp16"), ("densenet121", (16,), "fp16"), ("inception-v1", (16,), "fp16"),
+)  # fmt: skip
+"""Networks, batches and formats of another time."""
+NETWORKS: Networks = (
     ("resnet50", (1, 8, 32, 128), "fp16"), ("bert-large?seq=128", (1, 8, 32), "fp16"),
     ("llama2-7b?seq=2048", (1,), "bf16"), ("llama2-7b?seq=1,past=2048", (1, 8), "bf16"),
     ("gpt3?layers=4,seq=1024", (4,), "fp16"), ("resnet50", (32,), "fp32"), ("bert-large?seq=384", (8,), "fp32"),
@@ -47,10 +70,10 @@ def _save(path: Path, rows: Sequence[Mapping[str, Any]], first: Sequence[str] = 
         writer.writerows(rows)
 
 
-def _kernels(torch: Any, share: float, meter: Meter) -> Iterator[dict[str, Any]]:
-    for seed, (dtype, ops, rows, metered) in enumerate(KERNELS):
+def _kernels(torch: Any, share: float, meter: Meter, seed: int) -> Iterator[dict[str, Any]]:
+    for number, (dtype, ops, rows, metered) in enumerate(KERNELS):
         count, power = max(1, round(rows * share)), round(metered * share)
-        yield from measured(torch, DEVICE, ops, count, dtype, seed, False, power, meter)
+        yield from measured(torch, DEVICE, ops, count, dtype, seed + number, False, power, meter)
 
 
 def _calls(torch: Any, share: float) -> Iterator[dict[str, Any]]:
@@ -64,16 +87,33 @@ def _warm(torch: Any, share: float) -> Iterator[dict[str, Any]]:
         yield from measured(torch, DEVICE, [op], max(1, round(30 * share)), "fp16", seed, most_sets=1)
 
 
-def _networks(torch: Any, share: float, meter: Meter) -> Iterator[dict[str, Any]]:
+def _networks(torch: Any, meter: Meter, networks: Networks) -> Iterator[dict[str, Any]]:
     from accelsim.measure.network import measured_networks
 
-    for model, batches, dtype in NETWORKS[: max(1, round(len(NETWORKS) * share))]:
-        for attention in ("unfused",) if model.startswith("resnet") else ("unfused", "fused"):
+    attend = ("bert", "gpt", "llama", "vit")
+    for model, batches, dtype in networks:
+        for attention in ("unfused", "fused") if model.startswith(attend) else ("unfused",):
             yield from measured_networks(torch, DEVICE, [model], batches, dtype, attention, meter)
 
 
-def _more(torch: Any, idle_W: float) -> Iterator[dict[str, Any]]:
+def _power(torch: Any, meter: Meter) -> Iterator[dict[str, Any]]:
+    for op, size, formats, drawn in POWER:
+        for dtype in formats:
+            form = FORMATS[dtype]
+            torch.set_float32_matmul_precision(form.precision)
+            tensor = Operands(torch, DEVICE, form)
+            if not drawn:
+                tensor.zero()
+            calls = [OPS[op].make(torch, size, tensor, form.product)]
+            time_us = {"time_us": f"{graph_seconds(torch, calls) * 1e6:.6g}"}
+            same = {"what": "power", "op": op, "dtype": dtype, "data": "random" if drawn else "zeros"}
+            yield {**same, **size, **time_us, **meter(captured(torch, calls)[0])}
+            torch.cuda.empty_cache()
+
+
+def _more(torch: Any, meter: Meter, idle_W: float) -> Iterator[dict[str, Any]]:
     yield {"what": "idle", "power_W": f"{idle_W:.2f}"}
+    yield from _power(torch, meter)
     yield from _transfers(torch)
     yield from _side_by_side(torch)
 
@@ -193,7 +233,7 @@ def _part(
     print(f"{name}: {len(found)} rows in {perf_counter() - began:.1f} s", flush=True)
 
 
-def main(out: Path, share: float, limit_s: float) -> None:
+def main(out: Path, share: float, limit_s: float, seed: float) -> None:
     """All of it, in about so many seconds at the most."""
     until = perf_counter() + limit_s
     torch = pytorch()
@@ -206,13 +246,14 @@ def main(out: Path, share: float, limit_s: float) -> None:
         np.savez_compressed(out / "products.npz", **_products(torch))
     except Exception:
         traceback.print_exc()
-    _part(out, "more.csv", _more(torch, idle_W), until)
-    _part(out, "networks.csv", _networks(torch, share, meter), until)
-    _part(out, "kernels.csv", _kernels(torch, share, meter), until, COLUMNS)
+    _part(out, "more.csv", _more(torch, meter, idle_W), until)
+    networks = {0: NETWORKS, 1000: OTHERS}.get(int(seed), (*NETWORKS, *OTHERS))
+    _part(out, "networks.csv", _networks(torch, meter, networks), until)
+    _part(out, "kernels.csv", _kernels(torch, share, meter, int(seed)), until, COLUMNS)
     _part(out, "warm.csv", _warm(torch, share), until, COLUMNS)
     _part(out, "calls.csv", _calls(torch, share), until, COLUMNS)
 
 
 if __name__ == "__main__":
     folder, *more = sys.argv[1:]
-    main(Path(folder), *map(float, [*more, *("1", "600")[len(more) :]]))
+    main(Path(folder), *map(float, [*more, *("1", "600", "0")[len(more) :]]))
