@@ -51,7 +51,7 @@ Networks = Sequence[tuple[str, Sequence[int], str]]
 OTHERS: Networks = (
     ("vit-b16", (1, 64), "fp16"), ("mobilenet-v2", (64,), "fp16"), ("resnet18", (64,), "fp16"), ("vgg19", (16,), "fp16"),
     ("llama3-8b?seq=1024", (2,), "bf16"), ("llama3-8b?seq=1,past=1024", (16,), "bf16"), ("bert-base?seq=256", (16,), "tf32"),
-    ("gpt3?layers=2,seq=1,past=2048", (8,), "fp16"), ("densenet121", (16,), "fp16"), ("inception-v1", (16,), "fp16"),
+    ("gpt3?layers=2,seq=1,past=1024", (8,), "fp16"), ("densenet121", (16,), "fp16"), ("inception-v1", (16,), "fp16"),
 )  # fmt: skip
 """Networks, batches and formats of another time."""
 NETWORKS: Networks = (
