@@ -8,17 +8,28 @@ were followed is charged by command, and its standby belongs to no operator (``a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from math import fsum
 from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
-from accelsim.account.critical_path import added_fs
+from accelsim.account.critical_path import KINDS, added_fs, by_step
 from accelsim.account.spans import OUTSIDE, is_level, is_off_chip, unit_of
 from accelsim.engines.base import Category, Price
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run, Slice
-from accelsim.program.actions import HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
+from accelsim.program.actions import (
+    ACTIVE,
+    HOST_OP,
+    MAC,
+    READ,
+    SKIPPED,
+    TRANSFER,
+    WAYS,
+    WRITE,
+    ActionName,
+    idle,
+)
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, part_of, units
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import byte_J
@@ -117,7 +128,28 @@ def energy_table(run: Run) -> list[EnergyRow]:
         if price is None:
             raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
         rows.append(EnergyRow(*row, row.count * price * _done(run, row)))
-    return rows + _static_rows(run) + _host_rows(run)
+    return [*rows, *_active_rows(run, prices), *_static_rows(run), *_host_rows(run)]
+
+
+def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[EnergyRow]:
+    """Engines that draw power as long as they work: while a step is computed, or waits for a memory of the chip."""
+    near = {name for name, attached in run.chip.memories.items() if attached.link is None}
+    drawing = {
+        view.called(name): unit
+        for view in run.chip.views()
+        for name, unit in units(view).items()
+        if prices.get((view.called(name), ACTIVE))
+    }
+    for number, step in enumerate(run.program.steps):
+        unit = drawing.get(part_of(run.chip, step.engine))
+        if unit is None:
+            continue
+        times = by_step(run)[number].items()
+        working = sum(fs for blame, fs in times if KINDS[blame.kind].computing or blame.resource in near)
+        fs = round(working * ENGINES[unit.type].busy(unit, step))
+        if fs:
+            joules = fs * prices[part_of(run.chip, step.engine), ACTIVE]
+            yield EnergyRow(step.engine, ACTIVE, number, "", fs, joules)
 
 
 def _done(run: Run, row: Row) -> float:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
 from accelsim.engines.kernel_times import KernelModel
 from accelsim.engines.timer import Ports, Table, Timer
-from accelsim.program.commands import Command, Phase, Program
+from accelsim.program.commands import Command, Phase, Program, Step
 from accelsim.program.mapping import ProductMapping
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
@@ -225,6 +225,10 @@ class EngineType(ABC):
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Action -> its energy, of every action that its commands note for the engine itself."""
         return {}
+
+    def busy(self, unit: Unit, step: Step) -> float:
+        """Share of an engine that a step keeps at work, of those that draw power as long as they work (``ACTIVE``)."""
+        return 0.0
 
     def called(self, unit: Unit) -> str:
         """What one engine is called in a sentence."""

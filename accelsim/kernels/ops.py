@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from accelsim.engines.simt.functions import ROW_CLOCKS
+
 
 class Function(NamedTuple):
     """A function of rows x cols elements: what it reads and writes per element, passes over what it reads, special
@@ -19,6 +21,8 @@ class Function(NamedTuple):
     host: float = 1.18
     reductions: float = 0
     """Of a row, one after the other."""
+    row: float = 0
+    """Clocks of a multiprocessor for each row, where a block of threads has one."""
 
 
 _BINARY = Function(reads=2, host=1.0)
@@ -30,8 +34,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "relu": Function(host=1.19), "gelu": Function(special=1, host=1.16), "tanh": Function(special=1, host=0.98),
     "sigmoid": Function(special=2), "silu": Function(special=2), "exp": Function(special=1), "cast": Function(),
     "softmax": Function(special=1, traffic=1.2, host=1.25, reductions=2),
-    "layernorm": Function(passes=2, traffic=1.08, host=1.8),
-    "batchnorm": Function(passes=1, host=1.8), "rmsnorm": Function(passes=2, traffic=1.08, host=1.8),
+    "layernorm": Function(passes=2, traffic=1.08, host=1.8, row=ROW_CLOCKS["LayerNormalization"]),
+    "batchnorm": Function(passes=1, host=1.8),
+    "rmsnorm": Function(passes=2, traffic=1.08, host=1.8, row=ROW_CLOCKS["RMSNormalization"]),
     "input_layernorm": Function(traffic=2.6, host=1.8), "post_layernorm": Function(traffic=2.6, host=1.8),
     "attn_rope": Function(traffic=2.2), "mlp_act": Function(writes=0.5, special=1, traffic=1.8),
     "embedding": Function(), "copy": Function(host=1.0),

@@ -23,7 +23,8 @@ MOST_B = 2**32
 """Bytes of operands and results that a drawn kernel may have, 8 for each element."""
 COLUMNS = (
     "op", "device", "dtype", "B", "M", "K", "N", "rows", "cols", "C_in", "C_out", "kernel", "H_W", "stride", "padding",
-    "tokens", "kv", "heads", "kv_heads", "head_dim", "batch", "bytes", "time_us", "power_W", "clock_MHz", "source",
+    "tokens", "kv", "heads", "kv_heads", "head_dim", "batch", "bytes", "data", "time_us", "power_W", "clock_MHz",
+    "source",
 )  # fmt: skip
 """Columns of the table."""
 
@@ -297,7 +298,14 @@ def measured(
             calls = [
                 what.make(torch, size, tensor, form.product) for _ in range(max(1, min(most_sets, sets)))
             ]
-            row = {"op": name or op, "device": title, "dtype": dtype, **size, "source": source}
+            row = {
+                "op": name or op,
+                "device": title,
+                "dtype": dtype,
+                **size,
+                "data": "random",
+                "source": source,
+            }
             try:
                 row["time_us"] = f"{clock(torch, calls) * 1e6:.6g}"
                 if meter is not None and number < metered:

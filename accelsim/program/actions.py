@@ -58,6 +58,10 @@ def op(number_format: str) -> ActionName:
     return ActionName(OP, number_format)
 
 
+ACTIVE = ActionName("active")
+"""Time in which an engine works, of those that draw power as long as they do, fs of all of it."""
+
+
 def idle(name: str) -> ActionName:
     """Time in which the chip, a memory or the host draws power whether it works or not, fs."""
     return ActionName("idle", name)

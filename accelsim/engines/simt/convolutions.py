@@ -104,7 +104,7 @@ def _products(
     m: Floats, n: Floats, k: Floats, a_B: Floats, b_B: Floats, y_B: Floats, groups: float = 1
 ) -> Products:
     none = np.zeros(len(m))
-    return Products(none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none, none + 1, none + 1)
+    return Products(none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none, none + 1, none + 1, none)
 
 
 def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: tuple[Floats, Floats, Floats]) -> Floats:

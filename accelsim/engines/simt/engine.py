@@ -10,6 +10,7 @@ from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
 from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.simt import words
 from accelsim.engines.simt.attending import lower_attention
+from accelsim.engines.simt.drawn import busy
 from accelsim.engines.simt.kernels import Blocks
 from accelsim.engines.simt.lower import lower_product
 from accelsim.engines.simt.model import Kernels
@@ -17,7 +18,7 @@ from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streams import lower_stream
 from accelsim.engines.simt.writing import LAUNCH
 from accelsim.program.actions import multiplications
-from accelsim.program.commands import Command
+from accelsim.program.commands import Command, Step
 from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
@@ -74,6 +75,10 @@ class Multiprocessors(Clocked):
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
         """Products, convolutions, functions, attention."""
         return Kernels(chip, unit)
+
+    def busy(self, unit: Unit, step: Step) -> float:
+        """Multiprocessors that have blocks of its kernel."""
+        return busy(unit.spec, step)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Of the energy table of the chip; shared memory as an SRAM of its size."""

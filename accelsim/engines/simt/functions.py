@@ -34,26 +34,31 @@ COLUMNS = (
     "special",
     "host",
     "reductions",
+    "row",
 )
 """``reads``, ``writes``: elements per element of the shape; ``passes`` over what is read; ``traffic``: how much more is
 moved than these say; ``special`` functions per element; ``host``: its work for a call, that for an addition is 1;
-``reductions`` of a row, one after the other."""
+``reductions`` of a row, one after the other; ``row``: clocks of a multiprocessor for each row."""
 WARP_ROW = 1024
 """Elements of a row that a warp has in its registers; a longer one is a block's."""
 ROW_THREADS = 128
 """Threads of a block that works at a row: with them, rows that a multiprocessor has under way."""
+ROW_CLOCKS = {"LayerNormalization": 180, "RMSNormalization": 180}
+"""Op -> clocks of a multiprocessor for each row, where a block of threads has one: what makes norms of many short rows
+slow. From the layer norms of NeuSight on five GPUs and of our own on an H200 (140 to 280 there)."""
 CACHED = 0.5
 """Share of the L2 cache in which rows stay for another pass."""
 
 
 class Streams(NamedTuple):
     """Kernels of functions as columns: bytes that they move, special functions, the host's work; reductions for which
-    the warps of a block wait for each other."""
+    the warps of a block wait for each other; clocks of all multiprocessors for their rows."""
 
     moved_B: Floats
     special: Floats
     host: Floats
     waits: Floats
+    rows: Floats
 
 
 class StreamTimes(NamedTuple):
@@ -73,7 +78,8 @@ def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Stream
     again = np.where(under_way > CACHED * around.l2_B, columns["passes"], 1.0)
     moved = elements * columns["element_B"] * (columns["reads"] * again + columns["writes"])
     waits = np.where(columns["cols"] > WARP_ROW, columns["reductions"], 0.0)
-    return Streams(moved * columns["traffic"], elements * columns["special"], columns["host"], waits)
+    of_rows = rows * columns["row"] / spec.multiprocessors
+    return Streams(moved * columns["traffic"], elements * columns["special"], columns["host"], waits, of_rows)
 
 
 def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:
@@ -81,6 +87,6 @@ def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:
     moving = kernels.moved_B / around.dram_Bps
     computing = kernels.special / (spec.special * spec.multiprocessors * around.clock_Hz)
     host = kernels.host * spec.dispatch
-    waiting = kernels.waits * (spec.prologue + spec.epilogue) / around.clock_Hz
+    waiting = (kernels.waits * (spec.prologue + spec.epilogue) + kernels.rows) / around.clock_Hz
     seconds = np.maximum(host, spec.launch + BEFORE * host + waiting + np.maximum(moving, computing))
     return StreamTimes(moving, computing, seconds, np.maximum(host, spec.launch + BEFORE * host))

@@ -28,6 +28,7 @@ from accelsim.engines.simt.products import (
     block_clocks,
     candidates,
     cut,
+    ragged,
     shapes,
     slower,
     timed,
@@ -119,7 +120,10 @@ def columns(product: Product) -> Products:
         gemm.groups, gemm.M, gemm.N, gemm.K, product.a.nbytes, product.b.nbytes, product.y.nbytes + sides_B, row_B,
         0, product.lane_clocks, product.special, n / m, 1,
     )  # fmt: skip
-    return Products(*(np.array([float(value)]) for value in values))
+    rows = [np.array([float(value)]) for value in values]
+    wide_B = max(map(float, operands_B(product.format)))
+    begins = np.zeros(1) if gemm.conv else ragged(rows[3], rows[2], wide_B)
+    return Products(*[*rows, begins])
 
 
 class Kernels:
@@ -248,14 +252,19 @@ def _pinned(spec: Simt, product: Product, pinned: Mapping[str, Any], name: str) 
     return kept
 
 
-def lanes_clocks(spec: Simt, around: Around, functions: Iterable[tuple[str, int]], moved_B: int) -> int:
-    """Clocks of a kernel of functions on so many elements each, (op, elements), that moves so many bytes through L2."""
+def lanes_clocks(
+    spec: Simt, around: Around, functions: Iterable[tuple[str, int]], moved_B: int, rows: int = 0
+) -> int:
+    """Clocks of a kernel of functions on so many elements each, (op, elements), that moves so many bytes through L2.
+
+    ``rows``: clocks of a multiprocessor for the rows of all of them.
+    """
     parts = list(functions)
     plain = sum(elements * spec.functions.get(op, 1) for op, elements in parts)
     special = sum(elements for op, elements in parts if op in SPECIAL)
     computed = on_lanes(spec, plain, special, spec.multiprocessors)
     moved = ceil(moved_B / around.l2_width_B)
-    return spec.prologue + max(1, computed, moved) + spec.epilogue
+    return spec.prologue + max(1, computed, moved) + ceil(rows / spec.multiprocessors) + spec.epilogue
 
 
 def on_lanes(spec: Simt, plain: int, special: int, multiprocessors: int) -> int:

@@ -111,9 +111,14 @@ class OfProducts:
     called: bool = False
 
     @property
+    def _unit(self) -> str:
+        return self.device.spec.formats[self.format].unit
+
+    @property
     def constants(self) -> Sequence[tuple[str, ...]]:
-        """And what lying across costs, of operands that do, else rows that lie apart."""
-        last = "transposed" if self.products.transposed.any() else "stride"
+        """And what lying across costs, of operands that do, else rows that begin anywhere, else rows that lie apart."""
+        turned, ragged = self.products.transposed.any(), self.products.ragged.any()
+        last = "transposed" if turned else "ragged" if ragged and self._unit == "tensor" else "stride"
         names = [("dispatch",) if self.called and group == ("launch",) else group for group in SHARED]
         return self.device.named(self.format, [*names, (last,)])
 

@@ -1,9 +1,8 @@
-"""What computing draws, everything around it with it, and what the thermal design power of a chip leaves of its clock.
+"""What the thermal design power of a chip leaves of its clock.
 
 At its peak a chip would draw the energy of an operation, everything around it with it, times the operations of a
 second. Where that is more than the share of its design power that arithmetic may have, the clock falls until it is
-not. The same energy is what a run is charged for: by the energy table for the arithmetic itself, as ``around`` for
-the rest of it, the fetching and scheduling of instructions, the collecting of their operands, the clock tree.
+not. What a run is charged for is in :mod:`accelsim.engines.simt.drawn`.
 """
 
 from __future__ import annotations
@@ -47,40 +46,12 @@ def whole_J(chip: Chip, spec: Simt) -> dict[str, float]:
     for name, form in spec.formats.items():
         each_J = WHOLE_J[form.unit].get(int(found[1])) if found is not None else None
         if each_J is not None:
-            widest = _reference(spec, form.unit)
+            widest = reference(spec, form.unit)
             rest[name] = 2 * each_J * widest / float(form.rate)
     return rest
 
 
-def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
-    """Format -> what a multiply-accumulate draws besides the arithmetic of the energy table, J.
-
-    Idle power, which a run is charged for its whole time, is part of what is drawn at full load: not counted twice.
-    """
-    mac, clock = chip.energy.mac, spec.clock or chip.clock
-    idle_W = float(chip.power.idle or 0.0) if chip.power else 0.0
-    tdp_W = chip.power.tdp if chip.power else None
-    rest = {}
-    for name, whole in whole_J(chip, spec).items():
-        rate = float(spec.formats[name].rate) * spec.multiprocessors * clock
-        at_load = min(rate, SHARE * float(tdp_W) / whole) if tdp_W else rate
-        rest[name] = max(0.0, whole - idle_W / at_load - float(mac.get(name, 0.0)))
-    return rest
-
-
-def around_operation_J(chip: Chip, spec: Simt) -> float:
-    """The same of an operation of the lanes in FP32, or the format that they compute fastest; 0 where nothing is known
-    of the node, or no format is that of lanes."""
-    around = around_J(chip, spec)
-    lanes = [name for name in around if spec.formats[name].unit == "lanes"]
-    if not lanes:
-        return 0.0
-    name = "fp32" if "fp32" in lanes else max(lanes, key=lambda each: spec.formats[each].rate)
-    whole = around[name] + float(chip.energy.mac.get(name, 0.0))
-    return max(0.0, whole - float(chip.energy.vector.get("fp32", 0.0)))
-
-
-def _reference(spec: Simt, unit: str) -> float:
+def reference(spec: Simt, unit: str) -> float:
     """The rate that the energies are of: FP32 on lanes, FP16 on Tensor Cores, or the highest that the unit has."""
     form = spec.formats.get({"lanes": "fp32", "tensor": "fp16"}[unit])
     if form is not None and form.unit == unit:

@@ -6,7 +6,8 @@ of these), and longer for tiles that reuse operands less: ``feed`` says how many
 operand's way from shared memory is worth. It is never faster than the L2 cache, which all multiprocessors share, brings
 the operands. K, M and N are rounded up to whole steps and tiles. Blocks, rounds and the last wave are those of
 :mod:`accelsim.engines.simt.waves`. Two effects make the multiprocessors slower as a whole: the clock falls in long
-kernels (``droop``), and rows that lie far apart cost a page each (``stride``).
+kernels (``droop``), and rows that lie far apart cost a page each (``stride``). Rows that do not begin at multiples of
+16 B are loaded by small pieces, which Tensor Cores wait for (``ragged``).
 
 Operands come from DRAM wave by wave while the wave before is computed. So a kernel takes the longer of computing and
 moving, and a ``pieces``-th of the shorter, which is what the first wave waits for and the last one leaves behind.
@@ -38,6 +39,8 @@ FEWEST_PIECES, MOST_PIECES = 4, 16
 DROOP_S = 500e-6
 """A kernel as long as this feels half of the droop, s: measured on a T4, whose clock falls in kernels of
 milliseconds."""
+ALIGNED_B = 16
+"""Bytes that a thread, or the copy engine of tiles, moves at once, B."""
 STRIDE_B = 24_000
 """Bytes of a row of an operand along K from which its rows count as far apart, B."""
 MOST_WHOLE, MOST_CUT = 2, 8
@@ -68,7 +71,8 @@ class Products(NamedTuple):
     """Products as columns, one row each: ``groups`` products of ``m x k`` by ``k x n``; bytes of both operands and of
     the results in memory, and of a row of them along K (0 where rows do not lie apart); 1 where the rows of the first
     lie along K (``transposed``), else 0; what the epilogue does to each result, in clocks of a lane and special
-    functions; the share of weights that is multiplied; what a multiplication draws beside others, for its operands."""
+    functions; the share of weights that is multiplied; what a multiplication draws beside others, for its operands; how
+    raggedly rows of operands or results begin, 0 to 1 (``ragged``)."""
 
     groups: Floats
     m: Floats
@@ -83,6 +87,17 @@ class Products(NamedTuple):
     special: Floats
     density: Floats
     activity: Floats
+    ragged: Floats
+
+
+def ragged(k: Floats, n: Floats, element_B: float) -> Floats:
+    """0 where rows along K and N, of so many bytes an element, begin at multiples of ``ALIGNED_B``, 1 where at any
+    multiple of 2 B, between them in steps of powers of two."""
+    found = np.full(len(k), float(ALIGNED_B))
+    for size in (8.0, 4.0, 2.0):
+        found[(k * element_B % (2 * size) != 0) | (n * element_B % (2 * size) != 0)] = size
+    steps: Floats = np.log2(ALIGNED_B / found) / np.log2(ALIGNED_B / 2)
+    return steps
 
 
 def dense(
@@ -93,7 +108,7 @@ def dense(
     y_B, none = element_B or max(a_B, b_B), np.zeros(len(m))
     return Products(
         groups, m, n, k, groups * m * k * a_B, groups * k * n * b_B, groups * m * n * y_B, k * max(a_B, b_B),
-        none, none, none, none + 1, none + 1,
+        none, none, none, none + 1, none + 1, ragged(k, n, max(a_B, b_B)),
     )  # fmt: skip
 
 
@@ -175,6 +190,7 @@ class Shapes(NamedTuple):
     density: Floats
     fused: Floats
     activity: Floats
+    ragged: Floats
 
     def busiest(self, multiprocessors: int) -> Floats:
         """Blocks of the busiest multiprocessor."""
@@ -201,7 +217,7 @@ def shapes(spec: Simt, around: Around, name: str, products: Products, found: Can
     return Shapes(
         m, n, splits, residents, depth, blocks, reuse, np.minimum(best[(products.groups > 1).astype(int)][row], reuse),
         moved, (products.transposed * products.a_B)[row], added, _far(products)[row], products.density[row], lanes,
-        products.activity[row],
+        products.activity[row], products.ragged[row],
     )  # fmt: skip
 
 
@@ -292,7 +308,8 @@ def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats
     form = spec.formats[name]
     feed = (1 + form.feed * shape.reuse) / (1 + form.feed * shape.best_reuse)
     macs = shape.depth * shape.density * shape.m * shape.n
-    loop = macs * spec.clocks_of_product(name) / form.sustained * feed
+    narrow = 1 + spec.ragged * shape.ragged if form.unit == "tensor" else 1.0
+    loop = macs * spec.clocks_of_product(name) / form.sustained * feed * narrow
     a_B, b_B = map(float, operands_B(name))
     active = np.minimum(shape.blocks, spec.multiprocessors)
     brought = (

@@ -19,7 +19,7 @@ from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import FUNCTIONS, operand_formats
 from accelsim.spec.products import Sparse, dot_rules_fit, formats_are_known
-from accelsim.spec.quantity import Bytes, Seconds
+from accelsim.spec.quantity import Bytes, Seconds, Watts
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
@@ -225,6 +225,11 @@ class Simt(EngineSpec):
         description="instructions of threads that its schedulers issue per clock, where lanes that multiply leave them "
         "no room for others; absent: enough",
     )
+    active: Watts | None = Field(
+        None,
+        description="what they draw as long as all of them are busy, besides the idle power and their operations; "
+        "absent: a fifth of what the design power has beyond idle power, as of the GPUs that were measured",
+    )
     functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
         description="op or [family](#families) of ops -> clocks per element and lane, or `none`: not this one of its "
         "family; an op that is named wins over its family; other ops go to the host"
@@ -254,7 +259,13 @@ class Simt(EngineSpec):
         1000, description="clocks of a block from its last sum until its results have left"
     )
     launch: Annotated[Seconds, Fitted(0.0, 100e-6, "s")] = Field(
-        4e-6, description="from the request of a kernel to the start of its first block"
+        4e-6,
+        description="from the request of a kernel that is timed by itself to the start of its first block",
+    )
+    follow: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
+        1.2e-6,
+        description="from the end of a kernel to the start of the next, where a graph or a queue holds it ready, as in "
+        "a network; no more than `launch`",
     )
     dispatch: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
         0.0,
@@ -280,6 +291,11 @@ class Simt(EngineSpec):
         0.05,
         description="by how much longer products take whose rows of operands lie far apart (K beyond 24 kB), because "
         "each row is on a page of its own",
+    )
+    ragged: Annotated[Droop, Fitted(0.0, 8.0)] = Field(
+        0.0,
+        description="by how much longer the loop of Tensor Cores takes where rows of operands or results begin at any "
+        "multiple of 2 B, and not of 16 B; of 4 and 8 B two and one thirds of it",
     )
     convolution: Convolution = Field(
         default_factory=Convolution,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import function_actions
+from accelsim.engines.simt.functions import ROW_CLOCKS
 from accelsim.engines.simt.kernels import lanes_clocks
 from accelsim.engines.simt.lower import ADVICE
 from accelsim.engines.simt.panels import PIECES
@@ -87,8 +89,9 @@ class Stream:
         """Clocks of the kernel without its launch."""
         functions = [(part.op, self._elements(part)) for part in (self.node, *self.node.epilogue)]
         moved = sum(tensor.nbytes for tensor in (*self.ins.values(), *self.outs))
-        spec = self.step.unit.spec
-        return lanes_clocks(spec, around(self.layout.roles, spec), functions, moved)
+        spec, shape = self.step.unit.spec, self.outs[0].shape
+        rows = ROW_CLOCKS.get(self.node.op, 0) * prod(shape[: self.node.attrs.get("axis", -1)])
+        return lanes_clocks(spec, around(self.layout.roles, spec), functions, moved, rows)
 
     def _elements(self, part: Node) -> int:
         """Lane operations of one function: its arithmetic, at least one per element of the result."""

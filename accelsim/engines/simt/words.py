@@ -5,13 +5,14 @@ from __future__ import annotations
 from accelsim.engines.base import Category, Price, Reason
 from accelsim.engines.prices import mac_prices, op_prices, undone_prices
 from accelsim.engines.simt.actions import AROUND, OPERATION
-from accelsim.engines.simt.power import around_J, around_operation_J
-from accelsim.program.actions import WAYS, WRITE, ActionName, multiplications
+from accelsim.engines.simt.drawn import active_W, around_J, around_operation_J
+from accelsim.program.actions import ACTIVE, WAYS, WRITE, ActionName, multiplications
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.spec.trust import register_status, sram_status
+from accelsim.time import FS
 
 REASONS = (
     Reason("products", "products", "multiplying in the multiprocessors", "products", "#117733", computing=True),
@@ -56,6 +57,7 @@ def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
     draws = around_J(chip, unit.spec) | {OPERATION: around_operation_J(chip, unit.spec)}
     for name in (*table.mac, OPERATION):
         found[ActionName(AROUND, name)] = Price(draws.get(name, 0.0), INSTRUCTIONS, INSTRUCTIONS, "guess")
+    found[ACTIVE] = Price(active_W(chip, unit.spec) * FS, INSTRUCTIONS, "busy multiprocessors", "guess")
     return found
 
 

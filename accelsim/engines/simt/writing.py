@@ -58,7 +58,8 @@ def launch(step: Lowering, operands: Iterable[int], call: float = 0.0) -> list[i
     returns what its loads have to wait for."""
     layout, spec = step.layout, step.unit.spec
     asked = _dispatch(step, float(spec.dispatch) + call)
-    clocks = ceil(Fraction(spec.launch) * Fraction(clock_Hz(layout.roles, spec)))
+    begin = min(spec.follow, spec.launch)
+    clocks = ceil(Fraction(begin) * Fraction(clock_Hz(layout.roles, spec)))
     if not clocks:
         return asked
     engine = layout.roles.engine(step.unit.name)

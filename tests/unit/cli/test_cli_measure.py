@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from accelsim.measure.kernels import OPS
 from accelsim.kernels.table import read_table
+from accelsim.measure.kernels import OPS
 from tests.helpers.fake_torch import Torch
 
 Cli = Callable[..., Result]

@@ -40,7 +40,7 @@ def test_a_run_on_a_calibrated_gpu_has_a_narrower_one_than_on_another() -> None:
         for on in ("a100-80-sxm", "h200-sxm")
     )
     width = [facts["latency_interval"]["high_s"] / facts["latency_s"] for facts in (own, other)]
-    assert width[0] < width[1] <= UNCALIBRATED["product"]
+    assert width[0] < width[1] <= UNCALIBRATED["product"] * (1 + 1e-9)
     assert own["latency_interval"]["calibrated"] > 0.5 and other["latency_interval"]["calibrated"] == 0
     assert latency_text(other).endswith("uncalibrated") and "90 %: " in latency_text(own)
 

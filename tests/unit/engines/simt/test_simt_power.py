@@ -1,12 +1,16 @@
-"""What computing draws: the energy around an operation, and design power as a cap."""
+"""What computing draws: the energy around an operation, busy multiprocessors, and design power as a cap."""
 
 from __future__ import annotations
 
 import pytest
 
+from accelsim.account.critical_path import by_blame
+from accelsim.account.energy import energy_table
 from accelsim.account.latency import summary
-from accelsim.engines.simt.power import SHARE, WHOLE_J, around_J, around_operation_J, droops, whole_J
+from accelsim.engines.simt.drawn import AROUND_J, active_W, around_J, around_operation_J
+from accelsim.engines.simt.power import WHOLE_J, droops, whole_J
 from accelsim.engines.simt.spec import Simt
+from accelsim.program.actions import ACTIVE
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.validate.gpu_rows import simulated
@@ -34,20 +38,46 @@ def test_formats_of_twice_the_rate_draw_half_as_much() -> None:
     assert whole["fp32"] == 2 * WHOLE_J["lanes"][7]
 
 
-def test_arithmetic_and_what_is_around_it_are_the_whole() -> None:
-    around, mac = around_J(A100, sm(A100)), A100.energy.mac
-    assert around["fp16"] + float(mac["fp16"]) == pytest.approx(whole_J(A100, sm(A100))["fp16"])
+def test_what_is_around_arithmetic_is_that_of_the_measured_node_by_the_ratio_of_nodes() -> None:
+    around = around_J(A100, sm(A100))
+    ratio = {unit: WHOLE_J[unit][7] / WHOLE_J[unit][5] for unit in WHOLE_J}
+    assert (
+        around["fp16"]
+        == pytest.approx(ratio["tensor"] * AROUND_J["tensor"])
+        == pytest.approx(2 * around["int8"])
+    )
+    assert 0.8 * ratio["lanes"] * AROUND_J["lanes"] < around["fp32"] <= ratio["lanes"] * AROUND_J["lanes"]
     assert around_operation_J(A100, sm(A100)) > around["fp32"] > 10 * around["fp16"]
 
 
-def test_idle_power_is_not_counted_twice() -> None:
-    """At the clock that its design power leaves, a T4 draws what it may: 56 W, of which 36 W are idle power."""
+def test_at_full_load_a_chip_draws_what_it_may() -> None:
+    """A T4 has 70 W, of which 36 W are idle power: instructions get what is left."""
     t4 = load_chip("t4")
-    spec, mac = sm(t4), float(t4.energy.mac["fp32"])
-    assert t4.power is not None and t4.power.idle is not None and t4.power.tdp is not None
-    rate = SHARE * t4.power.tdp / whole_J(t4, spec)["fp32"]
-    assert rate * (around_J(t4, spec)["fp32"] + mac) + t4.power.idle == pytest.approx(SHARE * t4.power.tdp)
-    assert droops(t4, spec)["fp32"] > 0
+    ratio = WHOLE_J["lanes"][12] / WHOLE_J["lanes"][5]
+    assert 0 < around_J(t4, sm(t4))["fp32"] < 0.5 * ratio * AROUND_J["lanes"]
+    assert droops(t4, sm(t4))["fp32"] > 0
+
+
+def test_active_power_is_that_of_the_spec_or_a_share_of_the_design_power() -> None:
+    h100 = load_chip("h100-sxm")
+    assert active_W(h100, sm(h100)) == 118
+    assert A100.power is not None and A100.power.idle == 66
+    assert active_W(A100, sm(A100)) == pytest.approx(0.2 * (400 - 66))
+    assert active_W(A100.model_copy(update={"power": None}), sm(A100)) == 0
+
+
+def test_busy_multiprocessors_are_charged_while_they_work_and_not_while_they_are_launched() -> None:
+    chip = load_chip("h100-sxm")
+    run = simulated("gemm?M=4096,K=4096,N=4096", chip, "fp16")
+    (row,) = [row for row in energy_table(run) if row.action == ACTIVE]
+    working = sum(
+        fs for blame, fs in by_blame(run).items() if blame.resource == "sm" and blame.kind != "launch"
+    )
+    assert working <= row.count < 1.2 * working
+    assert row.energy_J == pytest.approx(118 * row.count * 1e-15)
+    few = simulated("gemm?M=64,K=4096,N=64", load_chip("h100-sxm", ["sm.splits=[1]"]), "fp16")
+    (row,) = [row for row in energy_table(few) if row.action == ACTIVE]
+    assert row.count < 0.05 * few.time_fs, "one block is on one of 132 multiprocessors"
 
 
 def test_a_node_that_is_not_known_has_only_its_table() -> None:
@@ -68,15 +98,8 @@ def test_no_gpu_draws_more_than_its_design_power(name: str) -> None:
 
 @pytest.mark.parametrize("name", GPUS)
 def test_nor_in_a_network_whose_functions_run_on_the_lanes(name: str) -> None:
-    """Lanes that compute FP64 slowly do not draw more for that in every other operation."""
     chip = load_chip(name)
     assert chip.power is not None and chip.power.tdp is not None
     dtype = next(iter(sm(chip).formats))
     run = simulated("cnn?resolution=112", name, dtype, batch=16)
     assert summary(run)["energy_J"] / run.seconds < float(chip.power.tdp)
-    unit, mac = sm(chip), load_chip(name).energy.mac
-    if "fp32" in unit.formats and unit.formats["fp32"].unit == "lanes":
-        whole = around_J(chip, unit)["fp32"] + float(mac.get("fp32", 0.0))
-        assert around_operation_J(chip, unit) == pytest.approx(
-            whole - float(chip.energy.vector["fp32"]), rel=1e-6
-        )

@@ -17,7 +17,7 @@ from accelsim.spec.constants import constants
 from accelsim.validate.against_reference import check_run
 
 A100 = "a100-80-sxm"
-LAUNCH_S = constants(accelsim.load_chip(A100))["sm.launch"].value
+FOLLOW_S = constants(accelsim.load_chip(A100))["sm.follow"].value
 
 
 @pytest.fixture(scope="module", name="cnn")
@@ -43,7 +43,7 @@ def test_a_kernel_reads_nothing_before_its_launch(cnn: accelsim.Run) -> None:
         piece = cnn.slices[command.id]
         if command.label == LAUNCH:
             launched[command.op] = piece.end
-            assert piece.end - piece.start == pytest.approx(LAUNCH_S * 1e15, abs=1e6)
+            assert piece.end - piece.start == pytest.approx(FOLLOW_S * 1e15, abs=1e6)
         elif isinstance(command.work, Transfer) and not command.work.write and command.op in launched:
             assert piece.start >= launched[command.op]
     assert sorted(launched) == list(range(6))

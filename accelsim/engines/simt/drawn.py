@@ -1,0 +1,110 @@
+"""What multiprocessors draw beside the arithmetic, registers and memories of the energy table.
+
+Two things, both measured on GPUs of 5 nm, an H100 and an H200 (``tests/golden``: watts of 68 kernels from the energy
+counter of the board): what busy multiprocessors draw as long as a kernel runs, whatever it does, even where they wait
+for memory (``active``), and what an operation has around it, the fetching and scheduling of instructions and the
+collecting of operands. With these, the idle power and the prices of the table (which the fit, left free, multiplied by
+1.00) the joules of these kernels come out within 15 % on the average.
+
+Other nodes have it in the ratio of what arithmetic draws there (``power.WHOLE_J``), other chips the active power in the
+ratio of what their design power leaves. Where that would be more than a chip may draw, what is around operations takes
+the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import ceil
+
+from accelsim.engines.simt.actions import warps
+from accelsim.engines.simt.kernels import step_of, sums_B
+from accelsim.engines.simt.power import SHARE, WHOLE_J, reference, whole_J
+from accelsim.engines.simt.spec import Simt, operands_B
+from accelsim.program.commands import Step
+from accelsim.spec.chip import Chip
+from accelsim.spec.sram_energy import sram_J_per_B
+
+MEASURED = 5
+"""Process node of the GPUs that were measured, nm."""
+AROUND_J: Mapping[str, float] = {"lanes": 17e-12, "tensor": 0.39e-12}
+"""Unit -> what a multiply-accumulate has around it there: in FP32 on lanes, in FP16 on Tensor Cores, J."""
+OPERATION_J = 61e-12
+"""The same of a function of an element, J: loads, stores, addresses and conversions are instructions too."""
+ACTIVE = 0.2
+"""Active power as a share of what the design power has beyond idle power."""
+TRAFFIC = 0.05
+"""Share of the design power that memories have at full load, besides what they draw anyway."""
+ELEMENTS = 2048
+"""Elements of a function for which a multiprocessor is busy."""
+
+
+def active_W(chip: Chip, spec: Simt) -> float:
+    """What all multiprocessors draw as long as they are busy; 0 of a chip that states no design power."""
+    if spec.active is not None:
+        return float(spec.active)
+    if chip.power is None or chip.power.tdp is None:
+        return 0.0
+    return ACTIVE * (float(chip.power.tdp) - float(chip.power.idle or 0.0))
+
+
+def busy(spec: Simt, step: Step) -> float:
+    """Share of the multiprocessors that a kernel has blocks for."""
+    gemm, tile = step.gemm, step.mapping
+    if gemm is None or tile is None:
+        elements = max(1, step.ops)
+        return min(1.0, elements / (ELEMENTS * spec.multiprocessors))
+    m, n, splits = (int(getattr(tile, name)) for name in ("m", "n", "splits"))
+    blocks = gemm.groups * ceil(gemm.M / m) * ceil(gemm.N / n) * splits
+    return min(1.0, blocks / spec.multiprocessors)
+
+
+def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
+    """Format -> what a multiply-accumulate draws besides what the energy table has a price for, J; {} for a node of
+    which nothing is known. A unit draws about as much in every format: one that has twice the rate costs half as much.
+    """
+    ratio = _ratios(chip)
+    rest = {}
+    for name, form in spec.formats.items():
+        if form.unit in ratio:
+            each_J = ratio[form.unit] * AROUND_J[form.unit] * reference(spec, form.unit) / float(form.rate)
+            rest[name] = max(0.0, min(each_J, _left_J(chip, spec, name)))
+    return rest
+
+
+def around_operation_J(chip: Chip, spec: Simt) -> float:
+    """The same of a function of an element; 0 where nothing is known of the node."""
+    return _ratios(chip).get("lanes", 0.0) * OPERATION_J
+
+
+def _ratios(chip: Chip) -> dict[str, float]:
+    """Unit -> what it draws on the node of a chip, that of the measured GPUs being 1."""
+    found = re.match(r"(\d+)", chip.process or "")
+    node = int(found[1]) if found else 0
+    return {unit: drawn[node] / drawn[MEASURED] for unit, drawn in WHOLE_J.items() if node in drawn}
+
+
+def _left_J(chip: Chip, spec: Simt, name: str) -> float:
+    """What the design power leaves for a multiply-accumulate at full load, J."""
+    if chip.power is None or chip.power.tdp is None:
+        return float("inf")
+    tdp_W = float(chip.power.tdp)
+    rate = float(spec.formats[name].rate) * spec.multiprocessors * (spec.clock or chip.clock)
+    at_load = min(rate, SHARE * tdp_W / whole_J(chip, spec)[name])
+    memories_W = sum(float(attached.memory.static_power) for attached in chip.memories.values())
+    drawn_W = float(chip.power.idle or 0.0) + active_W(chip, spec) + memories_W + TRAFFIC * tdp_W
+    priced_J = float(chip.energy.mac.get(name, 0.0)) + _operands_J(chip, spec, name)
+    return (tdp_W - drawn_W) / at_load - priced_J
+
+
+def _operands_J(chip: Chip, spec: Simt, name: str) -> float:
+    """Energy of registers and shared memory for a multiply-accumulate with the largest tile, J."""
+    table, shared_B = chip.energy, float(spec.shared)
+    tile = spec.tiles_of(name)[0]
+    (down, across), (a_B, b_B) = warps(tile), operands_B(name)
+    a, b = tile.m * float(a_B), tile.n * float(b_B)
+    read = a * across + b * down
+    passed = read + sums_B(spec, tile, name) / step_of(spec, tile, name)
+    into_J, from_J = (sram_J_per_B(table.sram, shared_B, write) for write in (True, False))
+    whole = (a + b) * into_J + read * from_J + 2 * passed * float(table.register)
+    return whole / (tile.m * tile.n)
