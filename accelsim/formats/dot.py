@@ -1,7 +1,7 @@
 """Rules of accumulation: what a dot product gives on a given unit, bit for bit, named as a chip's spec names them.
 
 ``product`` multiplies matrices by a rule. A rule is a row of ``RULES``; the Tensor Core rules are nothing but their
-parameters (see ``dot_block``), which reproduce real V100, A100 and H100 outputs bit for bit.
+parameters (see ``dot_block``), which reproduce real V100, A100, H100 and H200 outputs bit for bit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from accelsim.types import Array
 
 KHATTAK = "Khattak, Mikaitis, arXiv:2512.07004"
 FASI = "Fasi et al., PeerJ CS 7:e330 (2021)"
+OWN = "products of cuBLAS on H100 and H200, measured for this project"
 FLOATS, WHOLE = "float", "integer"
 
 
@@ -101,7 +102,7 @@ def _wide(size: int, fraction: int, floor: int = NO_FLOOR, half_floor: int = NO_
     return {"fp32": Block(size, fraction, floor), "fp16": Block(size, fraction, half_floor)}
 
 
-OTHERS = "the others are those of H100"
+OTHERS = "the fp16 results of fp16 are those of H100"
 MMA_SYNC = "fp8: found on mma.sync, one block of 32 products at a time"
 HOPPER = (
     _wide(16, 25, -133, -21),
@@ -109,6 +110,8 @@ HOPPER = (
     {"fp32": Block(32, 13, -133, result=13), "fp16": Block(32, 25, -21, apart=True, turns=2)},
 )
 """fp16 and bf16; tf32; fp8, whose FP16 result is formed in two turns of the fp16 rule, c added behind them."""
+PROMOTED = {"fp32": replace(HOPPER[2]["fp32"], promote=128)}
+"""fp8 as libraries add it without fast accumulation."""
 B200_FP8 = {"fp32": Block(32, 25, -133, apart=True), "fp16": HOPPER[2]["fp16"]}
 _ROWS = (
     DotRule("fp32", "FP32 accumulators, summed in the order of the host's linear algebra library",
@@ -136,15 +139,21 @@ _GPUS = (
     _gpu("tensor-core-ada", "Tensor Core of Ada", _wide(8, 24, -132, -20), Block(4, 24, -132),
          {"fp32": Block(16, 13, -132, result=13), "fp16": Block(16, 13, -20, result=13)}),
     _gpu("tensor-core-h100", "Tensor Core of H100", *HOPPER,
-         assumption="tf32: 8 per block is published, vectors of 4 were compared; fp8: compared with c = 0"),
+         assumption="fp8_e5m2: compared with c = 0"),
     _gpu("tensor-core-h200", "Tensor Core of H200", *HOPPER,
-         assumption=f"compared for fp8 with c = 0; {OTHERS}"),
+         assumption=f"fp8_e5m2: compared with c = 0; {OTHERS}"),
     _gpu("tensor-core-b200", "Tensor Core of B200 (fp8 to fp32: blocks assumed)", *HOPPER[:2], B200_FP8,
          assumption="tf32: 8 per block is published, vectors of 4 were compared; fp8 to fp32: one block of 32 is an"
          " assumption: two interleaved blocks of 16 fit all measured results too, and give others on wide ranges"),
 )  # fmt: skip
 
-RULES: dict[str, DotRule] = {row.name: row for row in (*_ROWS, *_GPUS, *map(_to_half, _GPUS))}
+_LIBRARIES = (
+    DotRule("tensor-core-h100-promoted", "Tensor Core of H100, FP32 lanes adding up sums of 128 products",
+            f"{KHATTAK}; {OWN}", blocks={"fp8_e4m3fn": PROMOTED, "fp8_e5m2": PROMOTED},
+            assumption="fp8_e5m2: not compared; compared up to two sums of 128, c = 0"),
+)  # fmt: skip
+
+RULES: dict[str, DotRule] = {row.name: row for row in (*_ROWS, *_GPUS, *_LIBRARIES, *map(_to_half, _GPUS))}
 """Every rule of accumulation."""
 
 
@@ -176,30 +185,60 @@ def operands(fmt: str) -> tuple[Format, Format]:
 
 
 def product(
-    a: ArrayLike, b: ArrayLike, rule: str, fmt: str, out: str | None = None, c: ArrayLike | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    rule: str,
+    fmt: str,
+    out: str | None = None,
+    c: ArrayLike | None = None,
+    every: int = 0,
 ) -> Array:
     """``c + a @ b`` by ``rule``; a [..., M, K], b [..., K, N], c anything that broadcasts to [..., M, N].
 
     Operands hold values of ``fmt`` (a pair ``int4xint8`` is b's format, then a's) in their usual containers. The
     result is float32 holding values of ``out``: 'fp32' or 'fp16', by default the rule's own; int32 for 'int32'.
-    Infinities and NaN propagate. Raises UsageError for an unknown rule or format, for a format or output that the
-    rule does not have, and for shapes that do not multiply.
+    Infinities and NaN propagate. With ``every`` the sum of each so many products begins at zero and is added to c in
+    FP32 (RNE), in order: a library that cuts K into parts. Raises UsageError for an unknown rule or format, for a
+    format or output that the rule does not have, for shapes that do not multiply, and for parts of less than one
+    product or of other results than fp32.
     """
     row, formats = rule_of(rule), operands(fmt)
     wanted = out or row.native
-    problems = list(_problems(row, fmt, wanted))
+    problems = [*_problems(row, fmt, wanted), *_of_parts(every, wanted)]
     if problems:
         raise UsageError(problems)
     container = np.int64 if row.takes == WHOLE else np.float32
     left, right = np.asarray(a, container), np.asarray(b, container)
     start = np.broadcast_to(np.asarray(0 if c is None else c, container), _shape(left, right))
-    if row.kernel is None:
-        block = row.block(formats, wanted)
-        assert block is not None  # accepted above
-        return _aligned(left, right, start, block, wanted, (formats[0].min_normal, formats[1].min_normal))
+    block = row.block(formats, wanted)
+    step = every or (block.promote if block else 0)
+
+    def added(x: Array, y: Array, to: Array) -> Array:
+        if row.kernel is None:
+            assert block is not None  # accepted above
+            return _aligned(x, y, to, block, wanted, (formats[0].min_normal, formats[1].min_normal))
+        return row.kernel(x, y, to)
+
     with np.errstate(invalid="ignore", over="ignore"):
-        result = row.kernel(left, right, start)
-    return dot_plain.to_half(result) if wanted == "fp16" != row.native else result
+        result = _by_parts(added, left, right, start, step) if step else added(left, right, start)
+    return dot_plain.to_half(result) if row.kernel and wanted == "fp16" != row.native else result
+
+
+def _by_parts(
+    added: Callable[[Array, Array, Array], Array], a: Array, b: Array, c: Array, step: int
+) -> Array:
+    """c and the sums of every ``step`` products along K, each from zero, added in FP32 one after the other."""
+    total, zero = np.array(c, np.float32), np.zeros_like(c)
+    for k in range(0, a.shape[-1], step):
+        total += added(a[..., k : k + step], b[..., k : k + step, :], zero)
+    return total
+
+
+def _of_parts(every: int, out: str) -> Iterator[Problem]:
+    if every < 0:
+        yield Problem(f"parts of {every} products", "", "1 or more, 0 for no parts")
+    if every and out != "fp32":
+        yield Problem(f"sums of parts with results of {out}", "", "results of fp32")
 
 
 def _problems(row: DotRule, fmt: str, out: str) -> Iterator[Problem]:

@@ -53,7 +53,8 @@ class Block:
     ``result`` fraction bits (truncated; an FP16 result is rounded to nearest even). ``floor`` is the least exponent
     that terms are aligned to. With ``apart`` c stays out of the block and is added behind it in the output format,
     rounded to nearest even. With ``turns`` a block is added in so many turns: pair k // 2 of its products belongs to
-    turn k // 2 mod ``turns``, and a turn begins with the result of the one before.
+    turn k // 2 mod ``turns``, and a turn begins with the result of the one before. With ``promote`` the sum of every
+    so many products (whole blocks) begins at zero, and FP32 lanes add it to c, rounded to nearest even.
     """
 
     size: int
@@ -62,6 +63,7 @@ class Block:
     result: int = 23
     apart: bool = False
     turns: int = 1
+    promote: int = 0
 
     def parts(self, K: int) -> Iterator[tuple[slice | NDArray[np.intp], ...]]:
         """For each block of ``K`` products the indices of each of its turns."""

@@ -126,9 +126,10 @@ MEANING = {
         "own kernels pass, which the host's reference kernels pass, and what is refused and why."
     ),
     "tensor-cores": (
-        "600 dot products per GPU and format as real V100, A100 and H100 chips computed them, against the table of "
-        "accumulation rules: equal means equal in every bit. The outputs are other people's and not part of this "
-        "project; where they are not at hand, nothing is compared."
+        "Whole products of cuBLAS on an H200 and an H100, which gave the same bits, and 600 dot products per GPU and "
+        "format as real V100, A100 and H100 chips computed them, against the table of accumulation rules: equal means "
+        "equal in every bit. Where cuBLAS cuts K into parts, the sums of these are added in FP32. The 600 are other "
+        "people's and not part of this project; where they are not at hand, only the products are compared."
     ),
     "eyeriss-hierarchy": (
         "Energy by level of the hierarchy, in multiplications: the costs of a register, another PE, a "

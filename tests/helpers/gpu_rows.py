@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from accelsim.formats.codec import encode
 from accelsim.measure.clock import CALLS, WARM, between, captured, graph_seconds, host_seconds
 from accelsim.measure.kernels import COLUMNS, FORMATS, OPS, Operands, measured, pytorch
 from accelsim.measure.power import Meter
+from accelsim.validate.tensor_cores import STORED
 
 DEVICE = "cuda:0"
 VECTOR = ("softmax", "layernorm", "gelu", "silu", "relu", "add", "mul", "copy")
@@ -172,7 +174,7 @@ def _on_streams(torch: Any, calls: Sequence[Callable[[], Any]], count: int) -> f
 
 
 def _products(torch: Any) -> dict[str, Any]:
-    """Products of wide-ranging numbers in every format of Tensor Cores, the sums in FP32: operands and results."""
+    """Products of wide-ranging numbers in every format of Tensor Cores, the sums in FP32: codes of the operands, and results."""
     found: dict[str, Any] = {}
     draw = np.random.default_rng(7)
     for name, kind in (
@@ -185,7 +187,10 @@ def _products(torch: Any) -> dict[str, Any]:
             a, b = (_wide(torch, draw, (64, k), kind) for _ in range(2))
             for way, result in _ways(torch, name, a, b):
                 found[f"{name}_{k}_{way}"] = result.float().cpu().numpy()
-            found |= {f"{name}_{k}_{side}": each.float().cpu().numpy() for side, each in (("a", a), ("b", b))}
+            found |= {
+                f"{name}_{k}_{side}": encode(each.float().cpu().numpy(), STORED.get(name, name))
+                for side, each in (("a", a), ("b", b))
+            }
     return found
 
 

@@ -14,7 +14,17 @@ from accelsim.errors import UsageError
 from accelsim.formats import dot_block, dot_plain
 from accelsim.formats.dot import RULES, DotRule, operands, product, rules_for
 from accelsim.formats.table import get
-from accelsim.validate.tensor_cores import GPU_DOTS, compared, difference, sets, tensor_cores
+from accelsim.validate.tensor_cores import (
+    GPU_DOTS,
+    PARTS,
+    compared,
+    difference,
+    product_difference,
+    products,
+    results,
+    sets,
+    tensor_cores,
+)
 from tests.helpers.dot_oracle import F32, block_of, oracle, values
 
 ALIGNED = [name for name, row in RULES.items() if row.blocks]
@@ -30,6 +40,7 @@ EVERY += [
     for gpu in ("ada", "h100", "b200")
     for out in ("fp32", "fp16")
 ]
+PROMOTED = "tensor-core-h100-promoted"
 PLAIN = [name for name, row in RULES.items() if not row.blocks]
 
 measured = pytest.mark.skipif(
@@ -64,6 +75,13 @@ def check(a: F32, b: F32, c: F32, name: str, fmt: str, out: str) -> None:
 @given(seed=st.integers(0, 2**32), K=st.integers(1, 70), spread=st.sampled_from([0, 2, 8, 40]))
 def test_tensor_cores_are_exact(name: str, fmt: str, out: str, seed: int, K: int, spread: int) -> None:
     check(*operands_of(seed, name, fmt, out, K, spread), name, fmt, out)
+
+
+@pytest.mark.parametrize("fmt", ["fp8_e4m3fn", "fp8_e5m2", "fp8_e4m3fnxfp8_e5m2"])
+@pytest.mark.parametrize("K", [1, 127, 128, 129, 300])
+def test_promoted_sums_are_exact(fmt: str, K: int) -> None:
+    for seed, spread in enumerate((0, 2, 8, 40)):
+        check(*operands_of(seed, PROMOTED, fmt, "fp32", K, spread), PROMOTED, fmt, "fp32")
 
 
 @pytest.mark.parametrize(("name", "fmt", "out"), EVERY)
@@ -145,7 +163,7 @@ def test_real_gpus_are_met_to_the_bit(key: str) -> None:
 @measured
 def test_the_check_passes() -> None:
     outcome = tensor_cores()
-    assert outcome.rows == outcome.equal == 7200
+    assert outcome.rows == outcome.equal == 7200 + 20 * 4096
 
 
 @measured
@@ -155,11 +173,67 @@ def test_no_plain_sum_meets_a_gpu(key: str) -> None:
     assert difference(key, "fp32-sequential") > 600 // 3
 
 
-def test_without_the_data_nothing_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_the_data_of_others_own_products_are_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("accelsim.validate.tensor_cores.GPU_DOTS", tmp_path / "gpu_dots.npz")
     outcome = tensor_cores()
-    assert (outcome.rows, outcome.equal) == (0, 0)
-    assert outcome.details[0].startswith("nothing compared")
+    assert outcome.rows == outcome.equal == 20 * 4096
+    assert outcome.details[-1].startswith("not compared: other people's data")
+
+
+@pytest.mark.parametrize("key", products())
+def test_products_of_cublas_are_met_to_the_bit(key: str) -> None:
+    assert results(key) == 64 * 64
+    assert product_difference(key) == 0
+
+
+@pytest.mark.parametrize("key", products())
+def test_no_sequential_sum_meets_cublas(key: str) -> None:
+    assert product_difference(key, "fp32-sequential") > results(key) // 2
+
+
+@pytest.mark.parametrize(("rounding", "wrong"), [("rna", 99), ("rz", 4096)])
+def test_operands_of_tf32_are_rounded_to_even(rounding: str, wrong: int) -> None:
+    """Four of these operands lie in the middle between two values of tf32; all others tell to nearest from truncated."""
+    assert product_difference("tf32_256_mm", rounding=rounding) == wrong
+
+
+@pytest.mark.parametrize("key", PARTS)
+def test_cublas_cuts_small_products_of_tf32_into_parts(key: str) -> None:
+    assert product_difference(key, every=0) > results(key) // 2
+    assert product_difference(key, every=2 * PARTS[key]) > results(key) // 4
+
+
+def test_sums_of_128_are_added_outside_without_fast_accumulation() -> None:
+    key, unit = "fp8_e4m3fn_256_slow", "tensor-core-h100"
+    assert product_difference(key, unit) > results(key) // 2
+    assert product_difference(key, unit, every=128) == 0
+    assert all(product_difference(key, unit, every=every) > results(key) // 2 for every in (32, 64))
+
+
+def test_h200_has_the_blocks_of_h100() -> None:
+    assert RULES["tensor-core-h200"].blocks == RULES["tensor-core-h100"].blocks
+
+
+@pytest.mark.parametrize("name", ["fp32", "fp32-sequential", "tensor-core-a100"])
+def test_parts_are_sums_of_their_own_added_in_fp32(name: str) -> None:
+    rng = np.random.default_rng(6)
+    a, b, c = (values(get("fp16"), rng, shape, 6) for shape in ((2, 3, 50), (50, 4), (3, 4)))
+    total = np.broadcast_to(c, (2, 3, 4))
+    for k in range(0, 50, 16):
+        total = total + product(a[..., k : k + 16], b[k : k + 16], name, "fp16")
+    assert same(product(a, b, name, "fp16", c=c, every=16), total)
+    assert np.array_equal(product(np.zeros((3, 0)), np.zeros((0, 4)), name, "fp16", c=c, every=16), c)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fmt", "every"),
+    [("fp32", "fp16", -1), ("tensor-core-h100-fp16", "fp16", 8), ("int32", "int8", 8)],
+)
+def test_parts_that_cannot_be_are_said(rule: str, fmt: str, every: int) -> None:
+    with pytest.raises(UsageError, match="parts"):
+        product(np.zeros((1, 1)), np.zeros((1, 1)), rule, fmt, every=every)
 
 
 def test_a_sparser_block_is_another_result() -> None:
@@ -234,12 +308,13 @@ def without_compiler(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ALIGNED)
 def test_tiles_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
-    a, b = (values(get("fp16"), rng, shape, 6) for shape in ((2, 9, 33), (2, 33, 11)))
-    whole = product(a, b, name, "fp16")
+    fmt = next(iter(RULES[name].blocks))
+    a, b = (values(get(fmt), rng, shape, 6) for shape in ((2, 9, 33), (2, 33, 11)))
+    whole = product(a, b, name, fmt)
     without_compiler(monkeypatch)
     for tile in (1, 7, 40, 100):
         monkeypatch.setattr("accelsim.formats.dot_block.TILE", tile)
-        assert same(product(a, b, name, "fp16"), whole)
+        assert same(product(a, b, name, fmt), whole)
 
 
 @pytest.mark.xdist_group("compiled")  # one process compiles the loops
@@ -251,21 +326,19 @@ def test_short_numbers_are_added_to_the_same_bits(
 ) -> None:
     """Products in FP32 and sums in int32, where both are exact, compiled and not, against float64 throughout; zeros,
     subnormals of the operands, and sums that are too small or too large for it are among them."""
-    rng = np.random.default_rng(3)
+    rng, fmt = np.random.default_rng(3), next(iter(RULES[name].blocks))
     batch, rows, depth, columns = shape
-    a, b = (
-        values(get("fp16"), rng, each, spread) for each in ((batch, rows, depth), (batch, depth, columns))
-    )
+    a, b = (values(get(fmt), rng, each, spread) for each in ((batch, rows, depth), (batch, depth, columns)))
     a[rng.random(a.shape) < 0.1] = 0
     a[:, 2] = 0
     for start in (0.0, 1e-39, 3e-30, 1.0, 1e35):
         c = np.full((batch, rows, columns), start, np.float32)
-        compiled = product(a, b, name, "fp16", c=c)
+        compiled = product(a, b, name, fmt, c=c)
         with monkeypatch.context() as patch:
             without_compiler(patch)
-            assert same(product(a, b, name, "fp16", c=c), compiled)
+            assert same(product(a, b, name, fmt, c=c), compiled)
             patch.setattr("accelsim.formats.dot_block._are_narrow", lambda *_: False)
-            assert same(product(a, b, name, "fp16", c=c), compiled)
+            assert same(product(a, b, name, fmt, c=c), compiled)
 
 
 @pytest.mark.xdist_group("compiled")
