@@ -20,8 +20,8 @@ SHARES = ("batch", "layer")
 EDGES = ("host", "outside")
 """Who converts the inputs and results of a network that computes with codes."""
 
-FUSIONS = ("compiled", "eager")
-"""Whether every node runs by itself, or with those that can run behind it."""
+FUSIONS = ("compiled", "eager", "sdpa")
+"""Whether every node runs by itself, or with those that can run behind it; 'sdpa': by itself, but attention in one."""
 
 SCHEMES = ("symmetric", "affine")
 """How codes lie about zero: as far on either side, or between the least and the largest number."""
@@ -33,7 +33,8 @@ class Options:
     one).
 
     ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fusion``: 'compiled', nodes
-    run behind those that feed them and batch normalisation goes into weights, or 'eager', each by itself.
+    run behind those that feed them and batch normalisation goes into weights, or 'eager', each by itself, or 'sdpa', as
+    eager with attention in one call.
     ``ranges_from``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
     format; None: one batch drawn with ``seed``. ``values``: 'exact', 'fast' or 'off'; off skips the
     data, so scales are placeholders, and changes nothing else. ``cores``: how many cores of the chip work

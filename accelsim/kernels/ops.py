@@ -33,7 +33,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "powu": _SCALAR._replace(special=2, host=1.11),
     "relu": Function(host=1.19), "gelu": Function(special=1, host=1.16), "tanh": Function(special=1, host=0.98),
     "sigmoid": Function(special=2), "silu": Function(special=2), "exp": Function(special=1), "cast": Function(),
-    "softmax": Function(special=1, traffic=1.2, host=1.25, reductions=2),
+    "softmax": Function(special=9, traffic=1.2, host=1.25, reductions=2),
     "layernorm": Function(passes=2, traffic=1.08, host=1.8, row=ROW_CLOCKS["LayerNormalization"]),
     "batchnorm": Function(passes=1, host=1.8),
     "rmsnorm": Function(passes=2, traffic=1.08, host=1.8, row=ROW_CLOCKS["RMSNormalization"]),

@@ -3,8 +3,7 @@
 Columns: ``op``, ``dtype`` (or ``precision``), ``device``, ``time_us`` (or ``time_ms``) and, by the kind of kernel,
 ``B, M, K, N`` | ``rows, cols`` | ``B, C_in, C_out, kernel, H_W, stride, padding`` or those of DeepBench
 (``n, c, h, w, k, filter_h, filter_w, out_h, out_w, stride_w, direction``) | ``tokens, kv, heads, kv_heads, head_dim`` |
-``bytes``. ``data`` is ``random`` where products are of random numbers. Capital and small letters are the same where no
-column has the other.
+``bytes``. Capital and small letters are the same where no column has the other.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.formats.table import FORMATS as KNOWN_FORMATS
 from accelsim.formats.table import get
-from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS, RANDOM
+from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS
 from accelsim.types import Floats, Ints
 from accelsim.units import parse
 
@@ -220,9 +219,8 @@ def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
     turned = float(row.get("a_t", "").strip().upper() == "T")
     what = PRODUCTS[op]
     batch = _number(row, "B", "batch", default=1)
-    random = row.get("data", "").strip() == "random"
     return {"B": batch, **sizes, "transposed": turned, "host": what.host, "called": float(what.called),
-            "activity": RANDOM if random else what.activity}  # fmt: skip
+            "activity": what.activity}  # fmt: skip
 
 
 def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:

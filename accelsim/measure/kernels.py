@@ -23,7 +23,7 @@ MOST_B = 2**32
 """Bytes of operands and results that a drawn kernel may have, 8 for each element."""
 COLUMNS = (
     "op", "device", "dtype", "B", "M", "K", "N", "rows", "cols", "C_in", "C_out", "kernel", "H_W", "stride", "padding",
-    "tokens", "kv", "heads", "kv_heads", "head_dim", "batch", "bytes", "data", "time_us", "power_W", "clock_MHz",
+    "tokens", "kv", "heads", "kv_heads", "head_dim", "batch", "bytes", "time_us", "power_W", "clock_MHz", "energy_mJ",
     "source",
 )  # fmt: skip
 """Columns of the table."""
@@ -273,7 +273,7 @@ def check(torch: Any, device: str, ops: Sequence[str], dtype: str) -> None:
 
 def measured(
     torch: Any, device: str, ops: Sequence[str], count: int, dtype: str, seed: int, called: bool = False,
-    metered: int = 0, meter: Callable[[Call], Mapping[str, str]] | None = None, most_sets: int = MOST_SETS,
+    metered: int = 0, meter: Callable[[Call, int], Mapping[str, str]] | None = None, most_sets: int = MOST_SETS,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """The rows of a table, one after the other.
 
@@ -309,7 +309,7 @@ def measured(
             try:
                 row["time_us"] = f"{clock(torch, calls) * 1e6:.6g}"
                 if meter is not None and number < metered:
-                    row |= meter(captured(torch, calls)[0])
+                    row |= meter(*captured(torch, calls))
             except RuntimeError as error:
                 row["why"] = str(error).splitlines()[0]
             torch.cuda.empty_cache()

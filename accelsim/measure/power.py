@@ -46,8 +46,8 @@ class Meter:
         sleep(SETTLE_S)
         return self._metered(lambda: sleep(0.01), IDLE_S)[0]
 
-    def __call__(self, replay: Callable[[], Any]) -> dict[str, str]:
-        """Columns ``power_W`` and ``clock_MHz`` while something is replayed again and again."""
+    def __call__(self, replay: Callable[[], Any], calls: int = 1) -> dict[str, str]:
+        """Columns ``power_W``, ``clock_MHz`` and ``energy_mJ`` of each of the calls that are replayed over and over."""
         waiting: list[Any] = []
 
         def once() -> None:
@@ -61,23 +61,27 @@ class Meter:
         until = perf_counter() + SETTLE_S
         while perf_counter() < until:
             once()
-        watts, clock = self._metered(once, WINDOW_S)
+        watts, clock, each_J = self._metered(once, WINDOW_S)
         self._torch.cuda.synchronize()
-        return {"power_W": f"{watts:.4g}", "clock_MHz": f"{clock:.4g}"}
+        return {
+            "power_W": f"{watts:.4g}", "clock_MHz": f"{clock:.4g}", "energy_mJ": f"{each_J / calls * 1e3:.5g}",
+        }  # fmt: skip
 
-    def _metered(self, once: Callable[[], None], window_s: float) -> tuple[float, float]:
-        """Mean power, W, and median clock, MHz, between two ticks of the counter, which moves some times a second."""
+    def _metered(self, once: Callable[[], None], window_s: float) -> tuple[float, float, float]:
+        """Mean power, W, median clock, MHz, and energy of a call, J, between two ticks of the counter, which moves some
+        times a second."""
         clocks: list[float] = []
-        began, first = self._tick(once)
+        began, first, _ = self._tick(once, 0)
         while perf_counter() - began < window_s:
             once()
             clocks.append(self._clock_MHz())
-        ended, last = self._tick(once)
-        return (last - first) / (ended - began), median(clocks)
+        ended, last, more = self._tick(once, len(clocks))
+        return (last - first) / (ended - began), median(clocks), (last - first) / max(1, more)
 
-    def _tick(self, once: Callable[[], None]) -> tuple[float, float]:
-        """When the counter has just moved, s, and what it says, J."""
+    def _tick(self, once: Callable[[], None], calls: int) -> tuple[float, float, int]:
+        """When the counter has just moved, s, what it says, J, and ``calls`` with those that were made meanwhile."""
         before, until = self._energy_J(), perf_counter() + WINDOW_S
         while (now := self._energy_J()) == before and perf_counter() < until:
             once()
-        return perf_counter(), now
+            calls += 1
+        return perf_counter(), now, calls

@@ -141,10 +141,11 @@ class Request:
         "of each tile against bounds of its buses and banks, 'bank' follows every DRAM command.", page="dram.md"))
     fusion: str = field(default="compiled", metadata=option(
         "Kernels: compiled puts element-wise functions behind the node that feeds them and folds batch normalisation "
-        "into weights; eager runs every node by itself.", MAPPED, metavar="compiled|eager",
+        "into weights; eager runs every node by itself, sdpa too, but attention in one call.", MAPPED,
+        metavar="compiled|eager|sdpa",
         choices=Choices("fusion", choices.fusions), compiled="fusion", page="gpu-kernels.md",
         python="'compiled': element-wise functions run behind the node that feeds them, batch normalisation goes into "
-        "weights; 'eager': every node runs by itself."))
+        "weights; 'eager': every node runs by itself; 'sdpa': the same with attention in one call."))
     site: str | Path | None = field(default=None, metadata=option(
         "Clock under load and host of the place where the chip is: a name or a YAML file.", RUNS, metavar="SITE",
         file=True, page="gpu-kernels.md"))

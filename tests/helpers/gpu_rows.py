@@ -109,7 +109,7 @@ def _power(torch: Any, meter: Meter) -> Iterator[dict[str, Any]]:
             calls = [OPS[op].make(torch, size, tensor, form.product)]
             time_us = {"time_us": f"{graph_seconds(torch, calls) * 1e6:.6g}"}
             same = {"what": "power", "op": op, "dtype": dtype, "data": "random" if drawn else "zeros"}
-            yield {**same, **size, **time_us, **meter(captured(torch, calls)[0])}
+            yield {**same, **size, **time_us, **meter(*captured(torch, calls))}
             torch.cuda.empty_cache()
 
 

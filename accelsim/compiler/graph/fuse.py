@@ -30,8 +30,8 @@ def fuse(state: State) -> None:
     element by element (its other operands broadcast). Behind a matrix node one pooling may come last, when
     the open sums of one image fit half of the accumulators. Matrix nodes go first, later ones before earlier
     ones, so that an Add of two branches is fused into the branch that is computed last. With
-    ``options.fusion`` 'eager', or results that do not pass the vector unit, only the bias is, and with 'eager' what
-    belongs to the gradient of one function.
+    ``options.fusion`` 'eager' or 'sdpa', or results that do not pass the vector unit, only the bias is, and with these
+    what belongs to the gradient of one function.
     """
     graph = state.graph
     nodes, graph.nodes, functions = graph.nodes, [], function_unit(state.chip)
@@ -151,7 +151,7 @@ class _Absorbing:
             return None
         if follower.op == "Bias" and is_product(node) and not node.epilogue and end is node:
             return follower
-        if self.state.options.fusion == "eager" and not _one_call(node, follower):
+        if self.state.options.fusion != "compiled" and not _one_call(node, follower):
             return None
         rule = self._behind_product if is_product(node) else self._behind_function
         return follower if rule(node, end.writes[0], follower) else None

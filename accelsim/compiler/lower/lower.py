@@ -142,7 +142,7 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step, cores: tup
     asked, searched = state.options, state.choices[chip.core_kind]
     lowering = Lowering(
         layout, index, node, unit, state.dtype, pinned, searched, state.notes, cores, search=asked.search,
-        tuner=asked.tuner, pins=asked.pinned, eager=asked.fusion == "eager",
+        tuner=asked.tuner, pins=asked.pinned, eager=asked.fusion != "compiled",
     )  # fmt: skip
     mapped = ENGINES[unit.type].lower(lowering)
     if mapped is not None:

@@ -19,7 +19,7 @@ from math import ceil
 
 from accelsim.engines.simt.actions import warps
 from accelsim.engines.simt.kernels import step_of, sums_B
-from accelsim.engines.simt.power import SHARE, WHOLE_J, reference, whole_J
+from accelsim.engines.simt.power import WHOLE_J, droops, reference
 from accelsim.engines.simt.spec import Simt, operands_B
 from accelsim.program.commands import Step
 from accelsim.spec.chip import Chip
@@ -89,8 +89,12 @@ def _left_J(chip: Chip, spec: Simt, name: str) -> float:
     if chip.power is None or chip.power.tdp is None:
         return float("inf")
     tdp_W = float(chip.power.tdp)
-    rate = float(spec.formats[name].rate) * spec.multiprocessors * (spec.clock or chip.clock)
-    at_load = min(rate, SHARE * tdp_W / whole_J(chip, spec)[name])
+    form, droop = (
+        spec.formats[name],
+        spec.droop if spec.droop is not None else droops(chip, spec).get(name, 0.0),
+    )
+    rate = float(form.rate) * spec.multiprocessors * (spec.clock or chip.clock)
+    at_load = rate * form.sustained / (1 + max(0.0, droop))
     memories_W = sum(float(attached.memory.static_power) for attached in chip.memories.values())
     drawn_W = float(chip.power.idle or 0.0) + active_W(chip, spec) + memories_W + TRAFFIC * tdp_W
     priced_J = float(chip.energy.mac.get(name, 0.0)) + _operands_J(chip, spec, name)
