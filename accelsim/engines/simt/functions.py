@@ -35,10 +35,12 @@ COLUMNS = (
     "host",
     "reductions",
     "row",
+    "along",
 )
 """``reads``, ``writes``: elements per element of the shape; ``passes`` over what is read; ``traffic``: how much more is
 moved than these say; ``special`` functions per element; ``host``: its work for a call, that for an addition is 1;
-``reductions`` of a row, one after the other; ``row``: clocks of a multiprocessor for each row."""
+``reductions`` of a row, one after the other; ``row``: clocks of a multiprocessor for each row, ``along`` for each
+element of the first rows."""
 WARP_ROW = 1024
 """Elements of a row that a warp has in its registers; a longer one is a block's."""
 ROW_THREADS = 128
@@ -78,7 +80,7 @@ def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Stream
     again = np.where(under_way > CACHED * around.l2_B, columns["passes"], 1.0)
     moved = elements * columns["element_B"] * (columns["reads"] * again + columns["writes"])
     waits = np.where(columns["cols"] > WARP_ROW, columns["reductions"], 0.0)
-    of_rows = rows * columns["row"] / spec.multiprocessors
+    of_rows = rows * columns["row"] / spec.multiprocessors + columns["cols"] * columns["along"]
     return Streams(moved * columns["traffic"], elements * columns["special"], columns["host"], waits, of_rows)
 
 

@@ -17,11 +17,11 @@ SHARE = 0.8
 """Share of the design power that multiprocessors may have; memory, links and conversion take the rest."""
 WHOLE_J: Mapping[str, Mapping[int, float]] = {
     "lanes": {28: 40e-12, 16: 25e-12, 14: 25e-12, 12: 14.5e-12, 8: 11e-12, 7: 9.5e-12, 5: 6e-12},
-    "tensor": {12: 1.2e-12, 8: 1.0e-12, 7: 0.9e-12, 5: 0.5e-12},
+    "tensor": {12: 1.2e-12, 8: 1.1e-12, 7: 1.08e-12, 5: 0.6e-12},
 }
 """Unit -> process node, nm -> energy of an operation of FP32 lanes, or of FP16 Tensor Cores, with everything around
-it, J. Set by eye on the clocks that measured products of eight chips keep (P4, P100, V100, T4, A100, H100), 28, 14
-and 8 nm between and beside them: no measurements of energy."""
+it, of random numbers, J. Set by eye on the clocks that measured products of eight chips keep (P4, P100, V100, T4, A100,
+H100), 28, 14 and 8 nm between and beside them: no measurements of energy."""
 
 
 def droops(chip: Chip, spec: Simt) -> dict[str, float]:

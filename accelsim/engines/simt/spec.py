@@ -264,8 +264,8 @@ class Simt(EngineSpec):
     )
     follow: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
         1.2e-6,
-        description="from the end of a kernel to the start of the next, where a graph or a queue holds it ready, as in "
-        "a network; no more than `launch`",
+        description="from the end of a kernel to the start of the next in a graph of kernels, as a compiled network "
+        "is; no more than `launch`",
     )
     dispatch: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
         0.0,
