@@ -25,6 +25,8 @@ class Function(NamedTuple):
     """Clocks of a multiprocessor for each row, where a block of threads has one."""
     along: float = 0
     """Clocks for each element of a row, which the threads of a block take in turn: once, for the first rows."""
+    ragged: float = 0
+    """By how much longer moving takes where rows begin at no multiples of 16 B, so that they are read by elements."""
 
 
 _BINARY = Function(reads=2, host=1.0)
@@ -36,9 +38,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "relu": Function(host=1.19), "gelu": Function(special=1, host=1.16), "tanh": Function(special=1, host=0.98),
     "sigmoid": Function(special=2), "silu": Function(special=2), "exp": Function(special=1), "cast": Function(),
     "softmax": Function(special=9, traffic=1.2, host=1.25, reductions=2, along=0.4),
-    "layernorm": Function(passes=2, traffic=1.08, host=1.8, row=ROW_CLOCKS["LayerNormalization"], along=2),
+    "layernorm": Function(passes=2, traffic=1.08, host=1.8, row=ROW_CLOCKS["LayerNormalization"], along=2, ragged=1.1),
     "batchnorm": Function(passes=1, host=1.8),
-    "rmsnorm": Function(passes=2, traffic=1.08, host=1.8, row=ROW_CLOCKS["RMSNormalization"], along=2),
+    "rmsnorm": Function(passes=2, traffic=1.08, host=1.8, row=ROW_CLOCKS["RMSNormalization"], along=2, ragged=1.1),
     "input_layernorm": Function(traffic=2.6, host=1.8), "post_layernorm": Function(traffic=2.6, host=1.8),
     "attn_rope": Function(traffic=2.2), "mlp_act": Function(writes=0.5, special=1, traffic=1.8),
     "embedding": Function(), "copy": Function(host=1.0),
