@@ -1,11 +1,14 @@
-"""``accelsim measure``: kernels of PyTorch on a GPU of this machine, timed."""
+"""``accelsim measure``: kernels and whole networks of PyTorch on a GPU of this machine, timed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from accelsim.cli.batching import parsed_batches
 from accelsim.cli.common import OUT, check_file_target, example, save_csv
 
 
@@ -13,6 +16,7 @@ from accelsim.cli.common import OUT, check_file_target, example, save_csv
     "accelsim measure --on cuda:0 --out measured.csv",
     "accelsim measure --on cuda:0 --ops gemm,softmax --dtype bf16 --rows 200 --power 10 --out measured.csv",
     "accelsim measure --on cuda:0 --calls --out calls.csv",
+    "accelsim measure --on cuda:0 --model 'bert-large?seq=128' --batches 1,32 --power 1 --out networks.csv",
 ))  # fmt: skip
 @click.option("--on", "device", default="cuda:0", show_default=True, help="The GPU, as PyTorch calls it.")
 @click.option("--ops", metavar="A,B", help="Kernels to measure; absent: all that there are in the format.")
@@ -23,6 +27,28 @@ from accelsim.cli.common import OUT, check_file_target, example, save_csv
     default=60,
     show_default=True,
     help="Kernels of each op, drawn at random.",
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="A whole network instead of kernels: the graph that is simulated, node by node. Repeatable.",
+)
+@click.option(
+    "--batches",
+    default="1",
+    show_default=True,
+    callback=parsed_batches,
+    metavar="N,M",
+    help="Batches of networks.",
+)
+@click.option(
+    "--attention",
+    type=click.Choice(["unfused", "fused"]),
+    default="unfused",
+    show_default=True,
+    help="Of networks: as the graph has it, or in one call.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sizes.")
 @click.option(
@@ -41,34 +67,50 @@ from accelsim.cli.common import OUT, check_file_target, example, save_csv
     type=click.IntRange(0),
     default=0,
     metavar="ROWS",
-    help="Watts and clock of the first so many kernels of each op, 1.5 s each; needs NVML (nvidia-ml-py).",
+    help="Watts, clock and joules of the first so many kernels of each op, or of networks, 1.5 s each; needs NVML "
+    "(nvidia-ml-py).",
 )
 @click.option("--out", type=OUT, required=True, metavar="FILE", help="Where the table goes.")
 def measure(
-    device: str, ops: str | None, dtype: str, rows: int, seed: int, called: bool, warm: bool, power: int, out: Path,
+    device: str, ops: str | None, dtype: str, rows: int, models: tuple[str, ...], batches: tuple[int, ...],
+    attention: str, seed: int, called: bool, warm: bool, power: int, out: Path,
 ) -> None:  # fmt: skip
-    """Measure kernels on a GPU of this machine: products, convolutions, functions, attention, copies.
+    """Measure kernels on a GPU of this machine: products, convolutions, functions, attention, copies; or networks.
 
-    Needs PyTorch, which is no part of this tool. The table has the columns that 'accelsim kernel', 'calibrate' and
-    'validate' read.
+    Needs PyTorch, which is no part of this tool. The table of kernels has the columns that 'accelsim kernel',
+    'calibrate' and 'validate' read.
     """
     from accelsim.measure.kernels import COLUMNS, FORMATS, MOST_SETS, OPS, check, measured, pytorch
+    from accelsim.measure.network import COLUMNS as OF_NETWORKS
+    from accelsim.measure.network import measured_networks
     from accelsim.measure.power import Meter
 
     check_file_target(out)
     torch = pytorch()
     known = FORMATS[dtype].ops if dtype in FORMATS else None
     asked = [op.strip() for op in ops.split(",")] if ops else [op for op in OPS if not known or op in known]
-    check(torch, device, asked, dtype)
+    check(torch, device, [] if models else asked, dtype)
     meter = Meter(torch, device) if power else None
     if meter is not None:
         click.echo(f"idle: {meter.idle_W():.1f} W")
-    sets = 1 if warm else MOST_SETS
-    every = list(measured(torch, device, asked, rows, dtype, seed, called, power, meter, sets))
-    found = [row for row in every if "why" not in row]
-    for row in every:
+    if models:
+        found = list(measured_networks(torch, device, models, batches, dtype, attention, meter))
+    else:
+        sets = 1 if warm else MOST_SETS
+        found = list(measured(torch, device, asked, rows, dtype, seed, called, power, meter, sets))
+    _save(out, found, (*OF_NETWORKS, *POWER) if models else COLUMNS, "networks" if models else "kernels")
+
+
+POWER = ("power_W", "clock_MHz", "energy_mJ")
+"""Columns of a meter."""
+
+
+def _save(out: Path, found: list[dict[str, Any]], columns: Sequence[str], what: str) -> None:
+    """The table, and on stderr what could not be measured."""
+    kept = [row for row in found if "why" not in row]
+    for row in found:
         if "why" in row:
-            click.echo(f"left out: {row['op']}: {row['why']}", err=True)
-    used = [name for name in COLUMNS if any(name in row for row in found)]
-    save_csv(out, [{name: row.get(name, "") for name in used} for row in found])
-    click.echo(f"{len(found):,} kernels: {out}")
+            click.echo(f"left out: {row.get('op') or row['model']}: {row['why']}", err=True)
+    used = [name for name in columns if any(name in row for row in kept)]
+    save_csv(out, [{name: row.get(name, "") for name in used} for row in kept])
+    click.echo(f"{len(kept):,} {what}: {out}")
