@@ -107,12 +107,17 @@ def test_the_closed_form_for_tables_is_that_of_the_blocks(
 ) -> None:
     """Columns of floats against whole clocks of blocks: a clock for each of a multiprocessor's blocks, at the most."""
     p = product(m, n, k, "fp32")
-    found = next(iter(ProductKernels(GPU, AROUND, p, cut(GPU, columns(p), [GPU.tiles[tile]], splits))), None)
+    found = next(
+        iter(ProductKernels(GPU, AROUND, p, cut(GPU, "fp32", columns(GPU, p), [GPU.tiles[tile]], splits))),
+        None,
+    )
     if found is None:
         return
     from accelsim.engines.simt.products import shapes, timed
 
-    shape = shapes(GPU, AROUND, "fp32", columns(p), cut(GPU, columns(p), [GPU.tiles[tile]], splits))
+    shape = shapes(
+        GPU, AROUND, "fp32", columns(GPU, p), cut(GPU, "fp32", columns(GPU, p), [GPU.tiles[tile]], splits)
+    )
     cost = timed(GPU, AROUND, "fp32", shape)
     blocks = -(-found.grid.blocks // GPU.multiprocessors)
     assert found.clocks - found.adds == pytest.approx(

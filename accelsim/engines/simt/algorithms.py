@@ -16,7 +16,15 @@ from math import ceil
 import numpy as np
 
 from accelsim.engines.base import Lowering
-from accelsim.engines.simt.convolutions import ALGORITHMS, CHANNELS, FEWEST, SAVED_2X2
+from accelsim.engines.simt.convolutions import (
+    CHANNELS,
+    FEWEST,
+    FFT,
+    IMPLICIT,
+    SAVED_2X2,
+    WINOGRAD_2X2,
+    WINOGRAD_4X4,
+)
 from accelsim.engines.simt.kernels import DIRECT, Kernel, lanes_clocks, on_lanes
 from accelsim.engines.simt.model import ConvolutionFamily, Device
 from accelsim.engines.simt.panels import Product
@@ -24,35 +32,40 @@ from accelsim.program.tiles import DENSE
 from accelsim.workload.ops.base import Gemm
 
 FILTER, ONE = (3, 3), (1, 1)
-"""Winograd's algorithms here are those of 3 x 3 filters that move by 1."""
-MULTIPLIED = (Fraction(1), Fraction(SAVED_2X2).limit_denominator(9), Fraction(FEWEST))
+"""Winograd's algorithms here are those of 3 x 3 filters that move by 1; others are of larger ones."""
+MULTIPLIED = {
+    IMPLICIT: Fraction(1),
+    WINOGRAD_2X2: Fraction(SAVED_2X2).limit_denominator(9),
+    WINOGRAD_4X4: Fraction(FEWEST),
+    FFT: Fraction(FEWEST),
+}
 """Multiplications of each algorithm, per multiplication of the convolution."""
 
 
 def with_algorithm(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
     """The kernels of a product with the clocks of the fastest algorithm. What transforms move counts as their time."""
-    if product.sparse == DENSE and _is_winograd(product.gemm):
-        return _as_winograd(step, product, kernels)
+    if product.sparse == DENSE and _has_others(step, product):
+        return _as_fastest(step, product, kernels)
     if product.sparse == DENSE and _is_thin(product.gemm):
         return _as_direct(step, product, kernels)
     return kernels
 
 
-def _as_winograd(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
+def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
     device = Device(step.layout.roles.chip, step.unit.name)
     columns = {name: np.array([float(value)]) for name, value in _columns(product.gemm)}
     prepared = ConvolutionFamily().prepared(device, product.format, columns)
-    seconds = prepared.algorithms(device, [part.times(step.layout.roles.chip) for part in prepared.parts])[
-        :, 0
-    ]
+    parts = [part.times(step.layout.roles.chip) for part in prepared.parts]
+    seconds = prepared.algorithms(device, parts)[:, 0]
     spec, way = device.spec, int(np.argmin(seconds))
-    if way == 0:
-        return kernels
     begin = spec.launch + spec.dispatch + spec.convolution.call
-    share = (seconds[way] - begin) / (seconds[0] - begin)
+    share = (seconds[way] - begin) / (parts[0].seconds[0] - spec.launch)
+    if way == 0 and not prepared.found.on_lanes[0]:
+        return kernels
+    name = prepared.found.algorithms[way].name
     clocks = [ceil(float(share) * kernel.clocks) for kernel in kernels]
     return [
-        kernel._replace(clocks=taken, adds=0, algorithm=ALGORITHMS[way], multiplied=MULTIPLIED[way])
+        kernel._replace(clocks=taken, adds=0, algorithm=name, multiplied=MULTIPLIED[name])
         for kernel, taken in zip(kernels, clocks, strict=True)
     ]
 
@@ -81,13 +94,14 @@ def _is_thin(gemm: Gemm) -> bool:
     return gemm.conv is not None and gemm.groups > 1 and max(gemm.conv.channels, gemm.N) < CHANNELS
 
 
-def _is_winograd(gemm: Gemm) -> bool:
-    conv = gemm.conv
-    return (
-        conv is not None
-        and gemm.groups == 1
-        and (conv.kernel, conv.stride, conv.dilation) == (FILTER, ONE, ONE)
-    )
+def _has_others(step: Lowering, product: Product) -> bool:
+    """Whether implicit GEMM is not the only algorithm."""
+    gemm, conv = product.gemm, product.gemm.conv
+    if conv is None or gemm.groups > 1 or conv.dilation != ONE:
+        return False
+    if step.unit.spec.formats[product.format].convolution is not None:
+        return min(conv.kernel) > min(FILTER)
+    return (conv.kernel, conv.stride) == (FILTER, ONE)
 
 
 def _columns(gemm: Gemm) -> Iterator[tuple[str, int]]:

@@ -7,6 +7,12 @@ that transform inputs, filters and outputs through memory (Lavin and Gray, 2016)
 these move comes from DRAM, ``filters`` the same of the filters, whose transform reaches over all channels. Both of
 Winograd's need 3 x 3 filters and a stride of 1.
 
+A format with a block ``convolution`` has kernels of implicit GEMM of its own (cuDNN 9 on Hopper), whose blocks never
+share a tile along K and which have a smallest tile, and no Winograd. **FFT.** Where images, channels and results are
+many enough (``fft``), filters larger than 3 x 3 that move by 1 become products of complex numbers, one for each point
+of the transform of a piece of 16 x 16 or 32 x 32, four real ones each; transforms pass memory as Winograd's do. Large
+filters with many results (``lanes_from``) have no kernel for Tensor Cores.
+
 Gradients are convolutions with other sides; ``backward`` says how much longer they take. Tensor Cores take channels by
 eights; where there are fewer, each place of the filter is a step of the loop over K of its own, most of it empty. A
 library's heuristic chooses by its own estimate, here the model's.
@@ -14,19 +20,19 @@ library's heuristic chooses by its own estimate, here the model's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.engines.simt.products import Around, Products
+from accelsim.engines.simt.products import POINT, STRIDED, Around, Products
 from accelsim.engines.simt.spec import Simt, operands_B
 from accelsim.types import Bools, Floats
 
 COLUMNS = ("n", "c", "h", "w", "k", "r", "s", "p", "q", "stride", "backward")
 """Images, channels, their height and width, filters and their height and width, height and width of results, stride;
 0: forward, 1: gradient of the inputs, 2: of the filters."""
-ALGORITHMS = ("implicit GEMM", "Winograd 2x2", "Winograd 4x4")
+IMPLICIT, WINOGRAD_2X2, WINOGRAD_4X4, FFT = "implicit GEMM", "Winograd 2x2", "Winograd 4x4", "FFT"
 CHANNELS = 8
 """Tensor Cores take so many channels at a time."""
 SAVED_2X2 = 4 / 9
@@ -35,22 +41,40 @@ POINTS_4X4 = 36
 """Multiplications of a tile of F(4x4, 3x3)."""
 FEWEST = 0.25
 """Multiplications of the fastest algorithms that libraries have, per multiplication of the convolution: F(4x4, 3x3),
-and FFTs of filters that are larger."""
+and FFTs of filters that are larger, but for those of many images and channels."""
 KERNELS_4X4 = 4
-"""Kernels that it takes: transforms of inputs, filters and outputs, products."""
+"""Kernels that it takes: transforms of inputs, filters and outputs, products; as many for an FFT."""
+PIECE, SMALL_PIECE = 32, 16
+"""Sides of the pieces of an image that are transformed: the small one where the whole image fits in."""
+COMPLEX = 4
+"""Real multiplications of a complex one."""
+COMPLEX_B = 8
+"""Bytes of a complex number of two FP32."""
+LARGE = 7
+"""Side of filters that are large."""
+
+
+class Algorithm(NamedTuple):
+    """One way to compute convolutions: its products, where it applies, what its transforms move, in bytes: of inputs
+    and outputs, and of filters; how many kernels they are."""
+
+    name: str
+    products: Products
+    fits: Bools
+    transforms_B: Floats
+    filters_B: Floats
+    kernels: int = 0
 
 
 class Forms(NamedTuple):
-    """Convolutions as the products of each algorithm; where Winograd's apply, and where some algorithm multiplies
-    less than the convolution says; what its transforms move, in bytes: of inputs and outputs, and of filters; whether
-    they are gradients; multiplications of the convolution; distinct bytes with what channels are filled up to, and
-    without it and without what strides leave out."""
+    """Convolutions as the products of each algorithm, the first of which always applies; the least multiplications that
+    any algorithm needs; where lanes compute them in every format; whether they are gradients; multiplications of the
+    convolution; distinct bytes with what channels are filled up to, and without it and without what strides leave
+    out."""
 
-    products: tuple[Products, Products, Products]
-    winograd: Bools
-    fast: Bools
-    transforms_B: Floats
-    filters_B: Floats
+    algorithms: tuple[Algorithm, ...]
+    fewest: Floats
+    on_lanes: Bools
     gradients: Bools
     macs: Floats
     bytes: Floats
@@ -60,23 +84,54 @@ class Forms(NamedTuple):
 def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
     """Convolutions as products."""
     n, h, w, r, s, p, q = (columns[key] for key in ("n", "h", "w", "r", "s", "p", "q"))
-    c, k = columns["c"], columns["k"]
-    element_B = max(map(float, operands_B(name)))
-    strides = columns["stride"] ** 2
+    c, k, element_B = columns["c"], columns["k"], max(map(float, operands_B(name)))
     macs = n * p * q * k * c * r * s
     least_B = (n * c * np.minimum(h * w, p * q * r * s) + k * c * r * s + n * k * p * q) * element_B
-    deep = c
-    if spec.formats[name].unit == "tensor":
-        few = c < CHANNELS
+    form, own, deep = spec.formats[name], spec.formats[name].convolution, c
+    if form.unit == "tensor":
+        few, wide = c < CHANNELS, own.channels if own else CHANNELS
         c, k = (np.ceil(each / CHANNELS) * CHANNELS for each in (c, k))
-        deep = np.where(few, spec.formats[name].step, c)
+        deep = np.where(few, form.step, np.ceil(c / wide) * wide)
+    sizes = {**columns, "c": c, "k": k}
+    none = np.zeros(len(macs))
+    first = Algorithm(IMPLICIT, _implicit(sizes, deep, element_B), none == 0, none, none)
+    moving = columns["stride"] == 1
+    if own is None:
+        others = _winograd(sizes, first.products, (r == 3) & (s == 3) & moving, element_B)
+    elif own.fft is not None:
+        enough = columns["n"] * columns["c"] * columns["k"] >= 1000 * own.fft
+        others = [_fft(sizes, (np.minimum(r, s) > 3) & moving & enough & (columns["backward"] == 0))]
+    else:
+        others = []
+    large = (np.minimum(r, s) >= LARGE) & (columns["k"] >= (own.lanes_from or np.inf) if own else False)
+    least = np.minimum(FEWEST, _of_fft(columns)) if own and own.fft else FEWEST
+    fewest = np.where((r > 1) & (s > 1) & moving, least, 1.0)
+    elements = n * c * h * w + k * c * r * s + n * k * p * q
+    return Forms(
+        (first, *others), fewest * macs, large, columns["backward"] > 0, macs, elements * element_B, least_B
+    )
+
+
+def _implicit(sizes: Mapping[str, Floats], deep: Floats, element_B: float) -> Products:
+    """Implicit GEMM; ``deep``: channels of a place of the filter as the loop over K takes them."""
+    n, c, h, w, k, r, s, p, q, stride = (sizes[key] for key in COLUMNS[:-1])
+    way = sizes["backward"].astype(int)
     x, weights, y = (size * element_B for size in (n * c * h * w, k * c * r * s, n * k * p * q))
-    way = columns["backward"].astype(int)
-    implicit = _products(
+    found = _products(
         np.choose(way, (n * p * q, n * h * w, k)), np.choose(way, (k, c, deep * r * s)),
-        np.ceil(np.choose(way, (deep * r * s, k * r * s / strides, n * p * q))),
+        np.ceil(np.choose(way, (deep * r * s, k * r * s / stride**2, n * p * q))),
         np.choose(way, (x, y, x)), np.choose(way, (weights, weights, y)), np.choose(way, (y, x, weights)),
     )  # fmt: skip
+    beyond = (p > (h - r) // stride + 1) | (q > (w - s) // stride + 1) | (stride > 1)
+    return found._replace(kind=1.0 + POINT * ((r == 1) & (s == 1) & beyond) + STRIDED * (stride > 1))
+
+
+def _winograd(
+    sizes: Mapping[str, Floats], implicit: Products, fits: Bools, element_B: float
+) -> list[Algorithm]:
+    """Both of Winograd's."""
+    n, c, h, w, k, _, _, p, q = (sizes[key] for key in COLUMNS[:9])
+    way, none = sizes["backward"].astype(int), np.zeros(len(n))
     tiles = n * np.ceil(p / 4) * np.ceil(q / 4)
     inputs, outputs, filters = (POINTS_4X4 * size * element_B for size in (tiles * c, tiles * k, c * k))
     large = _products(
@@ -85,42 +140,60 @@ def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
         np.choose(way, (outputs, inputs, filters)), POINTS_4X4,
     )  # fmt: skip
     fused = implicit._replace(density=implicit.density * SAVED_2X2)
-    fast = (r > 1) & (s > 1) & (columns["stride"] == 1)
-    fits: Bools = (r == 3) & (s == 3) & (columns["stride"] == 1)
-    return Forms(
-        (implicit, fused, large),
-        fits,
-        fast,
-        x + y + inputs + outputs,
-        filters,
-        way > 0,
-        macs,
-        x + weights + y,
-        least_B,
+    moved = (n * c * h * w + n * k * p * q) * element_B + inputs + outputs
+    return [
+        Algorithm(WINOGRAD_2X2, fused, fits, none, none),
+        Algorithm(WINOGRAD_4X4, large, fits, moved, filters, KERNELS_4X4 - 1),
+    ]
+
+
+def _fft(sizes: Mapping[str, Floats], fits: Bools) -> Algorithm:
+    """Fast Fourier transforms: a complex product of images and channels, channels and results, for each point."""
+    n, c, k = (sizes[key] for key in ("n", "c", "k"))
+    pieces, points = _pieces(sizes)
+    inputs, outputs, filters = (points * COMPLEX_B * size for size in (n * pieces * c, n * pieces * k, c * k))
+    found = _products(n * pieces, k, c, inputs, filters, outputs, COMPLEX * points)
+    return Algorithm(
+        FFT, found._replace(kind=found.kind + 1), fits, inputs + outputs, filters, KERNELS_4X4 - 1
     )
+
+
+def _pieces(sizes: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Pieces of an image, and points of the transform of each, about half of them since numbers are real."""
+    r, s, p, q = (sizes[key] for key in ("r", "s", "p", "q"))
+    side = np.where(np.maximum(p + r, q + s) - 1 <= SMALL_PIECE, SMALL_PIECE, PIECE)
+    within = (np.maximum(1, side - each + 1) for each in (r, s))
+    pieces = np.ceil(p / next(within)) * np.ceil(q / next(within))
+    return pieces, side * (side / 2 + 1)
+
+
+def _of_fft(sizes: Mapping[str, Floats]) -> Floats:
+    """Multiplications of an FFT per multiplication of the convolution."""
+    pieces, points = _pieces(sizes)
+    found: Floats = COMPLEX * pieces * points / (sizes["p"] * sizes["q"] * sizes["r"] * sizes["s"])
+    return found
 
 
 def _products(
-    m: Floats, n: Floats, k: Floats, a_B: Floats, b_B: Floats, y_B: Floats, groups: float = 1
+    m: Floats, n: Floats, k: Floats, a_B: Floats, b_B: Floats, y_B: Floats, groups: Floats | float = 1
 ) -> Products:
     none = np.zeros(len(m))
-    return Products(none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none, none + 1, none + 1, none)
+    return Products(
+        none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none, none + 1, none + 1, none, none
+    )
 
 
-def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: tuple[Floats, Floats, Floats]) -> Floats:
+def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: Sequence[Floats]) -> Floats:
     """Seconds of each algorithm (rows) for each convolution, infinite where it does not apply, from those of their
     products (with launch)."""
-    ways = spec.convolution
-    implicit, fused, large = (each - spec.launch for each in seconds)
-    moved = ways.transforms * found.transforms_B + ways.filters * found.filters_B
-    large = large + moved / around.dram_Bps + (KERNELS_4X4 - 1) * spec.reduction
-    table = np.stack(
-        [
-            implicit,
-            np.where(found.winograd, fused / ways.fused, np.inf),
-            np.where(found.winograd, large, np.inf),
-        ]
-    )
+    ways, rows = spec.convolution, []
+    lanes_Hz = ways.direct * spec.lanes * spec.multiprocessors * around.clock_Hz
+    for each, taken in zip(found.algorithms, seconds, strict=True):
+        moved = ways.transforms * each.transforms_B + ways.filters * each.filters_B
+        own = (taken - spec.launch) / (ways.fused if each.name == WINOGRAD_2X2 else 1.0)
+        own = own + moved / around.dram_Bps + each.kernels * spec.reduction
+        rows.append(np.where(each.fits, own, np.inf))
+    rows[0] = np.where(found.on_lanes, np.maximum(rows[0], found.macs / lanes_Hz), rows[0])
     longer = np.where(found.gradients, ways.backward, 1.0)
-    result: Floats = spec.launch + spec.dispatch + ways.call + table * longer
+    result: Floats = spec.launch + spec.dispatch + ways.call + np.stack(rows) * longer
     return result

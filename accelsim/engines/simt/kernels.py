@@ -18,13 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelsim.engines.simt.convolutions import CHANNELS
 from accelsim.engines.simt.panels import Panel, Product, panel_for, read_B, room_B, smallest
 from accelsim.engines.simt.products import (
     FEWEST_PIECES,
     MOST_PIECES,
+    POINT,
+    STRIDED,
     Around,
     Candidates,
     Products,
+    behind,
     block_clocks,
     candidates,
     cut,
@@ -111,19 +115,32 @@ def sums_B(spec: Simt, tile: TileShape, name: str) -> int:
     return ceil(tile.m * tile.n * storage_B(spec.formats[name].accumulate))
 
 
-def columns(product: Product) -> Products:
+def columns(spec: Simt, product: Product) -> Products:
     """A product as one row."""
     gemm, (n, m) = product.gemm, product.sparse
+    kind, depth = (0, gemm.K) if gemm.conv is None or gemm.groups > 1 else _of_convolution(spec, product)
     sides_B = sum(side.nbytes for side in product.sides)
     row_B = 0.0 if gemm.conv else gemm.K * max(map(float, operands_B(product.format)))
     values = (
-        gemm.groups, gemm.M, gemm.N, gemm.K, product.a.nbytes, product.b.nbytes, product.y.nbytes + sides_B, row_B,
-        0, product.lane_clocks, product.special, n / m, 1,
+        gemm.groups, gemm.M, gemm.N, depth, product.a.nbytes, product.b.nbytes, product.y.nbytes + sides_B, row_B,
+        0, product.lane_clocks, product.special, n / m, 1, 0, kind,
     )  # fmt: skip
-    rows = [np.array([float(value)]) for value in values]
-    wide_B = max(map(float, operands_B(product.format)))
-    begins = np.zeros(1) if gemm.conv else ragged(rows[3], rows[2], wide_B)
-    return Products(*[*rows, begins])
+    rows = Products(*[np.array([float(value)]) for value in values])
+    if gemm.conv:
+        return rows
+    return rows._replace(ragged=ragged(rows.k, rows.n, max(map(float, operands_B(product.format)))))
+
+
+def _of_convolution(spec: Simt, product: Product) -> tuple[int, int]:
+    """The kind of a convolution of one group, and its K with what channels are filled up to."""
+    gemm, conv, form = product.gemm, product.gemm.conv, spec.formats[product.format]
+    assert conv is not None
+    strides, filled = max(conv.stride) > 1, conv.channels
+    if form.convolution and form.unit == "tensor":
+        wide = form.convolution.channels
+        filled = ceil(filled / wide) * wide if filled >= CHANNELS else form.step
+    beyond = conv.kernel == (1, 1) and (strides or any(conv.pad))
+    return 1 + POINT * beyond + STRIDED * strides, gemm.K // conv.channels * filled
 
 
 class Kernels:
@@ -136,9 +153,10 @@ class Kernels:
         self._spec, self._around, self._product, self._found = spec, around, product, found
         self._streams = streams
         name = product.format
-        shape = shapes(spec, around, name, columns(product), found)
+        shape = shapes(spec, around, name, columns(spec, product), found)
         self._shape, self._cost = shape, timed(spec, around, name, shape)
         self._work = np.ceil(block_clocks(spec, around, name, shape))
+        self._behind = behind(spec, name, shape)
 
     def __iter__(self) -> Iterator[Kernel]:
         """Those that the L2 cache has room for, by their seconds, of several those that stand first in the spec."""
@@ -161,7 +179,8 @@ class Kernels:
         times = Times(spec.prologue, int(self._work[index]), spec.epilogue + ceil(shape.fused[index]))
         grid = Grid(blocks, spec.multiprocessors, residents, times, spec.softness)
         far, activity = float(shape.far[index]), float(shape.activity[index])
-        taken = slower(spec, around, product.format, clocks(grid) / around.clock_Hz, far, activity)
+        computed = clocks(grid) + float(self._behind[index]) * times.work
+        taken = slower(spec, around, product.format, computed / around.clock_Hz, far, activity)
         adds = ceil(float(self._cost.adding[index]) * around.clock_Hz)
         read = read_B(product, panel)
         moving = (read + product.y.nbytes + sum(side.nbytes for side in product.sides)) / around.dram_Bps
@@ -198,14 +217,14 @@ def choose(
     Raises Infeasible, about the node ``name`` and the buffer ``cache``, where no tile fits into the cache; UsageError
     where no tile of the spec has the fields of ``Blocks`` that are ``pinned``.
     """
-    row = columns(product)
+    row = columns(spec, product)
     tiles = spec.tiles_of(product.format, product.gemm.groups > 1)
     if pinned:
         tiles = _pinned(spec, product, pinned, name)
-        found = cut(spec, row, tiles, pinned.get("splits"))
+        found = cut(spec, product.format, row, tiles, pinned.get("splits"))
     elif product.gemm.conv is not None and product.gemm.groups > 1:
         tiles = spec.tiles_of(product.format)  # of a library of its own
-        found = cut(spec, row, tiles, None)
+        found = cut(spec, product.format, row, tiles, None)
     else:
         found = candidates(spec, product.format, row)
     for streams in (False, True):

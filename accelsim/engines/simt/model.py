@@ -44,6 +44,11 @@ CONVOLUTION = (
     ("format.sustained",), ("memory.efficiency",), ("convolution.call",), ("convolution.fused",),
     ("convolution.filters",), ("convolution.transforms",), ("droop",),
 )  # fmt: skip
+IMPLICIT = (
+    ("format.convolution.sustained",), ("format.convolution.tile",), ("format.convolution.strided",),
+    ("format.convolution.pointwise",), ("convolution.call",), ("memory.efficiency",), ("droop",),
+)  # fmt: skip
+"""Of convolutions whose format has kernels of its own for them."""
 ATTENTION = (
     ("attention",),
     ("launch",),
@@ -252,18 +257,19 @@ class OfConvolutions:
     device: Device
     format: str
     found: convolutions.Forms
-    parts: tuple[OfProducts, OfProducts, OfProducts]
+    parts: tuple[OfProducts, ...]
 
     @property
     def constants(self) -> Sequence[tuple[str, ...]]:
         """And how much longer gradients take, or the feed."""
         last = "convolution.backward" if self.found.gradients.any() else "format.feed"
-        return self.device.named(self.format, [*CONVOLUTION, (last,)])
+        own = self.device.spec.formats[self.format].convolution
+        return self.device.named(self.format, [*(CONVOLUTION if own is None else IMPLICIT), (last,)])
 
     def algorithms(self, device: Device, each: Sequence[KernelTimes]) -> Floats:
         """Seconds of every algorithm, one row each, from those of its products."""
-        first, second, third = (part.seconds for part in each)
-        return convolutions.of_algorithms(device.spec, device.around, self.found, (first, second, third))
+        seconds = [part.seconds for part in each]
+        return convolutions.of_algorithms(device.spec, device.around, self.found, seconds)
 
     def times(self, chip: Chip) -> KernelTimes:
         """Each by the algorithm that takes the least."""
@@ -272,23 +278,20 @@ class OfConvolutions:
         seconds = self.algorithms(device, each)
         chosen = np.argmin(seconds, axis=0)
         pick = np.arange(len(chosen))
-        tiles = text_rows(
-            f"{each[way].tile[row]} {convolutions.ALGORITHMS[way]}" for row, way in enumerate(chosen)
-        )
+        names = [algorithm.name for algorithm in self.found.algorithms]
+        tiles = text_rows(f"{each[way].tile[row]} {names[way]}" for row, way in enumerate(chosen))
         splits, waves = (
             np.stack([getattr(part, field) for part in each])[chosen, pick] for field in ("splits", "waves")
         )
         binds = np.stack([part.binds for part in each])[chosen, pick]
-        ways = np.array(["implicit GEMM", "Winograd", "Winograd"], dtype=object)[chosen]
-        fewest = np.where(self.found.fast, convolutions.FEWEST, 1.0) * self.found.macs
-        bound = device.bound(self.format, fewest, self.found.least_B)
+        ways = np.array([name.removesuffix(" 2x2").removesuffix(" 4x4") for name in names], dtype=object)
+        bound = device.bound(self.format, self.found.fewest, self.found.least_B)
         overhead = each[0].overhead + device.spec.dispatch + device.spec.convolution.call
-        return KernelTimes(seconds[chosen, pick], bound, overhead, tiles, splits, waves, binds, ways)
+        return KernelTimes(seconds[chosen, pick], bound, overhead, tiles, splits, waves, binds, ways[chosen])
 
     def likely(self, chip: Chip, most: int) -> OfConvolutions:
         """The likely candidates of each algorithm."""
-        first, second, third = (part.likely(chip, most) for part in self.parts)
-        return replace(self, parts=(first, second, third))
+        return replace(self, parts=tuple(part.likely(chip, most) for part in self.parts))
 
 
 class ConvolutionFamily:
@@ -301,14 +304,13 @@ class ConvolutionFamily:
         found, spec = convolutions.forms(device.spec, name, columns), device.spec
         tiles = spec.tiles_of(name, batched=False)
         parts = []
-        for products in found.products:
-            chosen = cut(device.spec, products, tiles, None)
+        for products in (algorithm.products for algorithm in found.algorithms):
+            chosen = cut(device.spec, name, products, tiles, None)
             shape = _shape(device, name, products, chosen)
             if products.groups[0] == 1:
                 shape = shape._replace(moved_B=found.bytes[chosen.row])
             parts.append(OfProducts(device, name, products, chosen, shape, np.zeros(len(products.m))))
-        first, second, third = parts
-        return OfConvolutions(device, name, found, (first, second, third))
+        return OfConvolutions(device, name, found, tuple(parts))
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ class Products(NamedTuple):
     the results in memory, and of a row of them along K (0 where rows do not lie apart); 1 where the rows of the first
     lie along K (``transposed``), else 0; what the epilogue does to each result, in clocks of a lane and special
     functions; the share of weights that is multiplied; what a multiplication draws beside others, for its operands; how
-    raggedly rows of operands or results begin, 0 to 1 (``ragged``)."""
+    raggedly rows of operands or results begin, 0 to 1 (``ragged``); the ``kind`` of the product, a row of
+    :class:`Kinds`."""
 
     groups: Floats
     m: Floats
@@ -88,6 +89,7 @@ class Products(NamedTuple):
     density: Floats
     activity: Floats
     ragged: Floats
+    kind: Floats
 
 
 def ragged(k: Floats, n: Floats, element_B: float) -> Floats:
@@ -100,6 +102,35 @@ def ragged(k: Floats, n: Floats, element_B: float) -> Floats:
     return steps
 
 
+class Kinds(NamedTuple):
+    """What constants say of kinds of products: plain ones, convolutions, those that move by more than 1, those of 1 x 1
+    filters that reach beyond the image, those of 1 x 1 filters that move by more than 1. ``rate``: the share of the
+    rate of products; ``tile``: results of the smallest tile; ``behind``: blocks in whose time operands come that
+    nothing hides."""
+
+    rate: Floats
+    tile: Floats
+    behind: Floats
+
+
+POINT, STRIDED = 2, 1
+"""What these add to the kind of a convolution, which is 1."""
+
+
+def kinds(spec: Simt, name: str) -> Kinds | None:
+    """Of a format; None where all are alike."""
+    of = spec.formats[name].convolution
+    if of is None:
+        return None
+    share, tile, strided = of.sustained, of.tile, of.strided
+    point = share * of.pointwise
+    return Kinds(
+        np.array([1.0, share, share, point, point]),
+        np.array([1.0, tile, tile, tile, tile]),
+        np.array([0.0, 0.0, strided, 0.0, strided]),
+    )
+
+
 def dense(
     name: str, groups: Floats, m: Floats, n: Floats, k: Floats, element_B: float | None = None
 ) -> Products:
@@ -108,7 +139,7 @@ def dense(
     y_B, none = element_B or max(a_B, b_B), np.zeros(len(m))
     return Products(
         groups, m, n, k, groups * m * k * a_B, groups * k * n * b_B, groups * m * n * y_B, k * max(a_B, b_B),
-        none, none, none, none + 1, none + 1, ragged(k, n, max(a_B, b_B)),
+        none, none, none, none + 1, none + 1, ragged(k, n, max(a_B, b_B)), none,
     )  # fmt: skip
 
 
@@ -137,23 +168,29 @@ def candidates(spec: Simt, name: str, products: Products) -> Candidates:
     """Every tile of the library for a product, with the cuts of K that are worth a trial, in the order of the spec."""
     several = products.groups > 1
     parts = [
-        _cuts(spec, products, np.flatnonzero(several == batched), tile, None)
+        _cuts(spec, name, products, np.flatnonzero(several == batched), tile, None)
         for batched in (False, True)
         for tile in spec.tiles_of(name, batched)
     ]
     return _joined(parts)
 
 
-def cut(spec: Simt, products: Products, tiles: Iterable[TileShape], splits: int | None) -> Candidates:
+def cut(
+    spec: Simt, name: str, products: Products, tiles: Iterable[TileShape], splits: int | None
+) -> Candidates:
     """Some tiles for every product, with one cut of K or with those that are worth a trial."""
     every = np.arange(len(products.m))
-    return _joined([_cuts(spec, products, every, tile, splits) for tile in tiles])
+    return _joined([_cuts(spec, name, products, every, tile, splits) for tile in tiles])
 
 
-def _cuts(spec: Simt, products: Products, rows: Ints, tile: TileShape, given: int | None) -> list[Ints]:
+def _cuts(
+    spec: Simt, name: str, products: Products, rows: Ints, tile: TileShape, given: int | None
+) -> list[Ints]:
     """Rows, tile and cuts of candidates with one tile, three columns."""
     blocks = products.groups[rows] * np.ceil(products.m[rows] / tile.m) * np.ceil(products.n[rows] / tile.n)
     whole = (products.groups[rows] == 1) & (blocks <= MOST_WHOLE * spec.multiprocessors)
+    if spec.formats[name].convolution is not None:
+        whole &= products.kind[rows] == 0
     parts = []
     for splits in [given] if given else spec.splits:
         useful = whole & (products.k[rows] >= SHORTEST_CUT * splits)
@@ -191,6 +228,7 @@ class Shapes(NamedTuple):
     fused: Floats
     activity: Floats
     ragged: Floats
+    kind: Ints
 
     def busiest(self, multiprocessors: int) -> Floats:
         """Blocks of the busiest multiprocessor."""
@@ -217,7 +255,7 @@ def shapes(spec: Simt, around: Around, name: str, products: Products, found: Can
     return Shapes(
         m, n, splits, residents, depth, blocks, reuse, np.minimum(best[(products.groups > 1).astype(int)][row], reuse),
         moved, (products.transposed * products.a_B)[row], added, _far(products)[row], products.density[row], lanes,
-        products.activity[row], products.ragged[row],
+        products.activity[row], products.ragged[row], products.kind[row].astype(int),
     )  # fmt: skip
 
 
@@ -299,7 +337,15 @@ def _clocks(spec: Simt, around: Around, name: str, shape: Shapes, busiest: Float
     """Clocks of the multiprocessors."""
     work = block_clocks(spec, around, name, shape)
     ends = spec.prologue + spec.epilogue + shape.fused
-    found: Floats = busiest * work + np.ceil(shape.busiest(spec.multiprocessors) / shape.residents) * ends
+    rounds = np.ceil(shape.busiest(spec.multiprocessors) / shape.residents)
+    found: Floats = (busiest + behind(spec, name, shape)) * work + rounds * ends
+    return found
+
+
+def behind(spec: Simt, name: str, shape: Shapes) -> Floats:
+    """Blocks in whose time operands come that nothing hides."""
+    of = kinds(spec, name)
+    found: Floats = np.zeros(len(shape.kind)) if of is None else of.behind[shape.kind]
     return found
 
 
@@ -307,7 +353,10 @@ def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats
     """Clocks of the unit for one block."""
     form = spec.formats[name]
     feed = (1 + form.feed * shape.reuse) / (1 + form.feed * shape.best_reuse)
-    macs = shape.depth * shape.density * shape.m * shape.n
+    of, results = kinds(spec, name), shape.m * shape.n
+    if of is not None:
+        results = np.maximum(results, of.tile[shape.kind]) / of.rate[shape.kind]
+    macs = shape.depth * shape.density * results
     narrow = 1 + spec.ragged * shape.ragged if form.unit == "tensor" else 1.0
     loop = macs * spec.clocks_of_product(name) / form.sustained * feed * narrow
     a_B, b_B = map(float, operands_B(name))

@@ -35,6 +35,8 @@ Softness = Annotated[float, Field(ge=0, le=1)]
 """A share, 0 to 1."""
 Droop = Annotated[float, Field(ge=0, le=10)]
 """A share by which something takes longer, 0 to 10."""
+Results = Annotated[float, Field(ge=1, le=65_536)]
+"""Results of a tile, 1 to 65,536."""
 
 
 class Limits(NamedTuple):
@@ -79,6 +81,41 @@ UNITS = {"tensor": OfUnit(0.85, 22.0, 32), "lanes": OfUnit(0.90, 10.0, 8)}
 all devices together (docs/gpu-kernels.md)."""
 
 
+class ImplicitGemm(Model):
+    """Convolutions of one format by kernels of implicit GEMM of their own: K is never cut, and there is no Winograd."""
+
+    sustained: Annotated[Share, Fitted(0.02, 1.0)] = Field(
+        0.8, description="share of the rate of products at which they multiply"
+    )
+    tile: Annotated[Results, Fitted(1.0, 65536.0)] = Field(
+        4096.0, description="results of their smallest tile: no block takes less for a step of K"
+    )
+    pointwise: Annotated[Share, Fitted(0.05, 1.0)] = Field(
+        0.5,
+        description="share of that rate at which 1 x 1 filters multiply that move by more than 1 or reach beyond the "
+        "image, and so are no plain product",
+    )
+    strided: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
+        0.5,
+        description="blocks in whose time the inputs of a stride above 1 are gathered at first, which nothing hides",
+    )
+    channels: Side = Field(
+        8,
+        description="channels of one place of the filter that a step of K takes on Tensor Cores, filled up where there "
+        "are fewer",
+    )
+    fft: Parts | None = Field(
+        None,
+        description="thousands of images x channels x results from which filters larger than 3 x 3 that move by 1 are "
+        "computed by fast Fourier transforms; absent: never",
+    )
+    lanes_from: Side | None = Field(
+        None,
+        description="results (output channels) from which filters of 7 x 7 and more are computed on the lanes, at "
+        "`direct` of their rate; absent: never",
+    )
+
+
 class SimtFormat(Model):
     """How a multiprocessor multiplies operands of one format."""
 
@@ -112,6 +149,12 @@ class SimtFormat(Model):
         UNITS["tensor"].step,
         description="the loop over K goes by so many; K is rounded up to it; of lanes "
         f"{UNITS['lanes'].step} unless it is given",
+    )
+
+    convolution: ImplicitGemm | None = Field(
+        None,
+        description="what convolutions do otherwise than products; absent: they multiply as these do, or by Winograd's "
+        "algorithms where that is faster",
     )
 
     @model_validator(mode="before")

@@ -1,12 +1,17 @@
-"""Convolutions in closed form: what few channels cost on Tensor Cores, and on lanes not."""
+"""Convolutions in closed form: what few channels cost, kernels of a format's own, transforms of large filters."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 import accelsim
-from accelsim.kernels.predict import Kernels
-from accelsim.kernels.table import several
+from accelsim.kernels.calibrate import calibrate
+from accelsim.kernels.predict import Kernels, Prediction
+from accelsim.kernels.table import one, several
 
 
 def seconds(dtype: str, channels: int, results: int = 64, direction: str = "fwd") -> float:
@@ -32,3 +37,86 @@ def test_lanes_take_channels_one_by_one() -> None:
 
 def test_gradients_of_filters_pay_for_few_channels_too() -> None:
     assert seconds("fp16", 3, direction="bwd_params") > seconds("fp16", 8, direction="bwd_params")
+
+
+OWN = {"fp16": "{channels: 64, lanes_from: 512}", "fp32": "{fft: 3000}"}
+
+
+def predicted(dtype: str, block: str | None, *overrides: str, **sizes: int) -> Prediction:
+    """A convolution on a chip whose format has kernels of its own, or not."""
+    cells = {"B": 8, "C_in": 128, "C_out": 128, "kernel": 3, "H_W": 28, "stride": 1, "padding": 1} | sizes
+    sets = [] if block is None else [f"sm.formats.{dtype}.convolution={block}"]
+    chip = accelsim.load_chip("a100-80-sxm", [*sets, *overrides])
+    return Kernels(one("conv2d", dtype, {name: str(value) for name, value in cells.items()}), chip).predicted(
+        chip
+    )
+
+
+def times(dtype: str, block: str | None, *overrides: str, **sizes: int) -> float:
+    return float(predicted(dtype, block, *overrides, **sizes).seconds[0])
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+def test_kernels_of_a_format_s_own_cut_no_loop_and_know_no_winograd(dtype: str) -> None:
+    deep = {"C_in": 1024, "C_out": 16, "B": 2, "H_W": 7}
+    assert predicted(dtype, None, **deep).times.splits[0] > 1
+    assert predicted(dtype, OWN[dtype], **deep).times.splits[0] == 1
+    large = {"B": 64, "C_in": 256, "C_out": 256}
+    assert "Winograd" in predicted("fp32", None, **large).times.regime[0]
+    assert predicted(dtype, OWN[dtype], **large).times.regime[0] == "implicit GEMM"
+
+
+def test_each_constant_of_theirs_takes_time() -> None:
+    none = {"sustained": 1.0, "tile": 1.0, "strided": 0.0, "pointwise": 1.0, "channels": 8}
+
+    def taken(name: str = "channels", value: float = 8, **sizes: int) -> float:
+        return times("fp16", json.dumps(none | {name: value}), **sizes)
+
+    whole, small = {"B": 64, "C_in": 256, "C_out": 256}, {"B": 1, "H_W": 7, "C_in": 1024}
+    assert taken("sustained", 0.5, **whole) == pytest.approx(2 * taken(**whole), rel=0.1)
+    assert taken("tile", 65536, **small) > 2 * taken(**small)
+    assert taken("strided", 1, stride=2, **small) > 1.5 * taken(stride=2, **small)
+    assert taken("strided", 1, **small) == taken(**small)
+    assert taken("channels", 64, C_in=16) == pytest.approx(taken(C_in=64), rel=0.2)
+
+
+def test_filters_of_one_place_are_plain_products_unless_they_move_or_reach_beyond_the_image() -> None:
+    plain, slow = (f"{{sustained: 0.5, pointwise: {share}}}" for share in (1.0, 0.25))
+    point = {"kernel": 1, "C_in": 1024, "C_out": 1024, "B": 64}
+    assert times("fp32", plain, padding=0, **point) == times("fp32", slow, padding=0, **point)
+    for sizes in ({"padding": 1}, {"padding": 0, "stride": 2}):
+        assert times("fp32", slow, **point, **sizes) > 3 * times("fp32", plain, **point, **sizes)
+
+
+def test_large_filters_of_many_images_and_channels_are_transformed() -> None:
+    many = {"B": 73, "C_in": 512, "C_out": 1024, "kernel": 7, "H_W": 56}
+    found, without = predicted("fp32", OWN["fp32"], **many), predicted("fp32", "{}", **many)
+    assert found.times.regime[0] == "FFT" and without.times.regime[0] == "implicit GEMM"
+    assert found.seconds[0] < 0.3 * without.seconds[0]
+    assert found.times.bound[0] < found.seconds[0] and found.times.bound[0] < without.times.bound[0]
+    for sizes in ({"B": 2}, {"kernel": 3}, {"stride": 2}):
+        assert predicted("fp32", OWN["fp32"], **many | sizes).times.regime[0] == "implicit GEMM"
+
+
+def test_large_filters_with_many_results_are_left_to_the_lanes() -> None:
+    large = {"B": 16, "C_in": 256, "kernel": 7, "H_W": 56}
+    narrow, wide = (times("fp16", OWN["fp16"], C_out=results, **large) for results in (384, 512))
+    assert wide > 4 * narrow
+    assert times("fp16", "{channels: 64}", C_out=512, **large) < 2 * narrow
+    assert times("fp16", OWN["fp16"], "sm.convolution={direct: 0.25}", C_out=512, **large) > 1.8 * wide
+
+
+def test_a_calibration_turns_the_constants_of_such_kernels() -> None:
+    block = "sm.formats.fp16.convolution={channels: 64, sustained: 0.6, tile: 9000}"
+    rows = [
+        {"B": str(n), "C_in": str(c), "C_out": str(k), "kernel": "3", "H_W": "28", "stride": "1", "padding": "1"}
+        for n in (1, 16, 128) for c in (64, 512) for k in (64, 256, 1024)
+    ]  # fmt: skip
+    truth = accelsim.load_chip("a100-80-sxm", [block])
+    table = several("conv2d", "fp16", rows)
+    table = replace(table, measured=Kernels(table, truth).predicted(truth).seconds)
+    chip = accelsim.load_chip("a100-80-sxm", ["sm.formats.fp16.convolution={channels: 64}"])
+    found = calibrate(table, chip, "itself", "2026-11")
+    assert found.values["sm.formats.fp16.convolution.sustained"] == pytest.approx(0.6, rel=0.05)
+    assert found.values["sm.formats.fp16.convolution.tile"] == pytest.approx(9000, rel=0.05)
+    assert float(np.abs(found.left_out / table.measured - 1).mean()) < 0.02

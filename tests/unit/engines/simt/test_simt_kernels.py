@@ -20,7 +20,7 @@ ENDS = 20 + 30
 
 def kernel(p: Product, tile: Any, splits: int = 1, around: Around = AROUND, spec: Any = GPU) -> Kernel:
     """The kernel with one tile and one cut of K."""
-    return next(iter(Kernels(spec, around, p, cut(spec, columns(p), [tile], splits))))
+    return next(iter(Kernels(spec, around, p, cut(spec, p.format, columns(spec, p), [tile], splits))))
 
 
 def test_the_best_tile_runs_at_the_sustained_rate():

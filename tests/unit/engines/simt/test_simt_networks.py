@@ -106,3 +106,32 @@ def test_groups_of_few_channels_are_computed_directly(dtype: str, each: int) -> 
 def test_groups_of_as_many_channels_as_a_tensor_core_takes_are_products() -> None:
     made = run(grouped(256, 32), dtype="fp16")
     assert {row.action.of for row in made.ledger if row.action.kind == "around"} == {"fp16"}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "block"),
+    [
+        ((256, 3, 1), "{}"),
+        ((256, 3, 2), "{strided: 2}"),
+        ((1024, 1, 2), "{pointwise: 0.2}"),
+        ((48, 3, 1), "{channels: 64}"),
+        ((512, 7, 1), "{lanes_from: 512}"),
+        ((512, 7, 1), "{fft: 4000}"),
+    ],
+)
+def test_a_simulation_takes_kernels_of_a_format_s_own_as_single_ones_are(
+    sizes: tuple[int, int, int], block: str
+) -> None:
+    channels, filters, stride = sizes
+    dtype = "fp32" if "fft" in block else "fp16"
+    sets = [f"sm.formats.{dtype}.convolution={block}"]
+    made = run(conv(channels, filters, stride), dtype=dtype, set=sets)
+    made.check()
+    cells = {"B": 16, "C_in": channels, "C_out": channels, "kernel": filters, "H_W": 28, "stride": stride,
+             "padding": filters // 2}  # fmt: skip
+    chip = load_chip("v100-pcie", sets)
+    alone = Kernels(one("conv2d", dtype, {key: str(value) for key, value in cells.items()}), chip).predicted(
+        chip
+    )
+    link_fs = sum(fs for blame, fs in critical_path.by_blame(made).items() if "pcie" in blame.text)
+    assert made.latency_s - link_fs * FS == pytest.approx(float(alone.seconds[0]), rel=0.15)

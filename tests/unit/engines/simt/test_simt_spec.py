@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import accelsim
-from accelsim.engines.simt.spec import SPEC, Limits, Needs, operands_B, residents
+from accelsim.engines.simt.spec import SPEC, ImplicitGemm, Limits, Needs, operands_B, residents
 from accelsim.errors import SpecError
 from tests.helpers.simt_cases import GPU
 
@@ -83,7 +83,7 @@ def test_a_file_says_where(tmp_path: Path) -> None:
 
 
 def test_every_field_is_described():
-    for model in (SPEC, type(GPU.tiles[0]), type(GPU.formats["fp16"])):
+    for model in (SPEC, type(GPU.tiles[0]), type(GPU.formats["fp16"]), ImplicitGemm):
         assert all(field.description for field in model.model_fields.values()), model
 
 
