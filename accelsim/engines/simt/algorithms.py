@@ -60,7 +60,7 @@ def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list
     spec, way = device.spec, int(np.argmin(seconds))
     begin = spec.launch + spec.dispatch + spec.convolution.call
     share = (seconds[way] - begin) / (parts[0].seconds[0] - spec.launch)
-    if way == 0 and not prepared.found.on_lanes[0]:
+    if way == 0:
         return kernels
     name = prepared.found.algorithms[way].name
     clocks = [ceil(float(share) * kernel.clocks) for kernel in kernels]

@@ -10,8 +10,7 @@ Winograd's need 3 x 3 filters and a stride of 1.
 A format with a block ``convolution`` has kernels of implicit GEMM of its own (cuDNN 9 on Hopper), whose blocks never
 share a tile along K and which have a smallest tile, and no Winograd. **FFT.** Where images, channels and results are
 many enough (``fft``), filters larger than 3 x 3 that move by 1 become products of complex numbers, one for each point
-of the transform of a piece of 16 x 16 or 32 x 32, four real ones each; transforms pass memory as Winograd's do. Large
-filters with many results (``lanes_from``) have no kernel for Tensor Cores.
+of the transform of a piece of 16 x 16 or 32 x 32, four real ones each; transforms pass memory as Winograd's do.
 
 Gradients are convolutions with other sides; ``backward`` says how much longer they take. Tensor Cores take channels by
 eights; where there are fewer, each place of the filter is a step of the loop over K of its own, most of it empty. A
@@ -50,8 +49,6 @@ COMPLEX = 4
 """Real multiplications of a complex one."""
 COMPLEX_B = 8
 """Bytes of a complex number of two FP32."""
-LARGE = 7
-"""Side of filters that are large."""
 
 
 class Algorithm(NamedTuple):
@@ -68,13 +65,11 @@ class Algorithm(NamedTuple):
 
 class Forms(NamedTuple):
     """Convolutions as the products of each algorithm, the first of which always applies; the least multiplications that
-    any algorithm needs; where lanes compute them in every format; whether they are gradients; multiplications of the
-    convolution; distinct bytes with what channels are filled up to, and without it and without what strides leave
-    out."""
+    any algorithm needs; whether they are gradients; multiplications of the convolution; distinct bytes with what
+    channels are filled up to, and without it and without what strides leave out."""
 
     algorithms: tuple[Algorithm, ...]
     fewest: Floats
-    on_lanes: Bools
     gradients: Bools
     macs: Floats
     bytes: Floats
@@ -103,12 +98,11 @@ def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
         others = [_fft(sizes, (np.minimum(r, s) > 3) & moving & enough & (columns["backward"] == 0))]
     else:
         others = []
-    large = (np.minimum(r, s) >= LARGE) & (columns["k"] >= (own.lanes_from or np.inf) if own else False)
     least = np.minimum(FEWEST, _of_fft(columns)) if own and own.fft else FEWEST
     fewest = np.where((r > 1) & (s > 1) & moving, least, 1.0)
     elements = n * c * h * w + k * c * r * s + n * k * p * q
     return Forms(
-        (first, *others), fewest * macs, large, columns["backward"] > 0, macs, elements * element_B, least_B
+        (first, *others), fewest * macs, columns["backward"] > 0, macs, elements * element_B, least_B
     )
 
 
@@ -187,13 +181,11 @@ def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: Sequence[Fl
     """Seconds of each algorithm (rows) for each convolution, infinite where it does not apply, from those of their
     products (with launch)."""
     ways, rows = spec.convolution, []
-    lanes_Hz = ways.direct * spec.lanes * spec.multiprocessors * around.clock_Hz
     for each, taken in zip(found.algorithms, seconds, strict=True):
         moved = ways.transforms * each.transforms_B + ways.filters * each.filters_B
         own = (taken - spec.launch) / (ways.fused if each.name == WINOGRAD_2X2 else 1.0)
         own = own + moved / around.dram_Bps + each.kernels * spec.reduction
         rows.append(np.where(each.fits, own, np.inf))
-    rows[0] = np.where(found.on_lanes, np.maximum(rows[0], found.macs / lanes_Hz), rows[0])
     longer = np.where(found.gradients, ways.backward, 1.0)
     result: Floats = spec.launch + spec.dispatch + ways.call + np.stack(rows) * longer
     return result

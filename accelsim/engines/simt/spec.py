@@ -109,11 +109,6 @@ class ImplicitGemm(Model):
         description="thousands of images x channels x results from which filters larger than 3 x 3 that move by 1 are "
         "computed by fast Fourier transforms; absent: never",
     )
-    lanes_from: Side | None = Field(
-        None,
-        description="results (output channels) from which filters of 7 x 7 and more are computed on the lanes, at "
-        "`direct` of their rate; absent: never",
-    )
 
 
 class SimtFormat(Model):
@@ -306,7 +301,7 @@ class Simt(EngineSpec):
         description="from the request of a kernel that is timed by itself to the start of its first block",
     )
     follow: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
-        1.2e-6,
+        1.6e-6,
         description="from the end of a kernel to the start of the next in a graph of kernels, as a compiled network "
         "is; no more than `launch`",
     )

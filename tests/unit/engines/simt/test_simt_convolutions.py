@@ -39,7 +39,7 @@ def test_gradients_of_filters_pay_for_few_channels_too() -> None:
     assert seconds("fp16", 3, direction="bwd_params") > seconds("fp16", 8, direction="bwd_params")
 
 
-OWN = {"fp16": "{channels: 64, lanes_from: 512}", "fp32": "{fft: 3000}"}
+OWN = {"fp16": "{channels: 64}", "fp32": "{fft: 3000}"}
 
 
 def predicted(dtype: str, block: str | None, *overrides: str, **sizes: int) -> Prediction:
@@ -96,14 +96,6 @@ def test_large_filters_of_many_images_and_channels_are_transformed() -> None:
     assert found.times.bound[0] < found.seconds[0] and found.times.bound[0] < without.times.bound[0]
     for sizes in ({"B": 2}, {"kernel": 3}, {"stride": 2}):
         assert predicted("fp32", OWN["fp32"], **many | sizes).times.regime[0] == "implicit GEMM"
-
-
-def test_large_filters_with_many_results_are_left_to_the_lanes() -> None:
-    large = {"B": 16, "C_in": 256, "kernel": 7, "H_W": 56}
-    narrow, wide = (times("fp16", OWN["fp16"], C_out=results, **large) for results in (384, 512))
-    assert wide > 4 * narrow
-    assert times("fp16", "{channels: 64}", C_out=512, **large) < 2 * narrow
-    assert times("fp16", OWN["fp16"], "sm.convolution={direct: 0.25}", C_out=512, **large) > 1.8 * wide
 
 
 def test_a_calibration_turns_the_constants_of_such_kernels() -> None:

@@ -115,7 +115,6 @@ def test_groups_of_as_many_channels_as_a_tensor_core_takes_are_products() -> Non
         ((256, 3, 2), "{strided: 2}"),
         ((1024, 1, 2), "{pointwise: 0.2}"),
         ((48, 3, 1), "{channels: 64}"),
-        ((512, 7, 1), "{lanes_from: 512}"),
         ((512, 7, 1), "{fft: 4000}"),
     ],
 )

@@ -17,7 +17,7 @@ from accelsim.spec.constants import constants
 from accelsim.validate.against_reference import check_run
 
 A100 = "a100-80-sxm"
-FOLLOW_S = constants(accelsim.load_chip(A100))["sm.follow"].value
+FOLLOW_S = min(constants(accelsim.load_chip(A100))[name].value for name in ("sm.follow", "sm.launch"))
 
 
 @pytest.fixture(scope="module", name="cnn")
