@@ -66,6 +66,8 @@ ABOUT = {
     "gpu-conv": About("convolutions on GPUs against measured times, rows left out of the fit", SHORT),
     "gpu-gemm": About("matrix products on GPUs against measured times, rows left out of the fit", LONG),
     "gpu-models": About("whole networks on GPUs against measured times", LONG),
+    "gpu-own": About("kernels of an H200 and an H100 that were measured for this project", AT_ONCE),
+    "gpu-own-models": About("networks on an H200 and an H100 that were measured for this project, and joules", SHORT),
     "gpu-power": About("joules of GPUs against the wall power of their servers (MLPerf)", SHORT),
     "gpu-vector": About("functions on GPUs against measured times, rows left out of the fit", SHORT),
     "light-models": About("every tensor of simulated runs of small real models against ONNX Runtime", LONG),
