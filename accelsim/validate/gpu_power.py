@@ -1,9 +1,9 @@
 """Check ``gpu-power``: joules of GPUs against the wall power of MLPerf's servers.
 
-A server draws more than its GPUs: host, fans, conversion of its supply. So the energy that is simulated of a GPU,
-with its memory, has to be less than what the server draws for each GPU, and should be most of it. Servers limit the
-power of their GPUs in these submissions (MaxQ), which the simulation does not. Idle power of the GPUs is not stated by
-their makers and in none of these figures.
+A server draws more than its GPUs: host, fans, conversion of its supply. But servers limit the power of their GPUs in
+these submissions (MaxQ), by how much they do not say, and the simulation does not: a GPU at full load draws about its
+design power there. So the energy that is simulated of a GPU, with its memory, may be more than what the server draws for
+it. What can be seen is whether the shares of different chips and networks are alike.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from accelsim.validate.gpu_models import CHIPS, SUBMITTED, format_of
 from accelsim.validate.gpu_rows import PUBLISHED, rows_of, simulated
 from accelsim.validate.measured import ABSENT, folder
 
-SHARE = (0.3, 1.0)
-"""Of what a server draws for each of its GPUs, what may be that of the GPU itself."""
+SHARE = (0.5, 1.5)
+"""Of what a server draws for each of its GPUs, what the simulated GPU may have, which is not limited."""
 POWERED: Mapping[str, str] = {
     **CHIPS,
     "nvidia-a100-40-sxm": "a100-40-sxm",
