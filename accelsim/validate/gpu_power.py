@@ -2,8 +2,8 @@
 
 A server draws more than its GPUs: host, fans, conversion of its supply. But servers limit the power of their GPUs in
 these submissions (MaxQ), by how much they do not say, and the simulation does not: a GPU at full load draws about its
-design power there. So the energy that is simulated of a GPU, with its memory, may be more than what the server draws for
-it. What can be seen is whether the shares of different chips and networks are alike.
+design power there. So the energy that is simulated of a GPU, with its memory, may be more than what the server draws
+for it. What can be seen is whether the shares of different chips and networks are alike.
 """
 
 from __future__ import annotations

@@ -85,9 +85,9 @@ MEANING = {
     "gpu-power": (
         "Simulated joules of an inference against what the servers of MLPerf drew at the wall, for each of their GPUs. "
         "A server also feeds its host, its fans and the losses of its supply, but it had limited the power of its GPUs "
-        "(MaxQ), which the simulation does not. A row is a submission; it passes where the simulated GPU has half to one "
-        "and a half of what is drawn, which says that chips and networks are alike, and not how much is right: that is "
-        "`gpu-own-models`. No constant comes of these rows."
+        "(MaxQ), which the simulation does not. A row is a submission; it passes where the simulated GPU has half to "
+        "one and a half of what is drawn, which says that chips and networks are alike, and not how much is right: "
+        "that is `gpu-own-models`. No constant comes of these rows."
     ),
     "systolic": (
         "Random products on random arrays, in every dataflow and schedule: the closed forms that time the "

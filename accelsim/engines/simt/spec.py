@@ -330,7 +330,7 @@ class Simt(EngineSpec):
         description="by how much longer products take whose rows of operands lie far apart (K beyond 24 kB), because "
         "each row is on a page of its own",
     )
-    ragged: Annotated[Droop, Fitted(0.0, 8.0)] = Field(
+    ragged: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
         0.0,
         description="by how much longer the loop of Tensor Cores takes where rows of operands or results begin at any "
         "multiple of 2 B, and not of 16 B; of 4 and 8 B two and one thirds of it",
