@@ -54,8 +54,8 @@ DEVICES: Mapping[str, str] = {
 }  # fmt: skip
 """NeuSight's devices that are chips here."""
 SQUAD_TOKENS = 176
-"""Tokens of a question with its paragraph in SQuAD v1.1: 177 on the mean (MLPerf pads to 384 and its servers skip that),
-taken as a multiple of eight, as one of the many lengths whose rows lie together."""
+"""Tokens of a question with its paragraph in SQuAD v1.1: 177 on the mean (MLPerf pads to 384 and its servers skip
+that), here a multiple of eight, so that rows begin at multiples of 16 B."""
 SUBMITTED: Mapping[str, tuple[str, str, int]] = {
     "ResNet-50": ("resnet50", "int8", 256),
     "BERT-Large SQuAD (99%)": (f"bert-large?seq={SQUAD_TOKENS}", "int8", 64),

@@ -15,7 +15,7 @@ SETS = {device: {(rows.op, rows.format): rows for rows in kernels_of(device)} fo
 
 
 @pytest.mark.parametrize(
-    ("device", "form", "op"), [(*key, op) for key, claimed in CLAIMED.items() for op in claimed], ids="-".join
+    ("device", "form", "op"), [(*key, op) for key, claimed in CLAIMED.items() for op in claimed]
 )
 def test_kernels_are_as_near_as_is_claimed(device: str, form: str, op: str) -> None:
     rows = SETS[device][op, form]
