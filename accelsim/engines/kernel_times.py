@@ -16,6 +16,10 @@ from accelsim.workload.graph import Node
 Columns = Mapping[str, Floats]
 """Name of a column -> its values, all of one length."""
 
+ROW_CLOCKS = {"LayerNormalization": 180, "RMSNormalization": 180}
+"""Op -> clocks of a multiprocessor for each row, where a block of threads has one: what makes norms of many short rows
+slow. From the layer norms of NeuSight on five GPUs and of our own on an H200 (140 to 280 there)."""
+
 
 class KernelTimes(NamedTuple):
     """Kernels, one row each: ``seconds`` with everything; ``bound``, the least that the stated peaks of the chip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from accelsim.engines.simt.functions import ROW_CLOCKS
+from accelsim.engines.kernel_times import ROW_CLOCKS
 
 
 class Function(NamedTuple):

@@ -46,9 +46,6 @@ WARP_ROW = 1024
 """Elements of a row that a warp has in its registers; a longer one is a block's."""
 ROW_THREADS = 128
 """Threads of a block that works at a row: with them, rows that a multiprocessor has under way."""
-ROW_CLOCKS = {"LayerNormalization": 180, "RMSNormalization": 180}
-"""Op -> clocks of a multiprocessor for each row, where a block of threads has one: what makes norms of many short rows
-slow. From the layer norms of NeuSight on five GPUs and of our own on an H200 (140 to 280 there)."""
 RAGGED_ROWS = 6
 """By how much longer that takes where rows begin at no multiples of 16 B, by the layer norms of the H200."""
 CACHED = 0.5

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from accelsim.engines.base import Lowering
+from accelsim.engines.kernel_times import ROW_CLOCKS
 from accelsim.engines.simt.actions import function_actions
-from accelsim.engines.simt.functions import ROW_CLOCKS
 from accelsim.engines.simt.kernels import lanes_clocks
 from accelsim.engines.simt.lower import ADVICE
 from accelsim.engines.simt.panels import PIECES
