@@ -31,19 +31,35 @@ def graph_seconds(torch: Any, calls: Sequence[Call]) -> float:
 
 def captured(torch: Any, calls: Sequence[Call]) -> tuple[Call, int]:
     """The replay of a graph of many calls, in turn, and how many there are. Results of different calls lie apart."""
+    warmed(torch, calls)
+    once = between(torch, calls[0])
+    count = len(calls) * max(1, min(MOST_CALLS, round(LEAST_S / once)) // len(calls))
+    results = [None] * len(calls)
+
+    def every() -> None:
+        for number in range(count):
+            results[number % len(calls)] = calls[number % len(calls)]()
+
+    return recorded(torch, every), count
+
+
+def warmed(torch: Any, calls: Sequence[Call]) -> None:
+    """Some calls on a stream of their own, as PyTorch asks for before a graph is recorded."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for number in range(WARM):
             calls[number % len(calls)]()
     torch.cuda.current_stream().wait_stream(side)
-    once = between(torch, calls[0])
-    count = len(calls) * max(1, min(MOST_CALLS, round(LEAST_S / once)) // len(calls))
-    graph, results = torch.cuda.CUDAGraph(), [None] * len(calls)
+
+
+def recorded(torch: Any, call: Call) -> Call:
+    """The replay of a CUDA graph of what a call does."""
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for number in range(count):
-            results[number % len(calls)] = calls[number % len(calls)]()
-    return graph.replay, count
+        call()
+    replay: Call = graph.replay
+    return replay
 
 
 def between(torch: Any, call: Call) -> float:

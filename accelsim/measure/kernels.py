@@ -48,6 +48,12 @@ class Format(NamedTuple):
     ops: frozenset[str] | None = None
     precision: str = "highest"
 
+    def use(self, torch: Any, device: str) -> None:
+        """Make products on a device those of the format."""
+        torch.cuda.set_device(device)
+        torch.set_float32_matmul_precision(self.precision)
+        torch.backends.cudnn.allow_tf32 = self.precision != "highest"
+
 
 def _matmul(torch: Any, a: Any, b: Any) -> Call:
     return lambda: torch.matmul(a, b.transpose(-1, -2))
@@ -282,10 +288,8 @@ def measured(
     instead of a time. Raises UsageError as ``check``.
     """
     check(torch, device, ops, dtype)
-    torch.cuda.set_device(device)
+    FORMATS[dtype].use(torch, device)
     form, tensor = FORMATS[dtype], Operands(torch, device, FORMATS[dtype])
-    torch.set_float32_matmul_precision(form.precision)
-    torch.backends.cudnn.allow_tf32 = form.precision != "highest"
     title, l2_B = torch.cuda.get_device_name(device), torch.cuda.get_device_properties(device).L2_cache_size
     source = f"accelsim measure, PyTorch {torch.__version__}, {'calls' if called else 'CUDA graph'}"
     source += ", one set of operands" if most_sets == 1 else ""

@@ -14,7 +14,8 @@ from math import prod
 from typing import Any, Literal, NamedTuple
 
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
-from accelsim.measure.clock import WARM, host_seconds
+from accelsim.measure.clock import host_seconds, recorded, warmed
+from accelsim.measure.kernels import FORMATS
 from accelsim.measure.torch_nodes import ATTENTION, FLOATS, NODES, Call, refusals, site_of
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.masks import CausalMask
@@ -27,11 +28,8 @@ EAGER, GRAPH = "eager", "graph"
 """Modes: one call after the other, with the host's work; all of them from a CUDA graph, the device's alone."""
 ATTENTIONS = ("unfused", "fused")
 """Products and softmax as the graph has them, or one call for them."""
-DTYPES = {
-    "fp64": ("float64", "highest"), "fp32": ("float32", "highest"), "tf32": ("float32", "high"),
-    "fp16": ("float16", "highest"), "bf16": ("bfloat16", "highest"),
-}  # fmt: skip
-"""Format -> its name in PyTorch, and how far products of FP32 may be rounded for Tensor Cores."""
+DTYPES = {name: form for name, form in FORMATS.items() if form.element_B > 1}
+"""Formats that whole networks can have."""
 Weights = Literal["graph", "random"]
 Meter = Callable[[Callable[[], Any]], Mapping[str, Any]]
 """What is called again and again -> more columns."""
@@ -139,7 +137,7 @@ class _Place:
         self, torch: Any, graph: Graph, device: str, dtype: str, channels_last: bool, drawn: bool, seed: int
     ) -> None:
         self.torch, self.graph, self.device, self._drawn = torch, graph, device, drawn
-        self.kind = getattr(torch, DTYPES[dtype][0])
+        self.kind = getattr(torch, DTYPES[dtype].torch)
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self._images = {  # what convolutions read: in their order of axes before the first call
             name
@@ -338,10 +336,7 @@ def measured_networks(
     and the next one follows. Raises UsageError for a model, a format or a device that is not there, all at once.
     """
     _check(torch, device, models, batches, dtype, attention)
-    torch.cuda.set_device(device)
-    precision = DTYPES[dtype][1]
-    torch.set_float32_matmul_precision(precision)
-    torch.backends.cudnn.allow_tf32 = precision != "highest"
+    DTYPES[dtype].use(torch, device)
     title, source = torch.cuda.get_device_name(device), f"accelsim measure, PyTorch {torch.__version__}"
     for model in models:
         for batch in batches:
@@ -407,14 +402,5 @@ def _tried(make: Callable[[], Any]) -> tuple[Any, str]:
 
 def _captured(torch: Any, call: Callable[[], Any]) -> Callable[[], Any]:
     """The replay of one call, after some on another stream, as PyTorch asks for."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARM):
-            call()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    replay: Callable[[], Any] = graph.replay
-    return replay
+    warmed(torch, [call])
+    return recorded(torch, call)

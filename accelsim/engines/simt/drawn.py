@@ -1,10 +1,11 @@
 """What multiprocessors draw beside the arithmetic, registers and memories of the energy table.
 
-Two things, both measured on GPUs of 5 nm, an H100 and an H200 (``tests/golden``: watts of 68 kernels from the energy
+Two things, both measured on GPUs of 5 nm, an H100 and an H200 (``tests/golden``: watts of 61 kernels from the energy
 counter of the board): what busy multiprocessors draw as long as a kernel runs, whatever it does, even where they wait
 for memory (``active``), and what an operation has around it, the fetching and scheduling of instructions and the
 collecting of operands. With these, the idle power and the prices of the table (which the fit, left free, multiplied by
-1.00) the joules of these kernels come out within 15 % on the average.
+1.00) the joules of these kernels are 18 % off on the average (median 12 %, 90th percentile 53 %: products of few
+blocks).
 
 Other nodes have it in the ratio of what arithmetic draws there (``power.WHOLE_J``), other chips the active power in the
 ratio of what their design power leaves. Where that would be more than a chip may draw, what is around operations takes
