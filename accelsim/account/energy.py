@@ -13,7 +13,8 @@ from math import fsum
 from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
-from accelsim.account.critical_path import KINDS, added_fs, by_step
+from accelsim.account.active import active
+from accelsim.account.critical_path import added_fs
 from accelsim.account.spans import OUTSIDE, is_level, is_off_chip, unit_of
 from accelsim.engines.base import Category, Price
 from accelsim.engines.registry import ENGINES
@@ -132,24 +133,12 @@ def energy_table(run: Run) -> list[EnergyRow]:
 
 
 def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[EnergyRow]:
-    """Engines that draw power as long as they work: while a step is computed, or waits for a memory of the chip."""
-    near = {name for name, attached in run.chip.memories.items() if attached.link is None}
-    drawing = {
-        view.called(name): unit
-        for view in run.chip.views()
-        for name, unit in units(view).items()
-        if prices.get((view.called(name), ACTIVE))
-    }
-    for number, step in enumerate(run.program.steps):
-        unit = drawing.get(part_of(run.chip, step.engine))
-        if unit is None:
-            continue
-        times = by_step(run)[number].items()
-        working = sum(fs for blame, fs in times if KINDS[blame.kind].computing or blame.resource in near)
-        fs = round(working * ENGINES[unit.type].busy(unit, step))
-        if fs:
-            joules = fs * prices[part_of(run.chip, step.engine), ACTIVE]
-            yield EnergyRow(step.engine, ACTIVE, number, "", fs, joules)
+    """Engines that draw power as long as they work."""
+    draws = {part for (part, action), price in prices.items() if action == ACTIVE and price}
+    for number, fs in active(run, draws) if draws else ():
+        engine = run.program.steps[number].engine
+        joules = fs * prices[part_of(run.chip, engine), ACTIVE]
+        yield EnergyRow(engine, ACTIVE, number, "", fs, joules)
 
 
 def _done(run: Run, row: Row) -> float:

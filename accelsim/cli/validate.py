@@ -69,6 +69,7 @@ ABOUT = {
     "gpu-own": About("kernels of an H200 and an H100 that were measured for this project", AT_ONCE),
     "gpu-own-models": About("networks on an H200 and an H100 that were measured for this project, and joules", SHORT),
     "gpu-power": About("joules of GPUs against the wall power of their servers (MLPerf)", SHORT),
+    "gpu-streams": About("kernels side by side on an H200 and an H100 that were measured for this project", SHORT),
     "gpu-vector": About("functions on GPUs against measured times, rows left out of the fit", SHORT),
     "light-models": About("every tensor of simulated runs of small real models against ONNX Runtime", LONG),
     "neuroncore-v2": About("initiation intervals and peak rates against the rules that AWS publishes", SHORT),

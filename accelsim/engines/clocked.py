@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from accelsim.engines.base import EngineType
 from accelsim.engines.device import Device, Point, Process, Walk
@@ -18,6 +18,9 @@ from accelsim.time import Clock, clock_of
 class Clocked(EngineType):
     """A type whose commands have work with ``clocks``: the command before has ended, what it waits for is there, ports
     of buffers that can run out are held, and so many clocks later it is done."""
+
+    disturbed: ClassVar[str] = ""
+    """Kind of a piece of the critical path for what a command takes longer because other queues share the engine."""
 
     @abstractmethod
     def stages(self, command: Command) -> Sequence[tuple[str, int]]:
@@ -69,8 +72,10 @@ class Clocked(EngineType):
         return Point(before, "done") if before >= 0 else None
 
     def _stages_back(self, walk: Walk, command: Command, clock: Clock) -> None:
-        start = walk.span(command.id)[0]
+        start, _, end = walk.span(command.id)
         edge = clock.edge(start) + clocks_of(command)
+        if end > clock.at(edge):
+            walk.emit(clock.at(edge), command.id, self.disturbed, unit_of(command.engine))
         for kind, clocks in self.stages(command)[::-1]:
             edge -= clocks
             walk.emit(max(start, clock.at(edge)), command.id, kind, unit_of(command.engine))

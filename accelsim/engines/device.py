@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +14,18 @@ from accelsim.time import Clock
 
 Process = Generator[simpy.Event, Any, None]
 Edges = tuple[int, int, int]
+
+
+LATE = 2
+"""SimPy priority below NORMAL: runs when every other event of the instant has run."""
+
+
+def late(env: simpy.Environment, t_fs: int, decide: Callable[[], None]) -> None:
+    """Call ``decide`` at ``t_fs``, after every ordinary event of that instant."""
+    event = env.event()
+    event._ok, event._value = True, None
+    event.callbacks = [lambda _: decide()]
+    env.schedule(event, priority=LATE, delay=t_fs - env.now)  # type: ignore[arg-type]
 
 
 class Asked(NamedTuple):
@@ -107,6 +119,9 @@ class Device(Protocol):
     @property
     def by_link(self) -> set[int]:
         """Transfers whose data the link held up, not the memory behind it."""
+
+    def shared(self, what: str, make: Callable[[], Any]) -> Any:
+        """What several queues of the device share by a name, made by the first of them that asks."""
 
     def available(self, waits: Sequence[Wait], why: str = "") -> Generator[simpy.Event, Any, tuple[int, str]]:
         """Wait until the release times of all ``waits`` (of that kind) are known: (fs, what was missing last)."""

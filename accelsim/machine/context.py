@@ -52,6 +52,13 @@ class Context:
     progress: Progress | None = None
     records: list[Any] = field(default_factory=list)
     by_link: set[int] = field(default_factory=set)
+    _shared: dict[str, Any] = field(default_factory=dict)
+
+    def shared(self, what: str, make: Callable[[], Any]) -> Any:
+        """What several queues of the device share by a name, made by the first of them that asks."""
+        if what not in self._shared:
+            self._shared[what] = make()
+        return self._shared[what]
 
     def at(self, t_fs: int, action: Callable[[], None]) -> None:
         """Run ``action`` at a time that has not passed."""

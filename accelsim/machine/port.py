@@ -7,24 +7,12 @@ edge. Accepted requests are served strictly in order; how long that takes is up 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import simpy
 
-from accelsim.engines.device import Asked, Served
+from accelsim.engines.device import Asked, Served, late
 from accelsim.time import Clock
-
-LATE = 2
-"""SimPy priority below NORMAL: runs when every other event of the instant has run."""
-
-
-def late(env: simpy.Environment, t_fs: int, decide: Callable[[], None]) -> None:
-    """Call ``decide`` at ``t_fs``, after every ordinary event of that instant."""
-    event = env.event()
-    event._ok, event._value = True, None
-    event.callbacks = [lambda _: decide()]
-    env.schedule(event, priority=LATE, delay=t_fs - env.now)  # type: ignore[arg-type]
 
 
 class MemoryModel(Protocol):

@@ -11,7 +11,7 @@ from typing import Any
 
 import simpy
 
-from accelsim.machine.port import late
+from accelsim.engines.device import late
 from accelsim.program.commands import Command, Program
 from accelsim.program.roles import buffer_of
 from accelsim.spec.chip import Chip

@@ -96,12 +96,14 @@ class Folds(NamedTuple):
 class Cycles(NamedTuple):
     """Work of a Vector command, or of a MatMul that takes a known time, in clocks of its unit.
 
-    ``w``, ``a``: clocks after which a MatMul has read its operands for the last time.
+    ``w``, ``a``: clocks after which a MatMul has read its operands for the last time. ``width``: how many parts of an
+    engine that several queues share it has work for, 0 for none of them.
     """
 
     clocks: int
     w: int = 0
     a: int = 0
+    width: int = 0
 
 
 class Stages(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -82,6 +82,11 @@ def multiplier(chip: Chip) -> Unit | None:
     return next((unit for unit in units(chip).values() if hasattr(unit.spec, "formats")), None)
 
 
+def streams_of(spec: Any) -> int:
+    """Streams of kernels that run side by side on an engine."""
+    return int(getattr(spec, "streams", 1))
+
+
 def function_units(chip: Chip) -> list[Unit]:
     """The engines that do everything else: those whose specs list ``functions``."""
     return [unit for unit in units(chip).values() if hasattr(unit.spec, "functions")]
@@ -95,10 +100,14 @@ def function_unit(chip: Chip, ops: Iterable[str] = ()) -> Unit | None:
 
 @dataclass(frozen=True)
 class Roles:
-    """A chip by role, as seen from one of its cores; ``core`` prefixes names when cores > 1."""
+    """A chip by role, as seen from one of its cores; ``core`` prefixes names when cores > 1.
+
+    ``stream``: of the streams in which its engines run kernels side by side, the one whose queues are meant.
+    """
 
     chip: Chip
     core: str = ""
+    stream: int = 0
 
     @cached_property
     def activations(self) -> str:
@@ -171,6 +180,15 @@ class Roles:
         return f"{self.core}{name}"
 
     @cached_property
+    def streams(self) -> int:
+        """Streams of kernels that run side by side on an engine of this core, 1 where none has several."""
+        return max((streams_of(unit.spec) for unit in units(self.chip).values()), default=1)
+
+    def queue(self, name: str) -> str:
+        """Full name of the queue of an engine in this stream: the engine itself in the first."""
+        return f"{self.engine(name)}:{self.stream}" if self.stream else self.engine(name)
+
+    @cached_property
     def products(self) -> str:
         """Full name of the engine that multiplies; only asked for where there is one."""
         unit = multiplier(self.chip)
@@ -192,22 +210,32 @@ class Roles:
 
     def load_engine(self, memory: str) -> str:
         """Engine that reads from an attached memory."""
-        return self.engine(self.memory(memory).load_engine)
+        return self.queue(self.memory(memory).load_engine)
 
     def store_engine(self, memory: str) -> str:
         """Engine that writes to an attached memory."""
-        return self.engine(self.memory(memory).store_engine)
+        return self.queue(self.memory(memory).store_engine)
 
     def engines(self) -> dict[str, str]:
-        """Engine -> type for this core; the host is shared by all cores."""
-        kinds = {}
+        """Engine -> type for this core, of all streams; the host is shared by all cores."""
+        kinds: dict[str, str] = {}
+        for stream in range(self.streams):
+            kinds |= replace(self, stream=stream)._queues()
+        if self.chip.host is not None:
+            kinds[HOST] = "cpu"
+        return kinds
+
+    def _queues(self) -> dict[str, str]:
+        """Queue -> type of its engine, of this stream; engines that run no kernels side by side are in the first."""
+        kinds: dict[str, str] = {}
         for memory in self.chip.memories.values():
             if memory.cache is not None:  # what passes it moves by the engines of the memory behind
                 continue
-            kinds[self.engine(memory.load_engine)] = "dma"
-            kinds[self.engine(memory.store_engine)] = "dma"
+            kinds[self.queue(memory.load_engine)] = "dma"
+            kinds[self.queue(memory.store_engine)] = "dma"
         for name, unit in units(self.chip).items():
-            kinds |= {self.engine(queue): unit.type for queue in unit.spec.queues(name)}
-        if self.chip.host is not None:
-            kinds[HOST] = "cpu"
+            if not self.stream:
+                kinds |= {self.engine(queue): unit.type for queue in unit.spec.queues(name)}
+            elif self.stream < streams_of(unit.spec):
+                kinds[self.queue(name)] = unit.type
         return kinds

@@ -146,6 +146,11 @@ class Request:
         choices=Choices("fusion", choices.fusions), compiled="fusion", page="gpu-kernels.md",
         python="'compiled': element-wise functions run behind the node that feeds them, batch normalisation goes into "
         "weights; 'eager': every node runs by itself; 'sdpa': the same with attention in one call."))
+    streams: int | None = field(default=None, metadata=option(
+        "Run kernels of so many streams side by side, where they need nothing of each other; default: as the chip says,"
+        " 1.", MAPPED, "count", "N", page="gpu-kernels.md",
+        python="Kernels of so many streams run side by side, where they need nothing of each other; default: as the "
+        "chip says, 1."))
     site: str | Path | None = field(default=None, metadata=option(
         "Clock under load and host of the place where the chip is: a name or a YAML file.", RUNS, metavar="SITE",
         file=True, page="gpu-kernels.md"))

@@ -132,7 +132,7 @@ def changed(job: Job, overrides: Sequence[str], **options: Any) -> Job:
         chip = override(given, overrides)
     else:
         chip = load_chip(given, [*energy_override(job.request.energy), *job.request.set, *overrides])
-    chip = _at_site(chip, job.request)
+    chip = _as_asked(chip, job.request)
     check_model(job.memory_model, chip)
     without = replace(job.options, values="off", ranges_from=None, **options)
     return replace(job, chip=chip, options=without, feeds=None, values="off")
@@ -211,14 +211,26 @@ def _chip(request: Request, gather: Gather) -> Chip | None:
         if chip.matrix is None and (request.dataflow or request.array_timing):
             raise UsageError(Problem(f"{chip.name} has no matrix unit whose dataflow or timing could be set"))
         resolve(chip, request.dtype or preferred_format(chip), request.emulate)
-        chip = _at_site(chip, request)
+        chip = _as_asked(chip, request)
         loaded = isinstance(request.on, Chip) or isinstance(request.energy, EnergyTable)
         return with_table(chip, request.energy) if loaded else chip
     return None
 
 
-def _at_site(chip: Chip, request: Request) -> Chip:
+def _as_asked(chip: Chip, request: Request) -> Chip:
+    """With the streams of the request, at its site."""
+    chip = chip if request.streams is None else with_streams(chip, request.streams)
     return chip if request.site is None else with_site(chip, load_site(request.site))
+
+
+def with_streams(chip: Chip, count: int) -> Chip:
+    """The chip with kernels of so many streams side by side. Raises UsageError for a chip whose engines have none."""
+    engines = [name for name, unit in units(chip).items() if "streams" in type(unit.spec).model_fields]
+    if not engines:
+        raise UsageError(
+            Problem(f"{chip.name} has no engine that runs kernels side by side", "streams", "a GPU")
+        )
+    return override(chip, [f"{name}.streams={count}" for name in engines])
 
 
 def _graph(request: Request) -> Graph:

@@ -10,6 +10,7 @@ from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.lower.capacity import check_permanent
 from accelsim.compiler.lower.hosts import check_host
 from accelsim.compiler.lower.repeating import Repeating
+from accelsim.compiler.lower.streams import Streams
 from accelsim.compiler.state import State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, SEQUENTIAL
@@ -54,6 +55,7 @@ def lower(state: State) -> Program:
     check_length(state.graph, state.chip, _least_fs(state))
     uses = [_Uses(state.graph) for _ in layouts]
     steps, kept = list[Step](), frozenset(state.graph.kept)
+    streams = {layout.core: Streams(layout) for layout in layouts}
     repeating = _repeating(state, layouts, uses, steps)
     builder.rolls, builder.paced = _rolls(state, builder), alone_at_ports(state.chip)
     nodes, index = state.graph.nodes, 0
@@ -67,11 +69,14 @@ def lower(state: State) -> Program:
                 layout.places[node.writes[0]] = layout.place(node.reads[0])
                 layout.made(node, layout.makers.get(node.reads[0]))
             else:
-                _lower_node(state, layout, len(steps) - 1, step, sharing)
+                _lower_node(state, streams[layout.core].of(node), len(steps) - 1, step, sharing)
                 layout.made(node, len(steps) - 1)
             _keep(layout, len(steps) - 1, node, kept)
             for place in left.finished(node):
                 _free(layout, place)
+    if layouts[0].roles.streams > 1:
+        used = max(each.used for each in streams.values())
+        state.notes.append(f"lower: {len(steps)} steps in {used} streams of kernels")
     if sharing:
         products = [step.mapping.share for step in steps if isinstance(step.mapping, Mapping)]
         shared = len(products) - products.count("none")
@@ -102,6 +107,8 @@ def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: li
     blocks = alike_blocks(state.graph, asked.pinned) if may else None
     kinds, levels = list(state.chip.cores), managed(state.chip) if len(layouts) > 1 else []
     why = f"{' and '.join(levels)} is shared by cores" if levels else ""
+    if layouts[0].roles.streams > 1:
+        why = "kernels of several streams share the engine"
     if len(kinds) > 1:
         why = f"the cores are of several kinds ({', '.join(kinds)})"
     if blocks is not None and why:
@@ -118,6 +125,7 @@ def _rolls(state: State, builder: Builder) -> bool:
     clocks = [ENGINES[kind].clock(state.chip, engine) for engine, kind in builder.engines.items()]
     whole = all(clock is None or clock.exact for clock in clocks)
     alone = asked.repeat and asked.values == "off" and state.chip.core_count == 1
+    alone = alone and Roles(state.chip).streams == 1
     return alone and (whole or alone_at_ports(state.chip))
 
 

@@ -15,7 +15,7 @@ from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import AROUND
 from accelsim.engines.simt.attention import Attended, attended, attention_times
 from accelsim.engines.simt.spec import Simt, operands_B
-from accelsim.engines.simt.streams import Stream
+from accelsim.engines.simt.streaming import Streaming
 from accelsim.engines.simt.writing import around
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
 from accelsim.types import Floats
@@ -36,7 +36,7 @@ def lower_attention(step: Lowering) -> None:
     Attending(step).lower()
 
 
-class Attending(Stream):
+class Attending(Streaming):
     """A kernel that streams, whose work are two products and a softmax."""
 
     @cached_property

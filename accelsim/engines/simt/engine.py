@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
 from accelsim.engines.clocked import Clocked, clocks_of
+from accelsim.engines.device import Device, Process
 from accelsim.engines.simt import words
 from accelsim.engines.simt.attending import lower_attention
 from accelsim.engines.simt.drawn import busy
 from accelsim.engines.simt.kernels import Blocks
 from accelsim.engines.simt.lower import lower_product
 from accelsim.engines.simt.model import Kernels
+from accelsim.engines.simt.sharing import Sharing
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.streams import lower_stream
+from accelsim.engines.simt.streaming import lower_stream
 from accelsim.engines.simt.writing import LAUNCH
 from accelsim.program.actions import multiplications
 from accelsim.program.commands import Command, Step
-from accelsim.program.roles import Unit, spec_of
+from accelsim.program.roles import Unit, spec_of, streams_of, unit_of
 from accelsim.spec.chip import Chip
-from accelsim.time import Clock, clock_of
+from accelsim.time import FS_PER_S, Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_attention, is_product
 
@@ -37,6 +41,7 @@ class Multiprocessors(Clocked):
     mapping = Blocks
     reads_turned = attends = True
     hue = "green"
+    disturbed = "beside"
 
     def accepts(self, offer: Offer) -> str:
         """Products in its formats, functions that its spec lists, on numbers that it knows."""
@@ -72,6 +77,38 @@ class Multiprocessors(Clocked):
         spec = spec_of(chip, engine)
         return clock_of((spec.clock or chip.clock) * spec.sustained_clock)
 
+    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
+        """One process for each stream; where there are several, they share the multiprocessors."""
+        if streams_of(spec_of(device.chip, engine)) == 1:
+            super().start(device, engine, queue)
+        else:
+            device.env.process(self._run_beside(device, engine, queue))
+
+    def _run_beside(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
+        """As of any clocked engine, but that pieces take longer where others have what they want."""
+        clock, log, last = self.clock(device.chip, engine), device.logs[engine], 0
+        spec: Simt = spec_of(device.chip, engine)
+        spacing = ceil(Fraction(spec.spacing) * FS_PER_S / clock.period)
+        shared: Sharing = device.shared(
+            unit_of(engine), lambda: Sharing(device.env, clock, spec.multiprocessors, spacing)
+        )
+        final = {command.op: command.id for command in queue}
+        for command in queue:
+            available, why = yield from device.available(command.waits)
+            first = max(last + 1, clock.edge(available))
+            log.wait(clock.at(last), clock.at(first - 1), why)
+            yield device.sleep_until(clock.at(first))
+            device.begin_now(command, clock.at(first))
+            if command.label == LAUNCH:
+                last = yield from shared.launch(command.op, _width(command), clocks_of(command), first)
+            else:
+                last = yield from shared.work(command.op, _width(command), clocks_of(command), first)
+            if command.id == final[command.op]:
+                shared.end(command.op, last)
+            begin = clock.at(first - 1)
+            log.busy.append((begin, clock.at(last)))
+            device.complete(command, begin, begin, clock.at(last), clock.at(first))
+
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
         """Products, convolutions, functions, attention."""
         return Kernels(chip, unit)
@@ -104,6 +141,11 @@ class Multiprocessors(Clocked):
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
         """A command is a launch, or a piece of a kernel that does one thing."""
         return ((_piece(command), clocks_of(command)),)
+
+
+def _width(command: Command) -> int:
+    work: Any = command.work
+    return int(work.width)
 
 
 def _piece(command: Command) -> str:

@@ -16,6 +16,7 @@ from accelsim.engines.simt.actions import function_actions, product_actions
 from accelsim.engines.simt.algorithms import with_algorithm
 from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
 from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, whole_B
+from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible
 from accelsim.program.actions import Action
@@ -107,6 +108,7 @@ class ProductStep:
     def __post_init__(self) -> None:
         self.layout, self.op, self.node = self.step.layout, self.step.index, self.step.node
         self.gemm, self.units = self.product.gemm, units(self.step)
+        self.queue = self.layout.roles.queue(self.step.unit.name)
 
     def lower(self) -> None:
         """Emit all commands. Raises TooLarge before the first where they are too many."""
@@ -138,7 +140,7 @@ class ProductStep:
         self.chosen = {name: self.homes[name] for name in self.node.inputs[2:]}
         layout.places[out.name] = Place(home=layout.result(out.name))
         call = float(self.step.unit.spec.convolution.call) if self.gemm.conv else 0.0
-        self.launched = launch(self.step, self.homes.values(), call)
+        self.launched = launch(self.step, self.homes.values(), self._width(self.kernel.grid.blocks), call)
         self.sums = layout.off_chip(self.units.engine, f"{self.node.name} sums", 0)
         self._take_slots()
         size = sum(layout.graph.tensors[name].nbytes for name in reads.parameters)
@@ -217,11 +219,16 @@ class ProductStep:
         down, across = ceil((tile.m1 - tile.m0) / shape.m), ceil((tile.n1 - tile.n0) / shape.n)
         return self.kernel.splits * (tile.g1 - tile.g0) * down * across
 
+    def _width(self, blocks: int) -> int:
+        """Multiprocessors that so many blocks keep from other kernels."""
+        spec: Simt = self.step.unit.spec
+        return min(ceil(blocks * spec.hold), spec.multiprocessors)
+
     def _multiply(self, step: Exec, a: int, b: int) -> None:
         tile = step.tile
         weight = self._blocks(tile) * (tile.k1 - tile.k0)
         self.layout.builder.emit(
-            "MatMul", self.units.engine, self.op, self.node.name, self.shares.take(weight),
+            "MatMul", self.queue, self.op, self.node.name, self.shares.take(weight, self._width(self._blocks(tile))),
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
             [(b, "src"), (a, "src")], [(self.sums, PIECE[step.first, step.last])],
             self._actions(tile),
@@ -250,8 +257,7 @@ class ProductStep:
         shared_B = blocks * sums_B(spec, shape, self.product.format) if self.kernel.splits > 1 else 0
         reads[out.name], written = shared_B, {out.name: out_B + shared_B}
         layout.builder.emit(
-            "Vector", self.units.engine, self.op, self.node.name,
-            Cycles(self.end),
+            "Vector", self.queue, self.op, self.node.name, Cycles(self.end, width=self._width(blocks)),
             Effect("epilogue", tile, tuple(sides.items()), out.name, last),
             [(self.sums, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
             [(slot, "whole")],

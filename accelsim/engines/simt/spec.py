@@ -35,6 +35,10 @@ Softness = Annotated[float, Field(ge=0, le=1)]
 """A share, 0 to 1."""
 Droop = Annotated[float, Field(ge=0, le=10)]
 """A share by which something takes longer, 0 to 10."""
+Streams = Annotated[int, Field(ge=1, le=128)]
+"""Queues of kernels, 1 to 128."""
+Held = Annotated[float, Field(gt=0, le=64)]
+"""Multiprocessors, up to 64."""
 Results = Annotated[float, Field(ge=1, le=65_536)]
 """Results of a tile, 1 to 65,536."""
 
@@ -305,6 +309,19 @@ class Simt(EngineSpec):
         description="from the end of a kernel to the start of the next in a graph of kernels, as a compiled network "
         "is; no more than `launch`",
     )
+    streams: Streams = Field(
+        1,
+        description="kernels that may run side by side, each in a stream of its own with an equal part of the L2 "
+        "cache; 1: one after the other",
+    )
+    hold: Held = Field(
+        2.0,
+        description="multiprocessors that a block of a product keeps from kernels of other streams",
+    )
+    spacing: Seconds = Field(
+        0.7e-6,
+        description="from the launch of a kernel of a graph to that of the next in another stream, at the least",
+    )
     dispatch: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
         0.0,
         description="time of the host for one kernel where a framework asks for them one by one: no kernel ends "
@@ -464,6 +481,14 @@ def one_cache_holds_all(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Findin
         yield Finding(chip.path_to("memories"), f"buffers of {told}", "one buffer for both, the L2 cache")
 
 
+def streams_have_ports(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """Kernels side by side never wait for a port of the cache that all of them use."""
+    for name, buffer in chip.buffers.items():
+        if unit.streams > 1 and "activations" in buffer.holds and buffer.ports == 1:
+            what = f"{unit.streams} streams of kernels use {name}, which has 1 port"
+            yield Finding((*path, "streams"), what, "1, or 2 ports and more")
+
+
 def _known(unit: Simt) -> list[str]:
     """Formats that there are, with sums in formats that there are."""
     return [
@@ -484,5 +509,6 @@ LAWS = (
     a_loop_may_stay_whole,
     sparse_patterns_keep_less,
     one_cache_holds_all,
+    streams_have_ports,
 )
 """Every law of multiprocessors; a new one is a function and a line here."""

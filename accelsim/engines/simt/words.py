@@ -23,6 +23,8 @@ REASONS = (
     Reason("lanes", "other functions", "computing other functions in the multiprocessors", "other functions",
            "#aa4499", "....", True),
     Reason("attention", "attention", "attention in one kernel", "attention", "#999933", "xx", True),
+    Reason("beside", "kernels of other streams", "waiting for multiprocessors that other streams have",
+           "kernels of other streams", "#ddcc77", "\\\\\\\\"),
     Reason("launch", "kernel launch", "launching kernels", "kernel launches", "#332288", "////", True),
 )  # fmt: skip
 PRODUCTS, REGISTERS, SHARED, LANES = "MAC", "registers", "shared memory", "lanes"
@@ -37,6 +39,10 @@ PIECES = (
     ("lanes", "lanes and units for special functions work"),
     ("attention", "queries meet keys and values in one kernel"),
     ("launch", "a kernel is launched"),
+    (
+        "beside",
+        "a kernel takes longer because those of other streams have the multiprocessors, or are launched",
+    ),
 )
 
 

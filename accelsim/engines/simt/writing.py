@@ -30,11 +30,13 @@ def clock_Hz(roles: Roles, spec: Simt) -> float:
 
 
 def around(roles: Roles, spec: Simt) -> Around:
-    """What is around the multiprocessors of a chip: the buffer of its activations is the L2 cache."""
+    """What is around the multiprocessors of a chip: the buffer of its activations is the L2 cache, of which each stream
+    has an equal part."""
     cache, clock = roles.buffer(roles.activations), clock_Hz(roles, spec)
+    each_B = cache.capacity // spec.streams
     width = cache.read_width * Fraction(roles.chip.clock) / Fraction(clock)
     droop = {} if spec.droop is not None else droops(roles.chip, spec)
-    return Around(clock, cache.capacity, width, roles.memory(roles.activations_home).rate_Bps, droop)
+    return Around(clock, each_B, width, roles.memory(roles.activations_home).rate_Bps, droop)
 
 
 def units(step: Lowering) -> Units:
@@ -52,7 +54,7 @@ def device_home(layout: Layout, op: int, tensor: str) -> int:
     return layout.store_whole(op, tensor, layout.result_home(tensor))
 
 
-def launch(step: Lowering, operands: Iterable[int], call: float = 0.0) -> list[int]:
+def launch(step: Lowering, operands: Iterable[int], width: int, call: float = 0.0) -> list[int]:
     """The launch of a kernel, once its operands (regions) are in the memory of the device, the kernel before has
     computed, and a host that asks for every kernel has asked, for which it needs ``call`` seconds more than for others;
     returns what its loads have to wait for. The kernels of a graph follow each other sooner."""
@@ -62,10 +64,10 @@ def launch(step: Lowering, operands: Iterable[int], call: float = 0.0) -> list[i
     clocks = ceil(Fraction(begin) * Fraction(clock_Hz(layout.roles, spec)))
     if not clocks:
         return asked
-    engine = layout.roles.engine(step.unit.name)
+    engine = layout.roles.queue(step.unit.name)
     launched = layout.off_chip(engine, f"{step.node.name} launched", 0)
     layout.builder.emit(
-        "Vector", engine, step.index, LAUNCH, Cycles(clocks), Effect("none"),
+        "Vector", engine, step.index, LAUNCH, Cycles(clocks, width=width), Effect("none"),
         [(region, "src") for region in (*operands, *asked)], [(launched, "whole")],
     )  # fmt: skip
     return [launched]
@@ -105,8 +107,9 @@ class Shares:
     weight: int
     done: int = 0
 
-    def take(self, weight: int) -> Cycles:
-        """The next piece."""
+    def take(self, weight: int, width: int) -> Cycles:
+        """The next piece, for so many multiprocessors."""
         spare, before = max(0, self.clocks - self.pieces), self.done
         self.done += weight
-        return Cycles(1 + spare * self.done // self.weight - spare * before // self.weight)
+        clocks = 1 + spare * self.done // self.weight - spare * before // self.weight
+        return Cycles(clocks, width=width)

@@ -12,19 +12,20 @@ from accelsim.program.commands import Region
 
 
 class Space:
-    """The bytes of one buffer. First fit, or next fit behind the last allocation (``rotate``).
+    """The bytes of one buffer, or its part from ``start_B`` to ``capacity_B``. First fit, or next fit behind the last
+    allocation (``rotate``).
 
     Gaps are kept sorted, and regions of the past by their size, so that a buffer with many small tensors is not gone
     through for each new one.
     """
 
-    def __init__(self, name: str, capacity_B: int, rotate: bool = False) -> None:
+    def __init__(self, name: str, capacity_B: int, rotate: bool = False, start_B: int = 0) -> None:
         self.name, self.capacity_B = name, capacity_B
         self._rotate = rotate
         self._next = 0
         self._live: dict[int, tuple[int, int]] = {}  # region -> (offset, size)
         self._gaps: list[tuple[int, int]] = (
-            [(0, capacity_B)] if capacity_B > 0 else []
+            [(start_B, capacity_B)] if capacity_B > start_B else []
         )  # (offset, end), sorted
         self._past = _Past()  # regions whose bytes nobody has overwritten wholly
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
@@ -90,6 +90,27 @@ class Layout:
             self.rings[own] = Ring(
                 self._row_of_slots(own, "slot", size, count, self.roles.chip.name, "slots")
             )
+
+    @property
+    def roots(self) -> Mapping[str, str]:
+        """View of a tensor -> the tensor whose bytes it shows."""
+        return self._roots
+
+    def streams(self) -> list[Layout]:
+        """One for each stream of kernels: tensors are where they are for all of them; queues, and an equal part of the
+        buffer of the activations, are its own. The layout itself where there is one stream."""
+        count, buffer = self.roles.streams, self.roles.activations
+        if count == 1:
+            return [self]
+        share_B = self.roles.buffer(buffer).capacity // count
+        found = []
+        for stream in range(count):
+            other = copy(self)
+            other.roles = replace(self.roles, stream=stream)
+            part = Space(buffer, (stream + 1) * share_B, start_B=stream * share_B)
+            other.spaces = self.spaces | {buffer: part}
+            found.append(other)
+        return found
 
     def anew(self, builder: Builder) -> Layout:
         """The same graph on the same chip with nothing placed yet; what tiles and transfers cost is shared."""

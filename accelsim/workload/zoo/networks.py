@@ -8,12 +8,16 @@ from accelsim.workload.zoo.entry import Entry, Params, register
 
 
 def gemm(batch: int, params: Params) -> Graph:
-    """One product of A [M, K] (an input) and B [K, N] (a weight); A is [batch, M, K] in a batch above 1."""
+    """``count`` products of A [M, K] (an input) with a B [K, N] (a weight) of each; A is [batch, M, K] in a batch above
+    1."""
     b = Builder("gemm")
-    rows = (params["M"], params["K"])
+    rows, count = (params["M"], params["K"]), params["count"]
     x = b.input("a", rows if batch == 1 else (batch, *rows))
     b.graph.products = batch
-    return b.finish(b.matmul(x, b.weight("b", (params["K"], params["N"])), "y"))
+    return b.finish(*(
+        b.matmul(x, b.weight(f"b{own}", (params["K"], params["N"])), f"y{own}")
+        for own in ([""] if count == 1 else map(str, range(1, count + 1)))
+    ))  # fmt: skip
 
 
 def mlp(batch: int, params: Params) -> Graph:
@@ -114,7 +118,12 @@ def _lstm_cell(
     return b.op("Mul", [o, b.op("Tanh", [c], f"{name}.c.tanh")], f"{name}.h"), c
 
 
-register(Entry("gemm", "builder", "one matrix product, M x N x K", gemm, {"M": 256, "N": 256, "K": 256}))
+register(
+    Entry(
+        "gemm", "builder", "one matrix product, M x N x K, or count of them with one A", gemm,
+        {"M": 256, "N": 256, "K": 256, "count": 1},
+    )
+)  # fmt: skip
 register(
     Entry("mlp", "builder", "fully connected layers with ReLU", mlp,
           {"inputs": 784, "hidden": 512, "layers": 3, "classes": 10})

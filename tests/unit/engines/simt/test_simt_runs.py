@@ -101,6 +101,6 @@ def test_blocks_may_be_pinned() -> None:
 
 def test_shares_add_up() -> None:
     shares = Shares(clocks=100, pieces=3, weight=7)
-    assert [shares.take(weight).clocks for weight in (1, 2, 4)] == [14, 29, 57]
+    assert [shares.take(weight, 1).clocks for weight in (1, 2, 4)] == [14, 29, 57]
     few = Shares(clocks=2, pieces=3, weight=7)
-    assert [few.take(weight).clocks for weight in (1, 2, 4)] == [1, 1, 1]
+    assert [few.take(weight, 1).clocks for weight in (1, 2, 4)] == [1, 1, 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
+from math import ceil, prod
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.kernel_times import ROW_CLOCKS
@@ -11,6 +11,7 @@ from accelsim.engines.simt.actions import function_actions
 from accelsim.engines.simt.kernels import lanes_clocks
 from accelsim.engines.simt.lower import ADVICE
 from accelsim.engines.simt.panels import PIECES
+from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible
 from accelsim.program.actions import Action
@@ -21,17 +22,19 @@ from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import check_commands
 from accelsim.workload.nodes import node_work
 
+EACH_THREAD = 8
+"""Elements of a thread: 16 B of FP16 in one load."""
 FLIGHT = 2
 """Pieces of a tensor in flight."""
 
 
 def lower_stream(step: Lowering) -> None:
     """The commands of a node. Raises Infeasible where the cache has no room for a byte of each tensor, twice."""
-    Stream(step).lower()
+    Streaming(step).lower()
 
 
 @dataclass
-class Stream:
+class Streaming:
     """One node while its commands are written: pieces of every operand and result, ``FLIGHT`` of each in flight.
 
     Pieces time and account the node; its values are computed with the last one, from the homes of the operands.
@@ -45,7 +48,7 @@ class Stream:
         graph = self.layout.graph
         self.names, self.outs = self.layout.activations(self.node), graph.outs(self.node)
         self.ins = {name: graph.tensors[name] for name in dict.fromkeys(self.names)}
-        self.units = units(self.step)
+        self.units, self.queue = units(self.step), self.layout.roles.queue(self.step.unit.name)
 
     def lower(self) -> None:
         """Emit the launch, then loads, work and stores of all pieces."""
@@ -56,7 +59,7 @@ class Stream:
         )
         homes = {name: device_home(self.layout, self.op, name) for name in self.ins}
         targets = [self.layout.result(out.name) for out in self.outs]
-        launched = launch(self.step, homes.values())
+        launched = launch(self.step, homes.values(), self._width())
         parameters = self._parameters(launched)
         tensors, share_B = [*self.ins.values(), *self.outs], self._share_B()
         self.rings = {tensor.name: self._ring(tensor, pieces, share_B) for tensor in tensors}
@@ -92,6 +95,12 @@ class Stream:
         spec, shape = self.step.unit.spec, self.outs[0].shape
         rows = ROW_CLOCKS.get(self.node.op, 0) * prod(shape[: self.node.attrs.get("axis", -1)])
         return lanes_clocks(spec, around(self.layout.roles, spec), functions, moved, rows)
+
+    def _width(self) -> int:
+        """Multiprocessors that have blocks of the kernel."""
+        spec: Simt = self.step.unit.spec
+        threads = max(out.elements for out in self.outs) / EACH_THREAD
+        return min(spec.multiprocessors, ceil(threads / spec.threads))
 
     def _elements(self, part: Node) -> int:
         """Lane operations of one function: its arithmetic, at least one per element of the result."""
@@ -134,7 +143,7 @@ class Stream:
             tensor.name: _part(tensor.nbytes, piece, pieces)[1] for tensor in (*self.ins.values(), *self.outs)
         }
         self.layout.builder.emit(
-            "Vector", self.units.engine, self.op, self.node.name, shares.take(1),
+            "Vector", self.queue, self.op, self.node.name, shares.take(1, self._width()),
             Effect("node" if last else "none", operands=tuple(homes.items()), last=last),
             [(region, "src") for region in reads],
             [(self.rings[out.name][piece % FLIGHT], "whole") for out in self.outs],

@@ -1,0 +1,171 @@
+"""Kernels of several streams on the same multiprocessors.
+
+A kernel has blocks for so many multiprocessors (its *width*). From the end of its launch to that of its last piece it
+holds them, also while it waits for memory: what its blocks have of a multiprocessor nobody else gets. At its launch it
+takes what those before it have left. Whenever one ends, those that have less than they have blocks for take more, in
+the order in which they came (of those that came at one edge in that of their numbers), so that nobody ever loses any.
+Of a piece of ``width`` x clocks a kernel that holds fewer does as much less at each clock. Where nothing is left at all
+a launch ends when something is: no block is there that could ask for its operands.
+
+The first clock of a piece is its own and takes nothing from others, so that a kernel that nobody disturbs ends when it
+would on an engine of its own.
+
+Launches pass one after the other, too: those of different streams at a distance of ``spacing``, of those that are asked
+for at one edge the kernel with the lowest number first.
+
+Everything is decided after all other events of an instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from accelsim.engines.device import late
+from accelsim.time import Clock
+
+Until = Generator[simpy.Event, Any, int]
+"""Ends with the edge until which something took."""
+
+
+@dataclass
+class Kernel:
+    """A kernel in flight: the edge at which it came, multiprocessors that it has blocks for, and that it holds.
+    ``begun`` fires when it holds the first; of its piece: how many it wants, what is left of it, multiprocessors x
+    clocks, and ``done``."""
+
+    came: int
+    width: int
+    begun: simpy.Event
+    held: int = 0
+    wants: int = 0
+    left: int = 0
+    done: simpy.Event | None = None
+
+    @property
+    def rate(self) -> int:
+        """What it does of its piece in a clock."""
+        return min(self.held, self.wants) if self.done is not None else 0
+
+
+@dataclass
+class Multiprocessors:
+    """So many, held by kernels in the order in which they came; looked at at the edges of a clock.
+
+    ``_since``: the edge until which pieces are worked off; ``_plan``: the number of the latest look ahead, which others
+    have replaced; ``_open``: whether they are given out anew at the end of this instant.
+    """
+
+    env: simpy.Environment
+    clock: Clock
+    count: int
+    _kernels: dict[int, Kernel] = field(default_factory=dict)
+    _since: int = 0
+    _plan: int = 0
+    _open: bool = False
+
+    def begin(self, number: int, width: int, edge: int) -> Until:
+        """A kernel comes at ``edge``, which is now; ends when it holds a multiprocessor."""
+        self._pass(edge)
+        self._kernels[number] = kernel = Kernel(edge, width, self.env.event())
+        begun: int = yield kernel.begun
+        return begun
+
+    def here(self, number: int) -> bool:
+        """Whether a kernel has come and not ended."""
+        return number in self._kernels
+
+    def work(self, number: int, width: int, clocks: int, edge: int) -> Until:
+        """A piece that takes so many clocks where the kernel holds all that it wants; its first ends at ``edge``, which
+        is now."""
+        if clocks == 1:
+            return edge
+        self._pass(edge)
+        kernel = self._kernels[number]
+        kernel.wants, kernel.left, kernel.done = width, width * (clocks - 1), self.env.event()
+        done: int = yield kernel.done
+        return done
+
+    def end(self, number: int, edge: int) -> None:
+        """A kernel has done its last piece at ``edge``, which is now."""
+        self._pass(edge)
+        del self._kernels[number]
+
+    def _pass(self, edge: int) -> None:
+        """What was held until ``edge`` has been used; then they are given out anew."""
+        for kernel in self._kernels.values():
+            kernel.left -= kernel.rate * (edge - self._since)
+        self._since = edge
+        if not self._open:
+            self._open = True
+            late(self.env, int(self.env.now), self._give)
+
+    def _give(self) -> None:
+        """Those that came first take first; look again when the first piece is done."""
+        self._open, free = False, self.count
+        self._kernels = dict(sorted(self._kernels.items(), key=lambda each: (each[1].came, each[0])))
+        for kernel in self._kernels.values():
+            kernel.held = min(kernel.width, free)
+            free -= kernel.held
+            if kernel.held and not kernel.begun.triggered:
+                kernel.begun.succeed(self._since)
+        self._plan += 1
+        ends = [-(-kernel.left // kernel.rate) for kernel in self._kernels.values() if kernel.rate]
+        if ends:
+            self._look(self._since + min(ends), self._plan)
+
+    def _look(self, edge: int, plan: int) -> None:
+        event = self.env.timeout(self.clock.at(edge) - self.env.now)
+        event.callbacks.append(lambda _: self._done(edge, plan))
+
+    def _done(self, edge: int, plan: int) -> None:
+        """Pieces that are done; nothing where something has changed since this was planned."""
+        if plan != self._plan:
+            return
+        self._pass(edge)
+        for kernel in self._kernels.values():
+            if kernel.done is not None and kernel.left <= 0:
+                kernel.done.succeed(edge)
+                kernel.done = None
+
+
+class Sharing:
+    """What the streams of one engine share: its multiprocessors, and what launches kernels, one each ``spacing``
+    clocks."""
+
+    def __init__(self, env: simpy.Environment, clock: Clock, count: int, spacing: int) -> None:
+        self.multiprocessors = Multiprocessors(env, clock, count)
+        self._env, self._clock, self._spacing, self._free = env, clock, spacing, 0
+        self._asked: list[tuple[int, int, simpy.Event]] = []  # number, clocks, what fires
+
+    def launch(self, number: int, width: int, clocks: int, edge: int) -> Until:
+        """The launch of a kernel, which takes so many clocks, the first of them until ``edge``, which is now; ends when
+        the kernel holds a multiprocessor."""
+        passes = self._env.event()
+        if not self._asked:
+            late(self._env, int(self._env.now), lambda: self._pass(edge))
+        self._asked.append((number, clocks, passes))
+        ends: int = yield passes
+        yield self._env.timeout(self._clock.at(ends) - self._env.now)
+        return (yield from self.multiprocessors.begin(number, width, ends))
+
+    def _pass(self, edge: int) -> None:
+        """All launches that were asked for at this edge, in order."""
+        for _, clocks, passes in sorted(self._asked, key=lambda each: each[0]):
+            begin = max(edge, self._free)
+            self._free = begin + min(self._spacing, clocks)
+            passes.succeed(begin + clocks - 1)
+        self._asked = []
+
+    def work(self, number: int, width: int, clocks: int, edge: int) -> Until:
+        """A piece of a kernel, one without a launch too; see ``Multiprocessors.work``."""
+        if not self.multiprocessors.here(number):
+            edge = yield from self.multiprocessors.begin(number, width, edge)
+        return (yield from self.multiprocessors.work(number, width, clocks, edge))
+
+    def end(self, number: int, edge: int) -> None:
+        """See ``Multiprocessors.end``."""
+        self.multiprocessors.end(number, edge)
