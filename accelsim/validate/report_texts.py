@@ -51,13 +51,13 @@ MEANING = {
         "is the mean error of seconds or of joules on one device."
     ),
     "gpu-streams": (
-        "32 equal kernels that need nothing of each other on 1, 2, 4, 8 and 16 streams of a CUDA graph, on the same two "
-        "GPUs. Two constants of streams are fitted to the products on the H200: how many multiprocessors a block of a "
-        "product keeps from other kernels (2), and the distance of two launches (0.7 us). Its functions and the whole "
-        "H100 are compared only. Compared are the time of all 32, and by how much several streams are faster than one; "
-        "a row is one of both for an op on a device. Functions of a few microseconds are too slow already on one stream: "
-        "what was measured found its operands in the L2 cache, the simulation loads them from DRAM. A softmax of 1,024 "
-        "columns has a faster kernel than longer ones, which the simulation does not know."
+        "32 equal kernels that need nothing of each other on 1, 2, 4, 8 and 16 streams of a CUDA graph, on the same "
+        "two GPUs. Two constants of streams are fitted to the products on the H200: how many multiprocessors a block "
+        "of a product keeps from other kernels (2), and the distance of two launches (0.7 us). Its functions and the "
+        "whole H100 are compared only. Compared are the time of all 32, and by how much several streams are faster "
+        "than one; a row is one of both for an op on a device. Functions of a few microseconds are too slow already "
+        "on one stream: what was measured found its operands in the L2 cache, the simulation loads them from DRAM. A "
+        "softmax of 1,024 columns has a faster kernel than longer ones, which the simulation does not know."
     ),
     "collectives": (
         "All-reduce and messages of NCCL as Vidur (a DGX A100, a DGX H100, pairs of GPUs, two nodes), LLMCompass (four "

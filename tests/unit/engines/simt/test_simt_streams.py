@@ -109,7 +109,10 @@ def test_blocks_that_are_alike_are_simulated_one_by_one() -> None:
     model = "gpt?layers=6,heads=4,hidden=32,seq=8,vocab=50"
     alone, beside = ran(model, 1), ran(model, 2)
     said = [" ".join(run.program.notes) for run in (alone, beside)]
-    assert "one by one" not in said[0] and "one by one, for kernels of several streams share the engine" in said[1]
+    assert (
+        "one by one" not in said[0]
+        and "one by one, for kernels of several streams share the engine" in said[1]
+    )
     assert any("in 2 streams" in note for note in beside.program.notes)
 
 
