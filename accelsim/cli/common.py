@@ -16,7 +16,7 @@ import click
 from accelsim import files
 from accelsim.cli.inputs import refuse_inputs
 from accelsim.digits import whole as whole_number
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, brief
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +32,22 @@ class Number(click.FloatRange):
         """The number; click's own error for what is none, or out of the range."""
         number = super().convert(value, param, ctx)
         return self.fail("nan is not a number.", param, ctx) if number != number else number
+
+
+MOST_COUNTED = 1e18
+
+
+def large_count(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """'300e9' or '1,000,000' -> a whole number from 1 to 10^18; None stays. BadParameter for anything else."""
+    if value is None:
+        return None
+    try:
+        number = float(value.replace(",", "").replace("_", ""))
+    except ValueError:
+        number = 0.0
+    if not (1 <= number <= MOST_COUNTED and number == int(number)):
+        raise click.BadParameter(f"{brief(value)}; expected a whole number from 1 to 1e18, such as 300e9")
+    return int(number)
 
 
 def count_or_all(ctx: click.Context, param: click.Parameter, value: str) -> int | None:

@@ -16,6 +16,7 @@ from accelsim.cli.common import (
     check_report_target,
     count_or_all,
     example,
+    large_count,
     paragraphs,
     progress,
     show,
@@ -79,6 +80,8 @@ WORST = 5
     is_flag=True,
     help="With --train: simulate all devices as one machine, tile by tile; small clusters.",
 )
+@click.option("--tokens", callback=large_count, metavar="N",
+              help="With --train: how long a whole training of so many tokens takes, such as 300e9.")  # fmt: skip
 @fusion_options
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
@@ -114,6 +117,7 @@ def run(
     plan: str,
     train: bool,
     whole: bool,
+    tokens: int | None,
     check: bool,
     out: Path | None,
     save_mapping: Path | None,
@@ -136,7 +140,7 @@ def run(
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster
     from accelsim.request.job import Gather, execute, prepare
 
-    together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole=whole)
+    together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole, tokens)
     single = {"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace}
     if on_cluster(asked["on"], together):
         print_on_cluster(asked, together, {name: bool(given) for name, given in single.items()})

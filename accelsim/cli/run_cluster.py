@@ -26,6 +26,7 @@ class OnCluster(NamedTuple):
     no_advice: bool
     fused: Fused = Fused()
     whole: bool = False
+    tokens: int | None = None
 
 
 def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
@@ -35,7 +36,7 @@ def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
 
     if given.train or any(is_cluster(name) for text in on for name in text.split(",")):
         return True
-    options = {"--plan": bool(given.plan), "--whole": given.whole}
+    options = {"--plan": bool(given.plan), "--whole": given.whole, "--tokens": given.tokens is not None}
     wrong = [name for name, there in options.items() if there] + given.fused.given
     if wrong:
         what = f"{' and '.join(wrong)} on {', '.join(on)}"
@@ -108,6 +109,8 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
                 expected="--train, or a decoder with prompt=P,new=N",
             )
         )
+    if given.tokens is not None and (given.whole or not given.train):
+        found.append(Problem("--tokens", expected="--train without --whole: so many in a whole training"))
     if given.whole and not given.train:
         found.append(Problem("--whole without --train", expected="--train: a training step"))
     if given.whole and given.fused.given:

@@ -22,6 +22,7 @@ from accelsim.cli.fusion import read
 if TYPE_CHECKING:
     from accelsim.cli.run_cluster import OnCluster
     from accelsim.cluster.step.fusing import TunedStep
+    from accelsim.cluster.step.lasting import Lasting
     from accelsim.cluster.step.result import StepResult
     from accelsim.cluster.step.what_ifs import WhatIf
 
@@ -30,6 +31,7 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
     """Simulate, write and print. Raises UsageError, SpecError, OutOfMemory."""
     from accelsim.cluster.step.asked import Asked, ready
     from accelsim.cluster.step.fusing import tuned
+    from accelsim.cluster.step.lasting import lasting
     from accelsim.cluster.step.what_ifs import what_ifs
     from accelsim.report.step import facts_of, records
     from accelsim.report.write_step import check_target, write_step
@@ -56,13 +58,14 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
         if tune:
             stage("tune", 0.0)
         fused = tuned(made) if tune else None
+    whole = None if given.tokens is None else lasting(result, given.tokens)
     save_csv(given.table, [flat(row) for row in records(result)])
     if given.out is not None:
-        write_step(made, result, given.out, helps, fused)
+        write_step(made, result, given.out, helps, fused, whole)
     if given.as_json:
-        show_json(facts_of(result, helps, fused))
+        show_json(facts_of(result, helps, fused, whole))
         return
-    show_step(result, helps, fused)
+    show_step(result, helps, fused, whole)
     written = [("Report", given.out), ("CSV", given.table)]
     lines = [f"{what}: {path}" for what, path in written if path is not None]
     if lines:
@@ -76,16 +79,24 @@ def _counts(texts: Sequence[str] | None) -> dict[str, int]:
     return pairs("--param", texts or (), whole, "a whole number from 1")
 
 
-def show_step(result: StepResult, helps: Sequence[WhatIf] | None, fused: TunedStep | None = None) -> None:
+def show_step(
+    result: StepResult,
+    helps: Sequence[WhatIf] | None,
+    fused: TunedStep | None = None,
+    whole: Lasting | None = None,
+) -> None:
     """Devices, the summary, what fused gradients cost, sentences."""
     from accelsim.report import fusing
-    from accelsim.report.step import DEVICE_HEADERS, device_rows, sentences, summary_rows
+    from accelsim.report.step import DEVICE_HEADERS, device_rows, lasting_rows, sentences, summary_rows
     from accelsim.report.table import text_table
 
     show(text_table(DEVICE_HEADERS, device_rows(result), width()))
     click.echo()
     show(text_table(["training step", ""], summary_rows(result), width()))
+    if whole is not None:
+        click.echo()
+        show(text_table(["whole training", ""], lasting_rows(whole), width()))
     if fused is not None:
         click.echo()
         show(text_table(fusing.headers(fused), fusing.rows(fused), width()))
-    click.echo("\n" + paragraphs(sentences(result, helps, fused)))
+    click.echo("\n" + paragraphs(sentences(result, helps, fused, whole)))

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from accelsim.cluster.step.fusing import TunedStep
+from accelsim.cluster.step.lasting import HOUR, Lasting
 from accelsim.cluster.step.result import PARTS, Device, Refused, StepResult, device_facts
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.errors import memory_text
 from accelsim.report import fusing
-from accelsim.report.text import count_of, interval_text, percent, si
+from accelsim.report.text import count_of, interval_text, long_time, percent, si
 from accelsim.time import FS
 from accelsim.version import tool_version
 
@@ -58,14 +59,42 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
+def lasting_rows(whole: Lasting) -> list[tuple[str, str]]:
+    """A whole training in figures."""
+    return [
+        ("tokens", f"{si(whole.tokens)}, in {count_of(whole.steps, 'step')}"),
+        ("time", _days(whole)),
+        ("energy", si(whole.joules / HOUR, "Wh")),
+    ]
+
+
+def _days(whole: Lasting) -> str:
+    """'20.7 days (90 %: 17 days to 25.7 days)'."""
+    if whole.low_s is None or whole.high_s is None:
+        return long_time(whole.seconds)
+    return f"{long_time(whole.seconds)} (90 %: {long_time(whole.low_s)} to {long_time(whole.high_s)})"
+
+
+def _lasts(whole: Lasting) -> str:
+    """A whole training in a sentence."""
+    return (
+        f"A training on {si(whole.tokens)} tokens takes {_days(whole)} and "
+        f"{si(whole.joules / HOUR, 'Wh')} by steps like this one alone, without evaluation, checkpoints and failures."
+    )
+
+
 def _microbatches(count: int) -> str:
     return f"{count:,} microbatch" + ("es" if count != 1 else "")
 
 
 def sentences(
-    result: StepResult, helps: Sequence[WhatIf] | None = None, fused: TunedStep | None = None
+    result: StepResult,
+    helps: Sequence[WhatIf] | None = None,
+    fused: TunedStep | None = None,
+    whole: Lasting | None = None,
 ) -> list[str]:
-    """What binds, how full memories are, where constants come from, what would help most, how to fuse gradients."""
+    """What binds, how full memories are, where constants come from, what would help most, how to fuse gradients, how
+    long a whole training takes."""
     found = [_binding(result), _memory(result)]
     if result.refused is not None:
         found.append(_refused(result, result.refused))
@@ -74,6 +103,8 @@ def sentences(
         found.append(_helping(helps))
     if fused is not None:
         found += fusing.sentences(fused)
+    if whole is not None:
+        found.append(_lasts(whole))
     return found
 
 
@@ -133,10 +164,21 @@ def records(result: StepResult) -> Iterator[dict[str, Any]]:
 
 
 def facts_of(
-    result: StepResult, helps: Sequence[WhatIf] | None = None, fused: TunedStep | None = None
+    result: StepResult,
+    helps: Sequence[WhatIf] | None = None,
+    fused: TunedStep | None = None,
+    whole: Lasting | None = None,
 ) -> dict[str, Any]:
     """All of it, for JSON."""
     what_ifs = {} if helps is None else {"what_ifs": [each._asdict() for each in helps]}
     tuning = {} if fused is None else {"tuning": fusing.facts(fused)}
+    training = {} if whole is None else {"training": whole.as_dict()}
     about = {"tool": "accelsim", "tool_version": tool_version()}
-    return {**about, **result.as_dict(), "sentences": sentences(result, helps, fused), **what_ifs, **tuning}
+    return {
+        **about,
+        **result.as_dict(),
+        "sentences": sentences(result, helps, fused, whole),
+        **what_ifs,
+        **tuning,
+        **training,
+    }

@@ -110,6 +110,19 @@ def short_names(names: list[str], ops: list[str]) -> list[str]:
     return short if len(set(short)) == len(short) else long
 
 
+LONG = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
+"""Units of time that one does not tell in seconds, s."""
+
+
+def long_time(seconds: float) -> str:
+    """'20.7 days', '1 hour', '3.5 minutes'; below a minute in engineering units of s."""
+    for size, noun in LONG:
+        if seconds >= size:
+            number = plain(seconds / size)
+            return f"{number} {noun}{'' if number == '1' else 's'}"
+    return si(seconds, "s")
+
+
 def interval_text(found: Interval | None) -> str:
     """' (90 %: 1 ms to 2 ms)', '' for none."""
     return "" if found is None else f" (90 %: {si(found.low_s, 's')} to {si(found.high_s, 's')})"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.fusing import TunedStep
+from accelsim.cluster.step.lasting import Lasting
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.scaling import weak_scaling
 from accelsim.cluster.step.traffic import wire_bytes
@@ -51,16 +52,17 @@ def write_step(
     folder: Path,
     helps: Sequence[WhatIf] | None = None,
     fused: TunedStep | None = None,
+    whole: Lasting | None = None,
 ) -> Path:
     """Write everything into ``folder``, all of it or nothing; the same step gives the same bytes. The files of an
     earlier report are replaced. UsageError as ``check_target``."""
     check_target(folder)
-    facts = json.dumps(facts_of(result, helps, fused), indent=2, ensure_ascii=False, allow_nan=False)
+    facts = json.dumps(facts_of(result, helps, fused, whole), indent=2, ensure_ascii=False, allow_nan=False)
     timeline = BytesIO()
     trace.write(result, timeline)
     figures = _figures(made, result, fused)
     told = [
-        *sentences(result, helps, fused),
+        *sentences(result, helps, fused, whole),
         *(words for name, (_, words, _) in figures.items() if name == "scaling"),
     ]
     shown = [

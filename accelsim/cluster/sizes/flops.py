@@ -26,6 +26,19 @@ def training_flops(model: Transformer, batch: int, recompute: Recompute = "none"
     return model.layers * layer + 6 * tokens * h * model.vocab
 
 
+def training_s(
+    parameters: int, tokens: int, devices: int, device_flops: float, recompute: Recompute = "full"
+) -> float:
+    """Seconds of a whole training in closed form: 8 T P / (n X) where all is computed again, else 6 T P / (n X).
+
+    T tokens, P parameters, n devices of X operations per second that they keep up (Megatron-LM, SC 2021, equation 4;
+    attention's core and the vocabulary are left out, and so is what selective recomputation adds).
+    """
+    known("recompute", recompute, RECOMPUTE)
+    matrices, _ = _PASSES[recompute]
+    return 2 * matrices * tokens * parameters / (devices * device_flops)
+
+
 def layer_forward_flops(model: Transformer, batch: int) -> int:
     """24 B s h^2 + 4 B s^2 h of one layer."""
     checked_split(batch=batch)

@@ -39,6 +39,20 @@ def test_a_step_is_printed_and_written(tmp_path: Path) -> None:
     assert (out / "timeline.json.gz").stat().st_size and (out / "report.html").stat().st_size
 
 
+def test_a_whole_training_takes_as_many_steps_as_its_tokens_need(tmp_path: Path) -> None:
+    out = tmp_path / "step"
+    told = CliRunner().invoke(main, [*TRAIN, "--tokens", "1e6", "--no-advice", "--out", str(out)])
+    assert told.exit_code == 0, told.output
+    facts = json.loads((out / "step.json").read_text())
+    whole, each = facts["training"], 4 * facts["tokens_per_s"] / facts["samples_per_s"]
+    assert whole["steps"] == -(-(10**6) // round(each)) and whole["tokens"] == 10**6
+    assert whole["seconds"] == pytest.approx(whole["steps"] * facts["time_s"])
+    assert whole["joules"] == pytest.approx(whole["steps"] * facts["energy_J"]["total"])
+    assert "whole training" in told.output and "A training on 1M tokens takes" in " ".join(
+        told.output.split()
+    )
+
+
 def test_json_has_what_would_help() -> None:
     told = CliRunner().invoke(main, [*TRAIN, "--json"])
     assert told.exit_code == 0, told.output
@@ -55,6 +69,9 @@ def test_json_has_what_would_help() -> None:
         (("run", "gpt", "--on", "4x-edu", "--check"), ("--check", "--values exact", "--train")),
         (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2"), ("--plan on edu-4x4", "a cluster", "or --train")),
         (("run", "gpt", "--on", "edu-4x4", "--train"), ("--values exact with --train", "--values off")),
+        (("run", "gpt", "--on", "edu-4x4", "--tokens", "5"), ("--tokens on edu-4x4", "or --train")),
+        (("run", "digits-cnn", "--on", "4x-edu", "--plan", "dp=4", "--train", "--values", "off", "--tokens", "5"), ("samples of digits-cnn have no tokens", "a language model")),
+        (("run", "gpt", "--on", "4x-edu", "--plan", "dp=4", "--train", "--whole", "--values", "off", "--tokens", "5"), ("--tokens", "without --whole")),
         (("run", "gpt", "--on", "edu-4x4,t4", "--train", "--values", "off"), ("one at a time",)),
         (("run", "gpt", "--on", "edu-4x5", "--train", "--values", "off"), ("no cluster or chip 'edu-4x5'", "did you mean 'edu-4x4'")),
         (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2", "--train", "--values", "off"), ("2 devices", "1")),

@@ -13,7 +13,7 @@ from accelsim.cluster.sizes.activations import (
     state_B,
     tensor_parallel_B,
 )
-from accelsim.cluster.sizes.flops import hfu, layer_forward_flops, mfu, training_flops
+from accelsim.cluster.sizes.flops import hfu, layer_forward_flops, mfu, training_flops, training_s
 from accelsim.cluster.sizes.transformer import RECOMPUTE, Transformer
 from accelsim.cluster.sizes.zero import STAGES, gathered_layers_fs, zero_B, zero_traffic
 from accelsim.errors import UsageError
@@ -133,3 +133,29 @@ def test_bad_sizes_are_refused_all_at_once() -> None:
         state_B(Transformer(1, 4, 1, 2), tp=0)
     with pytest.raises(UsageError, match=r"unknown recompute 'ful'.*did you mean 'full'"):
         training_flops(Transformer(1, 4, 1, 2), 1, "ful")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "tokens", "devices", "flops", "days"),
+    [
+        (175e9, 300e9, 1024, 140e12, 34),  # Megatron-LM, SC 2021, section 5.1: GPT-3, "34 days"
+        (1008e9, 450e9, 3072, 163e12, 84),  # the same: a trillion parameters, "84 days"
+        (
+            175e9,
+            300e9,
+            1920,
+            101e12,
+            25,
+        ),  # AWS: GPT-3 on 240 p4d, "about 25 days": a third of the peak of an A100
+    ],
+)
+def test_days_of_a_training_are_those_that_were_published(
+    parameters: float, tokens: float, devices: int, flops: float, days: int
+) -> None:
+    seconds = training_s(int(parameters), int(tokens), devices, flops)
+    assert round(seconds / 86400) == days
+
+
+def test_less_that_is_computed_again_is_sooner_done() -> None:
+    full, none = (training_s(10**9, 10**9, 8, 1e14, recompute) for recompute in ("full", "none"))
+    assert full == pytest.approx(none * 4 / 3)
