@@ -23,6 +23,7 @@ from accelsim.kernels.predict import Kernels
 from accelsim.kernels.shared import Measured
 from accelsim.kernels.shared import left_out as by_others
 from accelsim.kernels.table import Table, read_table
+from accelsim.kernels.uncalibrated import UNCALIBRATED
 from accelsim.report.kernel_plot import Compared
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
@@ -33,6 +34,8 @@ from accelsim.validate.measured import ABSENT, folder
 COVERED, NEAR, SPREADS = 0.9, 0.04, 2
 """Share of rows that intervals should hold; how far off is near, on sets of any size; and on small ones so many
 standard deviations of the share of that many rows."""
+LEAST = 0.85
+"""Share of the rows of a device that the interval of a chip that nobody has calibrated should hold at least."""
 
 
 class Rows(NamedTuple):
@@ -68,6 +71,8 @@ CONV = (
     Rows("deepbench_conv.csv", "t4", "fp32", 0.215), Rows("deepbench_conv.csv", "v100-sxm2-16", TENSOR, 0.205),
     Rows("deepbench_conv.csv", "t4", TENSOR, 0.242),
 )  # fmt: skip
+KIND = {"tensor": "product", "lanes": "product", "vector": "function"}
+"""Group -> kind of kernels, a key of ``UNCALIBRATED``."""
 VECTOR = tuple(
     Rows("neusight_vector.csv", chip, "", claimed, "vector")
     for chip, claimed in (
@@ -81,13 +86,27 @@ VECTOR = tuple(
 """Sets, with the mean errors that are claimed of them: a little more than what they are."""
 
 
+class Shared(NamedTuple):
+    """A set by constants of other devices: the mean error, and the share of rows within the interval of chips that
+    nobody has calibrated."""
+
+    mean: float
+    covered: float
+
+
 class Outcome(NamedTuple):
-    """A set: its calibration, the mean error of a fitted roofline, and of other devices' constants (NaN: not asked)."""
+    """A set: its calibration, the mean error of a fitted roofline, and how near other devices' constants come (None:
+    not asked)."""
 
     rows: Rows
     found: Calibrated
     roofline: float
-    shared: float
+    shared: Shared | None
+
+
+def _shared(seconds: Floats, measured: Floats, factor: float) -> Shared:
+    inside = np.abs(np.log(seconds / measured)) <= np.log(factor)
+    return Shared(residuals(seconds, measured).mean, float(inside.mean()))
 
 
 @cache
@@ -138,9 +157,9 @@ def outcomes(data: Path, sets: Sequence[Rows]) -> list[Outcome]:
     return found
 
 
-def _by_others(tables: Sequence[Table], sets: Sequence[Rows]) -> list[float]:
-    """Mean error of each set by constants that the other devices of its group share, NaN where it has no group."""
-    found = [float("nan")] * len(sets)
+def _by_others(tables: Sequence[Table], sets: Sequence[Rows]) -> list[Shared | None]:
+    """Each set by constants that the other devices of its group share, None where it has no group."""
+    found: list[Shared | None] = [None] * len(sets)
     for group in dict.fromkeys(each.group for each in sets if each.group):
         places = [index for index, each in enumerate(sets) if each.group == group]
         chips = [plain_chip(sets[index].chip) for index in places]
@@ -149,7 +168,7 @@ def _by_others(tables: Sequence[Table], sets: Sequence[Rows]) -> list[float]:
         ]
         kept = KEPT[group]
         for index, device, seconds in zip(places, devices, by_others(devices, kept), strict=True):
-            found[index] = residuals(seconds, device.kernels.table.measured).mean
+            found[index] = _shared(seconds, device.kernels.table.measured, UNCALIBRATED[KIND[group]])
     return found
 
 
@@ -166,7 +185,9 @@ def _check(name: str, what: str, sets: Sequence[Rows]) -> Check:
     found = outcomes(data, sets)
     errors = [each.found.left_out / each.found.table.measured - 1 for each in found]
     agree = [
-        float(np.abs(own).mean()) <= each.rows.claimed and covered(each.found)
+        float(np.abs(own).mean()) <= each.rows.claimed
+        and covered(each.found)
+        and (each.shared is None or each.shared.covered >= LEAST)
         for each, own in zip(found, errors, strict=True)
     ]
     return Check(
@@ -197,7 +218,13 @@ def _said(each: Outcome) -> str:
         f"{left.p90:.1%} of rows left out (claimed: {each.rows.claimed:.1%}); a fitted roofline {each.roofline:.1%}; "
         f"{each.found.coverage.share:.1%} within intervals of / and x {each.found.coverage.factor:.2f}"
     )
-    return text if np.isnan(each.shared) else f"{text}; by constants of the other devices {each.shared:.1%}"
+    if each.shared is None:
+        return text
+    mean, inside = each.shared
+    return (
+        f"{text}; by constants of the other devices {mean:.1%}, {inside:.1%} within the interval of a chip that nobody "
+        "has calibrated"
+    )
 
 
 def _register(name: str, what: str, sets: Sequence[Rows]) -> Callable[[], Check]:
