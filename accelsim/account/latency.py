@@ -256,7 +256,7 @@ def batch_size(graph: Graph) -> int:
 
 COUNTED = {"inferences": "inference", "products": "product", "passes": "pass"}
 """What a run can make ``batch`` of, several and one: inferences of a network, single products, passes through a list of
-layers of which no table says that they are a network."""
+layers of which nothing says that they are a network."""
 
 
 def counted(run: Run) -> str:

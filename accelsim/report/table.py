@@ -209,7 +209,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["counts"] == "passes":
         rows.insert(
             2,
-            ("a pass", f"each of its {summary['layers']} layers once; no table says that they are a network"),
+            ("a pass", f"each of its {summary['layers']} layers once; nothing says that they are a network"),
         )
     if split:
         parts = ", ".join(f"{name} {share:.1f}%" for name, share in split.items())

@@ -23,7 +23,7 @@ from accelsim.engines.simt.streaming import lower_stream
 from accelsim.engines.simt.writing import LAUNCH
 from accelsim.program.actions import multiplications
 from accelsim.program.commands import Command, Step
-from accelsim.program.roles import Unit, spec_of, streams_of, unit_of
+from accelsim.program.roles import Unit, spec_of, streams_of
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, Clock, clock_of
 from accelsim.units import spell
@@ -90,7 +90,7 @@ class Multiprocessors(Clocked):
         spec: Simt = spec_of(device.chip, engine)
         spacing = ceil(Fraction(spec.spacing) * FS_PER_S / clock.period)
         shared: Sharing = device.shared(
-            unit_of(engine), lambda: Sharing(device.env, clock, spec.multiprocessors, spacing)
+            engine.partition(":")[0], lambda: Sharing(device.env, clock, spec.multiprocessors, spacing)
         )
         final = {command.op: command.id for command in queue}
         for command in queue:

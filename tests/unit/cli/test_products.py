@@ -73,7 +73,7 @@ def test_a_csv_of_several_layers_is_a_list_and_no_inference(tmp_path: Path, cli:
     assert summary(accelsim.run(str(one), "tpu-v1", values="off"))["counts"] == "products"
     told = cli("run", str(file), "--on", "tpu-v1", *OFF).stdout
     assert "passes/s" in told and "energy per pass " in told and "inference" not in told
-    assert "each of its 2 layers once; no table says that they are a network" in " ".join(told.split())
+    assert "each of its 2 layers once; nothing says that they are a network" in " ".join(told.split())
 
 
 def test_comparisons_count_what_the_runs_count(tmp_path: Path, cli: Cli) -> None:
