@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from accelsim.cluster.values.parallel import Batch, Parallel
 from accelsim.cluster.values.work import GraphWork
 from accelsim.errors import AccelsimError, known
 from accelsim.explore.training import accuracy
-from accelsim.explore.training_inputs import BATCH, Setup, prepare
+from accelsim.explore.training_inputs import BATCH, Setup, prepare, trained_model
 from accelsim.request.job import Gather
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_cluster
@@ -29,14 +30,16 @@ from accelsim.threads import one_blas_thread
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.datasets import batches, one_hot
-from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, with_weights
 from accelsim.workload.training.forward import logits_of
-from accelsim.workload.zoo import ZOO
 
 if TYPE_CHECKING:
     from accelsim.cluster.step.result import StepResult
 
+EXACT = {"fp64": 1e-12, "fp32": 1e-5}
+"""Precision -> the largest difference that another order of the same sums explains in weights of about 1."""
+LOOSE = 1e-2
+"""The same of narrower formats."""
 PERIOD = 8
 """Steps between two averagings where local SGD is drawn beside a plan without a period."""
 
@@ -66,6 +69,8 @@ class ClusterTraining:
     """A training under a plan. ``trained``: its losses and weights; ``alone``: those of one device that adds up as many
     microbatches of the same size; ``others``: what else was asked for, by name. ``graph``: the model with the learnt
     weights. ``step``: time, memory and energy of a step. ``notes``: weights that tensor parallelism leaves whole.
+    ``in_fp64``: the largest difference of a weight where both are computed in FP64, where it is larger than another
+    order of sums explains; None otherwise.
     """
 
     model: str
@@ -80,12 +85,12 @@ class ClusterTraining:
     graph: Graph
     step: StepResult
     notes: tuple[str, ...] = ()
+    in_fp64: float | None = None
 
     @property
     def difference(self) -> float:
         """The largest difference of any weight from that of one device; NaN where one of them is no number."""
-        pairs = [(self.trained.weights[name], self.alone.weights[name]) for name in self.alone.weights]
-        return max(float(np.max(np.abs(a.astype(np.float64) - b))) for a, b in pairs)
+        return differing(self.trained, self.alone)[1]
 
     @property
     def same_bits(self) -> bool:
@@ -104,6 +109,16 @@ class ClusterTraining:
     def curves(self) -> dict[str, Curve]:
         """All trainings by what they are called in pictures."""
         return {str(self.plan): self.trained, "one device": self.alone, **self.others}
+
+
+def differing(one: Curve, other: Curve) -> tuple[str, float]:
+    """The weight that differs most, and by how much; NaN where one of them is no number."""
+    found = {
+        name: float(np.max(np.abs(one.weights[name].astype(np.float64) - other.weights[name])))
+        for name in other.weights
+    }
+    name = max(found, key=lambda each: (isnan(found[each]), found[each]))
+    return name, found[name]
 
 
 @dataclass(frozen=True)
@@ -132,7 +147,7 @@ class _Job:
 @one_blas_thread
 def train_on_cluster(
     model: str | Path,
-    data: str | Path = "digits",
+    data: str | Path = "",
     *,
     on: str | Path | ClusterSpec,
     plan: str | Plan,
@@ -174,14 +189,22 @@ def train_on_cluster(
     learnt = with_weights(setup.graph, trained.weights, f"training on {cluster.name}, {steps} steps")
     return ClusterTraining(
         setup.graph.name, cluster.name, wanted, precision, setup.batch, seed, trained, alone, others, learnt,
-        _step(wanted, model, job, fleet_of(cluster)), _notes(job, wanted),
+        _step(wanted, model, job, fleet_of(cluster)), _notes(job, wanted), _in_fp64(wanted, job, trained, alone),
     )  # fmt: skip
 
 
+def _in_fp64(plan: Plan, job: _Job, trained: Curve, alone: Curve) -> float | None:
+    """How far both are apart in FP64, where they are farther apart in FP32 than another order of sums explains."""
+    synchronous = schedule(plan.schedule).synchronous and plan.period == 1
+    if not synchronous or job.precision != "fp32" or differing(trained, alone)[1] <= EXACT["fp32"]:
+        return None
+    wide = replace(job, precision="fp64")
+    return differing(wide.run(plan), wide.run(Plan(microbatches=plan.dp * plan.microbatches)))[1]
+
+
 def _maker(model: str | Path, seed: int) -> Callable[[int], Graph]:
-    """The model in any batch, with the weights that ``prepare`` gives it."""
-    drawn = str(model).partition("?")[0] in ZOO
-    return lambda batch: load_model(model, batch=batch, weights=f"random:{seed}" if drawn else "model")
+    """The model in any batch, as ``prepare`` makes it."""
+    return lambda batch: trained_model(model, batch, seed)
 
 
 def _data(setup: Setup, steps: int, seed: int) -> tuple[Batch, ...]:

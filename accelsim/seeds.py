@@ -12,6 +12,8 @@ OF_CORES = 1000
 """Distance of the seeds of two cores of a chip, each of which has a batch of its own."""
 SPLIT = 0
 """Seed of the parting of a data set into training and test samples, the same in every run."""
+SUMS = 1
+"""Seed of the text of sums, the same in every run."""
 HASHES = 7
 """Seed of the odd factors by which rows of tables are hashed."""
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     "accelsim train digits-mlp --steps 300 --on neuroncore-v2 --precision mixed-bf16",
     "accelsim train digits-cnn --steps 400 --qat int4 --out digits.onnx",
     "accelsim train digits-cnn --on 4x-edu --plan dp=2,pp=2 --schedule 1f1b --microbatches 4 --steps 20",
+    "accelsim train gpt --on 4x-edu --plan dp=2,tp=2 --optimiser adam --steps 20",
 ))  # fmt: skip
 @click.argument("model")
 @click.option("--on", metavar="CHIP|CLUSTER", help="Simulate one step on this chip, or train on all devices of this "
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
 @click.option("--microbatches", type=click.IntRange(1), help="Microbatches of each replica and step.")
 @click.option("--compare", default="", metavar="plain,local-sgd,pipedream",
               help="With a cluster: train these too and show their losses.")  # fmt: skip
-@click.option("--data", default="digits", show_default=True, metavar="digits|FILE.npz",
-              help="Samples and labels: x_train, y_train, x_test, y_test, or x and y.")  # fmt: skip
+@click.option("--data", default="", metavar="digits|sums|FILE.npz",
+              help="Samples and labels: x_train, y_train, x_test, y_test, or x and y; of a language model text, token "
+              "numbers in a row. Default: digits; of a language model sums.")  # fmt: skip
 @click.option("--steps", type=int, default=300, show_default=True, help="Batches to train on.")
 @click.option("--batch", type=click.IntRange(1), help="Samples per step; default: 64.")
 @click.option("--lr", type=float, help="Learning rate; default: 0.05 for sgd, 0.001 for adam.")
@@ -80,7 +82,7 @@ def train(out: Path | None, table: Path | None, plot: Path | None, as_json: bool
 
     The values are those of the training graph in the formats of the chip; with --on one step of it is compiled
     and simulated. On a cluster every device computes its part by a plan, and the weights are compared with those of
-    one device. digits-mlp and digits-cnn train in seconds.
+    one device. digits-mlp and digits-cnn train in seconds, gpt in a minute.
     """
     from accelsim.cli import train_cluster
     from accelsim.explore.training import train as run_training

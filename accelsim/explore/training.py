@@ -107,7 +107,7 @@ class TrainingResult:
 @one_blas_thread
 def train(
     model: str | Path | Graph,
-    data: str | Path | Dataset = "digits",
+    data: str | Path | Dataset = "",
     *,
     steps: int,
     batch: int | None = None,
@@ -126,14 +126,14 @@ def train(
     """Train ``model`` for ``steps`` batches, node by node in the formats of the training graph.
 
     ``model``: as for ``load_model`` (a model of the zoo starts from 'random:SEED'), or a graph, whose first axis is
-    the batch. ``data``: a name, an npz file or a dataset. ``optimiser``: 'sgd' (momentum 0.9), 'adam', or one with its
-    own settings; ``lr`` replaces its learning rate. ``precision``: see ``PRECISIONS``. ``loss_scale``: 'dynamic'
-    (``LossScaler``, as PyTorch's GradScaler), 'none', a number that stays, or '' for what the precision needs; with
-    a scale, a step whose gradients are not finite changes nothing. ``on``: a chip on which one step is compiled and
-    simulated, with MACs in ``dtype`` ('' = the format of the precision); ``set``: overrides of its spec.
-    ``fake_quant``: quantisation-aware training. ``masks``: weight -> 0 and 1, kept at 0; ``sparsity`` (such as '2:4')
-    makes them from the weights at the start. ``seed`` sets weights and batches. Raises UsageError, ModelError,
-    SpecError or Infeasible.
+    the batch. ``data``: a name, an npz file or a dataset ('': digits, or sums for a language model). ``optimiser``:
+    'sgd' (momentum 0.9), 'adam', or one with its own settings; ``lr`` replaces its learning rate. ``precision``: see
+    ``PRECISIONS``. ``loss_scale``: 'dynamic' (``LossScaler``, as PyTorch's GradScaler), 'none', a number that stays, or
+    '' for what the precision needs; with a scale, a step whose gradients are not finite changes nothing. ``on``: a chip
+    on which one step is compiled and simulated, with MACs in ``dtype`` ('' = the format of the precision); ``set``:
+    overrides of its spec. ``fake_quant``: quantisation-aware training. ``masks``: weight -> 0 and 1, kept at 0;
+    ``sparsity`` (such as '2:4') makes them from the weights at the start. ``seed`` sets weights and batches. Raises
+    UsageError, ModelError, SpecError or Infeasible.
     """
     setup = prepare(
         model, data, steps=steps, batch=batch, lr=lr, optimiser=optimiser, precision=precision,
@@ -203,7 +203,8 @@ def evaluate(graph: Graph, data: str | Path | Dataset = "digits") -> float:
 
 
 def accuracy(graph: Graph, x: Array, y: Array, run: Execute | None = None) -> float:
-    """Share of the samples whose largest output is that of their class; NaN without samples.
+    """Share of the samples (of a text, of the tokens) whose largest output is that of their class (of the next one);
+    NaN without samples.
 
     The model runs in its own batch size; what is missing in the last batch is filled up and not counted. ``run``
     executes it on feeds; by default a ``Session``, which takes graphs without fused nodes.
@@ -216,8 +217,8 @@ def accuracy(graph: Graph, x: Array, y: Array, run: Execute | None = None) -> fl
         part, labels = x[start : start + size], y[start : start + size]
         filled = np.concatenate([part, np.repeat(part[:1], size - len(part), axis=0)])
         scores = run({name: filled})[graph.outputs[0]]
-        right += int((scores[: len(part)].argmax(axis=1) == labels).sum())
-    return right / len(x)
+        right += int((scores[: labels.size].argmax(axis=1) == labels.reshape(-1)).sum())
+    return right / y.size
 
 
 def simulate_step(

@@ -14,7 +14,7 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
-from accelsim.workload.sources.datasets import Dataset, load_dataset
+from accelsim.workload.sources.datasets import TEXT, Dataset, load_dataset
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, optimiser_of
 from accelsim.workload.training.forward import logits_of
@@ -28,7 +28,8 @@ BATCH = 64
 
 
 class Arrays(NamedTuple):
-    """Samples in the shape that the model reads, float32, and class numbers, int64."""
+    """Samples in the shape that the model reads, float32, and class numbers, int64 [n]; of a text tokens [n, seq], and
+    for each of them the next."""
 
     x: Array
     y: Array
@@ -83,13 +84,13 @@ def prepare(
             return None
 
     graph = tried(lambda: _graph(model, batch, seed))
-    dataset = tried(lambda: labelled(data))
+    dataset = tried(lambda: labelled(data or _default(graph)))
     rule = tried(lambda: _rule(optimiser, lr))
     tried(lambda: precision_of(precision))
     scaler = tried(lambda: _scaler(loss_scale, precision)) if precision in PRECISIONS else None
     chip = None if on is None else tried(lambda: on if isinstance(on, Chip) else load_chip(on, overrides))
     arrays = tried(lambda: fitted(graph, dataset)) if graph is not None and dataset is not None else None
-    if graph is not None and dataset is not None:
+    if graph is not None and dataset is not None and dataset.text == reads_tokens(graph):
         problems += _too_few(graph, dataset)
     if problems:
         raise UsageError(problems)
@@ -105,11 +106,29 @@ def _graph(model: str | Path | Graph, batch: int | None, seed: int) -> Graph:
             )
         graph = model
     else:
-        drawn = str(model).partition("?")[0] in ZOO
-        graph = load_model(model, batch=batch or BATCH, weights=f"random:{seed}" if drawn else "model")
+        graph = trained_model(model, batch or BATCH, seed)
     if len(graph.inputs) != 1:
         raise ModelError(Problem(f"{len(graph.inputs)} inputs", graph.name, "one, the samples"))
     return graph
+
+
+def trained_model(model: str | Path, batch: int, seed: int) -> Graph:
+    """A model with the weights that a training begins with; a decoder of the zoo with the scores of all its tokens."""
+    entry = ZOO.get(str(model).partition("?")[0])
+    params = {"train": 1} if entry is not None and "train" in entry.params else {}
+    return load_model(
+        model, batch=batch, weights="model" if entry is None else f"random:{seed}", params=params
+    )
+
+
+def reads_tokens(graph: Graph) -> bool:
+    """Whether a model reads token numbers and not samples."""
+    return graph.tensors[graph.inputs[0]].dtype in ("int64", "int32")
+
+
+def _default(graph: Graph | None) -> str:
+    """What a model is trained on where nothing is said."""
+    return "sums" if graph is not None and reads_tokens(graph) else "digits"
 
 
 def labelled(data: str | Path | Dataset) -> Dataset:
@@ -129,6 +148,8 @@ def _rule(optimiser: str | SGD | Adam, lr: float | None) -> SGD | Adam:
 def fitted(graph: Graph, data: Dataset) -> Arrays:
     """The arrays of ``data`` in the shape that ``graph`` reads. Raises UsageError, all that does not fit at once."""
     shape = graph.tensors[graph.inputs[0]].shape
+    if data.text or reads_tokens(graph):
+        return _windows(graph, data)
     problems = []
     sample = data.x_train.shape[1:]
     rows = len(shape) == 2 and prod(sample) == shape[1]
@@ -148,8 +169,31 @@ def fitted(graph: Graph, data: Dataset) -> Arrays:
     return Arrays(x, data.y_train, x_test, data.y_test)
 
 
+def _pieces(tokens: Array, size: int) -> int:
+    """Pieces of a text, each of whose tokens has a next one."""
+    return max(0, len(tokens) - 1) // size
+
+
+def _windows(graph: Graph, data: Dataset) -> Arrays:
+    """A text in pieces as long as the model reads, none of which share a token. Raises UsageError, all at once."""
+    shape, vocabulary = graph.tensors[graph.inputs[0]].shape, graph.tensors[logits_of(graph)].shape[1]
+    if not (data.text and reads_tokens(graph)):
+        wanted = f"a text (sums, or a file with {TEXT})" if reads_tokens(graph) else "samples with labels"
+        what = "a text" if data.text else "no text"
+        raise UsageError(Problem(f"{what} for {graph.name}", data.name, wanted))
+    if data.classes > vocabulary:
+        what = f"{data.classes} different tokens"
+        raise UsageError(Problem(what, data.name, f"at most {vocabulary}, as {graph.name} tells"))
+    parts = []
+    for tokens in (data.x_train, data.x_test):
+        count = _pieces(tokens, shape[1])
+        parts += [tokens[begin : begin + count * shape[1]].reshape(count, shape[1]) for begin in (0, 1)]
+    return Arrays(*parts)
+
+
 def _too_few(graph: Graph, data: Dataset) -> list[Problem]:
-    size, count = graph.tensors[graph.inputs[0]].shape[0], len(data.x_train)
+    size, *rest = graph.tensors[graph.inputs[0]].shape
+    count = _pieces(data.x_train, rest[0]) if data.text else len(data.x_train)
     if count >= size:
         return []
     return [Problem(f"{count} samples to train on", data.name, f"at least one batch of {size}")]

@@ -1,4 +1,4 @@
-"""Data to train on and to choose ranges from: images or rows with labels, checked before anything is computed."""
+"""Data to train on and to choose ranges from: rows with labels, texts, all checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.npz import read_npz
 from accelsim.files.reading import exists
-from accelsim.seeds import SPLIT, generator
+from accelsim.seeds import SPLIT, SUMS, generator
 from accelsim.types import Array
 
+ADDITIONS = 20_000
+"""Of ``sums``."""
 TEST_SHARE = 0.2
 """Share of the samples that are kept for the test where a file does not say."""
 
-FORM = "arrays x_train, y_train, x_test, y_test; or x, y; or the inputs of the model, without labels"
+FORM = "arrays x_train, y_train, x_test, y_test; or x, y; or text; or the inputs of the model, without labels"
+TEXT = "text"
+"""Array of a file that is a text: token numbers in a row."""
+CHARACTERS = "0123456789+= "
+"""Those of ``sums``; the token of each is its place."""
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 
 
@@ -28,6 +34,8 @@ class Dataset:
 
     A set for ranges alone has no labels: ``classes`` is 0, all samples are in ``x_train``, and ``inputs`` holds
     every array of the file by name (a model may have several inputs).
+
+    A ``text`` is int64 [n] in ``x_*``, token numbers 0 .. ``classes`` - 1 in a row; the label of a token is the next.
     """
 
     name: str
@@ -37,6 +45,7 @@ class Dataset:
     y_test: Array
     classes: int
     inputs: Mapping[str, Array]
+    text: bool = False
 
     @property
     def labelled(self) -> bool:
@@ -45,12 +54,14 @@ class Dataset:
 
 
 def load_dataset(name_or_path: str | Path) -> Dataset:
-    """A dataset by name (``'digits'``) or from an npz file.
+    """A dataset by name (``'digits'``, ``'sums'``) or from an npz file.
 
     ``digits``: the 1,797 images of 8 x 8 pixels of scikit-learn (test set of Alpaydin and Kaynak, 1998, UCI), grey
-    levels 0..16 divided by 16, float32 [n, 1, 8, 8], 1,437 for training. A file holds ``x_train``, ``y_train``,
-    ``x_test``, ``y_test``, or ``x`` and ``y`` (a fixed fifth becomes the test), or only inputs. Raises UsageError for
-    an unknown name, a file that is no npz, and arrays that do not fit each other or are not finite: all at once.
+    levels 0..16 divided by 16, float32 [n, 1, 8, 8], 1,437 for training. ``sums``: a text of 20,000 additions of two
+    digits ('7+5=12 3+0=3 '), character by character. A file holds ``x_train``, ``y_train``, ``x_test``, ``y_test``, or
+    ``x`` and ``y`` (a fixed fifth becomes the test), or ``text`` (its last fifth does), or only inputs. Raises
+    UsageError for an unknown name, a file that is no npz, and arrays that do not fit each other or are not finite: all
+    at once.
     """
     text = str(name_or_path)
     if text in DATASETS:
@@ -79,7 +90,9 @@ def batches(x: Array, y: Array, size: int, seed: int) -> Iterator[tuple[Array, A
 
 
 def one_hot(labels: Array, classes: int) -> Array:
-    """float32 [n, classes]: 1 in the column of the label, else 0."""
+    """float32 [n, classes]: 1 in the column of the label, else 0; of labels of every token [samples, tokens] a row for
+    each of them."""
+    labels = labels.reshape(-1)
     rows = np.zeros((len(labels), classes), np.float32)
     rows[np.arange(len(labels)), labels] = 1
     return rows
@@ -96,7 +109,20 @@ def _digits() -> Dataset:
     return _split("digits", x, np.asarray(labels, np.int64))
 
 
-DATASETS: dict[str, Callable[[], Dataset]] = {"digits": _digits}
+def _sums() -> Dataset:
+    pairs = generator(SUMS).integers(0, 10, (ADDITIONS, 2)).tolist()
+    told = "".join(f"{a}+{b}={a + b} " for a, b in pairs)
+    return _of_text("sums", np.array([CHARACTERS.index(each) for each in told], np.int64))
+
+
+def _of_text(name: str, tokens: Array) -> Dataset:
+    """The last fifth is the test."""
+    last, none = max(1, int(len(tokens) * (1 - TEST_SHARE))), np.zeros(0, np.int64)
+    classes = int(tokens.max()) + 1
+    return Dataset(name, tokens[:last], none, tokens[last:], none, classes, {}, text=True)
+
+
+DATASETS: dict[str, Callable[[], Dataset]] = {"digits": _digits, "sums": _sums}
 """Datasets that have a name."""
 
 
@@ -116,12 +142,17 @@ def _from_arrays(where: str, arrays: dict[str, Array]) -> Dataset:
     problems = [problem for found in wrong.values() for problem in found]
     sound = {name: array for name, array in arrays.items() if not wrong[name]}
     labelled = "x_train" in arrays or {"x", "y"} <= set(arrays)
+    text = set(arrays) == {TEXT}
     if not arrays:
         problems = [Problem("holds no array", where, FORM)]
+    elif text and TEXT in sound:
+        problems += _text_problems(where, arrays[TEXT])
     elif labelled:
         problems += _set_problems(where, arrays, sound)
     if problems:
         raise UsageError(problems)
+    if text:
+        return _of_text(where, arrays[TEXT].astype(np.int64))
     return _labelled(where, arrays) if labelled else _unlabelled(where, arrays)
 
 
@@ -160,6 +191,13 @@ def _pair_problems(where: str, arrays: dict[str, Array], x: str, y: str) -> Iter
         yield Problem(f"{y} has {len(labels)} labels for {len(arrays[x])} samples of {x}", where, "one each")
     if labels.min() < 0 or (labels.dtype.kind == "f" and np.any(labels != np.rint(labels))):
         yield Problem(f"{y} holds values that are no class numbers", where, "whole numbers from 0")
+
+
+def _text_problems(where: str, tokens: Array) -> Iterator[Problem]:
+    if tokens.ndim != 1:
+        yield Problem(f"{TEXT} has shape {list(tokens.shape)}", where, "token numbers in a row, [n]")
+    if tokens.min() < 0 or (tokens.dtype.kind == "f" and np.any(tokens != np.rint(tokens))):
+        yield Problem(f"{TEXT} holds values that are no token numbers", where, "whole numbers from 0")
 
 
 def _labelled(where: str, arrays: dict[str, Array]) -> Dataset:

@@ -14,6 +14,7 @@ from click.testing import Result
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]
 NETWORK = "digits-cnn?channels=4"
+GPT = "gpt?layers=2,hidden=16,heads=4,ffn=32,vocab=16,seq=8"
 
 
 @pytest.fixture
@@ -123,3 +124,32 @@ def test_refusals(refused: Refused, data: Path, options: list[object], messages:
 def test_a_plan_needs_a_cluster(refused: Refused, data: Path, on: list[str]) -> None:
     told = "\n".join(refused("train", NETWORK, "--data", data, *on, "--plan", "dp=2", "--compare", "plain"))
     assert "--plan is of a training on a cluster" in told and "--compare is of" in told
+
+
+@pytest.mark.parametrize("plan", ["dp=2,pp=2,microbatches=2", "tp=2,dp=2,sp"])
+def test_a_language_model_learns_what_one_device_learns(cli: Cli, plan: str) -> None:
+    result = cli("train", GPT, "--on", "4x-edu", "--plan", plan, "--steps", 3, "--batch", 8)
+    assert result.exit_code == 0, result.output
+    assert "Same weights as one device" in result.stdout
+
+
+def test_rounding_that_grows_is_told_from_a_fault(cli: Cli) -> None:
+    """The true gradient of the bias of keys is 0: Adam takes what rounding leaves for a gradient, and steps."""
+    options = (
+        "train",
+        GPT,
+        "--on",
+        "4x-edu",
+        "--plan",
+        "dp=4",
+        "--steps",
+        5,
+        "--batch",
+        8,
+        "--optimiser",
+        "adam",
+    )
+    told = " ".join(cli(*options).stdout.split())
+    assert "The same training as one device, but for rounding that grows" in told and "k.bias" in told
+    found = facts(cli(*options, "--json"))
+    assert found["largest_difference"] > 1e-5 and found["difference_in_fp64"] < 1e-12

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
-from accelsim.workload.sources.datasets import batches, load_dataset, one_hot
+from accelsim.workload.sources.datasets import CHARACTERS, batches, load_dataset, one_hot
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((20, 3)).astype(np.float32), np.arange(20) % 4
@@ -124,3 +124,38 @@ def test_batches_that_cannot_be(size: int) -> None:
 
 def test_one_hot() -> None:
     assert one_hot(np.array([2, 0]), 3).tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+def test_sums_are_a_text_of_additions_that_are_right() -> None:
+    data = load_dataset("sums")
+    assert data.text and data.labelled and data.classes == len(CHARACTERS)
+    told = "".join(CHARACTERS[token] for token in [*data.x_train, *data.x_test])
+    lines = told.split()
+    assert len(lines) == 20_000 and len(data.x_test) == pytest.approx(len(told) / 5, abs=1)
+    for line in lines:
+        left, right = line.split("=")
+        assert sum(map(int, left.split("+"))) == int(right)
+
+
+def test_a_text_of_a_file_keeps_its_order(tmp_path: Path) -> None:
+    text = np.arange(50) % 7
+    data = load_dataset(save(tmp_path, text=text))
+    assert data.text and data.classes == 7
+    assert np.array_equal(np.concatenate([data.x_train, data.x_test]), text) and len(data.x_test) == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (np.array([1, 2, -1]), "no token numbers"), (np.array([0.5, 2.0]), "no token numbers"),
+        (np.ones((2, 3)), "in a row"), (np.array([1.0, np.nan]), "NaN"),
+    ],
+)  # fmt: skip
+def test_texts_that_are_none(tmp_path: Path, text: np.ndarray, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_dataset(save(tmp_path, text=text))
+
+
+def test_labels_of_every_token_have_a_row_each() -> None:
+    rows = one_hot(np.array([[1, 0], [2, 2]]), 3)
+    assert rows.argmax(axis=1).tolist() == [1, 0, 2, 2] and rows.sum() == 4
