@@ -33,7 +33,6 @@ def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
     one, all_ = (_pace(step, gemm, dtype, arrays) for arrays in (1, unit.count))
     whole = gemm_view(layout.graph, node) or gemm
     a, b, out = tensors[gemm.a], tensors[gemm.b], tensors[node.writes[0]]
-    sides = [name for name in _streamed_sides(step, gemm, a_resident) if not tensors[name].is_constant]
     return Shape(
         gemm=replace(gemm, a="", b=""), a_B=a.element_B, b_B=b.element_B, y_B=out.element_B,
         sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
@@ -41,7 +40,7 @@ def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
         results_share=out.elements / (whole.groups * whole.M * whole.N),
         functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
         results_pass=vector.name if vector else "",
-        sides=tuple(_side(layout, name) for name in sides),
+        sides=tuple(_side(layout, name) for name in _streamed_sides(step, gemm, a_resident)),
         parameters_B=sum(tensors[name].nbytes for name in layout.epilogue_reads(node).parameters),
         b_streamed=b.is_constant or layout.place(gemm.b).chip is None,
         reuse=bool(step.pinned.get("reuse", True)),
