@@ -41,6 +41,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(config.pluginmanager.hasplugin(name) for name in names) else True
 
 
+@pytest.fixture(autouse=True)
+def _compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is timed in this process runs compiled, too."""
+    monkeypatch.delenv("ACCELSIM_KERNEL", raising=False)
+
+
 @pytest.fixture
 def probe() -> Callable[..., dict[str, float]]:
     """Run probe.py in a fresh process on one thread."""
