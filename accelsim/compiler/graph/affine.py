@@ -65,9 +65,13 @@ class Baked:
         return values
 
     def _of(self, values: Array) -> Array:
-        values = values.astype(np.float64)
         along = [1] * values.ndim
         along[self.axis] = -1
+        if self.scale is not None and self.shift is None:  # most weights: in one pass, nothing of it kept in float64
+            scaled = np.empty(values.shape, np.float32)
+            np.multiply(values, self.scale().reshape(along), out=scaled, dtype=np.float64, casting="same_kind")
+            return scaled
+        values = values.astype(np.float64)
         if self.scale is not None:
             values *= self.scale().reshape(along)
         if self.shift is not None:
