@@ -29,15 +29,17 @@ ELSEWHERE = ("", "alias", "host")
 
 def is_product(node: Node) -> bool:
     """Whether an engine of the chip does the node as a product: Conv, MatMul, Gemm, ..., alone or with functions."""
-    return _multiplies(node) and node.engine not in ELSEWHERE and not is_attention(node)
+    return multiplies(node) and node.engine not in ELSEWHERE and not is_attention(node)
 
 
 def is_attention(node: Node) -> bool:
-    """Whether the node is attention in one kernel: a product whose epilogue ends in another one."""
-    return bool(node.epilogue) and _multiplies(node) and any(map(_multiplies, node.epilogue))
+    """Whether the node is attention in one kernel: a product with another one among the functions behind
+    it."""
+    return bool(node.epilogue) and multiplies(node) and any(map(multiplies, node.epilogue))
 
 
-def _multiplies(node: Node) -> bool:
+def multiplies(node: Node) -> bool:
+    """Whether the operator of a node is a product, wherever it is done."""
     op = find(node.op)
     return op is not None and op.kind == "matrix"
 

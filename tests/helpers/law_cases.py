@@ -394,13 +394,9 @@ class Case:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What is needed to see what a failing example is, for Hypothesis."""
         unit = self.chip.matrix
-        assert unit is not None
+        array = "" if unit is None else f" {unit.rows}x{unit.cols} {unit.dataflow}"
         steps = [f"{s.label} on {s.engine} {s.gemm} {s.mapping}" for s in self.program.steps]
-        printer.text(
-            "\n  ".join(
-                [f"{self.chip.name} {unit.rows}x{unit.cols} {unit.dataflow} {self.program.dtype}", *steps]
-            )
-        )
+        printer.text("\n  ".join([f"{self.chip.name}{array} {self.program.dtype} {self.options}", *steps]))
 
 
 def formats(chip: Chip) -> list[str]:

@@ -67,9 +67,13 @@ class Baked:
     def _of(self, values: Array) -> Array:
         along = [1] * values.ndim
         along[self.axis] = -1
-        if self.scale is not None and self.shift is None:  # most weights: in one pass, nothing of it kept in float64
+        if (
+            self.scale is not None and self.shift is None
+        ):  # most weights: in one pass, nothing of it kept in float64
             scaled = np.empty(values.shape, np.float32)
-            np.multiply(values, self.scale().reshape(along), out=scaled, dtype=np.float64, casting="same_kind")
+            np.multiply(
+                values, self.scale().reshape(along), out=scaled, dtype=np.float64, casting="same_kind"
+            )
             return scaled
         values = values.astype(np.float64)
         if self.scale is not None:

@@ -21,7 +21,7 @@ from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, Acti
 from accelsim.types import Floats
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.masks import CausalMask
-from accelsim.workload.nodes import node_work
+from accelsim.workload.nodes import multiplies, node_work
 
 MOST_LOOKED_AT = 1 << 26
 """Elements of a constant up to which its values are looked at."""
@@ -81,7 +81,7 @@ class Attending(Streaming):
 
 def columns(graph: Graph, node: Node, scores: tuple[int, ...], causal: bool) -> dict[str, Floats]:
     """An attention as the columns of ``attention.COLUMNS``, one row: all sequences are heads of one."""
-    first, last = node, node.epilogue[-1]
+    first, last = node, [part for part in node.epilogue if multiplies(part)][-1]
     keys, values = graph.tensors[first.inputs[1]], graph.tensors[last.inputs[1]]
     queries, kv = scores[-2], scores[-1]
     heads, dims = prod(scores[:-2]), (_depth(first, keys.shape), _width(last, values.shape))

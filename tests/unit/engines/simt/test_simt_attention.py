@@ -8,6 +8,7 @@ import pytest
 import accelsim
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import several
+from accelsim.workload.zoo.build import Builder
 
 
 def predicted(chip: str = "a100-80-sxm", overrides: tuple[str, ...] = (), **sizes: int) -> Prediction:
@@ -68,3 +69,19 @@ def test_an_a100_reaches_half_to_three_quarters_of_its_peak_on_long_sequences() 
 def test_a_lower_share_of_the_rate_of_products_is_never_faster() -> None:
     times = [float(predicted(overrides=(f"sm.attention={share}",)).seconds[0]) for share in (1.0, 0.5, 0.25)]
     assert np.all(np.diff(times) > 0)
+
+
+def test_functions_behind_attention_are_part_of_its_kernel() -> None:
+    b = Builder("attention")
+    x = b.input("x", (2, 32, 16))
+    scores = b.matmul(x, b.op("Transpose", [x], "turned", perm=[0, 2, 1]), "scores")
+    mixed = b.matmul(b.op("Softmax", [scores], "shares", axis=-1), x, "mixed")
+    graph = b.finish(b.op("Relu", [mixed], "positive"))
+    run = accelsim.run(graph, on="a100-80-sxm", dtype="fp16", values="fast")
+    (step,) = [step for step in run.program.steps if step.engine == "sm"]
+    assert [part.op for part in step.node.epilogue] == ["Softmax", "MatMul", "Relu"]
+    (values,) = run.outputs.values()
+    given = run.feeds["x"].astype(np.float64)
+    weights = np.exp(given @ given.swapaxes(1, 2))
+    expected = np.maximum(0, weights / weights.sum(-1, keepdims=True) @ given)
+    np.testing.assert_allclose(values, expected, atol=5e-3)
