@@ -109,8 +109,9 @@ def _print_files(outputs: Outputs) -> None:
 
 def show_generation(found: Generation) -> None:
     """The calls as a table, the summary, and sentences."""
+    from accelsim.account.interval import latency_interval
     from accelsim.report.table import text_table
-    from accelsim.report.text import si
+    from accelsim.report.text import interval_text, si
 
     headers = ["call", "tokens", "time", "tokens/s", "energy", "per token", "read", "written"]
     show(text_table(headers, list(_rows(found)), width()))
@@ -121,13 +122,28 @@ def show_generation(found: Generation) -> None:
             "model",
             f"{found.model}, {found.dtype}, {found.sequences} x ({found.prompt:,} + {found.new:,} tokens)",
         ),
-        ("time to first token", si(found.time_to_first_token_s, "s")),
+        (
+            "time to first token",
+            si(found.time_to_first_token_s, "s") + interval_text(latency_interval(found.prefill)),
+        ),
         ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.calls else "nothing: one token"),
+        *_last_call(found),
         ("energy per token", si(found.energy_per_token_J, "J")),
         ("whole generation", f"{si(found.total_s, 's')}, {si(found.total_J, 'J')}"),
     ]
     show(text_table(["generation", ""], rows, width()))
     click.echo("\n" + paragraphs(sentences(found)))
+
+
+def _last_call(found: Generation) -> list[tuple[str, str]]:
+    """How long the last token takes, where it is known how far off that may be."""
+    from accelsim.account.interval import latency_interval
+    from accelsim.report.text import interval_text, si
+
+    interval = None if found.decode is None else latency_interval(found.decode)
+    if found.decode is None or interval is None:
+        return []
+    return [("time of the last token", si(found.decode.seconds, "s") + interval_text(interval))]
 
 
 def _rows(found: Generation) -> Any:

@@ -13,9 +13,11 @@ from click.testing import CliRunner
 
 import accelsim
 from accelsim.account.energy import energy_table, total_J
+from accelsim.account.interval import latency_interval
 from accelsim.cli import main
 from accelsim.errors import UsageError
 from accelsim.explore.generation import Call, _between, generation
+from accelsim.report.text import si
 from accelsim.request.job import Request
 from accelsim.workload import execute
 from accelsim.workload.sources.load import load_model
@@ -235,3 +237,21 @@ def test_one_token_has_no_call_of_decoding_to_report(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, asked)
     assert result.exit_code == 0, result.output
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"generation.json", "calls.csv", "prefill"}
+
+
+def test_on_a_gpu_both_calls_have_intervals() -> None:
+    model = "llama?prompt=8,new=3"
+    told = (
+        CliRunner()
+        .invoke(main, ["run", model, "--on", "h100-sxm", "--dtype", "bf16", "--values", "off"])
+        .output
+    )
+    (first,) = [line for line in told.splitlines() if line.startswith("time to first token")]
+    (last,) = [line for line in told.splitlines() if line.startswith("time of the last token")]
+    found = accelsim.generate(model, "h100-sxm", dtype="bf16", values="off")
+    assert found.decode is not None
+    for line, run in ((first, found.prefill), (last, found.decode)):
+        interval = latency_interval(run)
+        assert interval is not None and si(run.seconds, "s") in line and si(interval.low_s, "s") in line
+    plain = CliRunner().invoke(main, ["run", model, "--on", "neuroncore-v2", "--values", "off"]).output
+    assert "90 %" not in plain and "last token" not in plain
