@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.engines.simt import oracle
-from accelsim.engines.simt.spec import Limits, Needs, residents
 from accelsim.engines.simt.waves import Grid, Times, clocks, occupancy, waves
+from accelsim.spec.residency import Limits, Needs, residents
 
 small = st.integers(0, 12)
 times = st.builds(Times, small | st.integers(0, 300), st.integers(1, 12) | st.integers(1, 300), small)

@@ -20,6 +20,7 @@ from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import FUNCTIONS, operand_formats
 from accelsim.spec.products import Sparse, dot_rules_fit, formats_are_known
 from accelsim.spec.quantity import Bytes, Seconds, Watts
+from accelsim.spec.residency import Limits, Needs, residents
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
@@ -41,34 +42,6 @@ Held = Annotated[float, Field(gt=0, le=64)]
 """Multiprocessors, up to 64."""
 Results = Annotated[float, Field(ge=1, le=65_536)]
 """Results of a tile, 1 to 65,536."""
-
-
-class Limits(NamedTuple):
-    """What a multiprocessor has for all its blocks together: threads, blocks, bytes of registers and shared memory."""
-
-    threads: int
-    blocks: int
-    registers_B: int
-    shared_B: int
-
-
-class Needs(NamedTuple):
-    """What one block takes of it."""
-
-    threads: int
-    registers_B: int
-    shared_B: int
-
-
-def residents(limits: Limits, needs: Needs) -> int:
-    """Blocks that a multiprocessor has room for, 0 where not even one fits."""
-    shares = (
-        (limits.threads, needs.threads),
-        (limits.registers_B, needs.registers_B),
-        (limits.shared_B, needs.shared_B),
-    )
-    room = [limits.blocks, *(have // need for have, need in shares if need)]
-    return min(room)
 
 
 class OfUnit(NamedTuple):

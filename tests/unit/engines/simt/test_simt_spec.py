@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import accelsim
-from accelsim.engines.simt.spec import SPEC, ImplicitGemm, Limits, Needs, operands_B, residents
+from accelsim.engines.simt.spec import SPEC, ImplicitGemm, operands_B
 from accelsim.errors import SpecError
+from accelsim.spec.residency import Limits, Needs, residents
 from tests.helpers.simt_cases import GPU
 
 

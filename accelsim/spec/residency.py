@@ -1,0 +1,33 @@
+"""How many blocks of threads a multiprocessor has room for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Limits(NamedTuple):
+    """What a multiprocessor has for all its blocks together: threads, blocks, bytes of registers and shared memory."""
+
+    threads: int
+    blocks: int
+    registers_B: int
+    shared_B: int
+
+
+class Needs(NamedTuple):
+    """What one block takes of it."""
+
+    threads: int
+    registers_B: int
+    shared_B: int
+
+
+def residents(limits: Limits, needs: Needs) -> int:
+    """Blocks that a multiprocessor has room for, 0 where not even one fits."""
+    shares = (
+        (limits.threads, needs.threads),
+        (limits.registers_B, needs.registers_B),
+        (limits.shared_B, needs.shared_B),
+    )
+    room = [limits.blocks, *(have // need for have, need in shares if need)]
+    return min(room)
