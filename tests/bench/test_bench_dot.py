@@ -14,6 +14,8 @@ from accelsim.formats.dot import RULES, product
 SIZE, REPEATS = 256, 3
 SLOWEST_NS = 200.0
 """5 million products per second."""
+FORMATS = ("fp16", "fp8_e4m3fn", "int8")
+"""Of operands: the first that a rule takes."""
 ALIGNED = [name for name, row in RULES.items() if row.blocks]
 
 
@@ -35,7 +37,7 @@ def operands(fmt: str) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("rule", [*ALIGNED, "fp16-accumulate", "fp32-sequential", "int32"])
 def test_time_per_product(benchmark: Any, figure: Any, rule: str) -> None:
-    fmt = "int8" if rule == "int32" else "fp16"
+    fmt = next(name for name in FORMATS if RULES[rule].accepts(name))
     a, b = operands(fmt)
     spent = benchmark.pedantic(lambda: seconds(lambda: product(a, b, rule, fmt)), rounds=1, iterations=1)
     note = f"{SIZE**3 / spent / 1e6:,.0f} million products/s"
