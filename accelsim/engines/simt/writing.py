@@ -57,7 +57,8 @@ def device_home(layout: Layout, op: int, tensor: str) -> int:
 def launch(step: Lowering, operands: Iterable[int], width: int, call: float = 0.0) -> list[int]:
     """The launch of a kernel, once its operands (regions) are in the memory of the device, the kernel before has
     computed, and a host that asks for every kernel has asked, for which it needs ``call`` seconds more than for others;
-    returns what its loads have to wait for. The kernels of a graph follow each other sooner."""
+    returns what its loads have to wait for. The kernels of a graph follow each other sooner. ``width``: multiprocessors
+    that it has blocks for."""
     layout, spec = step.layout, step.unit.spec
     asked = _dispatch(step, float(spec.dispatch) + call)
     begin = spec.launch if step.eager else min(spec.follow, spec.launch)
