@@ -103,12 +103,16 @@ class ClusterTraining:
     @property
     def synchronous(self) -> bool:
         """Whether it must have the weights of one device: no schedule that does not flush, no replicas apart."""
-        return schedule(self.plan.schedule).synchronous and self.plan.period == 1
+        return _synchronous(self.plan)
 
     @property
     def curves(self) -> dict[str, Curve]:
         """All trainings by what they are called in pictures."""
         return {str(self.plan): self.trained, "one device": self.alone, **self.others}
+
+
+def _synchronous(plan: Plan) -> bool:
+    return schedule(plan.schedule).synchronous and plan.period == 1
 
 
 def differing(one: Curve, other: Curve) -> tuple[str, float]:
@@ -195,8 +199,7 @@ def train_on_cluster(
 
 def _in_fp64(plan: Plan, job: _Job, trained: Curve, alone: Curve) -> float | None:
     """How far both are apart in FP64, where they are farther apart in FP32 than another order of sums explains."""
-    synchronous = schedule(plan.schedule).synchronous and plan.period == 1
-    if not synchronous or job.precision != "fp32" or differing(trained, alone)[1] <= EXACT["fp32"]:
+    if not _synchronous(plan) or job.precision != "fp32" or differing(trained, alone)[1] <= EXACT["fp32"]:
         return None
     wide = replace(job, precision="fp64")
     return differing(wide.run(plan), wide.run(Plan(microbatches=plan.dp * plan.microbatches)))[1]

@@ -35,6 +35,7 @@ class Number(click.FloatRange):
 
 
 MOST_COUNTED = 1e18
+"""The most of anything that an option may count, such as tokens."""
 
 
 def large_count(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

@@ -67,9 +67,8 @@ class Baked:
     def _of(self, values: Array) -> Array:
         along = [1] * values.ndim
         along[self.axis] = -1
-        if (
-            self.scale is not None and self.shift is None
-        ):  # most weights: in one pass, nothing of it kept in float64
+        # most weights: in one pass, nothing of it kept in float64
+        if self.scale is not None and self.shift is None:
             scaled = np.empty(values.shape, np.float32)
             np.multiply(
                 values, self.scale().reshape(along), out=scaled, dtype=np.float64, casting="same_kind"
