@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from accelsim.validate import collectives, serving
 from accelsim.validate.measured import ABSENT, folder
-from accelsim.validate.serving import Compared, _said, between, fewest, profile
+from accelsim.validate.serving import Compared, _said, between, fewest, jump, profile
 
 HEADER = "op,device,dtype,M,K,N,model,tp,time_us,source\n"
 
@@ -27,7 +28,17 @@ def test_a_profile_is_the_median_by_tokens(tmp_path: Path) -> None:
 
 def test_a_row_says_what_is_claimed() -> None:
     assert "+10.0% (claimed: 8%)" in _said(Compared("x", 1.0, 1.1, 0.08))
-    assert "(nothing claimed)" in _said(Compared("x", 1.0, 1.1, None))
+    assert "(nothing claimed: noise)" in _said(Compared("x", 1.0, 1.1, None, "noise"))
+
+
+def test_measured_times_that_fall_with_size_bound_every_error_from_below() -> None:
+    """Against the best of many times that do not fall with size, found by trying levels of the pair that falls."""
+    times = {10: 40e-6, 20: 60e-6, 40: 30e-6, 80: 70e-6}
+    levels = np.linspace(30e-6, 60e-6, 30_001)
+    tried = np.maximum(np.maximum(levels / 60e-6, 60e-6 / levels), np.maximum(levels / 30e-6, 30e-6 / levels))
+    assert jump(times, 20) == pytest.approx(tried.min() - 1, abs=1e-4)
+    assert jump(times, 80) == 0.0 and jump({1: 1.0, 2: 2.0}, 2) == 0.0
+    assert jump(times, 10) == pytest.approx((40 / 30) ** 0.5 - 1)
 
 
 @pytest.mark.parametrize("check", [serving.serving, collectives.collectives])
