@@ -234,7 +234,7 @@ def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
         shape = {"rows": rows, "cols": cols, "element_B": get(name).storage_bits / 8}
     asked = {"reads": what.reads, "writes": what.writes, "passes": what.passes, "traffic": what.traffic}
     return {**shape, **asked, "special": what.special, "host": what.host, "reductions": what.reductions,
-            "row": what.row, "along": what.along, "ragged": what.ragged}  # fmt: skip
+            "row": what.row, "along": what.along, "ragged": what.ragged, "launch": what.launch}  # fmt: skip
 
 
 def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:

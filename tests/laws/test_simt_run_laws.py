@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
 from accelsim.compiler.state import FUSIONS
-from accelsim.engines.simt.spec import SimtFormat, TileShape
+from accelsim.engines.simt.spec import TileShape
+from accelsim.engines.simt.units import SimtFormat
 from accelsim.errors import Infeasible
 from accelsim.machine.values.fast import by_library
 from accelsim.program.actions import MAC, PADDING

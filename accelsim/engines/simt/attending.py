@@ -14,8 +14,9 @@ import numpy as np
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import AROUND
 from accelsim.engines.simt.attention import Attended, attended, attention_times
-from accelsim.engines.simt.spec import Simt, operands_B
+from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streaming import Streaming
+from accelsim.engines.simt.units import operands_B
 from accelsim.engines.simt.writing import around
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
 from accelsim.types import Floats

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.simt.products import FEWEST_PIECES, Around
-from accelsim.engines.simt.spec import Simt, operands_B
+from accelsim.engines.simt.spec import Simt
+from accelsim.engines.simt.units import operands_B
 from accelsim.types import Floats
 
 COLUMNS = ("batch", "tokens", "kv", "heads", "kv_heads", "head_dim", "causal")

@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.simt.products import POINT, STRIDED, Around, Products
-from accelsim.engines.simt.spec import Simt, operands_B
+from accelsim.engines.simt.spec import Simt
+from accelsim.engines.simt.units import operands_B
 from accelsim.types import Bools, Floats
 
 COLUMNS = ("n", "c", "h", "w", "k", "r", "s", "p", "q", "stride", "backward")

@@ -21,7 +21,8 @@ from math import ceil
 from accelsim.engines.simt.actions import warps
 from accelsim.engines.simt.kernels import step_of, sums_B
 from accelsim.engines.simt.power import WHOLE_J, droops, reference
-from accelsim.engines.simt.spec import Simt, operands_B
+from accelsim.engines.simt.spec import Simt
+from accelsim.engines.simt.units import operands_B
 from accelsim.program.commands import Step
 from accelsim.spec.chip import Chip
 from accelsim.spec.sram_energy import sram_J_per_B
@@ -69,6 +70,7 @@ def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
     for name, form in spec.formats.items():
         if form.unit in ratio:
             each_J = ratio[form.unit] * AROUND_J[form.unit] * reference(spec, form.unit) / float(form.rate)
+            each_J *= spec.draws(name)
             rest[name] = max(0.0, min(each_J, _left_J(chip, spec, name)))
     return rest
 
@@ -90,10 +92,8 @@ def _left_J(chip: Chip, spec: Simt, name: str) -> float:
     if chip.power is None or chip.power.tdp is None:
         return float("inf")
     tdp_W = float(chip.power.tdp)
-    form, droop = (
-        spec.formats[name],
-        spec.droop if spec.droop is not None else droops(chip, spec).get(name, 0.0),
-    )
+    form, stated = spec.formats[name], spec.droops(name)
+    droop = droops(chip, spec).get(name, 0.0) if stated is None else stated
     rate = float(form.rate) * spec.multiprocessors * (spec.clock or chip.clock)
     at_load = rate * form.sustained / (1 + max(0.0, droop))
     memories_W = sum(float(attached.memory.static_power) for attached in chip.memories.values())

@@ -37,11 +37,13 @@ COLUMNS = (
     "row",
     "along",
     "ragged",
+    "launch",
 )
 """``reads``, ``writes``: elements per element of the shape; ``passes`` over what is read; ``traffic``: how much more is
 moved than these say; ``special`` functions per element; ``host``: its work for a call, that for an addition is 1;
 ``reductions`` of a row, one after the other; ``row``: clocks of a multiprocessor for each row, ``along`` for each
-element of the first rows; ``ragged``: by how much longer moving takes where rows do not begin at multiples of 16 B."""
+element of the first rows; ``ragged``: by how much longer moving takes where rows do not begin at multiples of 16 B;
+``launch``: the share of a kernel's that it takes to begin."""
 WARP_ROW = 1024
 """Elements of a row that a warp has in its registers; a longer one is a block's."""
 ROW_THREADS = 128
@@ -54,13 +56,14 @@ CACHED = 0.5
 
 class Streams(NamedTuple):
     """Kernels of functions as columns: bytes that they move, special functions, the host's work; reductions for which
-    the warps of a block wait for each other; clocks of all multiprocessors for their rows."""
+    the warps of a block wait for each other; clocks of all multiprocessors for their rows; share of a launch."""
 
     moved_B: Floats
     special: Floats
     host: Floats
     waits: Floats
     rows: Floats
+    launch: Floats
 
 
 class StreamTimes(NamedTuple):
@@ -89,6 +92,7 @@ def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Stream
         columns["host"],
         waits,
         of_rows,
+        columns["launch"],
     )
 
 
@@ -98,5 +102,6 @@ def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:
     computing = kernels.special / (spec.special * spec.multiprocessors * around.clock_Hz)
     host = kernels.host * spec.dispatch
     waiting = (kernels.waits * (spec.prologue + spec.epilogue) + kernels.rows) / around.clock_Hz
-    seconds = np.maximum(host, spec.launch + BEFORE * host + waiting + np.maximum(moving, computing))
-    return StreamTimes(moving, computing, seconds, np.maximum(host, spec.launch + BEFORE * host))
+    before = kernels.launch * spec.launch + BEFORE * host
+    seconds = np.maximum(host, before + waiting + np.maximum(moving, computing))
+    return StreamTimes(moving, computing, seconds, np.maximum(host, before))

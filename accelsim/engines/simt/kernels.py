@@ -37,7 +37,8 @@ from accelsim.engines.simt.products import (
     slower,
     timed,
 )
-from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
+from accelsim.engines.simt.spec import Simt, TileShape
+from accelsim.engines.simt.units import operands_B, storage_B
 from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.program.mapping import ProductMapping

@@ -39,7 +39,8 @@ def droops(chip: Chip, spec: Simt) -> dict[str, float]:
 def whole_J(chip: Chip, spec: Simt) -> dict[str, float]:
     """Format -> energy of a multiply-accumulate with everything around it, J; {} for a node that is not known.
 
-    A unit draws about as much in every format that it computes: one that has twice the rate costs half as much.
+    A unit draws about as much in every format that it computes (but see ``DRAWS``): one that has twice the rate costs
+    half as much.
     """
     found = re.match(r"(\d+)", chip.process or "")
     rest = {}
@@ -47,7 +48,7 @@ def whole_J(chip: Chip, spec: Simt) -> dict[str, float]:
         each_J = WHOLE_J[form.unit].get(int(found[1])) if found is not None else None
         if each_J is not None:
             widest = reference(spec, form.unit)
-            rest[name] = 2 * each_J * widest / float(form.rate)
+            rest[name] = 2 * each_J * widest / float(form.rate) * spec.draws(name)
     return rest
 
 

@@ -29,7 +29,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from accelsim.engines.simt.spec import Simt, TileShape, operands_B, storage_B
+from accelsim.engines.simt.spec import Simt, TileShape
+from accelsim.engines.simt.units import operands_B, storage_B
 from accelsim.types import Bools, Floats, Ints
 
 F = TypeVar("F", float, Floats)
@@ -63,8 +64,9 @@ class Around(NamedTuple):
     droop: Mapping[str, float] = {}
 
     def droops(self, spec: Simt, name: str) -> float:
-        """By how much longer long kernels of a format take."""
-        return spec.droop if spec.droop is not None else self.droop.get(name, 0.0)
+        """By how much longer long kernels of a format take; below 0 where its multiplications leave power over."""
+        stated = spec.droops(name)
+        return self.droop.get(name, 0.0) if stated is None else stated
 
 
 class Products(NamedTuple):
@@ -357,7 +359,7 @@ def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats
     if of is not None:
         results = np.maximum(results, of.tile[shape.kind]) / of.rate[shape.kind]
     macs = shape.depth * shape.density * results
-    narrow = 1 + spec.ragged * shape.ragged if form.unit == "tensor" else 1.0
+    narrow = 1 + spec.ragged * spec.pace(name) * shape.ragged if form.unit == "tensor" else 1.0
     loop = macs * spec.clocks_of_product(name) / form.sustained * feed * narrow
     a_B, b_B = map(float, operands_B(name))
     active = np.minimum(shape.blocks, spec.multiprocessors)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import cache
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator
 
 from accelsim.engines.simd.spec import functions_are_known
-from accelsim.formats.table import get
+from accelsim.engines.simt.units import DRAWS, Droop, SimtFormat, of_its_unit, operands_B, storage_B
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Constant, Fitted, marked
 from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side, once
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import FUNCTIONS, operand_formats
-from accelsim.spec.products import Sparse, dot_rules_fit, formats_are_known
+from accelsim.spec.products import dot_rules_fit, formats_are_known
 from accelsim.spec.quantity import Bytes, Seconds, Watts
 from accelsim.spec.residency import Limits, Needs, residents
 from accelsim.spec.yaml.tree import PathTo
@@ -30,117 +29,12 @@ BEFORE = 0.5
 """Share of the host's work for a call that is done before the device begins."""
 CACHED = ("activations", "weights")
 """What passes the L2 cache."""
-Feed = Annotated[float, Field(ge=0, le=4096)]
-"""Multiply-accumulates, 0 to 4,096."""
 Softness = Annotated[float, Field(ge=0, le=1)]
 """A share, 0 to 1."""
-Droop = Annotated[float, Field(ge=0, le=10)]
-"""A share by which something takes longer, 0 to 10."""
 Streams = Annotated[int, Field(ge=1, le=128)]
 """Queues of kernels, 1 to 128."""
 Held = Annotated[float, Field(gt=0, le=64)]
 """Multiprocessors, up to 64."""
-Results = Annotated[float, Field(ge=1, le=65_536)]
-"""Results of a tile, 1 to 65,536."""
-
-
-class OfUnit(NamedTuple):
-    """What measurements say of a unit that multiplies, whatever the chip: a format that no calibration names takes
-    it."""
-
-    sustained: float
-    feed: float
-    step: int
-
-
-UNITS = {"tensor": OfUnit(0.85, 22.0, 32), "lanes": OfUnit(0.90, 10.0, 8)}
-"""Units that multiply, with what formats of theirs take where the spec says nothing: fitted on the measured products of
-all devices together (docs/gpu-kernels.md)."""
-
-
-class ImplicitGemm(Model):
-    """Convolutions of one format by kernels of implicit GEMM of their own: K is never cut, and there is no Winograd."""
-
-    sustained: Annotated[Share, Fitted(0.02, 1.0)] = Field(
-        0.8, description="share of the rate of products at which they multiply"
-    )
-    tile: Annotated[Results, Fitted(1.0, 65536.0)] = Field(
-        4096.0, description="results of their smallest tile: no block takes less for a step of K"
-    )
-    pointwise: Annotated[Share, Fitted(0.05, 1.0)] = Field(
-        0.5,
-        description="share of that rate at which 1 x 1 filters multiply that move by more than 1 or reach beyond the "
-        "image, and so are no plain product",
-    )
-    strided: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
-        0.5,
-        description="blocks in whose time the inputs of a stride above 1 are gathered at first, which nothing hides",
-    )
-    channels: Side = Field(
-        8,
-        description="channels of one place of the filter that a step of K takes on Tensor Cores, filled up where there "
-        "are fewer",
-    )
-    fft: Parts | None = Field(
-        None,
-        description="thousands of images x channels x results from which filters larger than 3 x 3 that move by 1 are "
-        "computed by fast Fourier transforms; absent: never",
-    )
-
-
-class SimtFormat(Model):
-    """How a multiprocessor multiplies operands of one format."""
-
-    unit: Literal["tensor", "lanes"] = Field(
-        "tensor",
-        description="what multiplies: Tensor Cores (matrix cores), or the lanes; tiles may be for one of them",
-    )
-    macs: Lanes = Field(
-        description="multiply-accumulates of a multiprocessor in so many `clocks`, at its peak"
-    )
-    clocks: Pace = Field(
-        1, description="clocks in which it does `macs`: above 1 where it does less than one a clock"
-    )
-    accumulate: str = Field("fp32", description="format of the sums")
-    dot: str | None = Field(
-        None,
-        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
-    )
-    sustained: Annotated[Share, Fitted(0.2, 1.0)] = Field(
-        UNITS["tensor"].sustained,
-        description="share of the peak at which the loop over K runs with the tile that reuses operands most; of lanes "
-        f"{UNITS['lanes'].sustained:g} unless it is given",
-    )
-    feed: Annotated[Feed, Fitted(0.0, 256.0)] = Field(
-        UNITS["tensor"].feed,
-        description="multiply-accumulates in whose time an element of an operand gets from shared memory to the unit, "
-        f"which smaller tiles need more often; of lanes {UNITS['lanes'].feed:g} unless it is given",
-    )
-    sparse: Sparse | None = Field(None, description="structured sparsity of the weights that it skips")
-    step: Side = Field(
-        UNITS["tensor"].step,
-        description="the loop over K goes by so many; K is rounded up to it; of lanes "
-        f"{UNITS['lanes'].step} unless it is given",
-    )
-
-    convolution: ImplicitGemm | None = Field(
-        None,
-        description="what convolutions do otherwise than products; absent: they multiply as these do, or by Winograd's "
-        "algorithms where that is faster",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_its_unit(cls, block: Any) -> Any:
-        """What measurements say of its unit, where nothing else is given."""
-        if not isinstance(block, dict) or block.get("unit", "tensor") not in UNITS:
-            return block
-        return {**UNITS[block.get("unit", "tensor")]._asdict(), **block}
-
-    @property
-    def rate(self) -> Fraction:
-        """Multiply-accumulates per clock and multiprocessor."""
-        return Fraction(self.macs, self.clocks)
 
 
 class TileShape(Model):
@@ -152,6 +46,9 @@ class TileShape(Model):
     step: Side | None = Field(None, description="its own step of the loop over K; absent: that of the format")
     unit: Literal["tensor", "lanes"] | None = Field(
         None, description="unit that the library has it for; absent: every one"
+    )
+    also: Annotated[list[str], once] = Field(
+        [], description="formats of the other unit that the library has it for too"
     )
     batched: bool | None = Field(
         None,
@@ -199,16 +96,17 @@ LIBRARY = (
     {"m": 128, "n": 64, "threads": 128},
     {"m": 64, "n": 128, "threads": 128},
     {"m": 64, "n": 64, "threads": 64},
-    {"m": 128, "n": 32, "threads": 128, "unit": "lanes", "batched": False},
-    {"m": 32, "n": 128, "threads": 128, "unit": "lanes", "batched": False},
-    {"m": 64, "n": 32, "threads": 64, "unit": "lanes", "batched": False},
-    {"m": 32, "n": 64, "threads": 64, "unit": "lanes", "batched": False},
-    {"m": 32, "n": 32, "threads": 64, "unit": "lanes", "batched": False},
-    {"m": 64, "n": 16, "threads": 64, "unit": "lanes", "batched": False},
-    {"m": 32, "n": 16, "threads": 64, "unit": "lanes", "batched": False},
+    {"m": 128, "n": 32, "threads": 128, "unit": "lanes", "also": ["fp64"], "batched": False},
+    {"m": 32, "n": 128, "threads": 128, "unit": "lanes", "also": ["fp64"], "batched": False},
+    {"m": 64, "n": 32, "threads": 64, "unit": "lanes", "also": ["fp64"], "batched": False},
+    {"m": 32, "n": 64, "threads": 64, "unit": "lanes", "also": ["fp64"], "batched": False},
+    {"m": 32, "n": 32, "threads": 64, "unit": "lanes", "also": ["fp64"], "batched": False},
+    {"m": 64, "n": 16, "threads": 64, "unit": "lanes", "also": ["fp64"], "batched": False},
+    {"m": 32, "n": 16, "threads": 64, "unit": "lanes", "also": ["fp64"], "batched": False},
     {"m": 256, "n": 1, "threads": 128, "step": 1, "batched": True},
 )
-"""Tiles of kernels where a spec names none: those that explain the measured products of GPUs from Pascal to Hopper."""
+"""Tiles of kernels where a spec names none: those that explain the measured products of GPUs from Pascal to Hopper.
+Tensor Cores multiply FP64 by pieces of 8 x 8 x 4, and its products on an H200 are as quick as with the small tiles."""
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
 """Cuts of the loop over K where a spec names none."""
 
@@ -322,8 +220,9 @@ class Simt(EngineSpec):
     )
     ragged: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
         0.0,
-        description="by how much longer the loop of Tensor Cores takes where rows of operands or results begin at any "
-        "multiple of 2 B, and not of 16 B; of 4 and 8 B two and one thirds of it",
+        description="by how much longer the loop of Tensor Cores takes in the fastest format of 2 B where rows of "
+        "operands or results begin at any multiple of 2 B, and not of 16 B; of 4 and 8 B two and one thirds of it; "
+        "in a format of half the rate half of it",
     )
     convolution: Convolution = Field(
         default_factory=Convolution,
@@ -350,6 +249,32 @@ class Simt(EngineSpec):
             return max(clocks, (1 + OTHERS) * min(1.0, self.lanes * clocks) / self.issue)
         return clocks
 
+    @field_validator("formats", mode="before")
+    @classmethod
+    def _of_their_units(cls, formats: Any) -> Any:
+        """What measurements say of their units, where nothing else is given."""
+        if not isinstance(formats, dict):
+            return formats
+        return {name: of_its_unit(name, block) for name, block in formats.items()}
+
+    def draws(self, name: str) -> float:
+        """What multiplying in a format draws beside the other formats of its unit."""
+        return DRAWS.get((self.formats[name].unit, name), 1.0)
+
+    def droops(self, name: str) -> float | None:
+        """The stated droop, of a format: it is that of one which draws 1."""
+        return None if self.droop is None else (1 + self.droop) * self.draws(name) - 1
+
+    def pace(self, name: str) -> float:
+        """Multiplications of a format in the time of one of the fastest of Tensor Cores in 2 B: who waits for operands
+        waits for as many more of them."""
+        rates = [
+            form.rate
+            for each, form in self.formats.items()
+            if form.unit == "tensor" and max(operands_B(each)) == 2
+        ]
+        return float(self.formats[name].rate / max(rates)) if rates else 1.0
+
     @property
     def limits(self) -> Limits:
         """What a multiprocessor has for all its blocks together."""
@@ -373,7 +298,7 @@ class Simt(EngineSpec):
         return [
             tile
             for tile in self.tiles
-            if tile.unit in (None, unit)
+            if (tile.unit in (None, unit) or name in tile.also)
             and (batched is None or tile.batched in (None, batched))
             and self.residents(tile, name)
         ]
@@ -388,20 +313,6 @@ class Simt(EngineSpec):
     def rates(self) -> dict[str, Fraction]:
         """Those of all multiprocessors."""
         return {name: self.multiprocessors * form.rate for name, form in self.formats.items()}
-
-
-@cache
-def operands_B(name: str) -> tuple[Fraction, Fraction]:
-    """Bytes of an element of both operands, activations first, of a format or a pair ``weights x activations``."""
-    found = operand_formats(name) or ()
-    weights, activations = (found[0], found[-1])
-    return Fraction(activations.storage_bits) / 8, Fraction(weights.storage_bits) / 8
-
-
-@cache
-def storage_B(name: str) -> Fraction:
-    """Bytes of an element of a format in a memory."""
-    return Fraction(get(name).storage_bits) / 8
 
 
 def a_tile_fits_each_format(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:

@@ -153,6 +153,25 @@ def test_a_row_that_a_block_shares_waits_at_its_reductions(tmp_path: Path) -> No
     assert long - short == pytest.approx((2 * 2000 + along) / 1.41e9) and elements < short
 
 
+@pytest.mark.parametrize(
+    ("form", "least", "most"), [("fp16", 5.0, 9.0), ("tf32", 2.5, 4.5), ("fp64", 1.0, 1.3)]
+)
+def test_odd_rows_slow_formats_down_by_their_rate(form: str, least: float, most: float) -> None:
+    chip = load_chip("h200-sxm")
+    even, odd = (
+        Kernels(one("gemm", form, {"M": "4096", "K": str(k), "N": "4096"}), chip).predicted(chip).seconds[0]
+        for k in (4096, 4095)
+    )
+    assert least < odd / even < most
+
+
+def test_copies_begin_sooner_than_kernels_and_move_less_a_second(tmp_path: Path) -> None:
+    lines = [f"{op},fp16,{rows},1024" for op in ("copy", "relu") for rows in (1, 65536)]
+    table, chip = read_table(written(tmp_path, "op,dtype,rows,cols", *lines)), load_chip("h200-sxm")
+    few, many, relu_few, relu_many = Kernels(table, chip).predicted(chip).seconds
+    assert 0.7 * relu_few < few < 0.8 * relu_few and 1.4 * relu_many < many < 1.46 * relu_many
+
+
 @pytest.mark.parametrize(("size", "least", "most"), [(16384, 1.02, 1 / ALIKE), (128, 1.0, 1.005)])
 def test_random_numbers_slow_long_kernels_down(size: int, least: float, most: float) -> None:
     chip, cells = load_chip("a100-80-sxm"), dict.fromkeys("MKN", str(size))

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import accelsim
-from accelsim.engines.simt.spec import SPEC, ImplicitGemm, operands_B
+from accelsim.engines.simt.spec import SPEC
+from accelsim.engines.simt.units import ImplicitGemm, operands_B
 from accelsim.errors import SpecError
 from accelsim.spec.residency import Limits, Needs, residents
 from tests.helpers.simt_cases import GPU
@@ -109,3 +110,21 @@ def test_lanes_that_fill_the_slots_of_their_schedulers_share_them_with_loads(
     form = GPU.formats["fp32"].model_copy(update={"macs": macs, "clocks": 1, "unit": "lanes"})
     spec = GPU.model_copy(update={"issue": issue, "lanes": lanes, "formats": {"fp32": form}})
     assert spec.clocks_of_product("fp32") == pytest.approx(clocks)
+
+
+def test_fp64_has_small_tiles_on_tensor_cores_and_what_is_known_of_it():
+    sm: Any = accelsim.load_chip("h200-sxm").engines["sm"]
+    small = {"fp16": 64, "fp32": 16, "fp64": 16}
+    for name, least in small.items():
+        assert min(tile.n for tile in sm.tiles_of(name, batched=False)) == least
+    ampere: Any = accelsim.load_chip("a100-80-sxm").engines["sm"]
+    assert min(tile.n for tile in ampere.tiles_of("fp64", batched=False)) == 32
+    assert (ampere.formats["fp64"].sustained, ampere.formats["fp64"].feed) == (1.0, 13.0)
+    assert ampere.formats["tf32"].sustained == 0.85 and ampere.formats["fp32"].sustained == 0.9
+
+
+def test_fp64_keeps_the_clock_that_the_formats_of_a_stated_droop_do_not():
+    """(1 + 0.193) x 0.75 is below 1."""
+    sm: Any = accelsim.load_chip("a100-80-sxm").engines["sm"]
+    assert sm.droops("fp16") == pytest.approx(sm.droop) and sm.droops("fp64") < 0
+    assert sm.pace("fp64") == 64 / 1024 and sm.pace("fp16") == 1 and sm.pace("int8") == 2

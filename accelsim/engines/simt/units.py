@@ -1,0 +1,145 @@
+"""How a multiprocessor multiplies operands of a format: on Tensor Cores or on lanes, and what is measured of either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from accelsim.formats.table import get
+from accelsim.spec.base import Model
+from accelsim.spec.constants import Fitted
+from accelsim.spec.counts import Lanes, Pace, Parts, Share, Side
+from accelsim.spec.names import operand_formats
+from accelsim.spec.products import Sparse
+
+Feed = Annotated[float, Field(ge=0, le=4096)]
+"""Multiply-accumulates, 0 to 4,096."""
+Results = Annotated[float, Field(ge=1, le=65_536)]
+"""Results of a tile, 1 to 65,536."""
+Droop = Annotated[float, Field(ge=0, le=10)]
+"""A share by which something takes longer, 0 to 10."""
+
+
+class OfUnit(NamedTuple):
+    """What measurements say of a unit that multiplies, whatever the chip: a format that no calibration names takes
+    it."""
+
+    sustained: float
+    feed: float
+    step: int
+
+
+UNITS = {"tensor": OfUnit(0.85, 22.0, 32), "lanes": OfUnit(0.90, 10.0, 8)}
+"""Units that multiply, with what formats of theirs take where the spec says nothing: fitted on the measured products of
+all devices together (docs/gpu-kernels.md)."""
+UNIT_OF: Mapping[tuple[str, str], OfUnit] = {("tensor", "fp64"): OfUnit(1.0, 13.0, 16)}
+"""Unit and format -> the same, where it is known of the format: fitted on 30 products of an H200
+(tests/golden/h200)."""
+DRAWS: Mapping[tuple[str, str], float] = {("tensor", "fp64"): 0.75}
+"""Unit and format -> what it draws beside its other formats, 1 where nothing is said. Of FP64 at the most so much: an
+H200 and an H100 keep their clock in products of 13 and 4 ms, where it falls in those of FP16."""
+
+
+class ImplicitGemm(Model):
+    """Convolutions of one format by kernels of implicit GEMM of their own: K is never cut, and there is no Winograd."""
+
+    sustained: Annotated[Share, Fitted(0.02, 1.0)] = Field(
+        0.8, description="share of the rate of products at which they multiply"
+    )
+    tile: Annotated[Results, Fitted(1.0, 65536.0)] = Field(
+        4096.0, description="results of their smallest tile: no block takes less for a step of K"
+    )
+    pointwise: Annotated[Share, Fitted(0.05, 1.0)] = Field(
+        0.5,
+        description="share of that rate at which 1 x 1 filters multiply that move by more than 1 or reach beyond the "
+        "image, and so are no plain product",
+    )
+    strided: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
+        0.5,
+        description="blocks in whose time the inputs of a stride above 1 are gathered at first, which nothing hides",
+    )
+    channels: Side = Field(
+        8,
+        description="channels of one place of the filter that a step of K takes on Tensor Cores, filled up where there "
+        "are fewer",
+    )
+    fft: Parts | None = Field(
+        None,
+        description="thousands of images x channels x results from which filters larger than 3 x 3 that move by 1 are "
+        "computed by fast Fourier transforms; absent: never",
+    )
+
+
+class SimtFormat(Model):
+    """How a multiprocessor multiplies operands of one format."""
+
+    unit: Literal["tensor", "lanes"] = Field(
+        "tensor",
+        description="what multiplies: Tensor Cores (matrix cores), or the lanes; tiles may be for one of them",
+    )
+    macs: Lanes = Field(
+        description="multiply-accumulates of a multiprocessor in so many `clocks`, at its peak"
+    )
+    clocks: Pace = Field(
+        1, description="clocks in which it does `macs`: above 1 where it does less than one a clock"
+    )
+    accumulate: str = Field("fp32", description="format of the sums")
+    dot: str | None = Field(
+        None,
+        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+    )
+    sustained: Annotated[Share, Fitted(0.2, 1.0)] = Field(
+        UNITS["tensor"].sustained,
+        description="share of the peak at which the loop over K runs with the tile that reuses operands most; of lanes "
+        f"{UNITS['lanes'].sustained:g}, of FP64 on Tensor Cores {UNIT_OF['tensor', 'fp64'].sustained:g} unless it is "
+        "given",
+    )
+    feed: Annotated[Feed, Fitted(0.0, 256.0)] = Field(
+        UNITS["tensor"].feed,
+        description="multiply-accumulates in whose time an element of an operand gets from shared memory to the unit, "
+        f"which smaller tiles need more often; of lanes {UNITS['lanes'].feed:g}, of FP64 on Tensor Cores "
+        f"{UNIT_OF['tensor', 'fp64'].feed:g} unless it is given",
+    )
+    sparse: Sparse | None = Field(None, description="structured sparsity of the weights that it skips")
+    step: Side = Field(
+        UNITS["tensor"].step,
+        description="the loop over K goes by so many; K is rounded up to it; of lanes "
+        f"{UNITS['lanes'].step} unless it is given",
+    )
+
+    convolution: ImplicitGemm | None = Field(
+        None,
+        description="what convolutions do otherwise than products; absent: they multiply as these do, or by Winograd's "
+        "algorithms where that is faster",
+    )
+
+    @property
+    def rate(self) -> Fraction:
+        """Multiply-accumulates per clock and multiprocessor."""
+        return Fraction(self.macs, self.clocks)
+
+
+def of_its_unit(name: str, block: Any) -> Any:
+    """A format with what measurements say of it, or of its unit, where nothing else is given."""
+    if not isinstance(block, dict) or block.get("unit", "tensor") not in UNITS:
+        return block
+    unit = block.get("unit", "tensor")
+    return {**UNIT_OF.get((unit, name), UNITS[unit])._asdict(), **block}
+
+
+@cache
+def operands_B(name: str) -> tuple[Fraction, Fraction]:
+    """Bytes of an element of both operands, activations first, of a format or a pair ``weights x activations``."""
+    found = operand_formats(name) or ()
+    weights, activations = (found[0], found[-1])
+    return Fraction(activations.storage_bits) / 8, Fraction(weights.storage_bits) / 8
+
+
+@cache
+def storage_B(name: str) -> Fraction:
+    """Bytes of an element of a format in a memory."""
+    return Fraction(get(name).storage_bits) / 8
