@@ -48,8 +48,12 @@ def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping
     """Run and print. ``asked``: fields of a request as the command line gave them; ``unused``: other options and
     whether they were given. Raises UsageError with all that does not go with a cluster."""
     from accelsim.cli.run_cluster_serve import is_serving
+    from accelsim.workload.sources.load import check_there
 
-    serving = is_serving(str(asked["model"]))
+    model = str(asked["model"])
+    serving = is_serving(model)
+    if not serving:
+        check_there(model)
     found = [*_problems(asked, unused), *_mode(asked, given, serving)]
     found += problems(given.fused, given.train, given.plan)
     if found:
@@ -58,7 +62,7 @@ def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping
         from accelsim.cli.run_cluster_serve import Outputs, Serving, print_serving
 
         wanted = Serving(
-            str(asked["model"]), asked["on"][0], asked["set"], given.plan, asked["batch"], asked["dtype"],
+            model, asked["on"][0], asked["set"], given.plan, asked["batch"], asked["dtype"],
             asked["fusion"], asked["site"], _ignores_capacity(), not given.no_advice,
         )  # fmt: skip
         print_serving(wanted, Outputs(given.out, given.table, given.as_json))

@@ -65,11 +65,19 @@ def load_model(
         raise UsageError(Problem(f"{PROMPT} and {NEW} are several graphs, one for each call", text, expected))
     if text in ZOO:
         return _from_zoo(ZOO[text], batch, shapes or {}, given, seed)
+    path = _existing(text)
     if given:
         raise UsageError(
             Problem(f"parameters {', '.join(given)} for {text!r}", expected="a model of the zoo")
         )
-    return _from_file(_existing(text), batch, shapes or {}, seed)
+    return _from_file(path, batch, shapes or {}, seed)
+
+
+def check_there(name: str) -> None:
+    """Raise ModelError where a text names neither a model of the zoo nor a file."""
+    text, _ = split_parameters(name)
+    if text not in ZOO:
+        _existing(text)
 
 
 PROMPT, NEW = "prompt", "new"

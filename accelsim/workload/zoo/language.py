@@ -10,6 +10,7 @@ from accelsim.workload.zoo.entry import Entry, Params, register
 
 LLAMA_2 = Style()
 LLAMA_3 = Style(theta=500000.0)
+GPT_2 = Style(gated=False, tied=True, context=1024)
 GPT = Style(gated=False, tied=True, context=2048)
 MIXTRAL = Style(theta=1e6)
 LEAST = {"past": 0, "bias": 0, "train": 0}
@@ -35,11 +36,20 @@ _register("gpt", "small decoder as GPT-3 is made: learnt positions, LayerNorm, G
           layers=2, hidden=64, heads=4, kv_heads=4, ffn=256, vocab=256, seq=16, bias=1)  # fmt: skip
 _register("llama2-7b", "Llama 2 7B (Touvron et al., arXiv 2307.09288)", LLAMA_2,
           layers=32, hidden=4096, heads=32, kv_heads=32, ffn=11008, vocab=32000)  # fmt: skip
+_register("llama2-13b", "Llama 2 13B (Touvron et al., arXiv 2307.09288)", LLAMA_2,
+          layers=40, hidden=5120, heads=40, kv_heads=40, ffn=13824, vocab=32000)  # fmt: skip
 _register("llama2-70b", "Llama 2 70B (Touvron et al., arXiv 2307.09288)", LLAMA_2,
           layers=80, hidden=8192, heads=64, kv_heads=8, ffn=28672, vocab=32000)  # fmt: skip
 _register("llama3-8b", "Llama 3 8B (Grattafiori et al., arXiv 2407.21783, table 3)", LLAMA_3,
           layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=128256)  # fmt: skip
+_register("llama3-70b", "Llama 3 70B (Grattafiori et al., arXiv 2407.21783, table 3)", LLAMA_3,
+          layers=80, hidden=8192, heads=64, kv_heads=8, ffn=28672, vocab=128256)  # fmt: skip
 _register("mixtral-8x7b", "Mixtral 8x7B, a mixture of experts (Jiang et al., arXiv 2401.04088, table 1)", MIXTRAL,
           layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=32000, experts=8, top_k=2)  # fmt: skip
+for _name, _layers, _hidden, _heads in (
+    ("gpt2", 12, 768, 12), ("gpt2-medium", 24, 1024, 16), ("gpt2-large", 36, 1280, 20), ("gpt2-xl", 48, 1600, 25),
+):  # fmt: skip
+    _register(_name, "GPT-2 (Radford et al. 2019, table 2)", GPT_2, layers=_layers, hidden=_hidden, heads=_heads,
+              kv_heads=_heads, ffn=4 * _hidden, vocab=50257, bias=1)  # fmt: skip
 _register("gpt3", "GPT-3 175B (Brown et al., arXiv 2005.14165, table 2.1)", GPT,
           layers=96, hidden=12288, heads=96, kv_heads=96, ffn=49152, vocab=50257, bias=1)  # fmt: skip

@@ -72,6 +72,8 @@ def test_json_has_what_would_help() -> None:
         (("run", "gpt", "--on", "edu-4x4", "--tokens", "5"), ("--tokens on edu-4x4", "or --train")),
         (("run", "digits-cnn", "--on", "4x-edu", "--plan", "dp=4", "--train", "--values", "off", "--tokens", "5"), ("samples of digits-cnn have no tokens", "a language model")),
         (("run", "gpt", "--on", "4x-edu", "--plan", "dp=4", "--train", "--whole", "--values", "off", "--tokens", "5"), ("--tokens", "without --whole")),
+        (("run", "gpt5?prompt=4,new=2", "--on", "4x-edu", "--values", "off"), ("no model 'gpt5'", "did you mean 'gpt'")),
+        (("run", "gpt5?prompt=4,new=2", "--on", "edu-4x4", "--values", "off"), ("no model 'gpt5'", "did you mean 'gpt'")),
         (("run", "gpt", "--on", "edu-4x4,t4", "--train", "--values", "off"), ("one at a time",)),
         (("run", "gpt", "--on", "edu-4x5", "--train", "--values", "off"), ("no cluster or chip 'edu-4x5'", "did you mean 'edu-4x4'")),
         (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2", "--train", "--values", "off"), ("2 devices", "1")),

@@ -30,11 +30,17 @@ DECODERS = [f"llama?{SIZES},kv_heads=2", f"llama?{SIZES},kv_heads=1,bias=1", f"l
         ("llama2-7b", 6.738415616),
         ("llama3-8b", 8.030261248),
         ("llama2-70b", 68.976648192),
+        ("llama2-13b", 13.015864320),
+        ("llama3-70b", 70.553706496),
+        ("gpt2", 0.124439808),
+        ("gpt2-medium", 0.354823168),
+        ("gpt2-large", 0.774030080),
+        ("gpt2-xl", 1.557611200),
         ("gpt3", 174.604259328),
     ],
 )
 def test_published_parameter_counts(name: str, billions: float) -> None:
-    """Model cards of Llama 2 and 3 (6.74, 68.98 and 8.03 billion); Brown et al. 2020, table 2.1: 175 billion."""
+    """Model cards of Llama 2 and 3 (6.74, 13.02, 68.98, 8.03 and 70.55 billion) and GPT-2 (124 M to 1.56 billion); Brown et al. 2020, table 2.1: 175 billion."""
     assert parameters(load_model(name)) == round(billions * 1e9)
 
 

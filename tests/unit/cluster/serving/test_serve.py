@@ -167,7 +167,9 @@ def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.Ca
     shown = capsys.readouterr().out
     found = small("tp=4")
     assert all(value in " ".join(shown.split()) for _, value in summary_rows(found)[2:4])
-    assert "An all-reduce of 8.19 kB between 4 devices" in " ".join(shown.split())
+    words = " ".join(shown.split())
+    assert "An all-reduce of 8.19 kB between 4 devices, as there is in decoding, takes" in words
+    assert "of it launch and steps, which faster links do not shorten." in words
     assert {path.name for path in (tmp_path / "report").iterdir()} == {
         "serving.json", "calls.csv", "where_time_goes.png", "where_time_goes.svg"
     }  # fmt: skip
