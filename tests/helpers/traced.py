@@ -20,15 +20,23 @@ def traced(item: pytest.Item, longest_s: float = LONGEST_S) -> Iterator[None]:
     if control is None:
         yield
         return
-    cov = control.cov
+    stopped: list[Any] = []
     if item.get_closest_marker("no_cover"):
-        cov.stop()
+        _stop(control.cov, stopped)
     else:
-        signal.signal(signal.SIGPROF, lambda *_: cov.stop())
+        signal.signal(signal.SIGPROF, lambda *_: _stop(control.cov, stopped))
         signal.setitimer(signal.ITIMER_PROF, longest_s)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        if type(cov).current() is not cov:
-            cov.start()
+        while stopped:
+            stopped.pop().start()
+
+
+def _stop(cov: Any, stopped: list[Any]) -> None:
+    """Stop every coverage that is taken: in a worker of pytest-xdist there are two, one waits behind the other and goes
+    on where that one stops."""
+    while (each := type(cov).current()) is not None:
+        each.stop()
+        stopped.append(each)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -10,11 +15,13 @@ import pytest
 
 from tests.helpers.traced import traced
 
+ROOT = Path(__file__).parents[2]
+
 
 class Tracer:
-    """Stands for ``coverage.Coverage``: what was done to it, and which one is on."""
+    """Stands for ``coverage.Coverage``: what was done to it, and which are on, the last of them at work."""
 
-    on: ClassVar[Tracer | None] = None
+    on: ClassVar[list[Tracer]] = []
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -22,15 +29,21 @@ class Tracer:
 
     def start(self) -> None:
         self.done.append("start")
-        Tracer.on = self
+        Tracer.on.append(self)
 
     def stop(self) -> None:
         self.done.append("stop")
-        Tracer.on = None
+        assert Tracer.on.pop() is self
 
     @classmethod
     def current(cls) -> Tracer | None:
-        return cls.on
+        return cls.on[-1] if cls.on else None
+
+
+@pytest.fixture(autouse=True)
+def _none_is_on() -> Iterator[None]:
+    Tracer.on.clear()
+    yield
 
 
 def item(cov: Tracer | None, *markers: str) -> Any:
@@ -75,6 +88,54 @@ def test_without_cover_nothing_is_traced() -> None:
     with traced(item(cov, "no_cover")):
         assert cov.done == ["start", "stop"]
     assert cov.done[2:] == ["start"]
+
+
+def test_one_that_waits_behind_another_does_not_go_on_in_its_place() -> None:
+    """So it is in a worker of pytest-xdist."""
+    first, second = Tracer(), Tracer()
+    with traced(item(second), 0.02):
+        spend(0.2)
+        assert Tracer.on == []
+    assert Tracer.on == [first, second]
+
+
+CASE = """\
+import sys, time
+def test_it():
+    end = time.process_time() + 3.0
+    while time.process_time() < end:
+        sum(i for i in range(10_000))
+    assert sys.gettrace() is None
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_is_traced_any_more_behind_the_beginning(tmp_path: Path, workers: int) -> None:
+    """A run of pytest with coverage, in a worker of pytest-xdist and without one."""
+    pytest.importorskip("xdist")
+    (tmp_path / "conftest.py").write_text(
+        (ROOT / "tests" / "helpers" / "traced.py").read_text() + HOOK, encoding="utf-8"
+    )
+    (tmp_path / "test_it.py").write_text(CASE, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:benchmark", "--cov=.", f"-n{workers}", "."]
+    told = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, env=_without_coverage()
+    )
+    assert told.returncode == 0 and "1 passed" in told.stdout, told.stdout
+
+
+HOOK = """
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item):
+    with traced(item):
+        yield
+"""
+
+
+def _without_coverage() -> dict[str, str]:
+    """The environment without what makes children of a covered run take coverage."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTEST"))}
 
 
 def test_where_no_coverage_is_taken_nothing_happens() -> None:
