@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cluster.collectives.software import estimate
+from accelsim.cluster.serving.costs import element_B
 from accelsim.cluster.serving.serve import Served
 from accelsim.cluster.serving.step import Step
 from accelsim.cluster.serving.what_if import Change
@@ -167,7 +168,7 @@ def _small(found: Served) -> Iterator[str]:
     if len(group) == 1:
         return
     rows = -(-found.asked.sequences // found.plan.dp // found.prefill.groups)
-    nbytes = rows * found.model.hidden * 2
+    nbytes = rows * found.model.hidden * element_B(found.dtype)
     one = estimate(found.fleet.topology, found.fleet.software, "all_reduce", nbytes, group)
     share = one.latency_s / one.time_s if one.time_s else 0.0
     yield (

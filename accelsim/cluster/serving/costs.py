@@ -32,6 +32,11 @@ class PieceCost(NamedTuple):
     parts: tuple[Part, ...] | None
 
 
+def element_B(dtype: str) -> int:
+    """Whole bytes of an element of a format."""
+    return int(-(-get(dtype).storage_bits // 8))
+
+
 @dataclass
 class Devices:
     """The devices of a fleet as serving asks them."""
@@ -48,7 +53,7 @@ class Devices:
     @property
     def element_B(self) -> int:
         """Bytes of an element of it."""
-        return int(-(-get(self.dtype).storage_bits // 8))
+        return element_B(self.dtype)
 
     def piece(self, call: Call, piece: Piece, rank: int) -> PieceCost:
         """A piece on the chip of a rank, at the pace of the chip."""

@@ -187,3 +187,16 @@ def test_two_runs_are_one(figure: Callable[..., float]) -> None:
     again = serve(model(), small("tp=4").fleet, parse_plan("tp=4"), Asked(4, 64, 3))
     assert again.decode.along(figure) == small("tp=4").decode.along(figure)
     assert records(again) == records(small("tp=4"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("fp32", "16.4 kB"), ("bf16", "8.19 kB"), ("fp8_e4m3fn", "4.1 kB")]
+)
+def test_the_all_reduce_that_is_told_has_the_size_of_the_format(
+    capsys: pytest.CaptureFixture[str], dtype: str, size: str
+) -> None:
+    changes = ("nodes.node.devices.gpu.count=4",)
+    asked = Serving(f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, dtype, advice=False)
+    with unpainted():
+        print_serving(asked, Outputs())
+    assert f"An all-reduce of {size} between 4 devices" in " ".join(capsys.readouterr().out.split())
