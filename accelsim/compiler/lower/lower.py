@@ -202,8 +202,12 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     for layout in layouts:
         layout.builder.core, roles = layout.core, layout.roles
         for name, regions in results.items():
-            home = layout.state_home(name) if name in layout.staying else roles.host_home
             made_by = makers.get(root(name), len(steps) - 1)  # it is charged for the store of what it made
+            there = layout.place(name).home
+            if there is not None and steps[made_by].outside:
+                regions.append(there)  # whoever turned it into numbers did so where it was
+                continue
+            home = layout.state_home(name) if name in layout.staying else roles.host_home
             regions.append(layout.store_whole(made_by, name, home))
         presets |= layout.presets
     builder = layouts[0].builder

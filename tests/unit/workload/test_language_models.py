@@ -142,6 +142,20 @@ def test_a_decode_call_moves_weights_and_cache_once_and_nothing_else(kv_heads: i
     assert moved[False] == 2 * (weights + (past + 1) * rows + turns) + scales + logits
 
 
+@pytest.mark.parametrize(
+    ("chip", "dtype"),
+    [("neuroncore-v2", "int8"), ("a100-80-sxm", "int8"), ("h100-sxm", "fp8_e4m3fn"), ("a100-80-sxm", "fp16")],
+)
+@pytest.mark.parametrize("past", [7, 40])
+def test_nothing_but_logits_leaves_the_chip_in_any_format(chip: str, dtype: str, past: int) -> None:
+    """States in codes are numbers to who asks for them, which takes no way: they stay where they are."""
+    graph = load_model(f"llama?{SIZES},kv_heads=2,past={past},seq=1", batch=3)
+    run = accelsim.run(graph, on=chip, dtype=dtype, values="off")
+    out_B = 3 * 64 * (2 if dtype == "fp16" else 1)
+    assert run.summary()["traffic"]["pcie_memory"]["write_B"] == out_B
+    assert set(run.program.results) == set(run.program.graph.outputs)
+
+
 def test_keys_and_values_of_a_prompt_stay_in_the_memory_of_the_chip() -> None:
     """They are written there by the layer that makes them, before the next one."""
     program = compile(load_model(f"llama?{SIZES},kv_heads=2,seq=6"), accelsim.load_chip("neuroncore-v2"),
