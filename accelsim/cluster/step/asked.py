@@ -20,6 +20,8 @@ from accelsim.cluster.step.result import Refused, StepResult
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import SHORT_B, DecoderWork, Work, recomputes
+from accelsim.compiler.numbers.formats import is_integer, pair
+from accelsim.errors import Problem, UsageError
 from accelsim.request.job import Gather
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_devices
@@ -85,6 +87,14 @@ class Ready(NamedTuple):
             raise
 
 
+def _check_format(dtype: str) -> None:
+    """Raise UsageError for a format that there is not, or in which there are no gradients."""
+    for name in pair(dtype) if dtype else ():
+        if is_integer(name):
+            what, expected = f"a training in {dtype}", "a floating-point format, as gradients have"
+            raise UsageError(Problem(what, "--dtype", expected))
+
+
 def ready(asked: Asked) -> Ready:
     """Model, cluster and plan, read. Raises UsageError, SpecError and ModelError, all problems at once."""
     gather = Gather()
@@ -100,6 +110,8 @@ def ready(asked: Asked) -> Ready:
             plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
     with gather.also():
         policy(asked.gradients.policy)
+    with gather.also():
+        _check_format(asked.dtype)
     gather.done()
     assert work is not None and fleet is not None
     if not asked.plan:
