@@ -15,28 +15,28 @@ LONGEST_S = 2.0
 
 @contextmanager
 def traced(item: pytest.Item, longest_s: float = LONGEST_S) -> Iterator[None]:
-    """Coverage, where it is taken, ends after so much CPU and goes on behind; of ``no_cover`` none is taken."""
+    """Coverage, where it is taken, ends after so much CPU and goes on behind; of ``no_cover`` none is taken.
+
+    To stop the coverage is not enough: in a worker of pytest-xdist it was started twice, and goes on.
+    """
     control: Any = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
     if control is None:
         yield
         return
-    stopped: list[Any] = []
+    collector, paused = control.cov._collector, []
+
+    def pause(*_: object) -> None:
+        collector.pause()
+        paused.append(True)
+
     if item.get_closest_marker("no_cover"):
-        _stop(control.cov, stopped)
+        pause()
     else:
-        signal.signal(signal.SIGPROF, lambda *_: _stop(control.cov, stopped))
+        signal.signal(signal.SIGPROF, pause)
         signal.setitimer(signal.ITIMER_PROF, longest_s)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        while stopped:
-            stopped.pop().start()
-
-
-def _stop(cov: Any, stopped: list[Any]) -> None:
-    """Stop every coverage that is taken: in a worker of pytest-xdist there are two, one waits behind the other and goes
-    on where that one stops."""
-    while (each := type(cov).current()) is not None:
-        each.stop()
-        stopped.append(each)
+        if paused:
+            collector.resume()

@@ -6,10 +6,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -19,35 +18,20 @@ ROOT = Path(__file__).parents[2]
 
 
 class Tracer:
-    """Stands for ``coverage.Coverage``: what was done to it, and which are on, the last of them at work."""
-
-    on: ClassVar[list[Tracer]] = []
+    """Stands for the collector of ``coverage.Coverage``: what was done to it."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.start()
 
-    def start(self) -> None:
-        self.done.append("start")
-        Tracer.on.append(self)
+    def pause(self) -> None:
+        self.done.append("pause")
 
-    def stop(self) -> None:
-        self.done.append("stop")
-        assert Tracer.on.pop() is self
-
-    @classmethod
-    def current(cls) -> Tracer | None:
-        return cls.on[-1] if cls.on else None
-
-
-@pytest.fixture(autouse=True)
-def _none_is_on() -> Iterator[None]:
-    Tracer.on.clear()
-    yield
+    def resume(self) -> None:
+        self.done.append("resume")
 
 
 def item(cov: Tracer | None, *markers: str) -> Any:
-    plugin = SimpleNamespace(cov_controller=cov and SimpleNamespace(cov=cov))
+    plugin = SimpleNamespace(cov_controller=cov and SimpleNamespace(cov=SimpleNamespace(_collector=cov)))
     config = SimpleNamespace(pluginmanager=SimpleNamespace(getplugin=lambda name: plugin))
     return SimpleNamespace(config=config, get_closest_marker=lambda name: name in markers or None)
 
@@ -61,10 +45,10 @@ def spend(seconds: float) -> None:
 def test_a_long_test_is_traced_at_its_beginning() -> None:
     cov = Tracer()
     with traced(item(cov), 0.02):
-        assert cov.done == ["start"]
+        assert cov.done == []
         spend(0.2)
-        assert cov.done == ["start", "stop"]
-    assert cov.done == ["start", "stop", "start"]
+        assert cov.done == ["pause"]
+    assert cov.done == ["pause", "resume"]
 
 
 def test_a_short_one_is_traced_to_its_end_and_nothing_stops_behind_it() -> None:
@@ -72,7 +56,7 @@ def test_a_short_one_is_traced_to_its_end_and_nothing_stops_behind_it() -> None:
     with traced(item(cov), 0.05):
         pass
     spend(0.2)
-    assert cov.done == ["start"]
+    assert cov.done == []
 
 
 def test_it_goes_on_behind_one_that_fails() -> None:
@@ -80,32 +64,32 @@ def test_it_goes_on_behind_one_that_fails() -> None:
     with pytest.raises(ZeroDivisionError), traced(item(cov), 0.02):
         spend(0.2)
         _ = 1 / 0
-    assert cov.done == ["start", "stop", "start"]
+    assert cov.done == ["pause", "resume"]
 
 
 def test_without_cover_nothing_is_traced() -> None:
     cov = Tracer()
     with traced(item(cov, "no_cover")):
-        assert cov.done == ["start", "stop"]
-    assert cov.done[2:] == ["start"]
-
-
-def test_one_that_waits_behind_another_does_not_go_on_in_its_place() -> None:
-    """So it is in a worker of pytest-xdist."""
-    first, second = Tracer(), Tracer()
-    with traced(item(second), 0.02):
-        spend(0.2)
-        assert Tracer.on == []
-    assert Tracer.on == [first, second]
+        assert cov.done == ["pause"]
+    assert cov.done == ["pause", "resume"]
 
 
 CASE = """\
 import sys, time
-def test_it():
-    end = time.process_time() + 3.0
+import pytest
+@pytest.mark.parametrize("turn", range(3))
+def test_long(turn):
+    assert sys.gettrace() is not None
+    end = time.process_time() + 0.5
     while time.process_time() < end:
         sum(i for i in range(10_000))
     assert sys.gettrace() is None
+@pytest.mark.parametrize("turn", range(3))
+def test_short(turn):
+    assert sys.gettrace() is not None
+def test_nothing_was_started_twice():
+    from coverage.collector import Collector
+    assert len(Collector._collectors) <= 3
 """
 
 
@@ -121,14 +105,14 @@ def test_nothing_is_traced_any_more_behind_the_beginning(tmp_path: Path, workers
     told = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, env=_without_coverage()
     )
-    assert told.returncode == 0 and "1 passed" in told.stdout, told.stdout
+    assert told.returncode == 0 and "7 passed" in told.stdout, told.stdout
 
 
 HOOK = """
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item):
-    with traced(item):
+    with traced(item, 0.1):
         yield
 """
 
