@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
 from accelsim.compiler.state import FUSIONS
 from accelsim.engines.simt.spec import TileShape
-from accelsim.engines.simt.units import SimtFormat
 from accelsim.errors import Infeasible
 from accelsim.machine.values.fast import by_library
 from accelsim.program.actions import MAC, PADDING
 from accelsim.program.commands import Cycles
 from accelsim.spec.chip import Chip
+from accelsim.spec.multiplying import SimtFormat
 from accelsim.spec.products import Sparse
 from accelsim.workload import execute
 from tests.fuzz.graphs import right_values

@@ -199,15 +199,13 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     presets: dict[int, tuple[str, int]] = {}
     makers = {name: index for index, step in enumerate(steps) for name in step.node.writes}
     root = _Uses(state.graph).root
+    codes = {step.node.writes[0]: step.node.reads[0] for step in steps if step.outside}
     for layout in layouts:
         layout.builder.core, roles = layout.core, layout.roles
         for name, regions in results.items():
             made_by = makers.get(root(name), len(steps) - 1)  # it is charged for the store of what it made
-            there = layout.place(name).home
-            if there is not None and steps[made_by].outside:
-                regions.append(there)  # whoever turned it into numbers did so where it was
-                continue
-            home = layout.state_home(name) if name in layout.staying else roles.host_home
+            kept = codes.get(name, name)
+            home = layout.state_home(kept) if kept in layout.staying else roles.host_home
             regions.append(layout.store_whole(made_by, name, home))
         presets |= layout.presets
     builder = layouts[0].builder

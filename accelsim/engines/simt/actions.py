@@ -9,10 +9,10 @@ from typing import NamedTuple
 from accelsim.engines.simt.kernels import DIRECT, Kernel, block_l2_B, part_of_k, step_of, sums_B
 from accelsim.engines.simt.panels import Product
 from accelsim.engines.simt.spec import Simt, TileShape
-from accelsim.engines.simt.units import operands_B
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac, op
 from accelsim.program.commands import Tile
 from accelsim.program.tiles import kept
+from accelsim.spec.multiplying import operands_B
 
 WARP = 32
 """Threads that go together."""

@@ -16,9 +16,9 @@ from accelsim.engines.simt.actions import AROUND
 from accelsim.engines.simt.attention import Attended, attended, attention_times
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streaming import Streaming
-from accelsim.engines.simt.units import operands_B
 from accelsim.engines.simt.writing import around
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
+from accelsim.spec.multiplying import operands_B
 from accelsim.types import Floats
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.masks import CausalMask

@@ -16,7 +16,7 @@ import numpy as np
 
 from accelsim.engines.simt.products import FEWEST_PIECES, Around
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.units import operands_B
+from accelsim.spec.multiplying import operands_B
 from accelsim.types import Floats
 
 COLUMNS = ("batch", "tokens", "kv", "heads", "kv_heads", "head_dim", "causal")

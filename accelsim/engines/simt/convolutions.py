@@ -26,7 +26,7 @@ import numpy as np
 
 from accelsim.engines.simt.products import POINT, STRIDED, Around, Products
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.units import operands_B
+from accelsim.spec.multiplying import operands_B
 from accelsim.types import Bools, Floats
 
 COLUMNS = ("n", "c", "h", "w", "k", "r", "s", "p", "q", "stride", "backward")

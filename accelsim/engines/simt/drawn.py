@@ -22,9 +22,9 @@ from accelsim.engines.simt.actions import warps
 from accelsim.engines.simt.kernels import step_of, sums_B
 from accelsim.engines.simt.power import WHOLE_J, droops, reference
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.units import operands_B
 from accelsim.program.commands import Step
 from accelsim.spec.chip import Chip
+from accelsim.spec.multiplying import operands_B
 from accelsim.spec.sram_energy import sram_J_per_B
 
 MEASURED = 5

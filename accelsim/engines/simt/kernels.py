@@ -38,10 +38,10 @@ from accelsim.engines.simt.products import (
     timed,
 )
 from accelsim.engines.simt.spec import Simt, TileShape
-from accelsim.engines.simt.units import operands_B, storage_B
 from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.program.mapping import ProductMapping
+from accelsim.spec.multiplying import operands_B, storage_B
 from accelsim.spec.names import FAMILIES
 
 SPECIAL = frozenset(

@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from accelsim.engines.simt.spec import Simt, TileShape
-from accelsim.engines.simt.units import operands_B, storage_B
+from accelsim.spec.multiplying import operands_B, storage_B
 from accelsim.types import Bools, Floats, Ints
 
 F = TypeVar("F", float, Floats)

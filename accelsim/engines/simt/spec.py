@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from accelsim.engines.simd.spec import functions_are_known
-from accelsim.engines.simt.units import DRAWS, Droop, SimtFormat, of_its_unit, operands_B, storage_B
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Constant, Fitted, marked
 from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side, once
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.multiplying import DRAWS, Droop, SimtFormat, of_its_unit, operands_B, storage_B
 from accelsim.spec.names import FUNCTIONS, operand_formats
 from accelsim.spec.products import dot_rules_fit, formats_are_known
 from accelsim.spec.quantity import Bytes, Seconds, Watts

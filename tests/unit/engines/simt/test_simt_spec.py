@@ -10,8 +10,8 @@ import pytest
 
 import accelsim
 from accelsim.engines.simt.spec import SPEC
-from accelsim.engines.simt.units import ImplicitGemm, operands_B
 from accelsim.errors import SpecError
+from accelsim.spec.multiplying import ImplicitGemm, operands_B
 from accelsim.spec.residency import Limits, Needs, residents
 from tests.helpers.simt_cases import GPU
 
