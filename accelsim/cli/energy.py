@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import (
     OUT,
     check_folder,
@@ -82,10 +83,9 @@ def table(node: float | None, as_json: bool, out: Path | None, table: Path | Non
 @click.option("--out", type=OUT, required=True, help="Directory for the page, the table and the picture.")
 def eyeriss(out: Path) -> None:
     """AlexNet under the relative energies of Eyeriss (ISCA 2016): which level takes how much, layer by layer."""
-    from accelsim.validate.eyeriss_report import write
-
+    report = from_checkout("tests.validation.eyeriss_report", "accelsim energy eyeriss")
     check_folder(out)
-    write(out, f"accelsim energy eyeriss --out {out}")
+    report.write(out, f"accelsim energy eyeriss --out {out}")
     click.echo(f"Report: {out / 'README.md'}")
 
 

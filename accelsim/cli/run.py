@@ -39,11 +39,11 @@ from accelsim.cli.run_many import (
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
+    from accelsim.explore.against_reference import Verdict
     from accelsim.explore.what_ifs import WhatIf
     from accelsim.machine.run import Run
     from accelsim.request import Request
     from accelsim.request.job import Gather, Job
-    from accelsim.validate.against_reference import Verdict
 
 LAYERS = 10
 """Layers that the table shows unless asked for more."""
@@ -260,7 +260,7 @@ def _many(request: Request, chosen: Sequence[Variant], files: _Files, as_json: b
 
 
 def _verdict(result: Run, job: Job, stage: Callable[[str, float], None]) -> Verdict:
-    from accelsim.validate.against_reference import check_run
+    from accelsim.explore.against_reference import check_run
 
     stage("check", 0.0)
     return check_run(result, job.graph)

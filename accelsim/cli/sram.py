@@ -125,10 +125,9 @@ def _bytes(option: str, text: str) -> int:
 
 
 def _points() -> list[Point]:
-    from accelsim.sram.terms import read_points
-    from accelsim.validate.golden import golden
+    from accelsim.sram.terms import CACTI, read_points
 
-    return read_points(golden("sram/cacti_sram.csv"))
+    return read_points(CACTI)
 
 
 def _residuals(points: list[Point], node_nm: float, cell: str) -> list[Residual]:

@@ -1,7 +1,7 @@
 """What everybody should know about DRAM, each lesson measured by a few replays.
 
 Devices of ``hwspecs/dram/anchors`` are the configurations in which DRAMsim3 and Ramulator 2.1 show the same
-(``accelsim/validate/data/dram/dram_golden.csv``).
+(``tests/validation/data/dram/dram_golden.csv``).
 """
 
 from __future__ import annotations

@@ -18,6 +18,9 @@ import numpy as np
 from accelsim.errors import Problem, UsageError
 from accelsim.types import Floats
 
+CACTI = Path(__file__).with_name("cacti_sram.csv")
+"""204 runs of CACTI to which the model is fitted: 1 KiB to 64 MiB; 45, 32 and 22 nm; itrs-hp at 32, 64 and 256 bits,
+itrs-lop at 64 bits; one port, one bank, 350 K. Columns: energies, leakage, times, area."""
 MIB, WORD_BITS = 2**20, 64
 """Units of capacity (bytes) and word width (bits) in the terms."""
 MAT = 1 / 32

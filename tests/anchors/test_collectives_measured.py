@@ -8,8 +8,8 @@ from accelsim.cluster.fit import Model
 from accelsim.cluster.shapes.building import build
 from accelsim.fit.validation import residuals
 from accelsim.spec.yaml.clusters import load_cluster
-from accelsim.validate.collectives import SYSTEMS, Outcome, System
-from accelsim.validate.measured import ABSENT, folder
+from tests.validation.collectives import SYSTEMS, Outcome, System
+from tests.validation.measured import ABSENT, folder
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda each: each.title)

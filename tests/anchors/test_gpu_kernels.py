@@ -15,8 +15,8 @@ from accelsim.kernels.calibrate import calibrate
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import read_table
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.gpu import CONV, GEMM, TENSOR, VECTOR, Rows, covered, outcomes, plain_chip, selected
-from accelsim.validate.measured import ABSENT, folder
+from tests.validation.gpu import CONV, GEMM, TENSOR, VECTOR, Rows, covered, outcomes, plain_chip, selected
+from tests.validation.measured import ABSENT, folder
 
 FOLDER = folder() or Path()
 pytestmark = pytest.mark.skipif(folder() is None, reason=ABSENT)

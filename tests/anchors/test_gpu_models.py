@@ -10,14 +10,14 @@ import pytest
 
 from accelsim.fit.validation import residuals
 from accelsim.kernels.predict import Kernels
-from accelsim.validate import gpu_frameworks
-from accelsim.validate.gpu import covered, plain_chip, roofline
-from accelsim.validate.gpu_attention import CHIP, CLAIMED, calibrated, measured
-from accelsim.validate.gpu_models import DEVICES, NETWORKS, SETS, compass, gpt3_layer, neusight
-from accelsim.validate.gpu_power import SHARE, powered
-from accelsim.validate.gpu_training import training
-from accelsim.validate.measured import ABSENT, folder
-from accelsim.validate.serving import gpt3
+from tests.validation import gpu_frameworks
+from tests.validation.gpu import covered, plain_chip, roofline
+from tests.validation.gpu_attention import CHIP, CLAIMED, calibrated, measured
+from tests.validation.gpu_models import DEVICES, NETWORKS, SETS, compass, gpt3_layer, neusight
+from tests.validation.gpu_power import SHARE, powered
+from tests.validation.gpu_training import training
+from tests.validation.measured import ABSENT, folder
+from tests.validation.serving import gpt3
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import pytest
 
 from accelsim.account.latency import layers, summary
 from accelsim.report.words import sentences
-from accelsim.validate import tpu_v1, tpu_v1_table3
-from accelsim.validate.anchors import published
 from accelsim.workload.sources.load import load_model
+from tests.validation import tpu_v1, tpu_v1_table3
+from tests.validation.anchors import published
 
 TABLE3 = {
     "MLP0": {"array_active": 12.7, "useful_macs_pct_of_peak": 12.5, "unused_macs": 0.3, "weight_stall": 53.9,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.validate import light_models
+from tests.validation import light_models
 
 
 @pytest.mark.parametrize("model", ["squeezenet", "shufflenet"])

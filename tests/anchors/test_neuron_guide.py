@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.validate import neuroncore_v2
-from accelsim.validate.anchors import published
+from tests.validation import neuroncore_v2
+from tests.validation.anchors import published
 
 COLUMNS = (1, 2, 31, 63, 64, 65, 127, 128, 129, 300, 511, 512)
 

@@ -1,4 +1,4 @@
-"""A decoupled access/execute accelerator in SystemVerilog, run through Verilator: accelsim/validate/data/rtl_machine.
+"""A decoupled access/execute accelerator in SystemVerilog, run through Verilator: tests/validation/data/rtl_machine.
 
 The general machine, configured by hwspecs/chips/dae-edu.yaml, must equal every column of every run, the hash over the
 results and the hash over the edges of all events included.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.validate import rtl_check
+from tests.validation import rtl_check
 
 
 def test_every_row_and_column_is_equal() -> None:

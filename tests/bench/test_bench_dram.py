@@ -22,7 +22,7 @@ from accelsim.dram.device import Device
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
-from accelsim.validate.golden import golden
+from tests.validation.golden import golden
 
 MEMORY = "ddr4-2400"
 THEIRS = (("DRAMsim3", "DDR4_8Gb_x8_2400"), ("Ramulator2", "DDR4_2400U_8Gb_x8"))

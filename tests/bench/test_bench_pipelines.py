@@ -18,7 +18,7 @@ from accelsim.cluster.partition.profile import read_profile
 from accelsim.cluster.partition.states import Layer, chain_states
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.validate.measured import ABSENT, folder
+from tests.validation.measured import ABSENT, folder
 
 SHAPES = {
     "1f1b, p=64, m=512": ("1f1b", 64, 512, 1, 1.0),

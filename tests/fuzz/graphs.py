@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from accelsim.account.energy import energy_table
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.report.write import write_run
 from accelsim.request.job import execute
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 
 from .random_graphs import random_graph

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import onnx
 
+from accelsim.explore.against_reference import check_run
 from accelsim.report.write import write_run
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 

@@ -11,12 +11,12 @@ import numpy as np
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.explore.against_reference import Verdict, check_run
 from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.spec.chip import Chip
-from accelsim.validate.against_reference import Verdict, check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Node
 from accelsim.workload.sources.load import load_model

@@ -21,7 +21,7 @@ from accelsim.formats.codec import encode
 from accelsim.measure.clock import CALLS, WARM, between, captured, graph_seconds, host_seconds
 from accelsim.measure.kernels import COLUMNS, FORMATS, OPS, Operands, measured, pytorch
 from accelsim.measure.power import Meter
-from accelsim.validate.tensor_cores import STORED
+from tests.validation.tensor_cores import STORED
 
 DEVICE = "cuda:0"
 VECTOR = ("softmax", "layernorm", "gelu", "silu", "relu", "add", "mul", "copy")

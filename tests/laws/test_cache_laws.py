@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import accelsim
 from accelsim.account.latency import layers, summary, traffic_by_level, traffic_by_memory
 from accelsim.engines.device import Asked, Served
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.cached import Cached, Front
 from accelsim.machine.check import check
 from accelsim.machine.lines import Lines, pieces
@@ -24,7 +25,6 @@ from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.against_reference import check_run
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
 from tests.helpers.pruned import pruned
 

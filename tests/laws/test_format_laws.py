@@ -14,6 +14,7 @@ from accelsim.account.energy import by_category, by_component, by_op, by_tensor,
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import prune
 from accelsim.errors import Infeasible
+from accelsim.explore.against_reference import check_run
 from accelsim.formats import table
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
@@ -21,7 +22,6 @@ from accelsim.program.actions import MAC, NOT_DONE, SKIPPED, is_done
 from accelsim.program.commands import Folds
 from accelsim.spec.chip import Chip
 from accelsim.spec.products import Sparse
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from tests.helpers.estimates import ROUNDING, choice_of, clocks

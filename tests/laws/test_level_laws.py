@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import accelsim
 from accelsim.account.latency import traffic_by_level, traffic_by_memory
 from accelsim.errors import ModelError, SpecError
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
 from accelsim.machine.lifetimes import occupancy
 from accelsim.program.roles import Roles
@@ -20,7 +21,6 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.levels import managed
 from accelsim.spec.memory import Attachment
 from accelsim.spec.yaml.load import list_chips, load_chip
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
 from tests.helpers.pruned import pruned

@@ -18,9 +18,9 @@ from click.testing import Result
 from accelsim.cli import COMMANDS, main
 from accelsim.engines.systolic.sweep import RESULTS, one
 from accelsim.spec.yaml.load import KINDS, list_chips, load_chip
-from accelsim.validate.base import CHECKS, Check
-from accelsim.validate.golden import golden
 from accelsim.workload.sources.load import list_models
+from tests.validation.base import CHECKS, Check
+from tests.validation.golden import golden
 
 Cli = Callable[..., Result]
 
@@ -248,6 +248,17 @@ def test_validate_fails_when_one_check_fails(cli: Cli) -> None:
     assert (outcome[0]["passes"], outcome[0]["equal"]) == (False, 3)
 
 
+@pytest.mark.parametrize("args", [("validate", "scalesim"), ("energy", "eyeriss", "--out", "eyeriss")])
+def test_what_needs_a_checkout_says_so_where_there_is_none(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("accelsim.cli.checkout.ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    result, command = cli(*args), args[0] if args[0] == "validate" else " ".join(args[:2])
+    assert result.exit_code == 2 and not list(tmp_path.iterdir())
+    assert f"'accelsim {command}' needs a checkout" in " ".join(result.stderr.split())
+
+
 def test_validate_knows_every_check_of_the_package(cli: Cli) -> None:
     result = cli("validate", "--list")
     assert {
@@ -270,9 +281,8 @@ def test_validate_runs_rows_of_the_small_machine_from_a_file(cli: Cli, tmp_path:
     assert out.read_text() == rows.read_text()
     assert result.stdout.splitlines()[2].split()[:5] == ["rtl-machine", "5", "5", "exact", "passes"]
     rows.write_text("\n".join([lines[0], lines[1].replace(",57,", ",58,", 1)]) + "\n")
-    result = cli("validate", "rtl-machine", "--csv", rows, "--out", out)  # as in earlier versions
+    result = cli("validate", "rtl-machine", "--rows", rows, "--csv", out)
     assert result.exit_code == 1
-    assert "hint: --csv ROWS --out RESULTS is --rows ROWS --csv RESULTS now" in result.stderr
     told = f"{rows}:2: total_clocks 57, the file has 58"
     assert "".join(told.split()) in "".join(
         result.stdout.split()

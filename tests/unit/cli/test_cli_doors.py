@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 
 from accelsim.cli import COMMANDS, SECTIONS
-from accelsim.cli.validate import ABOUT, AT_ONCE, LONG, MEASURED, SHORT, _checks
+from tests.validation.command import ABOUT, AT_ONCE, LONG, MEASURED, SHORT, all_checks
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -103,7 +103,7 @@ def test_the_launcher_sets_up_and_runs_where_one_is(tmp_path: Path) -> None:
 
 
 def test_the_list_of_checks_says_what_each_is_and_how_long_it_takes(cli: Cli) -> None:
-    assert set(ABOUT) == set(_checks())
+    assert set(ABOUT) == set(all_checks())
     text = " ".join(cli("validate", "--list").stdout.split())
     assert "scalesim cycles, utilisation, SRAM words against SCALE-Sim" in text
     assert len(re.findall(r" \((at once|up to a minute|minutes)(, an estimate)?\)", text)) == len(ABOUT)
@@ -111,7 +111,7 @@ def test_the_list_of_checks_says_what_each_is_and_how_long_it_takes(cli: Cli) ->
     for name, seconds in MEASURED.items():
         assert ABOUT[name].takes == (AT_ONCE if seconds < 2 else SHORT if seconds <= 60 else LONG), name
     rows = json.loads(cli("validate", "--list", "--json").stdout)
-    assert [row["name"] for row in rows] == list(_checks())
+    assert [row["name"] for row in rows] == list(all_checks())
 
 
 def test_dataflows_side_by_side_with_their_energies(cli: Cli, tmp_path: Path) -> None:

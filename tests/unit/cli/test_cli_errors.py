@@ -305,7 +305,7 @@ def test_indices_outside_their_table(refused: Refused, tmp_path: Path) -> None:
         ("array", "--csv", "in.csv"), ("array", "--csv", "in.csv", "--out", "out.csv", "1", "1", "1"),
         ("compare", "nowhere"), ("compare",), ("compare", "nowhere", "--plot", "x.pdf"), ("spec", "check", "nowhere"),
         ("spec", "schema", "chip"), ("validate", "scalesimm"), ("validate", "--rows", "x.csv"),
-        ("validate", "scalesim", "--csv", "x.csv", "--out", "y.csv"), ("validate", "rtl-machine", "--rows", "x.csv"),
+        ("validate", "scalesim", "--rows", "x.csv", "--csv", "y.csv"), ("validate", "rtl-machine", "--rows", "x.csv"),
         ("run", "cnn", "--on", "tpu-v1", "--check", "--values", "off"),
         ("run", "cnn", "--on", "tpu-v1", "--dtype", "fp32"), ("run", "cnn", "--on", "tpu-v1", "--weights", "rnd"),
         ("run", "cnn", "--on", "haswell-e5-2699v3", "--dataflow", "os"),

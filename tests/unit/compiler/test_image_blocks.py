@@ -13,12 +13,12 @@ import accelsim
 from accelsim.engines.systolic.mapping.shape import Buffers, Homes, Shape, Step
 from accelsim.engines.systolic.mapping.strips import strips
 from accelsim.errors import Infeasible, UsageError
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Transfer
 from accelsim.program.mapping import Mapping
 from accelsim.program.mapping_file import load_mappings, mapping_text
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Conv, Gemm
 from accelsim.workload.sources.load import load_model

@@ -15,9 +15,9 @@ from accelsim.compiler.numbers.formats import Operands
 from accelsim.compiler.numbers.scales import weight_scale
 from accelsim.compiler.state import Options
 from accelsim.errors import ModelError, UsageError
+from accelsim.explore.against_reference import check_run
 from accelsim.formats import integer
 from accelsim.formats.reference import integer_reference
-from accelsim.validate.against_reference import check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import base

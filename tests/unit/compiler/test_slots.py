@@ -7,9 +7,9 @@ import pytest
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible
+from accelsim.explore.against_reference import check_run
 from accelsim.result import run
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.sources.load import load_model
 
 

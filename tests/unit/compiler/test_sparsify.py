@@ -14,12 +14,12 @@ from accelsim.compiler.numbers.sparsify import pattern, prune, pruned, skips
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
+from accelsim.explore.against_reference import check_run
 from accelsim.formats import sparsity
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.spec.chip import Chip
 from accelsim.spec.products import Sparse
-from accelsim.validate.against_reference import check_run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
 from accelsim.workload.sources.load import load_model

@@ -18,7 +18,6 @@ import accelsim
 from accelsim.account.critical_path import HIDDEN, KEYS
 from accelsim.account.latency import layers, summary
 from accelsim.cli import main
-from accelsim.cli.validate import _checks
 from accelsim.compiler.passes import PASSES
 from accelsim.engines.systolic.timing import SCHEDULES, fold_timing
 from accelsim.errors import Infeasible
@@ -33,10 +32,11 @@ from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS
 from accelsim.report.write import FILES, facts_of, layer_records, ledger_records
 from accelsim.time import Clock
-from accelsim.validate.rtl_check import golden_rows, roofline, simpler_errors
-from accelsim.validate.rtl_machine import run_row
 from accelsim.workload.sources.topology_csv import CONV_COLUMNS, GEMM_COLUMNS, STRIDES_COLUMNS
 from tests.helpers.doc_blocks import PAGES, PICTURES, ROOT, SCRIPTS, Page, arguments, blocks, picture, script
+from tests.validation.command import all_checks
+from tests.validation.rtl_check import golden_rows, roofline, simpler_errors
+from tests.validation.rtl_machine import run_row
 
 ROOTS = ("accelsim/", "hwspecs/", "docs/", "tests/", "reports/", "examples/", ".ci/")
 NOT_MADE_YET = re.compile(r"reports/(resnet50-tpu-v1|cnn|count|one-port)")
@@ -119,7 +119,7 @@ def test_named_checks_exist() -> None:
     found = [arguments(command) for _, command in commands() if command.startswith("accelsim validate ")]
     named = {word for words in found for word in words[1:] if not word.startswith("-") and word.islower()}
     assert named
-    assert named <= set(_checks())
+    assert named <= set(all_checks())
 
 
 @pages

@@ -14,8 +14,8 @@ from accelsim.dram.device import CommandEnergy, Controller, Device, Geometry
 from accelsim.dram.energy import PARTS, Energy, energy
 from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import UsageError
-from accelsim.validate.dram import ENERGY_COLUMNS
-from accelsim.validate.golden import golden
+from tests.validation.dram import ENERGY_COLUMNS
+from tests.validation.golden import golden
 
 
 class Currents(NamedTuple):

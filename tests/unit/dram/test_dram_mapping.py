@@ -15,7 +15,7 @@ from accelsim.dram.mapping import ALIASES, Decoder, Place, decoder, problems
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import geometry_of
 from accelsim.spec.yaml.load_dram import load_dram
-from accelsim.validate.golden import golden
+from tests.validation.golden import golden
 
 GOLDEN = golden("dram/dram_golden.csv")
 DDR4 = Geometry(channels=1, ranks=2, groups=4, banks=4, rows=65536, columns=128, access_B=64)

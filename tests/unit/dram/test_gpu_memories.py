@@ -11,8 +11,8 @@ from accelsim.spec.dram_device import device
 from accelsim.spec.dram_memory import figures
 from accelsim.spec.memory import Memory
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.gpu_models import DEVICES
 from tests.helpers.chips import GPUS
+from tests.validation.gpu_models import DEVICES
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 

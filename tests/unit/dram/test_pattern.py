@@ -16,7 +16,7 @@ from accelsim.dram.traces import made
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
-from accelsim.validate.dram_replay import Golden, device_of, golden_rows
+from tests.validation.dram_replay import Golden, device_of, golden_rows
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 

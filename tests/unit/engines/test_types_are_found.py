@@ -13,13 +13,12 @@ from tests.helpers.doc_blocks import ROOT
 PACKAGE = ROOT / "accelsim"
 COMPUTING = [name for name, kind in ENGINES.items() if kind.rank < ENGINES["cpu"].rank]
 ABOUT_ONE = {
-    "systolic": {"cli/array.py", "cli/validate.py", "request/choices.py", "account/array_energy.py",
+    "systolic": {"cli/array.py", "request/choices.py", "account/array_energy.py",
                  "spec/chip.py", "spec/silicon.py", "program/roles.py", "cli/sram.py", "sram/patterns.py",
                  "report/array_frames.py"},
     "simd": {"spec/chip.py"},
-    "row_stationary": {"cli/validate.py"},
 }  # fmt: skip
-"""Files of tools for one type (``accelsim array`` and pages draw a systolic array, ``accelsim sram`` feeds its ports), checks of it apart, and what names the first
+"""Files of tools for one type (``accelsim array`` and pages draw a systolic array, ``accelsim sram`` feeds its ports), and what names the first
 two types for those who wrote a chip before chips had a table of engines."""
 
 
@@ -29,7 +28,7 @@ def test_no_file_of_the_product_names_a_type(name: str) -> None:
     found = {
         str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if word.search(path.read_text())
     }
-    outside = {path for path in found if Path(path).parts[0] not in ("engines", "validate", "lessons")}
+    outside = {path for path in found if Path(path).parts[0] not in ("engines", "lessons")}
     assert outside <= ABOUT_ONE.get(name, set())
     within = {Path(path).parts[1] for path in found if path.startswith("engines/")}
     assert name in within

@@ -14,7 +14,8 @@ from accelsim.errors import UsageError
 from accelsim.formats import dot_block, dot_plain
 from accelsim.formats.dot import RULES, DotRule, operands, product, rules_for
 from accelsim.formats.table import get
-from accelsim.validate.tensor_cores import (
+from tests.helpers.dot_oracle import F32, block_of, oracle, values
+from tests.validation.tensor_cores import (
     GPU_DOTS,
     PARTS,
     compared,
@@ -25,7 +26,6 @@ from accelsim.validate.tensor_cores import (
     sets,
     tensor_cores,
 )
-from tests.helpers.dot_oracle import F32, block_of, oracle, values
 
 ALIGNED = [name for name, row in RULES.items() if row.blocks]
 EVERY = [
@@ -176,7 +176,7 @@ def test_no_plain_sum_meets_a_gpu(key: str) -> None:
 def test_without_the_data_of_others_own_products_are_compared(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("accelsim.validate.tensor_cores.GPU_DOTS", tmp_path / "gpu_dots.npz")
+    monkeypatch.setattr("tests.validation.tensor_cores.GPU_DOTS", tmp_path / "gpu_dots.npz")
     outcome = tensor_cores()
     assert outcome.rows == outcome.equal == 20 * 4096
     assert outcome.details[-1].startswith("not compared: other people's data")

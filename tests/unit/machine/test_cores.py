@@ -9,11 +9,11 @@ from accelsim.account.latency import summary
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.simulate import simulate
 from accelsim.result import run
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from accelsim.account.latency import summary
 from accelsim.errors import AccelsimError, UsageError
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
 from accelsim.program.mapping import SHARES
 from accelsim.result import Result, run
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 

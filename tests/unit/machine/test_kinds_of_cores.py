@@ -15,6 +15,7 @@ from accelsim.account.spans import peak_mac_rate
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
+from accelsim.explore.against_reference import check_run
 from accelsim.explore.levers import levers
 from accelsim.machine.check import check
 from accelsim.program.mapping_file import mapping_text
@@ -22,7 +23,6 @@ from accelsim.report.words import sentences
 from accelsim.result import Result, run
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.sources.load import load_model
 
 TWO = "edu-two-kinds"

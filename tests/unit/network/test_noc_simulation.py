@@ -15,7 +15,7 @@ from accelsim.network.noc.sweep import sweep
 from accelsim.network.noc.topology import named
 from accelsim.spec.network import Router
 from accelsim.spec.yaml.parts import load_noc
-from accelsim.validate.noc import LOAD, golden_rows, load_errors, setting, zero_load_differences
+from tests.validation.noc import LOAD, golden_rows, load_errors, setting, zero_load_differences
 
 ROUTER = Router()
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from accelsim.errors import UsageError
 from accelsim.network import pcie
 from accelsim.spec.protocol import GENERATIONS, Pcie
-from accelsim.validate.pcie import golden_rows, row_errors
+from tests.validation.pcie import golden_rows, row_errors
 
 GEN3 = Pcie(generation=3, lanes=16)
 

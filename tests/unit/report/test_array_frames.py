@@ -20,11 +20,11 @@ from accelsim.program.commands import Folds
 from accelsim.program.roles import spec_of
 from accelsim.report import array_frames as module
 from accelsim.report.array_frames import MOST_BYTES, MOST_CLIPS, MOST_EDGES, array_frames
-from accelsim.validate.systolic import combinations
 from accelsim.workload.matrix import a_matrix, b_matrix
 from accelsim.workload.zoo.build import Builder
 from tests.helpers.array_clips import registers, setup_of, small_run, unpacked, words
 from tests.helpers.synthetic_run import make_run
+from tests.validation.systolic import combinations
 
 FLOWS = ("ws", "os", "is")
 SIDES, SIZES = st.integers(1, 5), st.integers(1, 9)

@@ -15,9 +15,8 @@ from accelsim.sram import model
 from accelsim.sram.banks import Banking
 from accelsim.sram.banks import conflicts as count
 from accelsim.sram.patterns import feed
-from accelsim.sram.terms import read_points
-from accelsim.validate.golden import golden
-from accelsim.validate.sram import BOUNDS, sram_fit
+from accelsim.sram.terms import CACTI, read_points
+from tests.validation.sram import BOUNDS, sram_fit
 
 HUGE = "9" * 400
 
@@ -58,7 +57,7 @@ def test_the_plot_is_written_and_has_the_points(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("banks", "marks"), [(1, 17), (4, 0)])
 def test_curves_points_and_star(banks: int, marks: int) -> None:
-    points = read_points(golden("sram/cacti_sram.csv"))
+    points = read_points(CACTI)
     fig = sweep(Asked(2**16, 64, 1, banks, 45, "itrs-lop"), points)
     star = model.sram(2**16, banks=banks)
     assert len(fig.axes) == len(PANELS)

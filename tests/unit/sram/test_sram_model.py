@@ -15,10 +15,9 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.sram.fit import fit, text
 from accelsim.sram.model import FIGURES, coefficients, points, sram, wire_J_per_bit_m
 from accelsim.sram.residuals import residuals
-from accelsim.sram.terms import CELLS, QUANTITIES, TERMS, read_points
-from accelsim.validate.golden import golden
+from accelsim.sram.terms import CACTI, CELLS, QUANTITIES, TERMS, read_points
 
-TABLE = golden("sram/cacti_sram.csv")
+TABLE = CACTI
 CACTI = read_points(TABLE)
 BOUNDS = {
     "read_J": 0.08,

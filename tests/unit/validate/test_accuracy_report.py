@@ -10,11 +10,11 @@ import pytest
 from accelsim.account.energy import energy_table, total_J
 from accelsim.errors import UsageError
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate import report
-from accelsim.validate.anchors import Anchor, outcome, points, relative, run_shapes
-from accelsim.validate.base import Check
-from accelsim.validate.light_models import Outcome, Target, summed
 from accelsim.workload.sources.load import load_model
+from tests.validation import report
+from tests.validation.anchors import Anchor, outcome, points, relative, run_shapes
+from tests.validation.base import Check
+from tests.validation.light_models import Outcome, Target, summed
 
 REPORTS = Path(__file__).parents[3] / "reports"
 

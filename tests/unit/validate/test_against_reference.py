@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
+from accelsim.explore.against_reference import BOUNDS, Compared, Verdict, check_run, sqnr_dB
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.request.job import Job, execute, prepare
-from accelsim.validate.against_reference import BOUNDS, Compared, Verdict, check_run, sqnr_dB
 
 CASES = [
     ("cnn", "edu-4x4", "fp32"), ("cnn", "edu-4x4", "int8"), ("cnn", "tpu-v1", "int8"), ("cnn", "tpu-v1", "int8xint16"),

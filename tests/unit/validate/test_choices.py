@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.run import Run
 from accelsim.result import run
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder

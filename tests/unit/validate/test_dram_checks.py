@@ -15,11 +15,11 @@ from accelsim.dram.device import Device
 from accelsim.dram.mapping import decoder
 from accelsim.dram.served import COUNTS, Served
 from accelsim.dram.traces import NAMED
-from accelsim.validate import dram, dram_ranks, dram_replay, dram_report
-from accelsim.validate.base import CHECKS
-from accelsim.validate.dram import BARS, Bars, Statement, single, summary
-from accelsim.validate.dram_mixes import Row
-from accelsim.validate.dram_replay import DRAMSIM3, RAMULATOR2, SPECS, Golden, Replay, device_of, golden_rows
+from tests.validation import dram, dram_ranks, dram_replay, dram_report
+from tests.validation.base import CHECKS
+from tests.validation.dram import BARS, Bars, Statement, single, summary
+from tests.validation.dram_mixes import Row
+from tests.validation.dram_replay import DRAMSIM3, RAMULATOR2, SPECS, Golden, Replay, device_of, golden_rows
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 

@@ -10,8 +10,8 @@ import pytest
 
 from accelsim.dram import bank
 from accelsim.dram.traces import Trace, made
-from accelsim.validate.dram_ranks import mix
-from accelsim.validate.dram_replay import RAMULATOR2, device_of
+from tests.validation.dram_ranks import mix
+from tests.validation.dram_replay import RAMULATOR2, device_of
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from accelsim.dram.device import SCHEDULERS
-from accelsim.validate import dram_ranks
-from accelsim.validate.base import CHECKS
-from accelsim.validate.dram_ranks import Found, mix, replay, rows, statements, with_scheduler
-from accelsim.validate.dram_replay import DRAMSIM3, SPECS, device_of
+from tests.validation import dram_ranks
+from tests.validation.base import CHECKS
+from tests.validation.dram_ranks import Found, mix, replay, rows, statements, with_scheduler
+from tests.validation.dram_replay import DRAMSIM3, SPECS, device_of
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 

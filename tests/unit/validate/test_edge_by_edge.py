@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from accelsim.validate.golden import golden
-from accelsim.validate.rtl_counters import fnv
-from accelsim.validate.rtl_machine import simulate_row
 from tests.helpers import edge_by_edge
+from tests.validation.golden import golden
+from tests.validation.rtl_counters import fnv
+from tests.validation.rtl_machine import simulate_row
 
 NUMBERS = ("R", "C", "B", "L", "pipelined", "slots", "reuse", "shift", "M", "N", "K", "Tm", "Tn", "Tk")
 

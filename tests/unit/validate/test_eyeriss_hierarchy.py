@@ -9,10 +9,10 @@ import pytest
 from accelsim.machine.run import Run
 from accelsim.report.style import save
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate import eyeriss
-from accelsim.validate import eyeriss_report as hierarchy
-from accelsim.validate.anchors import published
-from accelsim.validate.eyeriss import LEVELS, alexnet_run, costs, dram_share, most_dram_share, splits
+from tests.validation import eyeriss
+from tests.validation import eyeriss_report as hierarchy
+from tests.validation.anchors import published
+from tests.validation.eyeriss import LEVELS, alexnet_run, costs, dram_share, most_dram_share, splits
 
 pytestmark = pytest.mark.xdist_group("eyeriss")  # one process, so that each batch is simulated once
 

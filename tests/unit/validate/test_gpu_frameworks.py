@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.validate.gpu_frameworks import Measured, _fitted, _pass_s, _told
+from tests.validation.gpu_frameworks import Measured, _fitted, _pass_s, _told
 
 
 def row(simulated: float, seconds: float, chip: str = "t4") -> Measured:

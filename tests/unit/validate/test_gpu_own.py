@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accelsim.validate import gpu_own
-from accelsim.validate.gpu_own import CHIPS, CLAIMED, Rows, kernels_of, networks_of
+from tests.validation import gpu_own
+from tests.validation.gpu_own import CHIPS, CLAIMED, Rows, kernels_of, networks_of
 
 SETS = {device: {(rows.op, rows.format): rows for rows in kernels_of(device)} for device in CHIPS}
 """Device -> its sets of kernels."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.validate import gpu_streams
-from accelsim.validate.gpu_own import CHIPS
-from accelsim.validate.gpu_streams import CLAIMED, kernels_of, means
+from tests.validation import gpu_streams
+from tests.validation.gpu_own import CHIPS
+from tests.validation.gpu_streams import CLAIMED, kernels_of, means
 
 SETS = {(each.device, each.op): each for device in CHIPS for each in kernels_of(device)}
 
@@ -26,6 +26,6 @@ def test_more_streams_are_never_much_slower(device: str) -> None:
 
 
 def test_without_a_checkout_nothing_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("accelsim.validate.gpu_own.FOLDER", tmp_path)
+    monkeypatch.setattr("tests.validation.gpu_own.FOLDER", tmp_path)
     found = gpu_streams.gpu_streams()
     assert found.rows == 0 and "nothing compared" in found.details[0]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.validate import onnxruntime_check
-from accelsim.validate.base import CHECKS
-from accelsim.validate.onnxruntime_check import TOLERANCE, normal_feeds, onnxruntime
 from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model
+from tests.validation import onnxruntime_check
+from tests.validation.base import CHECKS
+from tests.validation.onnxruntime_check import TOLERANCE, normal_feeds, onnxruntime
 
 pytest.importorskip("onnxruntime")
 

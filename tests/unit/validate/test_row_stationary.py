@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from accelsim.engines.row_stationary.published import ALEXNET, ALEXNET_TOTAL_MS, WORD_B
-from accelsim.validate import row_stationary as validated
-from accelsim.validate.row_stationary import UNEXPLAINED, equalities, mean_errors, row_stationary, rows
+from tests.validation import row_stationary as validated
+from tests.validation.row_stationary import UNEXPLAINED, equalities, mean_errors, row_stationary, rows
 
 PAGE = Path(__file__).parents[3] / "docs" / "row-stationary.md"
 

@@ -9,8 +9,8 @@ import pytest
 
 from accelsim.machine.run import Run
 from accelsim.time import Clock
-from accelsim.validate.golden import golden
-from accelsim.validate.rtl_machine import PARAMETERS, run_row, simulate_row
+from tests.validation.golden import golden
+from tests.validation.rtl_machine import PARAMETERS, run_row, simulate_row
 
 GOLDEN = golden("rtl_machine")
 Event = tuple[str, int, tuple[int, ...]]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import ModelError
-from accelsim.validate.golden import golden
-from accelsim.validate.rtl_machine import PARAMETERS
-from accelsim.validate.rtl_table import compare, read, results, simulate_lines, write
+from tests.validation.golden import golden
+from tests.validation.rtl_machine import PARAMETERS
+from tests.validation.rtl_table import compare, read, results, simulate_lines, write
 
 VALUES = ["4", "4", "4", "10", "1", "2", "nmk", "1", "int32", "0", "6", "5", "7", "4", "4", "4"]
 GOOD = dict(zip(PARAMETERS, VALUES, strict=True))

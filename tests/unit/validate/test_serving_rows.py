@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accelsim.validate import collectives, serving
-from accelsim.validate.measured import ABSENT, folder
-from accelsim.validate.serving import Compared, _said, between, fewest, jump, profile
+from tests.validation import collectives, serving
+from tests.validation.measured import ABSENT, folder
+from tests.validation.serving import Compared, _said, between, fewest, jump, profile
 
 HEADER = "op,device,dtype,M,K,N,model,tp,time_us,source\n"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accelsim.validate.horovod import efficiencies
-from accelsim.validate.measured import ABSENT, folder
-from accelsim.validate.torchgpipe import EXPERIMENTS, CellCost, rate
-from accelsim.validate.training_clusters import FOUR_CARDS, HOST_S, SETS, gpipe, predicted, table_5, vtrain
 from accelsim.workload.zoo.amoebanet import stages
+from tests.validation.horovod import efficiencies
+from tests.validation.measured import ABSENT, folder
+from tests.validation.torchgpipe import EXPERIMENTS, CellCost, rate
+from tests.validation.training_clusters import FOUR_CARDS, HOST_S, SETS, gpipe, predicted, table_5, vtrain
 
 
 def test_gpipe_is_near_its_published_throughput() -> None:

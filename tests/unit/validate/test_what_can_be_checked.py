@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from accelsim.errors import ModelError, UsageError
+from accelsim.explore.against_reference import Verdict, check_run
 from accelsim.request.job import Request, execute, prepare
-from accelsim.validate.against_reference import Verdict, check_run
 from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.onnx.reference import reference_outputs
 

@@ -89,8 +89,8 @@ def test_a_mixture_equals_onnxruntime_at_every_tensor(past: int, seq: int) -> No
                                              ("edu-tensor-core", ""), ("tpu-v1", "int8")])  # fmt: skip
 @pytest.mark.parametrize(("past", "seq"), [(0, 5), (4, 1)])
 def test_policies_agree_and_values_hold(chip: str, dtype: str, past: int, seq: int) -> None:
+    from accelsim.explore.against_reference import check_run
     from accelsim.request.job import Request, execute, prepare
-    from accelsim.validate.against_reference import check_run
 
     jobs = [
         prepare(Request(f"{MOE},past={past},seq={seq}", chip, dtype=dtype, values=values))

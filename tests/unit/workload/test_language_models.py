@@ -174,8 +174,8 @@ def test_keys_and_values_of_a_prompt_stay_in_the_memory_of_the_chip() -> None:
 @pytest.mark.parametrize(("chip", "dtype"), [("edu-4x4", "int8"), ("edu-mixed", "fp16"), ("neuroncore-v2", "bf16"),
                                              ("tpu-v1", "int8")])  # fmt: skip
 def test_values_hold_on_chips(chip: str, dtype: str, past: int, seq: int) -> None:
+    from accelsim.explore.against_reference import check_run
     from accelsim.request.job import execute, prepare
-    from accelsim.validate.against_reference import check_run
 
     job = prepare(
         accelsim.request.job.Request(f"llama?{SIZES},kv_heads=2,past={past},seq={seq}", chip, dtype=dtype)

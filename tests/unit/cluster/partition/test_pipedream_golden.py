@@ -14,7 +14,7 @@ from accelsim.cluster.partition.pipedream import Level, Rules, StagePart, optimi
 from accelsim.cluster.partition.profile import read_profile
 from accelsim.cluster.partition.states import States
 from accelsim.errors import UsageError
-from accelsim.validate.measured import ABSENT, folder
+from tests.validation.measured import ABSENT, folder
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "training" / "pipedream_golden.json"
 RUNS: list[dict[str, Any]] = json.loads(GOLDEN.read_text())["runs"]

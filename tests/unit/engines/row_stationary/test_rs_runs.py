@@ -22,12 +22,12 @@ from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mappi
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.engines.row_stationary.viewing import geometry
 from accelsim.errors import UsageError
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, residual_block

@@ -13,8 +13,8 @@ from accelsim.engines.simt.spec import Simt
 from accelsim.program.actions import ACTIVE
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.validate.gpu_rows import simulated
 from tests.helpers.chips import GPUS
+from tests.validation.gpu_rows import simulated
 
 A100 = load_chip("a100-80-sxm")
 

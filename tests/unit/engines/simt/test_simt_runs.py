@@ -11,10 +11,10 @@ from accelsim.account.critical_path import by_step
 from accelsim.account.energy import by_category, energy_table
 from accelsim.engines.simt.writing import LAUNCH, Shares
 from accelsim.errors import UsageError
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
 from accelsim.program.commands import Cycles, Transfer
 from accelsim.spec.constants import constants
-from accelsim.validate.against_reference import check_run
 
 A100 = "a100-80-sxm"
 FOLLOW_S = min(constants(accelsim.load_chip(A100))[name].value for name in ("sm.follow", "sm.launch"))

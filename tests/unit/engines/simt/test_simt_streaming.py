@@ -10,8 +10,8 @@ from accelsim.cluster.step.asked import Asked, step
 from accelsim.engines.simt.kernels import choose
 from accelsim.engines.simt.panels import Product, panel_for, panels, room_B
 from accelsim.errors import Infeasible
+from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
-from accelsim.validate.against_reference import check_run
 from accelsim.workload.graph import Graph, Tensor
 from accelsim.workload.ops.base import Conv, Gemm
 from accelsim.workload.zoo.build import Builder

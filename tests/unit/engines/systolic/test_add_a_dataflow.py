@@ -16,7 +16,7 @@ from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.registers import MACHINES
 from accelsim.engines.systolic.watch import legend
 from accelsim.errors import UsageError
-from accelsim.validate.systolic import prove
+from tests.validation.systolic import prove
 
 ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs" / "add-a-dataflow.md"

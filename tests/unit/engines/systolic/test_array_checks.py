@@ -7,9 +7,9 @@ import csv
 import numpy as np
 import pytest
 
-from accelsim.validate import systolic as module
-from accelsim.validate.base import CHECKS, Check, check
-from accelsim.validate.golden import golden
+from tests.validation import systolic as module
+from tests.validation.base import CHECKS, Check, check
+from tests.validation.golden import golden
 
 
 def test_every_golden_row_of_scalesim_is_equal():

@@ -13,7 +13,7 @@ from accelsim.engines.systolic.stationary import StationaryArray
 from accelsim.engines.systolic.timing import cycles
 from accelsim.engines.systolic.watch import frames, legend
 from accelsim.errors import HazardError, UsageError
-from accelsim.validate.systolic import combinations, differences, prove
+from tests.validation.systolic import combinations, differences, prove
 
 EDGES = [(1, 1), (1, 5), (5, 1), (2, 2), (16, 3)]
 
