@@ -1,15 +1,12 @@
 """The search for a mapping: all candidates where they are few, else walks over batches that cool down.
 
-It knows a ``Problem`` by its choices and costs alone: the loop nests of ``accelsim.mapping.space``, or the tilings of
-an engine type.
+It knows a ``Problem``, such as the tilings of an engine type, by its choices and costs alone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
@@ -17,15 +14,9 @@ import numpy as np
 
 from accelsim.errors import Problem as Mistake
 from accelsim.errors import UsageError
-from accelsim.mapping.columns import Mappings
 from accelsim.mapping.leaders import Best, Costly, Solved
-from accelsim.mapping.legal import legality
-from accelsim.mapping.levels import Mapping, Refusal
-from accelsim.mapping.space import Space
 from accelsim.seeds import generator
 from accelsim.types import Bools, Floats, Ints
-
-Score = Callable[[Mappings], Floats]
 
 BATCH = 1 << 14
 """Rows that are scored at a time."""
@@ -52,22 +43,6 @@ class Problem(Costly, Protocol):
 
     def smallest(self) -> Ints:
         """A candidate with the smallest tiles, for spaces of which few fit, [len(sizes)]."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search found. ``mapping`` is None where nothing is legal, and ``refusal`` says which level overflowed.
-
-    ``score``: of the mapping, infinite without one. ``scored``: candidates that were handed to the score.
-    ``size``: candidates of the space. ``exhaustive``: none is better, all were tried or ruled out.
-    """
-
-    mapping: Mapping | None
-    score: float
-    scored: int
-    size: int
-    exhaustive: bool
-    refusal: Refusal | None = None
 
 
 def known_effort(effort: str | float) -> str | float:
@@ -99,86 +74,6 @@ def solve(problem: Problem, effort: str | float = "best", *, seed: int = 0, lead
     elif size:
         walk.walks(generator(seed), effort)
     return Solved(walk.leaders(), walk.scored, walk.tried, size, 0 < size <= limit)
-
-
-def search(
-    space: Space, score: Score, effort: str | float = "best", *, seed: int = 0, bound: Score | None = None
-) -> Found:
-    """The mapping of a loop nest of the lowest score; of equals the first in the order of the space.
-
-    ``score`` gives a float per row, infinite where a row is not wanted; it gets legal rows only. ``effort`` and
-    ``seed``: see ``solve``.
-
-    ``bound`` gives a lower bound of the score, cheaper than it. Rows with a bound of the best score so far or more
-    are not scored. That loses nothing: score >= bound >= best, and only a lower score replaces the best. Ways to cut
-    an axis whose tile overflows a level when all other axes are at one element and slots are fewest are left out
-    before: words of a tile do not fall with any extent, so every candidate with them overflows. Loops of one
-    iteration never step, so of candidates that differ only in their place one is scored (``Space.canonical``).
-
-    Raises UsageError for an effort that is unknown.
-    """
-    nests = Nests(space, score, bound)
-    solved = solve(nests, effort, seed=seed)
-    if not solved.leaders:
-        refusal = space.smallest() or nests.overflow
-        exhaustive = solved.exhaustive or (refusal is not None and space.size == 0)
-        return Found(None, float("inf"), solved.scored, space.size, exhaustive, refusal)
-    (best,) = solved.leaders
-    mapping = space.decode(np.array([best.choices], np.int64)).mapping(0)
-    return Found(mapping, best.costs[0], solved.scored, space.size, solved.exhaustive)
-
-
-class Nests:
-    """The problem of a loop nest on levels; ``overflow``: the least of what did not fit, once nothing did."""
-
-    def __init__(self, space: Space, score: Score, bound: Score | None) -> None:
-        self._space, self._score, self._bound = space, score, bound
-        self.overflow: Refusal | None = None
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of each choice."""
-        return self._space.sizes
-
-    def distinct(self, choices: Ints) -> Bools:
-        """Candidates that do not only differ in the place of loops of one iteration."""
-        return self._space.canonical(choices)
-
-    def smallest(self) -> Ints:
-        """The fewest elements in all tiles."""
-        cuts = self._space.cuts.values()
-        inner = [np.log2(cut.temporal[:, 1:] * cut.spatial[:, 1:]).sum(axis=1) for cut in cuts]
-        least = [int(np.argmin(column)) for column in inner]
-        slots = [int(np.argmin(table.sum(axis=1))) for table in self._space.slot_choices]
-        return np.array([*least, *(0 for _ in self._space.order_choices), *slots], np.int64)
-
-    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
-        """See ``Costly``."""
-        scores = np.full((len(choices), 1), np.inf)
-        mappings = self._space.decode(choices)
-        legal = legality(self._space.nest, self._space.hierarchy, mappings)
-        rows = np.flatnonzero(legal.ok)
-        if not len(rows):
-            self._remember_overflow(legal.footprint_B)
-            return scores, 0
-        if self._bound is not None:
-            rows = rows[self._bound(mappings.rows(rows)) < limit]
-        if len(rows):
-            scores[rows, 0] = self._score(mappings if len(rows) == len(choices) else mappings.rows(rows))
-        return scores, len(rows)
-
-    def _remember_overflow(self, footprint_B: Ints) -> None:
-        if not len(footprint_B):
-            return
-        limits = [store.capacity_B for store in self._space.hierarchy.stores]
-        room = np.array([np.iinfo(np.int64).max if limit is None else limit for limit in limits])
-        over = np.maximum(footprint_B - room, 0)
-        row = int(np.argmin(over.sum(axis=1)))
-        level = int(np.argmax(over[row]))
-        if over[row, level] and (self.overflow is None or footprint_B[row, level] < self.overflow.needed):
-            store, needed = self._space.hierarchy.stores[level], int(footprint_B[row, level])
-            what = f"the smallest tiles that were tried take {needed:,} B of {store.capacity_B:,} B"
-            self.overflow = Refusal(store.name, what, needed, int(store.capacity_B or 0))
 
 
 class _Walk(Best[Problem]):
