@@ -126,7 +126,7 @@ def show_generation(found: Generation) -> None:
             "time to first token",
             si(found.time_to_first_token_s, "s") + interval_text(latency_interval(found.prefill)),
         ),
-        ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.calls else "nothing: one token"),
+        ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.calls else "none: a single token"),
         *_last_call(found),
         ("energy per token", si(found.energy_per_token_J, "J")),
         ("whole generation", f"{si(found.total_s, 's')}, {si(found.total_J, 'J')}"),
@@ -158,7 +158,7 @@ def _rows(found: Generation) -> Any:
     ends = found.calls if len(found.calls) < 2 else (found.calls[0], found.calls[-1])
     for call in ends:
         read, written = (sum(moved[way] for moved in call.traffic_B.values()) for way in (0, 1))
-        yield (f"decode behind {call.past:,}", f"{found.sequences:,}", si(call.seconds, "s"),
+        yield (f"decode after {call.past:,}", f"{found.sequences:,}", si(call.seconds, "s"),
                si(found.sequences / call.seconds), si(call.energy_J, "J"), si(call.energy_J / found.sequences, "J"),
                si(read, "B"), si(written, "B"))  # fmt: skip
 
@@ -167,25 +167,25 @@ def sentences(found: Generation) -> list[str]:
     """What the figures say, each computed from the calls."""
     from accelsim.report.text import at_most, si
 
-    prefill = f"The first token is there after {si(found.time_to_first_token_s, 's')}."
+    prefill = f"The first token appears after {si(found.time_to_first_token_s, 's')}."
     if not found.calls:
         return [prefill]
     first, last = found.calls[0], found.calls[-1]
     told = [
         prefill,
-        f"Then come {si(found.tokens_per_s)} tokens per second at {si(found.energy_per_token_J, 'J')} each: "
-        f"the first in {si(first.seconds, 's')}, the last, after {last.past:,} tokens, in {si(last.seconds, 's')}.",
-        f"To move what the last call moves at the full rate of the memories of the chip takes {_floor(last)} of its "
-        "time.",
+        f"Decoding then produces {si(found.tokens_per_s)} tokens per second at {si(found.energy_per_token_J, 'J')} "
+        f"each. The first decode step takes {si(first.seconds, 's')}; the last, after {last.past:,} tokens, takes "
+        f"{si(last.seconds, 's')}.",
+        f"Memory bandwidth alone accounts for {_floor(last)} of the last decode step.",
     ]
     if len(found.calls) == found.decode_calls:
         one = found.decode_calls == 1
-        told.append(f"{'The one call' if one else f'All {found.decode_calls:,} calls'} of decoding "
-                    f"{'was' if one else 'were'} simulated.")  # fmt: skip
+        told.append(f"{'The only decode step was' if one else f'All {found.decode_calls:,} decode steps were'} "
+                    "simulated.")  # fmt: skip
     else:
         told.append(
-            f"{len(found.calls)} of {found.decode_calls:,} calls of decoding were simulated, those between lie on "
-            f"lines; where such a line was checked last, it was off by {at_most(found.error)} of a call."
+            f"{len(found.calls)} of {found.decode_calls:,} decode steps were simulated; the rest were interpolated "
+            f"(error at the last check: {at_most(found.error)})."
         )
     return told
 

@@ -21,7 +21,7 @@ HEADERS = (
 )  # fmt: skip
 """``m``: microbatches; behind ``tp`` whether sequences are split too, behind ``schedule`` the chunks of each device."""
 MEMORY = "memory"
-WHY = {MEMORY: "devices would hold more than they have room for", **PARTS}
+WHY = {MEMORY: "the devices have too little memory", **PARTS}
 """Why a plan loses -> in words."""
 
 
@@ -45,12 +45,12 @@ def sentences(found: Found) -> list[str]:
     """How many plans there are, what the best is, why others lose."""
     best, total = found.best[0], len(found.looked)
     told = [
-        f"Of {count_of(total, 'legal plan')}, {best.plan} is the best: {si(best.time_s, 's')} a step at "
+        f"The best of {count_of(total, 'valid plan')} is {best.plan}: {si(best.time_s, 's')} per step at "
         f"{percent(best.mfu)} of the peak."
     ]
     if found.why:
         reasons = ", ".join(f"{count:,} by {name} ({WHY[name]})" for name, count in found.why.items())
-        told.append(f"What the others lose by: {reasons}.")
+        told.append(f"Why the others lose: {reasons}.")
     return told
 
 

@@ -95,7 +95,7 @@ def call_rows(found: Served) -> Iterator[tuple[str, ...]]:
     _, rows = records(found)
     for row in rows[:2] + rows[2:][-1:]:
         name, past, tokens, seconds, rate, compute, collectives, transfer, joules, links, _ = row
-        title = name if name == "prefill" else f"decode behind {past:,}"
+        title = name if name == "prefill" else f"decode after {past:,}"
         yield (title, f"{tokens:,}", si(seconds, "s"), si(rate), si(compute, "s"), si(collectives, "s"),
                si(transfer, "s"), si(joules + links + found.static_W * seconds, "J"))  # fmt: skip
 
@@ -115,7 +115,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
         ),
         ("time to first token", si(found.time_to_first_token_s, "s") + interval_text(found.first_interval)),
-        ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.decoded else "nothing: one token"),
+        ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.decoded else "none: a single token"),
         ("time of a token", si(found.token_s, "s") + interval_text(found.token_interval)),
         ("energy per token", si(found.energy_per_token_J, "J")),
         ("whole generation", f"{si(found.total_s, 's')}, {si(found.total_J, 'J')}"),
@@ -126,13 +126,13 @@ def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
     """What the figures say, each computed; ``changes``: of the network, simulated."""
     first = found.prefill
     told = [
-        f"The first token is there after {si(found.time_to_first_token_s, 's')}; {_goes(first)}.",
+        f"The first token appears after {si(found.time_to_first_token_s, 's')}. {_goes(first)}.",
     ]
     last = found.decode.last
     if last is not None:
         told.append(
-            f"Then come {si(found.tokens_per_s)} tokens per second at {si(found.energy_per_token_J, 'J')} each; the "
-            f"last takes {si(last.period_s, 's')}; {_goes(last)}."
+            f"Decoding then produces {si(found.tokens_per_s)} tokens per second at {si(found.energy_per_token_J, 'J')} "
+            f"each. The last token takes {si(last.period_s, 's')}. {_goes(last)}."
         )
         told += [_moved(found, last), *_small(found)]
     told += [_helps(change) for change in changes]
@@ -143,10 +143,11 @@ def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
 
 
 def _goes(call: Step) -> str:
-    """'73.8% of it computing, 26.2% in collectives': of what a group of sequences spends in the stages."""
+    """Return 'A group of sequences spends 73.8% of its time computing, 26.2% in collectives'."""
     words = {"compute_s": "computing", "collectives_s": "in collectives", "transfer_s": "between stages"}
-    shares = [f"{percent(call.total(key) / call.through_s)} {words[key]}" for key in PARTS if call.total(key)]
-    return "a group of sequences spends " + ", ".join(shares)
+    parts = [(percent(call.total(key) / call.through_s), words[key]) for key in PARTS if call.total(key)]
+    shares = [f"{share} {'of its time ' * (not n)}{word}" for n, (share, word) in enumerate(parts)]
+    return "A group of sequences spends " + ", ".join(shares)
 
 
 def _moved(found: Served, last: Step) -> str:
@@ -156,10 +157,7 @@ def _moved(found: Served, last: Step) -> str:
         chip = found.fleet.chips[found.plan.rank(p, 0, 0)]
         rates = [float(each.memory.rate_Bps) for each in chip.memories.values() if each.link is None]
         moving += stage.moved_B / max(rates, default=float("inf"))
-    return (
-        f"To move at the full rate of its memory what a device moves for it takes {percent(moving / last.through_s)} "
-        "of that time."
-    )
+    return f"Memory bandwidth alone accounts for {percent(moving / last.through_s)} of that time."
 
 
 def _small(found: Served) -> Iterator[str]:
@@ -172,15 +170,19 @@ def _small(found: Served) -> Iterator[str]:
     one = estimate(found.fleet.topology, found.fleet.software, "all_reduce", nbytes, group)
     share = one.latency_s / one.time_s if one.time_s else 0.0
     yield (
-        f"An all-reduce of {si(nbytes, 'B')} between {count_of(len(group), 'device')}, as there is in decoding, takes "
-        f"{si(one.time_s, 's')}, {percent(share)} of it launch and steps, which faster links do not shorten."
+        f"An all-reduce of a decode step ({si(nbytes, 'B')}, {count_of(len(group), 'device')}) takes "
+        f"{si(one.time_s, 's')}; {percent(share)} of it is launch and step latency, which faster links do not shorten."
     )
 
 
 def _helps(change: Change) -> str:
     """What a change of the network would bring."""
-    further = "" if change.token is None else f", further tokens take {percent(max(0.0, change.token))} less"
-    return f"With {change.words} the first token is there {percent(max(0.0, change.first))} sooner{further}."
+    further = (
+        ""
+        if change.token is None
+        else f", and each further token takes {percent(max(0.0, change.token))} less time"
+    )
+    return f"With {change.words}, the first token appears {percent(max(0.0, change.first))} earlier{further}."
 
 
 def _pipeline(found: Served) -> Iterator[str]:
@@ -191,8 +193,8 @@ def _pipeline(found: Served) -> Iterator[str]:
         return
     busy = last.groups * last.through_s / (stages * last.period_s)
     yield (
-        f"{count_of(last.groups, 'group')} of sequences on {count_of(stages, 'stage')}: while tokens are decoded a "
-        f"stage has work {percent(busy)} of the time."
+        f"During decoding, a stage is busy {percent(busy)} of the time ({count_of(last.groups, 'group')} of sequences "
+        f"on {count_of(stages, 'stage')})."
     )
 
 
@@ -208,10 +210,10 @@ def _held(found: Served) -> str:
 def _simulated(found: Served) -> str:
     calls, total = len(found.decode.found), found.asked.new - 1
     if calls == total:
-        return "Every call of decoding was simulated."
+        return "Every decode step was simulated."
     return (
-        f"{calls} of {total:,} calls of decoding were simulated, those between lie on lines; where such a line was "
-        f"checked last, it was off by {at_most(max(found.decode.error, 1e-6))} of a call."
+        f"{calls} of {total:,} decode steps were simulated; the rest were interpolated (error at the last check: "
+        f"{at_most(max(found.decode.error, 1e-6))})."
     )
 
 

@@ -52,8 +52,8 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
           for name, fs in result.parts_fs.items() if fs),
         (f"{result.unit} per second", si(result.samples_per_s)),
         *tokens,
-        ("MFU (nothing twice)", percent(result.mfu)),
-        ("HFU (what is computed again too)", percent(result.hfu)),
+        ("MFU (without recomputation)", percent(result.mfu)),
+        ("HFU (with recomputation)", percent(result.hfu)),
         ("energy of a step", si(result.total_J, "J")),
         ("energy of a sample", si(result.sample_J, "J")),
     ]  # fmt: skip
@@ -78,8 +78,8 @@ def _days(whole: Lasting) -> str:
 def _lasts(whole: Lasting) -> str:
     """A whole training in a sentence."""
     return (
-        f"A training on {si(whole.tokens)} tokens takes {_days(whole)} and "
-        f"{si(whole.joules / HOUR, 'Wh')} by steps like this one alone, without evaluation, checkpoints and failures."
+        f"Training on {si(whole.tokens)} tokens takes {_days(whole)} and {si(whole.joules / HOUR, 'Wh')}, counting "
+        "only steps like this one: no evaluation, checkpoints or failures."
     )
 
 
@@ -98,7 +98,7 @@ def sentences(
     found = [_binding(result), _memory(result)]
     if result.refused is not None:
         found.append(_refused(result, result.refused))
-    found += [f"Constants of {chip}: {origin}." for chip, origin in result.calibrated.items()]
+    found += [f"{chip} is calibrated on {origin}." for chip, origin in result.calibrated.items()]
     if helps is not None:
         found.append(_helping(helps))
     if fused is not None:
@@ -117,11 +117,11 @@ def binding(result: StepResult) -> str:
 
 def _binding(result: StepResult) -> str:
     share, name = percent(result.parts_fs["compute"] / result.time_fs), binding(result)
-    start = f"{share} of the step goes to forward and backward passes"
+    start = f"Forward and backward passes take {share} of the step"
     if not name:
-        return f"{start}; nothing else takes {percent(LEAST)} of it."
+        return f"{start}; no other part takes {percent(LEAST)} of it."
     part = percent(result.parts_fs[name] / result.time_fs)
-    return f"{start}. Of the rest most, {part}, is {name}: {PARTS[name]}."
+    return f"{start}. The largest other part is {name}, {part}: {PARTS[name]}."
 
 
 def _memory(result: StepResult) -> str:
@@ -129,23 +129,23 @@ def _memory(result: StepResult) -> str:
     parts = device.memory.parts_B()
     most = max(parts, key=lambda kind: parts[kind])
     return (
-        f"Fullest is stage {device.stage}: {memory_text(device.memory.peak_B)} of {memory_text(device.capacity_B)}, "
-        f"{memory_text(parts[most])} of it {most}."
+        f"Stage {device.stage} uses the most memory: {memory_text(device.memory.peak_B)} of "
+        f"{memory_text(device.capacity_B)}, {memory_text(parts[most])} of it for {most}."
     )
 
 
 def _refused(result: StepResult, refused: Refused) -> str:
     needed, room = memory_text(refused.needed_B), memory_text(refused.capacity_B)
     return (
-        f"The plan left open what the backward pass computes again. To keep all would take {needed} of {room} on "
-        f"device {refused.rank}, so recompute={result.plan.recompute} was taken."
+        f"The plan does not say what the backward pass recomputes. Keeping all activations would need {needed} of "
+        f"{room} on device {refused.rank}, so recompute={result.plan.recompute} was chosen."
     )
 
 
 def _helping(helps: Sequence[WhatIf]) -> str:
     named = [each for each in helps if each.saved >= LEAST][:HELPS]
     if not named:
-        return f"None of {count_of(len(helps), 'change')} that were simulated saves {percent(LEAST)}."
+        return f"None of the {count_of(len(helps), 'simulated change')} saves {percent(LEAST)}."
     told = ", ".join(f"{each.change} (-{percent(each.saved)})" for each in named)
     return f"What would help most, of {count_of(len(helps), 'change')} simulated one at a time: {told}."
 

@@ -100,7 +100,7 @@ def _layer(run: Run, layers: Sequence[Layer]) -> str:
     blame, fs = next(iter(slowest.path.items()))
     what = f"{name} ({slowest.label}, {percent(slowest.added_fs / run.time_fs)} of the run)"
     share = "all" if fs == slowest.added_fs else percent(fs / slowest.added_fs)
-    return f"The layer that costs most time is {what}; {share} of its time goes to {blame.phrase}."
+    return f"The slowest layer is {what}; {share} of its time goes to {blame.phrase}."
 
 
 def _caches(summary: dict[str, Any]) -> str:
@@ -191,10 +191,7 @@ def option_texts(what: dict[str, Any]) -> list[str]:
 def nothing_helps(what_ifs: Sequence[dict[str, Any]]) -> str:
     """What to say where no change that was tried is worth it."""
     if not what_ifs:
-        return (
-            f"No change that chip and model allow can be expected to save {percent(WORTH)} or more of the run, so none "
-            "was simulated."
-        )
+        return f"No possible change is expected to save {percent(WORTH)} or more of the run, so none was simulated."
     return (
         f"None of the {count_of(len(what_ifs), 'change')} tried shortens the run by {percent(WORTH)} or more."
     )

@@ -14,15 +14,15 @@ from accelsim.kernels.whole import Interval
 from accelsim.time import FS
 
 PARTS: Mapping[str, str] = {
-    "compute": "forward and backward passes of the stage that computes most",
-    "recompute": "what that stage computes again",
-    "tensor": "collectives of its tensor-parallel group",
-    "host": "waits for the host, which asks for kernels one by one",
-    "bubble": "stages that wait for each other: filling, draining, unequal stages",
-    "pipeline": "waits for transfers between stages",
-    "stragglers": "waits for devices that are slower than their chip",
-    "data": "collectives of the replicas that no computation hides",
-    "optimiser": "the update of the weights",
+    "compute": "forward and backward passes of the busiest stage",
+    "recompute": "activations that stage computes again",
+    "tensor": "collectives of the tensor-parallel group",
+    "host": "waiting for the host to launch kernels",
+    "bubble": "idle stages: pipeline fill, drain, imbalance",
+    "pipeline": "waiting for transfers between stages",
+    "stragglers": "waiting for devices slower than their chip",
+    "data": "gradient collectives not hidden by computation",
+    "optimiser": "the weight update",
 }
 """Parts of a step, in the order in which they are told -> what they are. They add up to its time."""
 

@@ -42,7 +42,7 @@ def fuse(state: State) -> None:
     absorbed = _absorb_all(state)
     edit.sort(graph)
     if absorbed:
-        state.notes.append(f"fuse: {absorbed} nodes fused behind the node that feeds them")
+        state.notes.append(f"fuse: {absorbed} nodes fused into the node that feeds them")
 
 
 def _split_bias(graph: Graph, node: Node, engine: str) -> list[Node]:

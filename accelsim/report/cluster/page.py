@@ -100,7 +100,7 @@ def _summary(result: StepResult) -> Section:
         (f"{result.unit} per second", si(result.samples_per_s)),
         *tokens,
         ("MFU: model FLOPs of peak", percent(result.mfu)),
-        ("HFU: with what is computed again", percent(result.hfu)),
+        ("HFU: with recomputation", percent(result.hfu)),
         ("energy of a step", si(result.total_J, "J")),
         ("energy of a sample", si(result.sample_J, "J")),
     ]  # fmt: skip

@@ -120,7 +120,7 @@ def test_the_command_prints_what_the_function_gives() -> None:
         "time to first token",
         "tokens/s",
         "energy per token",
-        "All 2 calls of decoding were simulated.",
+        "All 2 decode steps were simulated.",
     ):
         assert part in " ".join(text.split())
 

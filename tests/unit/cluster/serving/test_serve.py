@@ -108,7 +108,7 @@ def test_long_generations_lie_on_lines() -> None:
     found = small("tp=4", 4, 200)
     assert len(found.decode.found) < 20 and found.decode.error <= 0.002
     assert len(found.decode.along(lambda call: call.period_s)) == 199
-    assert "calls of decoding were simulated" in sentences(found)[-1]
+    assert "decode steps were simulated" in sentences(found)[-1]
 
 
 def test_links_help_long_calls_and_a_quick_library_short_ones() -> None:
@@ -117,8 +117,8 @@ def test_links_help_long_calls_and_a_quick_library_short_ones() -> None:
     assert 0 <= links.first < 1 and links.token is not None and library.token is not None
     assert library.token > links.token and library.token > 0
     told = sentences(found, [links, library])
-    assert any(text.startswith("With links twice as fast the first token is there ") for text in told)
-    assert "further tokens take" in " ".join(told)
+    assert any(text.startswith("With links twice as fast, the first token appears ") for text in told)
+    assert "each further token takes" in " ".join(told)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.Ca
     found = small("tp=4")
     assert all(value in " ".join(shown.split()) for _, value in summary_rows(found)[2:4])
     words = " ".join(shown.split())
-    assert "An all-reduce of 8.19 kB between 4 devices, as there is in decoding, takes" in words
-    assert "of it launch and steps, which faster links do not shorten." in words
+    assert "An all-reduce of a decode step (8.19 kB, 4 devices) takes" in words
+    assert "of it is launch and step latency, which faster links do not shorten." in words
     assert {path.name for path in (tmp_path / "report").iterdir()} == {
         "serving.json", "calls.csv", "where_time_goes.png", "where_time_goes.svg"
     }  # fmt: skip
@@ -199,4 +199,4 @@ def test_the_all_reduce_that_is_told_has_the_size_of_the_format(
     asked = Serving(f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, dtype, advice=False)
     with unpainted():
         print_serving(asked, Outputs())
-    assert f"An all-reduce of {size} between 4 devices" in " ".join(capsys.readouterr().out.split())
+    assert f"An all-reduce of a decode step ({size}, 4 devices)" in " ".join(capsys.readouterr().out.split())
