@@ -83,7 +83,7 @@ def transform(graph: Graph, chip: Chip, options: Options | None = None) -> Graph
 @one_blas_thread
 def _transformed(graph: Graph, chip: Chip, options: Options) -> State:
     chip = configured(chip, options)
-    state = State(graph, chip, options, options.dtype or preferred_format(chip))
+    state = State(graph, chip, options, options.dtype or preferred_format(chip), list(graph.notes))
     _check_names(state)
     check_choices(options)
     check_kinds(options, chip)

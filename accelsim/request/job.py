@@ -167,7 +167,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     chip, graph, options = _chip(request, gather), None, Options()
     with gather.also():
         graph = _graph(request)
-        graph = prune(graph, request.sparsity) if request.sparsity else graph
+        graph = prune(graph, request.sparsity) if request.sparsity or graph.sparsity else graph
     with gather.also():
         _check_names(request)
     if request.memory_model in MODELS:

@@ -151,7 +151,8 @@ class Graph:
     from one run to the next (weights and optimiser states of a training step, keys and values of earlier tokens), and
     never crosses to the host. ``kept``: outputs that begin to stay there, so that a next graph has them as states.
     ``trains``: it is a training step, whose tensors have settled formats.
-    ``unused``: inputs that the file declares and nothing reads.
+    ``unused``: inputs that the file declares and nothing reads. ``notes``: how the file was read, where a user should
+    know. ``sparsity``: node -> pattern 'N:M' to which its weights are pruned.
     """
 
     name: str
@@ -167,6 +168,8 @@ class Graph:
     products: int = 0
     """Not 0: no network but single layers without codes before and behind them, and how many of each a run has."""
     unused: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list, compare=False)
+    sparsity: dict[str, str] = field(default_factory=dict)
     suffixes: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """Name -> the last number that made it unlike another, so that the next one is found at once."""
 
@@ -212,6 +215,8 @@ class Graph:
             outputs=list(self.outputs),
             states=dict(self.states),
             unused=list(self.unused),
+            notes=list(self.notes),
+            sparsity=dict(self.sparsity),
             kept=list(self.kept),
             suffixes=dict(self.suffixes),
         )

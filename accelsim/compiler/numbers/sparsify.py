@@ -20,22 +20,27 @@ from accelsim.workload.nodes import gemm_view, is_product
 
 
 def sparsify(state: State) -> None:
-    """Prune the constant weights of every matrix node to ``Options.sparsity``, by magnitude.
+    """Prune the constant weights of every matrix node to ``Options.sparsity``, else ``Graph.sparsity``, by magnitude.
 
     Groups run along the reduction as the array sees it (of a convolution: channel, row, column). A layer whose
     reduction is no multiple of M stays dense, and a note says so. Weights are stored compressed, with their indices,
     and the rest skipped, where the unit has that pattern in the format of the layer; elsewhere they are zeros like any
     other. Raises UsageError for a pattern that is none.
     """
-    if not state.options.sparsity or multiplier(state.chip) is None:
+    if not (state.options.sparsity or state.graph.sparsity) or multiplier(state.chip) is None:
         return
-    n, m = pattern(state.options.sparsity)
+    asked = _patterns(state.graph, state.options.sparsity)
     whole, skipping, dense = 0, 0, list[str]()
-    made: dict[tuple[str, bool, bool], str] = {}
+    made: dict[tuple[str, bool, bool, tuple[int, int]], str] = {}
     counts = edit.use_counts(state.graph)
     for node in state.graph.nodes:
-        if not is_product(node) or not state.graph.tensors[node.inputs[1]].is_constant:
+        if (
+            node.name not in asked
+            or not is_product(node)
+            or not state.graph.tensors[node.inputs[1]].is_constant
+        ):
             continue
+        n, m = asked[node.name]
         gemm = gemm_view(state.graph, node)
         assert gemm is not None
         if gemm.K % m:
@@ -43,7 +48,7 @@ def sparsify(state: State) -> None:
             continue
         whole += 1
         skip = skips(state.chip, operands_of(state, node).mac, n, m)
-        key = (node.inputs[1], node.op == "Conv", skip)
+        key = (node.inputs[1], node.op == "Conv", skip, (n, m))
         if key not in made:
             made[key] = _prune(state, node, n, m, counts)
         name = node.inputs[1] = edit.moved(counts, key[0], made[key])
@@ -53,6 +58,13 @@ def sparsify(state: State) -> None:
             state.graph.tensors[name].sparse = (n, m)
     edit.prune(state.graph)  # the weights as they were
     _tell(state, whole, skipping, dense)
+
+
+def _patterns(graph: Graph, text: str) -> dict[str, tuple[int, int]]:
+    """Node -> (N, M): of all nodes where ``text`` says one, else as ``Graph.sparsity``. UsageError for no pattern."""
+    if text:
+        return dict.fromkeys((node.name for node in graph.nodes), pattern(text))
+    return {name: pattern(each) for name, each in graph.sparsity.items()}
 
 
 def skips(chip: Chip, mac: str, n: int, m: int) -> bool:
@@ -89,17 +101,18 @@ def pruned(tensor: Tensor, op: str, n: int, m: int) -> Array:
 
 
 def prune(graph: Graph, text: str) -> Graph:
-    """A copy of a model whose weights have the pattern 'N:M' wherever ``sparsify`` would give it to them.
+    """A copy of a model whose weights have the pattern 'N:M' (or those of ``Graph.sparsity``) wherever ``sparsify``
+    would give it to them.
 
     Scaling an output channel, as absorbing batch normalisation does, does not change which weights are the largest.
     Raises UsageError for a pattern that is none.
     """
-    n, m = pattern(text)
-    result = graph.copy()
+    result, asked = graph.copy(), _patterns(graph, text)
     for node in result.nodes:
+        n, m = asked.get(node.name, (1, 1))
         gemm = gemm_view(result, node)
         name = node.inputs[1] if len(node.inputs) > 1 else ""
-        if gemm is None or gemm.K % m or not name or not result.tensors[name].is_constant:
+        if n == m or gemm is None or gemm.K % m or not name or not result.tensors[name].is_constant:
             continue
         tensor = result.tensors[name]
         if tensor.dtype in edit.FLOATS:
@@ -109,7 +122,10 @@ def prune(graph: Graph, text: str) -> Graph:
 
 
 def _tell(state: State, whole: int, skipping: int, dense: list[str]) -> None:
-    pattern_text, chip = state.options.sparsity, state.chip.name
+    texts = dict.fromkeys(
+        [state.options.sparsity] if state.options.sparsity else state.graph.sparsity.values()
+    )
+    pattern_text, chip = " or ".join(texts), state.chip.name
     note = f"sparsify: {whole} layers are {pattern_text} sparse"
     if skipping:
         note += f"; {skipping} of them stored compressed and their zeros skipped"

@@ -2,8 +2,10 @@
 
 Convolution form: ``Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter,
 Strides`` (or, for the last, ``Stride Height, Stride Width``). Matrix form: ``Layer, M, N, K``: an M x K input
-times a K x N weight matrix. The header says which form a file has; case and spaces do not matter, trailing
-commas, blank rows, tabs and ``#`` comments are ignored. A sparsity column is ignored with a note.
+times a K x N weight matrix. The header says which form a file has; case and spaces do not matter. Cells are
+separated by commas, tabs or semicolons; trailing separators, blank rows and ``#`` comments are ignored. Title
+lines (rows of one cell) are skipped. Columns of batch and sparsity may follow. A note says how everything that
+is not in the plain form was read.
 
 The layers are independent: each has an input of its own. Convolutions are not padded, but a last window that
 sticks out counts, as in SCALE-Sim: out = ceil((in - filter) / stride) + 1. What it reads beyond the input is
@@ -13,12 +15,13 @@ zero.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError, Problem, UsageError
 from accelsim.files.reading import read_text
+from accelsim.formats.sparsity import pattern
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 
@@ -42,32 +45,51 @@ ALIASES = {
 }  # fmt: skip
 """Other spellings of a column."""
 
-IGNORED = ("sparsity", "sparsitysupport", "sparsityratio")
+EXTRA = {
+    "sparsity": "sparsity", "sparsitysupport": "sparsity", "sparsityratio": "sparsity",
+    "batchsize": "batch", "batch": "batch",
+}  # fmt: skip
+"""Columns that may follow those of a form, and what they are."""
+SEPARATORS = ",\t;"
+"""What may separate cells; the header decides."""
+MOST_TITLES = 3
+"""Title lines that a note names."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One row: its name and its numbers in the order of its form."""
+    """One row: its name, its numbers in the order of its form, its own batch, its sparsity ('N:M', '' for dense)."""
 
     name: str
     sizes: tuple[int, ...]
+    batch: int = 1
+    sparsity: str = ""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """A file: which columns it has, its layers, and what was ignored."""
+    """A file: which columns it has, its layers, and how what is not in the plain form was read."""
 
     columns: tuple[str, ...]
     layers: tuple[Layer, ...]
     notes: tuple[str, ...] = ()
 
 
+@dataclass
+class _Header:
+    """The columns of a form, the cells in which other columns stand, and notes on how the header was read."""
+
+    columns: tuple[str, ...]
+    extra: dict[str, int]
+    notes: list[str]
+
+
 def read_topology(path: str | Path, batch: int = 1) -> Graph:
     """The graph of a topology CSV: one node per row, ``batch`` images (or, in matrix form, ``batch`` times M
     rows).
 
-    Layer names are made unique by '#2', '#3'... The graph's first node carries the file's notes. Raises
-    ModelError naming file and line of everything that cannot be read.
+    Layer names are made unique by '#2', '#3'... ``Graph.notes`` says how the file was read. Raises ModelError naming
+    file and line of everything that cannot be read.
     """
     path = Path(path)
     try:
@@ -82,9 +104,10 @@ def topology_graph(topology: Topology, name: str, batch: int = 1) -> Graph:
     """The graph of a parsed topology; see ``read_topology``."""
     builder = Builder(name)
     add = _add_gemm if topology.columns == GEMM_COLUMNS else _add_conv
-    outputs = [add(builder, layer, batch) for layer in topology.layers]
+    outputs = [add(builder, layer, batch * layer.batch) for layer in topology.layers]
     graph = builder.finish(*outputs)
-    graph.nodes[0].note = "; ".join(topology.notes)
+    graph.notes = [f"topology: {note}" for note in topology.notes]
+    graph.sparsity = {layer.name: layer.sparsity for layer in topology.layers if layer.sparsity}
     graph.products = batch
     return graph
 
@@ -94,60 +117,99 @@ def parse_topology(text: str, where: str = "topology") -> Topology:
 
     Raises ModelError with one problem per bad line.
     """
-    rows = list(_rows(text))
+    separator = _separator(text)
+    rows = list(_rows(text, separator))
+    titles = [cells[0] for _, cells in rows if len(cells) == 1]
+    rows = [(line, cells) for line, cells in rows if len(cells) > 1]
     if not rows:
         raise ModelError(Problem("no rows", where, "a header and one row per layer"))
-    line, header = rows[0]
-    columns, notes = _form(header, f"{where}:{line}")
+    line, cells = rows[0]
+    header = _header(cells, f"{where}:{line}")
     problems: list[Problem] = []
     layers: list[Layer] = []
     seen: dict[str, int] = {}
     for line, cells in rows[1:]:
-        found = _row_problems(cells, columns, f"{where}:{line}")
+        found = _row_problems(cells, header, f"{where}:{line}")
         problems += found
         if not found:
-            layers.append(Layer(_unique(cells[0] or f"layer{line}", seen), _sizes(cells, columns)))
+            layers.append(_layer(_unique(cells[0] or f"layer{line}", seen), cells, header))
     if not problems and not layers:
         problems.append(Problem("no layers", where, "one row per layer"))
     if problems:
         raise ModelError(problems)
-    return Topology(columns, tuple(layers), notes)
+    return Topology(header.columns, tuple(layers), tuple(_notes(separator, header, titles, rows, layers)))
 
 
-def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
+def _separator(text: str) -> str:
+    """What separates the cells: what occurs most in the first line that has several of them."""
+    for line in text.splitlines():
+        counts = {each: line.partition("#")[0].count(each) for each in SEPARATORS}
+        most = max(counts, key=lambda each: counts[each])
+        if counts[most] > 1:
+            return most
+    return SEPARATORS[0]
+
+
+def _rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of the rows that say something."""
     for number, line in enumerate(text.splitlines(), 1):
-        cells = [cell.strip() for cell in line.partition("#")[0].split(",")]
+        cells = [cell.strip() for cell in line.partition("#")[0].split(separator)]
         while cells and not cells[-1]:
             cells.pop()
         if cells:
             yield number, cells
 
 
-def _form(header: list[str], where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of the form that a header announces, and notes about columns that are ignored."""
-    names = [re.sub(r"[^a-z]", "", cell.casefold()) for cell in header]
+def _header(cells: list[str], where: str) -> _Header:
+    """The form that a header announces. Raises ModelError for a header that is of none."""
+    names = [re.sub(r"[^a-z]", "", cell.casefold()) for cell in cells[1:]]
     names = [ALIASES.get(name, name) for name in names]
     for form in FORMS:
-        stated = tuple(name for name in names[1:] if name not in IGNORED)
-        if stated == form and tuple(names[1 : len(form) + 1]) == form:
-            extra = [header[index] for index, name in enumerate(names) if name in IGNORED]
-            return form, tuple(f"column {name!r} of the topology is ignored" for name in extra)
+        stated, others = names[: len(form)], names[len(form) :]
+        repeated = _repeated(stated, form)
+        if stated == list(form) or repeated:
+            if unknown := [cells[1 + len(form) + i] for i, name in enumerate(others) if name not in EXTRA]:
+                what = f"{_listed(unknown)} after {cells[len(form)]!r}"
+                raise ModelError(Problem(what, where, "a column Sparsity or Batch Size there, or none"))
+            extra = {EXTRA[name]: 1 + len(form) + index for index, name in enumerate(others)}
+            told = [
+                f"column {index + 1} is headed {cells[index + 1]!r} again; it is read as {form[index]!r}, by position"
+                for index in repeated
+            ]
+            return _Header(form, extra, told)
     expected = (
         "'Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides'"
     )
-    raise ModelError(Problem(f"header {', '.join(header)!r}", where, f"{expected} or 'Layer, M, N, K'"))
+    raise ModelError(Problem(f"header {', '.join(cells)!r}", where, f"{expected} or 'Layer, M, N, K'"))
 
 
-def _row_problems(cells: list[str], columns: tuple[str, ...], where: str) -> list[Problem]:
+def _repeated(stated: list[str], form: tuple[str, ...]) -> list[int]:
+    """Places of columns that are headed as another of the form, which stands at its own place too."""
+    if len(stated) != len(form):
+        return []
+    wrong = [index for index, (name, wanted) in enumerate(zip(stated, form, strict=True)) if name != wanted]
+    right = {stated[index] for index in range(len(form)) if index not in wrong}
+    return wrong if all(stated[index] in right for index in wrong) else []
+
+
+def _row_problems(cells: list[str], header: _Header, where: str) -> list[Problem]:
+    columns = header.columns
     numbers = cells[1 : len(columns) + 1]
     if len(numbers) < len(columns):
         return [Problem(f"{len(numbers)} numbers", where, f"{len(columns)}: {', '.join(columns)}")]
     problems = [
         Problem(f"{column} is {cell!r}", where, "an integer of at least 1")
-        for column, cell in zip(columns, numbers, strict=True)
+        for column, cell in [
+            *zip(columns, numbers, strict=True),
+            ("batch", _extra(cells, header, "batch") or "1"),
+        ]
         if not re.fullmatch(r"0*[1-9][0-9]{0,17}", cell, re.ASCII)
     ]
+    if sparsity := _extra(cells, header, "sparsity"):
+        try:
+            pattern(sparsity)
+        except UsageError:
+            problems.append(Problem(f"sparsity is {sparsity!r}", where, "N:M, such as 2:4"))
     if not problems and columns != GEMM_COLUMNS:
         height, width, filter_height, filter_width = (int(cell) for cell in numbers[:4])
         if filter_height > height or filter_width > width:
@@ -156,8 +218,62 @@ def _row_problems(cells: list[str], columns: tuple[str, ...], where: str) -> lis
     return problems
 
 
-def _sizes(cells: list[str], columns: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(int(cell) for cell in cells[1 : len(columns) + 1])
+def _extra(cells: list[str], header: _Header, what: str) -> str:
+    """The cell of an additional column; '' where there is none."""
+    place = header.extra.get(what, len(cells))
+    return cells[place] if place < len(cells) else ""
+
+
+def _layer(name: str, cells: list[str], header: _Header) -> Layer:
+    """A row without problems."""
+    sizes = tuple(int(cell) for cell in cells[1 : len(header.columns) + 1])
+    if _second_stride(cells, header):
+        sizes += (int(cells[len(sizes) + 1]),)
+    kept, group = pattern(_extra(cells, header, "sparsity") or "1:1")
+    sparsity = f"{kept}:{group}" if kept < group else ""
+    return Layer(name, sizes, int(_extra(cells, header, "batch") or 1), sparsity)
+
+
+def _second_stride(cells: list[str], header: _Header) -> bool:
+    """Whether a number without a column follows the stride: the other stride, as SCALE-Sim reads it."""
+    place = len(CONV_COLUMNS) + 1
+    plain = header.columns == CONV_COLUMNS and not header.extra
+    return plain and len(cells) > place and bool(re.fullmatch("[1-9][0-9]{0,17}", cells[place], re.ASCII))
+
+
+def _notes(
+    separator: str,
+    header: _Header,
+    titles: list[str],
+    rows: list[tuple[int, list[str]]],
+    layers: list[Layer],
+) -> Iterator[str]:
+    """How what is not in the plain form was read."""
+    if separator != ",":
+        yield f"cells are separated by {'tabs' if separator == chr(9) else 'semicolons'}"
+    yield from header.notes
+    if titles:
+        more = ", ..." if len(titles) > MOST_TITLES else ""
+        yield f"{_listed(titles[:MOST_TITLES], 'title line', len(titles))}{more} skipped"
+    width = 1 + len(header.columns) + len(header.extra)
+    second = [line for line, cells in rows[1:] if _second_stride(cells, header)]
+    if second:
+        yield f"a second number after the stride is the stride along the width ({_listed(second, 'line')})"
+    surplus = [line for line, cells in rows[1:] if len(cells) > width and line not in second]
+    if surplus:
+        yield f"cells after the last column are ignored ({_listed(surplus, 'line')})"
+    if "batch" in header.extra:
+        yield "the batch column multiplies the inputs of its layer, beside --batch"
+    if "sparsity" in header.extra:
+        sparse = sum(bool(layer.sparsity) for layer in layers)
+        yield f"the sparsity column prunes the weights of {sparse} of {len(layers)} layers; --sparsity overrides it"
+
+
+def _listed(items: Sequence[object], what: str = "column", count: int | None = None) -> str:
+    """'column 'Padding'', 'lines 3, 4'."""
+    several = (len(items) if count is None else count) > 1
+    shown = ", ".join(repr(item) if isinstance(item, str) else str(item) for item in items)
+    return f"{what}{'s' * several} {shown}"
 
 
 def _unique(name: str, seen: dict[str, int]) -> str:

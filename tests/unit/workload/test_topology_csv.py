@@ -10,11 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelsim.compiler.numbers.sparsify import prune
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
 from accelsim.errors import ModelError
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.execute import run
 from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.sources.topology_csv import Layer, parse_topology, read_topology, topology_graph
+from accelsim.workload.sources.weights import randomise
 
 CONV = "Layer name,IFMAP Height,IFMAP Width,Filter Height,Filter Width,Channels,Num Filter,Strides,"
 GEMM = "Layer,M,N,K,"
@@ -85,12 +90,71 @@ def test_layers_are_independent_and_run() -> None:
     assert [values[name].shape for name in graph.outputs] == [(8, 3), (10, 6)]
 
 
-def test_two_strides_and_a_sparsity_column() -> None:
-    header = CONV.replace("Strides", "Stride Height, Stride Width") + " Sparsity,"
-    topology = parse_topology(f"{header}\nc,9,9,3,3,1,1,2,3,1:4,")
-    graph = topology_graph(topology, "t")
-    assert graph.tensors["c"].shape == (1, 1, 4, 3)
-    assert "Sparsity" in graph.nodes[0].note and "ignored" in graph.nodes[0].note
+def test_two_strides() -> None:
+    header = CONV.replace("Strides", "Stride Height, Stride Width")
+    graph = topology_graph(parse_topology(f"{header}\nc,9,9,3,3,1,1,2,3,"), "t")
+    assert graph.tensors["c"].shape == (1, 1, 4, 3) and not graph.notes
+
+
+PLAIN = (9, 8, 3, 2, 4, 5, 1)
+TABBED = f"{CONV}\nc,9,8,3,2,4,5,1,".replace(",", "\t ")
+OTHER_FORMS = {
+    "tabs": (TABBED, Layer("c", PLAIN), "separated by tabs"),
+    "semicolons": (TABBED.replace("\t", ";"), Layer("c", PLAIN), "separated by semicolons"),
+    "a name twice": (
+        CONV.replace("IFMAP Height", "IFMAP Width") + "\nc,9,8,3,2,4,5,1", Layer("c", PLAIN),
+        "column 1 is headed 'IFMAP Width' again; it is read as 'ifmapheight'"),
+    "title lines": (f"AlexNet,\n{CONV}\nEncoder,\nc,9,8,3,2,4,5,1,\n", Layer("c", PLAIN),
+                    "title lines 'AlexNet', 'Encoder' skipped"),
+    "a batch column": (f"{CONV} Batch Size\nc,9,8,3,2,4,5,1,6", Layer("c", PLAIN, batch=6), "batch column multiplies"),
+    "a sparsity column": (f"{CONV} Sparsity,\nc,9,8,3,2,4,5,1,1:4,", Layer("c", PLAIN, sparsity="1:4"),
+                          "prunes the weights of 1 of 1 layers"),
+    "a dense layer": (f"{CONV} Sparsity,\nc,9,8,3,2,4,5,1,4:4,", Layer("c", PLAIN), "prunes the weights of 0 of 1"),
+    "a stride without a column": (f"{CONV}\nc,9,8,3,2,4,5,1,2", Layer("c", (*PLAIN, 2)),
+                                  "the stride along the width (line 2)"),
+    "a remark in a cell": (f"{CONV}\nc,9,8,3,2,4,5,1,big", Layer("c", PLAIN), "are ignored (line 2)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_tables_as_users_of_scalesim_have_them(form: str) -> None:
+    text, layer, note = OTHER_FORMS[form]
+    topology = parse_topology(text)
+    assert topology.layers == (layer,)
+    assert len(topology.notes) == 1 and note in topology.notes[0]
+
+
+def test_the_batch_of_a_layer_multiplies_that_of_the_run() -> None:
+    graph = topology_graph(parse_topology(f"{GEMM}Batch\na,4,3,2,5\nb,4,3,2,"), "t", batch=2)
+    assert [graph.tensors[name].shape for name in graph.outputs] == [(40, 3), (8, 3)]
+
+
+def test_the_sparsity_of_a_layer_prunes_its_weights_and_is_told() -> None:
+    graph = topology_graph(parse_topology(f"{GEMM}Sparsity\na,8,16,32,2:4\nb,8,16,32,"), "t")
+    program = compile(graph, load_chip("edu-mixed"), Options(dtype="int4", values="off", edges="outside"))
+    sparse = {step.node.name: step.node.attrs.get("sparse") for step in program.steps}
+    assert (sparse["a"], sparse["b"]) == ((2, 4), None)
+    assert program.notes[0].startswith("topology: the sparsity column prunes")
+    weights = prune(randomise(graph, 0), "").tensors
+    assert [np.count_nonzero(weights[name].value()) for name in ("a.b", "b.b")] == [256, 512]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{CONV}Padding\nc,9,9,3,3,1,1,1,1", "net.csv:1: column 'Padding' after 'Strides'"),
+        (f"{CONV}Sparsity\nc,9,9,3,3,1,1,1,0.5", "net.csv:2: sparsity is '0.5'; expected N:M"),
+        (f"{CONV}Batch\nc,9,9,3,3,1,1,1,0", "net.csv:2: batch is '0'"),
+        (
+            CONV.replace("Num Filter", "Channels").replace("Strides", "Num Filter") + "\nc,9,9,3,3,1,1,1",
+            "header",
+        ),
+    ],
+)
+def test_columns_that_would_change_the_layers_are_refused(text: str, told: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        parse_topology(text, "net.csv")
+    assert told in str(caught.value)
 
 
 def test_every_bad_line_is_named() -> None:
