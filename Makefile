@@ -1,14 +1,14 @@
-# make demo | test | test-fast | check | bench | fuzz | mutants. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
+# make demo | test | test-fast | evidence | check | bench | fuzz | mutants. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check lint docs bench fuzz mutants clean
+.PHONY: help demo test test-fast costs check lint docs bench fuzz mutants clean
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
 CODE := accelsim tests examples
 RUN := run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadgroup
+TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 # The newest of these that runs and can make a virtual environment; PYTHON=... on the command line takes another.
 CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3 python
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -16,9 +16,10 @@ PYTHON ?= $(shell for each in $(CANDIDATES); do $$each -c '$(USABLE)' >/dev/null
 
 help:
 	@echo 'make demo    run ResNet-50 on a TPU v1; the report goes to reports/resnet50-tpu-v1'
-	@echo 'make test    the tests'
-	@echo 'make test-fast  two thirds of them, from every part, in a tenth of the time'
-	@echo 'make check   formatter, linter, type checker, documentation, then the tests with their coverage'
+	@echo 'make test    the gate: every cheap test, and a tenth of the dear ones; eight minutes on two cores'
+	@echo 'make test-fast  the cheapest tests of every part, in a minute'
+	@echo 'make costs   every test in full; writes what each costs to tests/costs.txt, which decides what the gate runs'
+	@echo 'make check   formatter, linter, type checker, documentation, then the gate: what a merge must pass'
 	@echo 'make docs    the documentation as a site: site/index.html'
 	@echo 'make bench   how fast the simulator itself is'
 	@echo 'make fuzz    many mutated and random inputs, none of which may end in a traceback; takes an hour'
@@ -31,10 +32,13 @@ demo: .venv/.installed
 	@echo 'Now try:  ./accelsim.sh run resnet50 --on tpu-v1     (or, once per shell:  . .venv/bin/activate  and then  accelsim ...)'
 
 test: .venv/.installed-dev
-	$(TESTS)
+	$(TESTS) --tier gate
 
 test-fast: .venv/.installed-dev
-	$(TESTS) --fast
+	$(TESTS) --tier fast
+
+costs: .venv/.installed-dev
+	$(TESTS) --costs
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check $(CODE)
@@ -45,8 +49,7 @@ lint: .venv/.installed-dev
 docs: .venv/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-check: lint docs
-	$(TESTS) --cov --cov-report=term:skip-covered --cov-fail-under=90
+check: lint docs test
 
 bench: .venv/.installed-dev
 	$(ONE_THREAD) $(BIN)/pytest tests/bench -o addopts=-q -o python_files='bench_*.py test_*.py'

@@ -1,7 +1,4 @@
-"""Every run of the tests draws the same cases, so what fails once fails always.
-
-``HYPOTHESIS_PROFILE=search pytest tests/laws`` draws new ones.
-"""
+"""What all tests share: the gate (``tests/gate``), searches, coverage, what is remembered between tests."""
 
 from __future__ import annotations
 
@@ -9,18 +6,14 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 
 pytest.register_assert_rewrite("tests.helpers")  # before any of them is imported
+from tests.gate import plugin  # noqa: E402
+from tests.gate.laws import load_profile  # noqa: E402
 from tests.helpers.shipped import remember  # noqa: E402
-from tests.helpers.slow import function, listed  # noqa: E402
 from tests.helpers.traced import traced  # noqa: E402
 
-COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
-settings.register_profile("same", COMMON, derandomize=True)
-settings.register_profile("search", COMMON)
-settings.register_profile("unshrunk", COMMON, derandomize=True, phases=(Phase.explicit, Phase.generate))
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+load_profile()
 # To compile a loop over DRAM bursts takes as long as it takes to serve 400,000 of them.
 os.environ.setdefault("ACCELSIM_KERNEL", "python")
 if os.environ.get("HYPOTHESIS_PROFILE") != "unshrunk":  # of mutants, which must see what each test reaches
@@ -83,18 +76,19 @@ def _forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--fast``."""
-    parser.addoption("--fast", action="store_true", help="leave out the tests that tests/slow.txt lists")
+    """Add ``--tier`` and the other options of the gate."""
+    plugin.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the gate."""
+    plugin.register(config)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A module's tests share what it remembers, so one process runs them. Groups stay what they are; laws share nothing
     and take long, so each goes to whichever process is free. No coverage is taken of ``UNTRACED``."""
-    if config.getoption("--fast"):
-        left_out = listed()
-        config.hook.pytest_deselected(items=[item for item in items if function(item.nodeid) in left_out])
-        items[:] = [item for item in items if function(item.nodeid) not in left_out]
     for item in items:
         if UNTRACED & set(item.path.parts):
             item.add_marker("no_cover")

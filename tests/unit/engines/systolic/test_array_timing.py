@@ -21,7 +21,7 @@ from accelsim.engines.systolic.timing import (
 )
 from accelsim.errors import UsageError
 
-TOPOLOGY = Path(__file__).parents[3] / "../shared/topologies/resnet50.csv"
+TOPOLOGY = Path(__file__).parents[4] / "../shared/topologies/resnet50.csv"
 
 BY_HAND = [
     ("ws", "sequential", "column", 4, 3, 10, (4, 15, 10, 5)),

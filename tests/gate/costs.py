@@ -1,0 +1,68 @@
+"""What each test costs: ``tests/costs.txt``, in calibration loops (``tests/gate/loop.py``).
+
+A line is a name and its cost. A name with ``::`` is a test function with all its cases; one without is a module with all its
+tests. Laws are listed with their full draws. ``pytest --costs`` writes the lines of the modules that it ran again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+LIST = TESTS / "costs.txt"
+LEAST = 0.1
+"""Cheaper functions are not listed; their module is."""
+
+
+def function(nodeid: str) -> str:
+    """Return the test of a case: 'unit/test_units.py::test_prefixes'."""
+    return nodeid.partition("[")[0].partition("@")[0].removeprefix("tests/")
+
+
+def module(name: str) -> str:
+    """Return the module of a case or a function: 'unit/test_units.py'."""
+    return name.partition("::")[0].removeprefix("tests/")
+
+
+def directory(name: str) -> str:
+    """Return the part of the tests that a name belongs to: 'unit/cli', 'laws'."""
+    parts = module(name).split("/")[:-1]
+    return "/".join(parts[:2]) or "."
+
+
+@dataclass
+class Costs:
+    """Costs of functions and of whole modules, in calibration loops."""
+
+    functions: dict[str, float] = field(default_factory=dict)
+    modules: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path = LIST) -> Costs:
+        """Read the committed list; a missing one is empty."""
+        found = cls()
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            name, _, cost = line.rpartition(" ")
+            (found.functions if "::" in name else found.modules)[name] = float(cost)
+        return found
+
+    def updated(self, measured: Mapping[str, float]) -> Costs:
+        """Return these costs with those of the measured functions' modules in place of the old ones."""
+        modules = defaultdict[str, float](float)
+        for name, cost in measured.items():
+            modules[module(name)] += cost
+        kept = {name: cost for name, cost in self.functions.items() if module(name) not in modules}
+        listed = {name: cost for name, cost in measured.items() if cost >= LEAST}
+        return Costs(kept | listed, self.modules | modules)
+
+    def write(self, path: Path = LIST) -> None:
+        """Write the list, without modules that no longer exist."""
+        lines = [
+            f"{name} {cost:.2f}"
+            for name, cost in sorted((self.functions | self.modules).items())
+            if (TESTS / module(name)).exists()
+        ]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,86 @@
+"""CPU seconds of each test, as each process of a run measures its own, and of the calibration loop beside them."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.gate.costs import function
+from tests.gate.loop import PARTS, spin
+
+EVERY_S = 5.0
+"""CPU seconds of tests between two parts of the calibration loop."""
+
+
+def cpu_s() -> float:
+    """Return the CPU seconds of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+@dataclass
+class Spent:
+    """What processes of a run spent: CPU seconds by role and function, in all, and by each part of the loop."""
+
+    tests_s: dict[str, dict[str, float]] = field(default_factory=dict)
+    total_s: float = 0.0
+    parts_s: list[float] = field(default_factory=list)
+
+    @property
+    def loop_s(self) -> float:
+        """CPU seconds of one calibration loop, from all its parts."""
+        return PARTS * sum(self.parts_s) / len(self.parts_s) if self.parts_s else 1.0
+
+    @property
+    def started_s(self) -> float:
+        """CPU seconds outside of tests: imports, collection, reports of results."""
+        return max(0.0, self.total_s - sum(self.parts_s) - sum(map(sum, self._by_role())))
+
+    def _by_role(self) -> Iterator[Any]:
+        return (functions.values() for functions in self.tests_s.values())
+
+    def loops(self, role: str) -> dict[str, float]:
+        """Return the cost of each function in calibration loops."""
+        return {name: seconds / self.loop_s for name, seconds in self.tests_s.get(role, {}).items()}
+
+    def add(self, other: Mapping[str, Any]) -> None:
+        """Add what another process spent, as ``vars`` of its own."""
+        for role, functions in other["tests_s"].items():
+            mine = self.tests_s.setdefault(role, {})
+            for name, seconds in functions.items():
+                mine[name] = mine.get(name, 0.0) + seconds
+        self.total_s += other["total_s"]
+        self.parts_s += other["parts_s"]
+
+
+class Meter:
+    """Pytest plugin of one process: measures each test in its role (``roles``: case to role, else ``core``)."""
+
+    def __init__(self, roles: Mapping[str, str]) -> None:
+        self.roles = roles
+        self.seconds = defaultdict[str, defaultdict[str, float]](lambda: defaultdict(float))
+        self.parts_s: list[float] = []
+        self.since_s = EVERY_S
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        if self.since_s >= EVERY_S:
+            self.parts_s.append(spin())
+            self.since_s = 0.0
+        before = cpu_s()
+        result = yield
+        spent = cpu_s() - before
+        self.since_s += spent
+        self.seconds[self.roles.get(item.nodeid.partition("@")[0], "core")][function(item.nodeid)] += spent
+        return result
+
+    def spent(self) -> dict[str, Any]:
+        """Return what this process spent so far, as plain data that another process can be sent."""
+        if self.parts_s:
+            self.parts_s.append(spin())
+        tests = {role: dict(functions) for role, functions in self.seconds.items()}
+        return vars(Spent(tests, cpu_s(), self.parts_s))

@@ -1,0 +1,142 @@
+"""Pytest plugin of the gate: selects the tests of a tier, measures them, prints what they cost and holds the budget."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gate.budget import CORE_LOOPS, SHARD_LOOPS, allowed_skips, overruns, summary, unknown_skips
+from tests.gate.costs import Costs, function
+from tests.gate.laws import choose_seed, draw_few, is_law, name_examples
+from tests.gate.meter import Meter, Spent
+from tests.gate.tiers import CORE, FULL, SHARDS, Case, expected, roles, turn
+
+TIERS = ("all", "core", "fast", "gate", *(f"shard-{at}" for at in range(SHARDS)))
+LIMITS = {"gate": {CORE: CORE_LOOPS, FULL: SHARD_LOOPS}, "core": {CORE: CORE_LOOPS}}
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options of the gate to pytest."""
+    parser.addoption(
+        "--tier", choices=TIERS, default="all", help="run the tests of a tier (tests/gate/tiers.py)"
+    )
+    parser.addoption("--costs", action="store_true", help="write what the tests cost to tests/costs.txt")
+    parser.addoption("--result", type=Path, help="write what was run to a JSON file")
+
+
+class Gate:
+    """The part of the plugin that every process has; ``Summary`` is that of the one that prints."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.tier, self.costs = config.getoption("--tier"), Costs.read()
+        self.roles: dict[str, str] = {}
+        self.expected: dict[str, float] = {}
+        self.meter = Meter(self.roles)
+        config.pluginmanager.register(self.meter, "gate-meter")
+        self.worker = hasattr(config, "workerinput")
+        self.turn: int = config.workerinput["turn"] if self.worker else turn()  # type: ignore[attr-defined]
+
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["turn"] = self.turn
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        cases = [_case(item) for item in items]
+        self.roles.update(roles(cases, self.costs, self.tier, self.turn))
+        self.expected = expected(cases, self.roles, self.costs)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.roles])
+        items[:] = [item for item in items if item.nodeid in self.roles]
+        for item in filter(is_law, items):
+            if self.roles[item.nodeid] == CORE:
+                draw_few(item)
+        if config.getoption("--dist", "no") == "loadgroup" and self.tier != "all":
+            self._dearest_first(items)
+
+    def _dearest_first(self, items: list[pytest.Item]) -> None:
+        """Sort by the cost of what one process does as a whole, so that no process is left with something long."""
+        weights: Counter[str] = Counter()
+        for item in items:
+            weights[_group(item)] += self._weight(item.nodeid)  # type: ignore[assignment]
+        items.sort(key=lambda item: (-weights[_group(item)], _group(item)))
+
+    def _weight(self, nodeid: str) -> float:
+        return self.costs.functions.get(function(nodeid), 0.02)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        if is_law(item):
+            name_examples(item)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.worker:
+            session.config.workeroutput["gate"] = self.meter.spent() | {"expected": self.expected}  # type: ignore[attr-defined]
+
+
+class Summary:
+    """The part of the plugin in the process that prints: sums over workers, skips, budget."""
+
+    def __init__(self, config: pytest.Config, gate: Gate) -> None:
+        self.config, self.gate, self.seed = config, gate, choose_seed(config)
+        self.spent, self.skipped, self.problems = Spent(), Counter[str](), list[str]()
+        self.expected: dict[str, float] = {}
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        told = getattr(node, "workeroutput", {}).get("gate")
+        if told is not None:
+            self.spent.add(told)
+            self.expected = told["expected"]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and not hasattr(report, "wasxfail"):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.skipped[reason.removeprefix("Skipped: ")] += 1
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        self.spent.add(self.gate.meter.spent())
+        tier = self.gate.tier
+        if tier == "all":
+            self._keep(exitstatus)
+            return
+        self.problems += unknown_skips(self.skipped, allowed_skips())
+        self.problems += overruns(self.spent, self.expected or self.gate.expected, LIMITS.get(tier, {}))
+        if self.problems and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _keep(self, exitstatus: int) -> None:
+        if self.config.getoption("--costs") and exitstatus in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.TESTS_FAILED,
+        ):
+            self.gate.costs.updated(self.spent.loops(FULL)).write()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.gate.tier == "all" and not self.config.getoption("--costs"):
+            return
+        limits = LIMITS.get(self.gate.tier, {})
+        terminalreporter.write_line(f"random tests drew with --hypothesis-seed={self.seed}")
+        for line in summary(self.spent, self.skipped, limits, self.gate.turn):
+            terminalreporter.write_line(line)
+        for line in self.problems:
+            terminalreporter.write_line(line, red=True)
+
+
+def register(config: pytest.Config) -> None:
+    """Register both parts of the plugin."""
+    gate = Gate(config)
+    config.pluginmanager.register(gate, "gate")
+    if not gate.worker:
+        config.pluginmanager.register(Summary(config, gate), "gate-summary")
+
+
+def _case(item: pytest.Item) -> Case:
+    return Case(item.nodeid, is_law(item), item.get_closest_marker("gate") is not None)
+
+
+def _group(item: pytest.Item) -> str:
+    """The name of what one process of pytest-xdist does as a whole."""
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0]) if mark is not None and mark.args else item.nodeid

@@ -1,0 +1,157 @@
+"""Which tests run in which tier.
+
+* ``core``: every test that is cheap, a few cases of each function whose cases are many, laws with few draws.
+* ``shard-N``: a tenth of the evidence: dear tests with all their cases, laws with all their draws, outside truth.
+* ``gate``: the core, and the shard of this commit. ``fast``: the cheapest of the core. ``all``: everything, in full.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.gate.costs import TESTS, Costs, directory, function, module
+
+SHARDS = 10
+LIMIT = 2.5
+"""Calibration loops that one function may take in the core."""
+FAST = 60.0
+"""Calibration loops of all functions of the tier ``fast``."""
+SHARE = 0.2
+"""Part of a law's draws that the core makes."""
+EVIDENCE = frozenset({"anchors"})
+"""Parts of the tests that are evidence as a whole."""
+CORE, FULL = "core", "evidence"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a test: its id, whether it draws examples, whether a mark keeps it in the core (``kept``)."""
+
+    nodeid: str
+    law: bool = False
+    kept: bool = False
+
+
+def turn() -> int:
+    """Return the shard of this commit: the number of commits modulo ten; 0 where there is no history."""
+    told = subprocess.run(
+        ["git", "rev-list", "--count", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
+    )
+    return int(told.stdout or 0) % SHARDS
+
+
+def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str, str]:
+    """Return the role of each case that runs in a tier: ``core`` or ``evidence``."""
+    if tier == "all":
+        return {case.nodeid: FULL for case in cases}
+    found = dict.fromkeys(_core(cases, costs, now), CORE)
+    if tier == "fast":
+        return _cheapest(found, cases, costs)
+    if tier == "core":
+        return found
+    shard = now if tier == "gate" else int(tier.removeprefix("shard-"))
+    place = shards(costs)
+    full = {
+        case.nodeid: FULL for case in cases if dear(case, costs) and shard_of(case.nodeid, place) == shard
+    }
+    return found | full if tier == "gate" else full
+
+
+def dear(case: Case, costs: Costs) -> bool:
+    """Return whether a case belongs to the evidence: dear, a law, or of a part that is evidence as a whole."""
+    name = function(case.nodeid)
+    return case.law or directory(name) in EVIDENCE or costs.functions.get(name, 0.0) > LIMIT
+
+
+def shards(costs: Costs) -> dict[str, int]:
+    """Return the shard of each listed module (of ``laws``: of each function), packed so that all cost about the same."""
+    weights = defaultdict[str, float](float)
+    for name, cost in (costs.functions | costs.modules).items():
+        if directory(name) in EVIDENCE:
+            weights[module(name)] += cost if "::" not in name else 0.0
+        elif cost > LIMIT and "::" in name:
+            weights[_unit(name)] += cost
+    loads, found = [0.0] * SHARDS, {}
+    for unit in sorted(weights, key=lambda name: (-weights[name], name)):
+        found[unit] = min(range(SHARDS), key=lambda at: (loads[at], at))
+        loads[found[unit]] += weights[unit]
+    return found
+
+
+def shard_of(nodeid: str, place: Mapping[str, int]) -> int:
+    """Return the shard of a case; what is not packed goes where a hash of its name says."""
+    unit = _unit(function(nodeid))
+    return place.get(unit, zlib.crc32(unit.encode()) % SHARDS)
+
+
+def expected(cases: Iterable[Case], chosen: Mapping[str, str], costs: Costs) -> dict[str, float]:
+    """Return what each module of the core should cost, in calibration loops, by the committed list."""
+    all_cases, found = list(cases), defaultdict[str, float](float)
+    counts = _counts(all_cases)
+    rest = {name: cost - listed for name, (cost, listed) in _listed(costs).items()}
+    for case in all_cases:
+        name = function(case.nodeid)
+        if chosen.get(case.nodeid) == CORE:
+            found[module(name)] += _cost(case, counts[name], costs)
+            found[module(name)] += max(0.0, rest.pop(module(name), 0.0))
+    return dict(found)
+
+
+def _unit(name: str) -> str:
+    """What one shard holds as a whole: a module, whose tests share what it remembers, or a law."""
+    return name if directory(name) == "laws" else module(name)
+
+
+def _listed(costs: Costs) -> dict[str, tuple[float, float]]:
+    sums = defaultdict[str, float](float)
+    for name, cost in costs.functions.items():
+        sums[module(name)] += cost
+    return {name: (cost, sums[name]) for name, cost in costs.modules.items()}
+
+
+def _counts(cases: Iterable[Case]) -> dict[str, int]:
+    counts = defaultdict[str, int](int)
+    for case in cases:
+        counts[function(case.nodeid)] += 1
+    return counts
+
+
+def _cost(case: Case, count: int, costs: Costs) -> float:
+    """Cost of one case in the core."""
+    return costs.functions.get(function(case.nodeid), 0.0) / count * (SHARE if case.law else 1.0)
+
+
+def _core(cases: Sequence[Case], costs: Costs, now: int) -> list[str]:
+    """Cases of the core; of a function that is too dear as many as fit, others with every commit."""
+    groups = defaultdict[str, list[Case]](list)
+    for case in cases:
+        if directory(case.nodeid) not in EVIDENCE or case.kept:
+            groups[function(case.nodeid)].append(case)
+    found = []
+    for group in groups.values():
+        each = _cost(group[0], len(group), costs)
+        if group[0].kept or each * len(group) <= LIMIT:
+            found += group
+        else:
+            fit, first = int(LIMIT / each), now * len(group) // SHARDS
+            found += [group[(first + at) % len(group)] for at in range(fit)]
+    return [case.nodeid for case in found]
+
+
+def _cheapest(core: Mapping[str, str], cases: Sequence[Case], costs: Costs) -> dict[str, str]:
+    """The cheapest functions of the core that fit into ``FAST``."""
+    counts, sums = _counts(cases), defaultdict[str, float](float)
+    for case in cases:
+        if case.nodeid in core:
+            sums[function(case.nodeid)] += _cost(case, counts[function(case.nodeid)], costs)
+    left = FAST - sum(max(0.0, cost - listed) for cost, listed in _listed(costs).values())
+    inside = set()
+    for name in sorted(sums, key=lambda name: (sums[name], name)):
+        left -= sums[name]
+        if left >= 0 or not sums[name]:
+            inside.add(name)
+    return {nodeid: role for nodeid, role in core.items() if function(nodeid) in inside}

@@ -1,0 +1,189 @@
+"""The gate's own tests: which tests run in which tier, what a run must not cost, what it must not skip."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.gate.budget import allowed_skips, overruns, summary, unknown_skips, used
+from tests.gate.costs import Costs, directory, function, module
+from tests.gate.laws import Regressions
+from tests.gate.loop import PARTS, spin
+from tests.gate.meter import Spent
+from tests.gate.tiers import FAST, LIMIT, SHARDS, Case, expected, roles, shard_of, shards, turn
+
+CHEAP, DEAR, MANY, LAW = (
+    "unit/test_a.py::cheap",
+    "unit/test_b.py::dear",
+    "unit/test_c.py::many",
+    "laws/test_d.py::law",
+)
+COSTS = Costs(
+    {DEAR: 3 * LIMIT, MANY: 10 * LIMIT, LAW: 3 * LIMIT},
+    {
+        "unit/test_a.py": 1.0,
+        "unit/test_b.py": 3 * LIMIT,
+        "unit/test_c.py": 10 * LIMIT,
+        "laws/test_d.py": 3 * LIMIT,
+    },
+)
+CASES = [
+    Case(f"tests/{CHEAP}"),
+    Case(f"tests/{DEAR}"),
+    *(Case(f"tests/{MANY}[{at}]") for at in range(100)),
+    Case(f"tests/{LAW}", law=True),
+]  # fmt: skip
+
+
+def chosen(
+    tier: str, now: int = 0, cases: list[Case] = CASES, costs: Costs = COSTS
+) -> Counter[tuple[str, str]]:
+    return Counter((function(case), role) for case, role in roles(cases, costs, tier, now).items())
+
+
+def test_a_case_belongs_to_its_function_module_and_directory() -> None:
+    for case in ("tests/laws/test_a.py::test_one[x@y::z]", "tests/laws/test_a.py::test_one@group"):
+        assert function(case) == "laws/test_a.py::test_one"
+        assert module(function(case)) == "laws/test_a.py"
+    assert [directory(name) for name in ("laws/test_a.py", "unit/cli/a/test_b.py::c", "test_tiny.py")] == [
+        "laws", "unit/cli", ".",
+    ]  # fmt: skip
+
+
+def test_the_core_has_what_is_cheap_some_cases_of_what_has_many_and_laws() -> None:
+    assert chosen("core") == {(CHEAP, "core"): 1, (MANY, "core"): 10, (LAW, "core"): 1}
+
+
+def test_ten_commits_try_every_case_in_the_core() -> None:
+    assert {case for now in range(SHARDS) for case in roles(CASES, COSTS, "core", now)} >= {
+        case.nodeid for case in CASES if MANY in case.nodeid
+    }
+
+
+def test_a_mark_keeps_a_dear_test_in_the_core() -> None:
+    assert chosen("core", cases=[Case(f"tests/{DEAR}", kept=True)]) == {(DEAR, "core"): 1}
+
+
+def test_ten_shards_run_all_that_is_dear_once_and_in_full() -> None:
+    sums: Counter[tuple[str, str]] = Counter()
+    for shard in range(SHARDS):
+        sums += chosen(f"shard-{shard}")
+    assert sums == {(DEAR, "evidence"): 1, (MANY, "evidence"): 100, (LAW, "evidence"): 1}
+
+
+def test_the_gate_is_the_core_and_the_shard_of_the_commit_each_test_once() -> None:
+    for now in range(SHARDS):
+        core, shard, both = (chosen(tier, now) for tier in ("core", f"shard-{now}", "gate"))
+        full = {name for name, _ in shard}
+        assert both == shard + Counter({key: count for key, count in core.items() if key[0] not in full})
+
+
+def test_shards_cost_about_the_same_and_hold_whole_modules() -> None:
+    functions = {f"unit/test_{at}.py::test_{part}": LIMIT + 1 + at % 7 for at in range(80) for part in "ab"}
+    place = shards(Costs(functions, {}))
+    loads = Counter[int]()
+    for name, cost in functions.items():
+        loads[shard_of(f"tests/{name}[x]", place)] += cost  # type: ignore[assignment]
+    assert len(loads) == SHARDS and max(loads.values()) - min(loads.values()) < 20
+    assert len({shard_of(f"tests/unit/test_new.py::{name}", place) for name in "abcdef"}) == 1
+
+
+def test_fast_is_the_cheapest_of_the_core() -> None:
+    functions = {f"unit/test_{at}.py::test": 1 + at / 100 for at in range(100)}
+    costs = Costs(functions, {module(name): cost for name, cost in functions.items()})
+    cases = [Case(f"tests/{name}") for name in functions]
+    names = {function(case) for case in roles(cases, costs, "fast", 0)}
+    assert 0.8 * FAST < sum(functions[name] for name in names) <= FAST
+    assert max(functions[name] for name in names) < min(
+        cost for name, cost in functions.items() if name not in names
+    )
+
+
+def test_the_list_is_written_again_for_modules_that_ran_and_forgets_what_is_gone(tmp_path: Path) -> None:
+    old = Costs({"unit/test_gate.py::gone": 9, "unit/test_none.py::test": 9}, {"unit/test_units.py": 1})
+    measured = {"unit/test_gate.py::dear": 2.0, "unit/test_gate.py::cheap": 0.01}
+    old.updated(measured).write(tmp_path / "costs.txt")
+    found = Costs.read(tmp_path / "costs.txt")
+    assert found.functions == {"unit/test_gate.py::dear": 2.0}
+    assert found.modules == {"unit/test_gate.py": 2.01, "unit/test_units.py": 1.0}
+
+
+def test_the_loop_is_a_second_or_so() -> None:
+    assert 0.1 < PARTS * spin() < 10
+
+
+def spent(**tests_s: dict[str, float]) -> Spent:
+    """A run on a machine on which the loop takes two seconds, with 20 s of start."""
+    parts = [2 / PARTS] * 3
+    return Spent(tests_s, sum(sum(each.values()) for each in tests_s.values()) + 20 + sum(parts), parts)
+
+
+def test_costs_are_in_loops_and_add_up_over_processes() -> None:
+    run = spent(core={CHEAP: 4.0}, evidence={DEAR: 10.0})
+    run.add(vars(spent(core={CHEAP: 2.0})))
+    assert run.loops("core") == {CHEAP: pytest.approx(3.0)}
+    assert used(run) == {"core": pytest.approx(3.0 + 20), "evidence": pytest.approx(5.0)}
+
+
+def test_a_budget_that_is_exceeded_names_what_grew() -> None:
+    run = spent(core={CHEAP: 40.0, MANY: 20.0}, evidence={DEAR: 10.0})
+    should = {"unit/test_a.py": 1.0, "unit/test_c.py": 9.5}
+    assert list(overruns(run, should, {"core": 41, "evidence": 6})) == []
+    assert list(overruns(run, should, {"core": 39, "evidence": 4})) == [
+        "core: 40 calibration loops, more than the 39 allowed",
+        "evidence: 5 calibration loops, more than the 4 allowed",
+        "  tests/unit/test_a.py grew from 1.0 to 20.0",
+    ]
+
+
+def test_what_a_module_should_cost_is_that_of_the_cases_that_run() -> None:
+    found = expected(CASES, roles(CASES, COSTS, "core", 0), COSTS)
+    assert found == {
+        "unit/test_a.py": 1.0, "unit/test_c.py": pytest.approx(LIMIT), "laws/test_d.py": pytest.approx(0.6 * LIMIT)
+    }  # fmt: skip
+
+
+def test_the_summary_has_directories_modules_skips_and_budget() -> None:
+    run = spent(core={CHEAP: 4.0}, evidence={DEAR: 10.0})
+    text = "\n".join(summary(run, {"no Chromium": 3}, {"core": 30, "evidence": 6}, 7))
+    for part in (
+        "34 CPU s, of these 20",
+        "unit 14 s",
+        "unit/test_b.py 10 s",
+        "3 skipped: no Chromium",
+        "core 12 of 30",
+        "shard 7",
+    ):
+        assert part in text, part
+
+
+def test_only_listed_reasons_may_skip(tmp_path: Path) -> None:
+    (tmp_path / "skips.txt").write_text(
+        "^no Chromium  # a browser is not part of the set-up\n", encoding="utf-8"
+    )
+    allowed = allowed_skips(tmp_path / "skips.txt")
+    assert unknown_skips({"no Chromium on the PATH": 2}, allowed) == []
+    assert "no torch" in unknown_skips({"no torch": 2, "no Chromium": 1}, allowed)[0]
+
+
+def test_an_example_that_failed_is_kept_whatever_hypothesis_thinks_of_it_later(tmp_path: Path) -> None:
+    kept = Regressions(tmp_path / "regressions")
+    kept.save(b"tests/test_a.py::test[x]", b"\x01\x02")
+    kept.save(b"tests/test_a.py::test[x]", b"\x01")
+    kept.save(b"tests/test_a.py::test[x].pareto", b"\x03")
+    kept.move(b"tests/test_a.py::test[x]", b"tests/test_a.py::test[x].secondary", b"\x01\x02")
+    kept.delete(b"tests/test_a.py::test[x]", b"\x01")
+    assert list(Regressions(tmp_path / "regressions").fetch(b"tests/test_a.py::test[x]")) == [b"\x01"]
+    assert len(list((tmp_path / "regressions").iterdir())) == 1
+
+
+def test_the_seed_is_told_to_every_process(request: pytest.FixtureRequest) -> None:
+    from hypothesis import core
+
+    assert str(core.global_force_seed) == str(request.config.getoption("--hypothesis-seed"))
+
+
+def test_the_shard_of_a_commit_is_one_of_ten() -> None:
+    assert turn() in range(SHARDS)
