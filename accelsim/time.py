@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FS_PER_S = 10**15
 FS = 1e-15
@@ -36,6 +38,8 @@ class Clock:
     def cut_off(self, times_fs: NDArray[np.int64], den: int) -> NDArray[np.int64]:
         """What the times of edges lack to the exact ones, in parts ``1 / den`` of a femtosecond, of which a period is a
         whole number; -1 for a time that is none of an edge."""
+        import numpy as np
+
         wide = int(times_fs.max(initial=0)) * self._den >= 1 << 62
         times = times_fs.astype(object) if wide else times_fs
         exact = -(-times * self._den // self._num) * self._num
@@ -48,6 +52,8 @@ class Clock:
 
     def at_all(self, cycles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Times of many edges, fs."""
+        import numpy as np
+
         if self._num * self._den >= 1 << 62:
             return np.array([self.at(int(cycle)) for cycle in cycles.flat], np.int64).reshape(cycles.shape)
         whole, rest = np.divmod(cycles, self._den)  # so that no product is larger than the time itself

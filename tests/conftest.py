@@ -16,6 +16,8 @@ from tests.helpers.traced import traced  # noqa: E402
 load_profile()
 # To compile a loop over DRAM bursts takes as long as it takes to serve 400,000 of them.
 os.environ.setdefault("ACCELSIM_KERNEL", "python")
+# What an earlier run has left in the user's cache would hide a fault of today.
+os.environ["ACCELSIM_CACHE"] = "off"
 if os.environ.get("HYPOTHESIS_PROFILE") != "unshrunk":  # of mutants, which must see what each test reaches
     remember()  # before anything imports the function
 

@@ -86,17 +86,24 @@ def _refuse_without_name(overrides: tuple[str, ...], routes: object, plot: objec
 
 def _list(table: Path | None, as_json: bool) -> None:
     """All clusters as a table."""
-    from accelsim.cluster.shapes.facts import facts
     from accelsim.report.table import text_table
+    from accelsim.spec.yaml.where import listing
+
+    rows = listing("clusters", _every_row)
+    save_csv(table, [flat(row) for row in rows])
+    if as_json:
+        show_json(rows)
+    else:
+        show(text_table(list(COLUMNS), [_cells(row) for row in rows], width()))
+
+
+def _every_row() -> list[dict[str, Any]]:
+    """Return a row for JSON of every cluster."""
+    from accelsim.cluster.shapes.facts import facts
     from accelsim.spec.yaml.clusters import clusters as names
     from accelsim.spec.yaml.clusters import load_cluster
 
-    found = [facts(load_cluster(name)) for name in names()]
-    save_csv(table, [flat(_row(each)) for each in found])
-    if as_json:
-        show_json([_row(each) for each in found])
-    else:
-        show(text_table(list(COLUMNS), [_cells(each) for each in found], width()))
+    return [_row(facts(load_cluster(name))) for name in names()]
 
 
 def _row(found: Facts) -> dict[str, Any]:
@@ -109,15 +116,17 @@ def _row(found: Facts) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cells(found: Facts) -> tuple[str, ...]:
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     """The same row for a person."""
     from accelsim.report.text import MISSING, si
 
-    each, rest = divmod(found.devices, found.nodes)
-    size = f"{found.nodes} x {each}" if not rest else f"{found.nodes}, {found.devices} devices"
-    rates = [si(float(rate), "B/s") if rate else MISSING for rate in (found.inside_Bps, found.between_Bps)]
-    fabrics, networks = (", ".join(names) or MISSING for names in (found.fabrics, found.networks))
-    return found.name, size, ", ".join(found.chips), fabrics, networks, *rates
+    nodes, devices = row["nodes"], row["devices"]
+    each, rest = divmod(devices, nodes)
+    size = f"{nodes} x {each}" if not rest else f"{nodes}, {devices} devices"
+    rates = [si(row[key], "B/s") if row[key] else MISSING for key in ("inside_Bps", "between_Bps")]
+    chips = ", ".join(chip.partition(" ")[2] for chip in row["chips"])
+    shapes = (", ".join(row[key]) or MISSING for key in ("fabrics", "networks"))
+    return row["name"], size, chips, *shapes, *rates
 
 
 def _one(name: str, overrides: tuple[str, ...], routes: tuple[str, str] | None,

@@ -29,24 +29,31 @@ if TYPE_CHECKING:
 @json_option
 def chips(table: Path | None, as_json: bool) -> None:
     """List every chip that can be named, with its stated peak; a broken spec file is listed with its problem."""
-    from accelsim.spec.yaml.load import list_chips
+    from accelsim.spec.yaml.where import listing
 
     check_outputs(None, table)
-    found = list_chips()
-    facts = [
-        {"name": chip.name, "title": chip.title, "kind": chip.kind, "peak_OPS": dict(chip.peak),
-         "problem": chip.problem}
-        for chip in found
-    ]  # fmt: skip
+    facts = listing("chips", _chip_facts)
     save_csv(table, [flat(row) for row in facts])
     if as_json:
         show_json(facts)
         return
     rows = []
-    for chip in found:
-        text = f"{chip.title} ({chip.kind}){'; ' if chip.peak else ''}{_peaks(chip.peak)}"
-        rows.append((chip.name, f"broken: {chip.problem}" if chip.problem else text))
+    for chip in facts:
+        peak = chip["peak_OPS"]
+        text = f"{chip['title']} ({chip['kind']}){'; ' if peak else ''}{_peaks(peak)}"
+        rows.append((chip["name"], f"broken: {chip['problem']}" if chip["problem"] else text))
     _print(rows)
+
+
+def _chip_facts() -> list[dict[str, Any]]:
+    """Return a row for JSON of every chip; units at the end of the keys."""
+    from accelsim.spec.yaml.load import list_chips
+
+    return [
+        {"name": chip.name, "title": chip.title, "kind": chip.kind, "peak_OPS": dict(chip.peak),
+         "problem": chip.problem}
+        for chip in list_chips()
+    ]  # fmt: skip
 
 
 @click.command(epilog=example("accelsim models", "accelsim models --csv models.csv"))
@@ -95,10 +102,10 @@ def memories(table: Path | None, as_json: bool) -> None:
     memories/... are stated in their files; those of dram/... follow from the DRAM and its model. usable: share
     of the peak that a stream gets; standby: power with banks open, and refresh.
     """
-    from accelsim.spec.yaml.parts import list_memories
+    from accelsim.spec.yaml.where import listing
 
     check_outputs(None, table)
-    rows = [_memory_facts(name, memory) for name, memory in list_memories().items()]
+    rows = listing("memories", _all_memories)
     save_csv(table, rows)
     if as_json:
         show_json(rows)
@@ -106,6 +113,13 @@ def memories(table: Path | None, as_json: bool) -> None:
     from accelsim.report.table import text_table
 
     show(text_table(["memory", *MEMORY_COLUMNS], [_memory_cells(row) for row in rows], width()))
+
+
+def _all_memories() -> list[dict[str, Any]]:
+    """Return a row of ``_memory_facts`` for every memory."""
+    from accelsim.spec.yaml.parts import list_memories
+
+    return [_memory_facts(name, memory) for name, memory in list_memories().items()]
 
 
 MEMORY_COLUMNS = ("capacity", "peak", "usable", "latency", "read", "write", "standby", "energies")

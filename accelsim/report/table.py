@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account.latency import COUNTED, Layer, lines
-from accelsim.account.titles import is_own
-from accelsim.machine.memory_models import DEFAULT, MODELS
 from accelsim.report.text import MISSING, cut, percent, seconds, short_names, shorten, si
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+
+    from accelsim.account.latency import Layer
 
 GAP = 2
 
@@ -151,6 +150,8 @@ def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
 
 def layer_names(layers: Sequence[Layer]) -> list[str]:
     """Short names of layers, for tables and plots: the model's own where it says something, else what the layer is."""
+    from accelsim.account.titles import is_own
+
     names = short_names([layer.name for layer in layers], [layer.label.split("+")[0] for layer in layers])
     return [
         name if is_own(layer.name) and not layer.edge else layer.title or name
@@ -163,6 +164,8 @@ def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = Non
 
     ``most``: only that many layers, those that add most to the latency, the largest first; the total is that of all.
     """
+    from accelsim.account.latency import lines
+
     total_fs = sum(layer.added_fs for layer in layers)
     shown = lines(layers)
     named = list(zip(shown, layer_names(shown), strict=True))
@@ -189,6 +192,9 @@ def _costliest(named: list[tuple[Layer, str]], most: int) -> list[tuple[Layer, s
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The summary as (what, value) texts with units."""
+    from accelsim.account.latency import COUNTED
+    from accelsim.machine.memory_models import DEFAULT, MODELS
+
     peak = f" of {si(summary['peak_TOPS'] * 1e12, 'OPS', 4)}" if summary["peak_TOPS"] else ""
     peak += f" ({percent(summary['utilisation'])})" if summary["utilisation"] is not None else ""
     rate = si(None if summary["achieved_TOPS"] is None else summary["achieved_TOPS"] * 1e12, "OPS")

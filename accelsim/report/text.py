@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from math import isfinite
+from typing import TYPE_CHECKING
 
-from accelsim.kernels.whole import Interval
 from accelsim.time import FS
 from accelsim.units import show
+
+if TYPE_CHECKING:
+    from accelsim.kernels.whole import Interval
 
 DIGITS = 3
 MISSING = "–"

@@ -1,11 +1,15 @@
-"""What the first import and the first line of help cost."""
+"""What the first import, the first line of help and the shortest commands cost."""
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 REPEATS = 3
 IMPORT = """
@@ -19,10 +23,14 @@ assert not heavy, heavy
 """
 
 
-def cpu_of(command: list[str]) -> float:
+COMMANDS = {"chips": 3.0, "clusters": 3.0, "models": 3.0, "memories": 4.0}
+"""Command line -> CPU time that it may take, as a multiple of that of ``python -c "import numpy"``."""
+
+
+def cpu_of(command: list[str], environment: dict[str, str] | None = None) -> float:
     """User and system seconds of a child process, the start of Python included."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -48,3 +56,15 @@ def test_help(benchmark: Any, figure: Any) -> None:
     benchmark.pedantic(lambda: cpu_of(command), rounds=1)
     best = min(cpu_of(command) for _ in range(REPEATS))
     assert figure("accelsim --help, the start of Python included", best, " s", 0.5).holds
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands(benchmark: Any, figure: Any, tmp_path: Path, line: str) -> None:
+    """Whole processes; the first one fills the user's cache."""
+    environment = {name: value for name, value in os.environ.items() if name != "ACCELSIM_CACHE"}
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    numpy = min(cpu_of([sys.executable, "-c", "import numpy"]) for _ in range(REPEATS))
+    command = [sys.executable, "-m", "accelsim", *line.split()]
+    benchmark.pedantic(lambda: cpu_of(command, environment), rounds=1)
+    best = min(cpu_of(command, environment) for _ in range(REPEATS)) / numpy
+    assert figure(f"accelsim {line} / import numpy", best, " x", COMMANDS[line]).holds

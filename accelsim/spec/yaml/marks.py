@@ -59,6 +59,7 @@ def parse(text: str, file: File, model: Any, open_files: tuple[File, ...] = ()) 
 
 def _text(file: File) -> str:
     """The text of a spec file. ValueError when it is no text or too long for one."""
+    where.READ.add(file)
     size_B = file.stat().st_size
     if size_B > LARGEST_B:
         raise ValueError(f"{size_B:,} B are too many for a spec, which has {LARGEST_B:,} B at the most")

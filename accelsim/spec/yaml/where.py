@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from accelsim import usercache
 from accelsim.errors import Problem, SpecError, brief, nearest
 from accelsim.files.reading import is_file
 
 SUFFIXES = (".yaml", ".yml")
 
 
+READ: set[Path] = set()
+"""Spec files that this process has read."""
 NAMED = 4
 """Chips that are named of those that have something."""
 
@@ -45,6 +49,30 @@ def names(folder: str) -> dict[str, Path]:
             if path.suffix in SUFFIXES:
                 found.setdefault(path.relative_to(root / folder).with_suffix("").as_posix(), path)
     return dict(sorted(found.items()))
+
+
+def every_file() -> list[Path]:
+    """Return all spec files below the roots, of every kind, in a fixed order."""
+    return [
+        Path(inside, name)
+        for root in roots()
+        for inside, _, names_in in sorted(os.walk(root))
+        for name in sorted(names_in)
+        if name.endswith(SUFFIXES)
+    ]
+
+
+def listing(name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the rows that ``make`` gives, kept in the user's cache as long as no spec file below the roots changes.
+
+    Rows with a ``problem`` are made anew each time, and so are all rows when a spec names files outside the roots.
+    """
+
+    def complete(rows: list[dict[str, Any]]) -> bool:
+        return not any(row.get("problem") for row in rows) and set(every_file()) >= READ
+
+    rows: list[dict[str, Any]] = usercache.remembered(name, every_file, make, complete)
+    return rows
 
 
 def find(reference: str, beside: Path | None = None) -> Path | None:

@@ -1,0 +1,110 @@
+"""Results kept in the user's cache folder under a hash of everything that they depend on.
+
+A cache only saves time. What cannot be read, written or trusted is computed again and nothing is reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+MOST_B = 2**24
+"""Bytes of a file of the cache that are read at most."""
+SWITCH = "ACCELSIM_CACHE"
+"""Environment variable: with ``off`` nothing is read from the cache, nor written to it."""
+
+
+def folder() -> Path | None:
+    """Return ``$XDG_CACHE_HOME/accelsim`` (``~/.cache/accelsim``); None where the user has no such place."""
+    if os.environ.get(SWITCH) == "off":
+        return None
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (home if home.is_absolute() else Path.home() / ".cache") / "accelsim"
+    except RuntimeError:  # the user has no home
+        return None
+
+
+def remembered(name: str, files: Callable[[], Iterable[Path]], make: Callable[[], Any],
+               complete: Callable[[Any], bool] = bool) -> Any:  # fmt: skip
+    """Return the JSON value that ``make`` gives, computed once for the same sources and the same contents of ``files``.
+
+    ``name``: the file of the cache. ``complete``: whether a result may be kept. The result is equal to what ``make``
+    gives after it was written to JSON and read again, whether it comes from the cache or not.
+    """
+    place = folder()
+    key = _key(files()) if place else None
+    kept = _read(place / f"{name}.json", key) if place and key else None
+    if kept is not None:
+        return kept
+    made = json.loads(json.dumps(make()))
+    if place and key and complete(made) and key == _key(files()):
+        _write(place / f"{name}.json", json.dumps({"key": key, "result": made}))
+    return made
+
+
+def _key(files: Iterable[Path]) -> str | None:
+    """Return a hash of the sources of accelsim, of the interpreter and of the names and contents of ``files``.
+
+    None where the sources are no files, as in an archive.
+    """
+    try:
+        found = hashlib.sha256(f"{sys.version} {_sources()}".encode())
+    except OSError:
+        return None
+    for path in files:
+        with suppress(OSError):
+            content = path.read_bytes()
+            found.update(f"\0{path}\0{len(content)}\0".encode(errors="surrogateescape") + content)
+    return found.hexdigest()
+
+
+@cache
+def _sources() -> str:
+    """Return a hash of name, size and time of every source file of the package."""
+    found = hashlib.sha256()
+    for path, state in sorted(_modules(Path(__file__).parent)):
+        found.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return found.hexdigest()
+
+
+def _modules(inside: str | Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield path and state of each Python file below a folder."""
+    with os.scandir(inside) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _modules(entry.path)
+            elif entry.name.endswith(".py"):
+                yield entry.path, entry.stat()
+
+
+def _read(path: Path, key: str) -> Any:
+    """Return the result in a file of the cache; None where it has another key, or is not what we have written."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_uid not in (os.geteuid(), 0):
+                return None
+            kept = json.loads(file.read(MOST_B))
+        return kept["result"] if kept["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file of the cache beside its place and rename it, or leave the cache as it is."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(OSError):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
