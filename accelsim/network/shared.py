@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import simpy
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.network.link import Lane, lane
-from accelsim.spec.link import Link
 from accelsim.time import FS_PER_S
 
 
@@ -126,45 +124,3 @@ class Fabric:
         if number == self._wakes:  # else the rates have changed since
             self._advance(int(self.env.now))
             self._share()
-
-
-class SharedPort:
-    """Devices, each behind a link of its own, that share the link of one root port or switch.
-
-    ``upstream`` lies between the switch and the memory. Reads and writes have a direction each where the links are full
-    duplex. Headers are those of the device's link, and latencies add up.
-    """
-
-    def __init__(
-        self, env: simpy.Environment, upstream: Link, devices: Mapping[str, Link], record: bool = False
-    ) -> None:
-        self.env, self._links = env, {"upstream": upstream, **devices}
-        if "upstream" in devices:
-            raise UsageError(Problem("a device called 'upstream'", expected="another name"))
-        capacities = {
-            self._channel(name, write): lane(link, write).bandwidth_Bps
-            for name, link in self._links.items()
-            for write in (False, True)
-        }
-        self.fabric = Fabric(env, capacities, record)
-
-    def _channel(self, name: str, write: bool) -> str:
-        return self._links[name].channel(name, "write" if write else "read")
-
-    def transfer(self, device: str, nbytes: int, write: bool) -> simpy.Process:
-        """Move ``nbytes`` of payload between ``device`` and the memory; the process ends when the last byte is there,
-        with the value ``Served``. UsageError for an unknown device.
-        """
-        if device not in self._links or device == "upstream":
-            known = [name for name in self._links if name != "upstream"]
-            raise UsageError(
-                Problem(f"no device {device!r}", "", "one of " + ", ".join(known), nearest(device, known))
-            )
-        return self.env.process(self._transfer(device, nbytes, write))
-
-    def _transfer(self, device: str, nbytes: int, write: bool) -> Generator[simpy.Event, Any, Served]:
-        ways: list[Lane] = [lane(self._links[name], write) for name in (device, "upstream")]
-        path = [self._channel(name, write) for name in (device, "upstream")]
-        served: Served = yield self.fabric.transfer(path, ways[0].wire_B(nbytes))
-        yield self.env.timeout(int(sum(way.latency_s for way in ways) * FS_PER_S))
-        return served._replace(end=int(self.env.now))

@@ -15,7 +15,6 @@ from math import gcd
 import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.spec.buffer import Buffer
 from accelsim.sram.patterns import IDLE, LARGEST_STRIDE_B, Pattern, size_problems
 from accelsim.types import Ints
 
@@ -150,21 +149,6 @@ def strided_clocks(lanes: int, stride_words: int, banks: int, ports: int = 1) ->
     visited = banks // gcd(stride_words, banks)
     busiest = -(-lanes // visited)
     return -(-busiest // ports)
-
-
-def banking_of(buffer: Buffer, interleave: str = "low", row_words: int = 1) -> Banking | None:
-    """The banks of a buffer in a spec file; each bank has the buffer's ``ports``. None when the spec has no
-    ``banks``."""
-    if buffer.banks is None:
-        return None
-    return Banking(buffer.banks, buffer.word_B, buffer.ports, interleave, row_words)
-
-
-def slowdown(buffer: Buffer, pattern: Pattern, interleave: str = "low", row_words: int = 1) -> Fraction:
-    """How many times as long ``pattern`` takes on the banks of ``buffer``, at least 1; 1 for a buffer without
-    ``banks``."""
-    banking = banking_of(buffer, interleave, row_words)
-    return Fraction(1) if banking is None else conflicts(pattern, banking).slowdown
 
 
 def bank_loads(pattern: Pattern, banking: Banking, clock: int) -> Ints:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.engines.simt import oracle
-from accelsim.engines.simt.waves import Grid, Times, clocks, occupancy, waves
+from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.spec.residency import Limits, Needs, residents
+from tests.validation.oracles import simt as oracle
 
 small = st.integers(0, 12)
 times = st.builds(Times, small | st.integers(0, 300), st.integers(1, 12) | st.integers(1, 300), small)
@@ -26,15 +26,6 @@ def test_blocks_go_round_the_multiprocessors(grid: Grid) -> None:
     ran = list(oracle.Chip(grid).run())
     assert sorted(block.block for block in ran) == list(range(grid.blocks))
     assert all(block.multiprocessor == block.block % grid.multiprocessors for block in ran)
-
-
-@given(grids)
-def test_waves_make_the_kernel(grid: Grid) -> None:
-    parts = waves(grid)
-    assert sum(wave.number * wave.clocks for wave in parts) == clocks(grid)
-    assert sum(wave.number * wave.blocks for wave in parts) == grid.blocks
-    assert len(parts) <= 2
-    assert 0 < occupancy(grid) <= 1
 
 
 @given(grids, st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from accelsim.report.kernel_plot import Compared
 from accelsim.types import Floats
+from tests.validation.kernel_plot import Compared
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import numpy as np
 from accelsim.cluster.fit import Measured, Model, held_out, read_collectives
 from accelsim.cluster.shapes.building import build
 from accelsim.fit.validation import Residuals, residuals
-from accelsim.report.kernel_plot import Compared
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.types import Floats
 from tests.validation.base import Check, check
+from tests.validation.kernel_plot import Compared
 from tests.validation.measured import ABSENT, folder
 
 VIDUR = "vidur_collectives.csv"

@@ -144,8 +144,8 @@ def _measured(data: Path) -> None:
 def _pictures(outcomes: Sequence[Check], folder: Path) -> None:
     """A picture of each check that compares times, in a folder that is made if need be."""
     from accelsim import files
-    from accelsim.report.kernel_plot import against_measured
     from accelsim.report.style import picture
+    from tests.validation.kernel_plot import against_measured
 
     makers = {
         f"{outcome.name}.png": picture(

@@ -20,16 +20,16 @@ from accelsim.fit.search import ROBUST, Knob, Values
 from accelsim.fit.validation import left_out, residuals
 from accelsim.kernels.calibrate import PARTS, Calibrated, calibrate
 from accelsim.kernels.predict import Kernels
-from accelsim.kernels.shared import Measured
-from accelsim.kernels.shared import left_out as by_others
 from accelsim.kernels.table import Table, read_table
 from accelsim.kernels.uncalibrated import UNCALIBRATED
-from accelsim.report.kernel_plot import Compared
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Floats, Ints
 from tests.validation.base import Check, check
+from tests.validation.kernel_plot import Compared
 from tests.validation.measured import ABSENT, folder
+from tests.validation.shared_constants import Measured
+from tests.validation.shared_constants import left_out as by_others
 
 COVERED, NEAR, SPREADS = 0.9, 0.04, 2
 """Share of rows that intervals should hold; how far off is near, on sets of any size; and on small ones so many

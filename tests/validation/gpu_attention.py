@@ -17,11 +17,11 @@ from accelsim.fit.validation import residuals
 from accelsim.kernels.calibrate import Calibrated, calibrate
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import Table, several
-from accelsim.report.kernel_plot import Compared
 from accelsim.spec.chip import Chip
 from tests.validation.base import Check, check
 from tests.validation.gpu import covered, plain_chip, roofline
 from tests.validation.gpu_rows import rows_of
+from tests.validation.kernel_plot import Compared
 from tests.validation.measured import ABSENT, folder
 
 FILE, OP, DEVICE, DTYPE = "llmservingsim_layers.csv", "attn", "NVIDIA H100", "bf16"

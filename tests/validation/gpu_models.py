@@ -27,7 +27,6 @@ import numpy as np
 
 from accelsim.kernels.calibrate import Calibrated, calibrate
 from accelsim.kernels.table import read_table
-from accelsim.report.kernel_plot import Compared
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from tests.validation.base import Check, check
@@ -35,6 +34,7 @@ from tests.validation.gpu import plain_chip
 from tests.validation.gpu_frameworks import frameworks
 from tests.validation.gpu_rows import EAGER, PUBLISHED, Row, rows_of, simulated, without_link_s
 from tests.validation.gpu_training import training
+from tests.validation.kernel_plot import Compared
 from tests.validation.lab import CHIP, KERNELS, layer
 from tests.validation.measured import ABSENT, folder
 

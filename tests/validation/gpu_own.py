@@ -23,12 +23,12 @@ from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import Table, read_table
 from accelsim.kernels.told import ends
 from accelsim.machine.run import Run
-from accelsim.report.kernel_plot import Compared
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Floats
 from tests.validation.base import Check, check
 from tests.validation.gpu_rows import simulated, without_link_s
+from tests.validation.kernel_plot import Compared
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "golden"
 ABSENT = "nothing compared: tests/golden lies in a checkout of the project alone"

@@ -18,7 +18,7 @@ _INTRODUCTION = """# ONNX backend test suite
 Made by `{command}`, which runs every case again. Do not edit.
 
 The cases are those of `onnx.backend.test` of onnx {version}: each is a model, its inputs and the outputs that ONNX
-expects. accelsim imports the model (`accelsim.workload.onnx.backend`), executes the graph in the formats of its
+expects. accelsim imports the model (`tests.validation.onnx_backend`), executes the graph in the formats of its
 tensors, and the outputs are compared with the tolerance that the suite sets for the case, in shape and type exactly.
 
 - **own**: kernels of the op registry computed everything.

@@ -58,7 +58,7 @@ def cases() -> tuple[Any, ...]:
 
 def run_case(case: Any) -> Result:
     """The verdict on one case."""
-    from accelsim.workload.onnx.backend import AccelsimBackend
+    from tests.validation.onnx_backend import AccelsimBackend
 
     model, data = loaded(case)
     prepared = AccelsimBackend.prepare(model)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accelsim.network.pcie import rates
 from accelsim.spec.protocol import Pcie
 from tests.validation.base import Check, check, within
 from tests.validation.golden import golden
+from tests.validation.pcie_rates import rates
 
 FILE = "noc/pcie_model.csv"
 TOLERANCE = 1e-4

@@ -15,14 +15,6 @@ import numpy as np
 
 from accelsim.account.energy import by_category, energy_table
 from accelsim.engines.row_stationary.counts import counts
-from accelsim.engines.row_stationary.published import (
-    ALEXNET,
-    ALEXNET_TOTAL_MS,
-    CLOCK_HZ,
-    WORD_B,
-    Layer,
-    dram_MB,
-)
 from accelsim.engines.row_stationary.shape import EYERISS, Conv, Mapping
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.machine.run import Run
@@ -32,6 +24,14 @@ from accelsim.workload.zoo.build import Builder
 from tests.validation.anchors import Anchor, outcome, published, relative, run_shapes
 from tests.validation.base import Check, check
 from tests.validation.eyeriss import LEVELS
+from tests.validation.eyeriss_jssc2017 import (
+    ALEXNET,
+    ALEXNET_TOTAL_MS,
+    CLOCK_HZ,
+    WORD_B,
+    Layer,
+    dram_MB,
+)
 
 CHIP, FORMAT = "eyeriss", "int16"
 MS_PER_FS = 1e-12

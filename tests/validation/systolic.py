@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.engines.systolic.counts import COUNTS, counts, scalesim_report
+from accelsim.engines.systolic.counts import COUNTS, counts
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.registers import HARDWARE_SCHEDULES, simulate
@@ -18,6 +18,7 @@ from accelsim.seeds import generator
 from accelsim.types import Ints
 from tests.validation.base import Check, check
 from tests.validation.golden import golden
+from tests.validation.scalesim_report import scalesim_report
 
 GOLDEN = ("scalesim2_check.csv", "scalesim3_calc.csv", "scalesim3_compute_only.csv")
 """Files of golden rows under ``systolic/``."""

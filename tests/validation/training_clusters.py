@@ -37,12 +37,12 @@ from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import DecoderWork
-from accelsim.report.kernel_plot import Compared
 from accelsim.report.text import count_of
 from accelsim.spec.yaml.clusters import load_cluster
 from tests.validation.base import Check, check
 from tests.validation.gpu_rows import Row
 from tests.validation.horovod import efficiencies
+from tests.validation.kernel_plot import Compared
 from tests.validation.measured import ABSENT, folder
 from tests.validation.torchgpipe import speed_ups
 

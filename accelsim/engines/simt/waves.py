@@ -90,36 +90,9 @@ class Grid(NamedTuple):
         return self.last_work if block >= self.blocks - self.left_over else self.times.work
 
 
-class Wave(NamedTuple):
-    """``number`` equal waves, one after the other: blocks of each, and clocks from the end of the wave before to that
-    of its last block."""
-
-    number: int
-    blocks: int
-    clocks: int
-
-
 def clocks(grid: Grid) -> int:
     """Clocks from the dispatch of the first block to the end of the last."""
     busiest = -(-grid.blocks // grid.multiprocessors)
     rounds = -(-busiest // grid.residents)
     saved = grid.times.work - grid.last_work
     return busiest * grid.times.work - saved + rounds * grid.times.ends
-
-
-def waves(grid: Grid) -> list[Wave]:
-    """The same in groups of equal waves: full ones, and one that does not fill the chip.
-
-    A wave is a full set of residents on all multiprocessors. Clocks of all groups together are those of the kernel.
-    """
-    each = grid.multiprocessors * grid.residents
-    full, rest = divmod(grid.blocks, each)
-    one = grid.residents * grid.times.work + grid.times.ends
-    found = [Wave(full, each, one), Wave(1, rest, clocks(grid) - full * one)]
-    return [wave for wave in found if wave.number and wave.blocks]
-
-
-def occupancy(grid: Grid) -> float:
-    """Share of the clocks of all units that are work, 0 to 1."""
-    work = (grid.blocks - grid.left_over) * grid.times.work + grid.left_over * grid.last_work
-    return work / (grid.multiprocessors * clocks(grid))

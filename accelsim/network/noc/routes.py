@@ -112,28 +112,6 @@ def multicast(network: Network, source: int, destinations: Sequence[int]) -> Int
     return np.unique(table[table >= 0])
 
 
-def multicast_load(network: Network, source: int, destinations: Sequence[int]) -> Floats:
-    """Flits on each channel when one flit goes to many nodes: one in, one out at each, one on each link of the tree."""
-    load = np.zeros(network.channels)
-    load[source] = 1
-    load[network.nodes + np.array(sorted(set(destinations)), np.int64)] = 1
-    load[2 * network.nodes + multicast(network, source, destinations)] = 1
-    return load
-
-
-def row(network: Network, node: int) -> list[int]:
-    """The other nodes of the row that ``node`` is in."""
-    columns = network.grid[0]
-    first = node // columns * columns
-    return [each for each in range(first, first + columns) if each != node]
-
-
-def column(network: Network, node: int) -> list[int]:
-    """The other nodes of the column that ``node`` is in."""
-    columns = network.grid[0]
-    return [each for each in range(node % columns, network.nodes, columns) if each != node]
-
-
 def _pairs(network: Network) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(network.nodes), network.nodes), np.tile(
         np.arange(network.nodes), network.nodes

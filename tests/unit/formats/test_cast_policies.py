@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.formats import policies
 from accelsim.formats.table import get
 from accelsim.types import Array
+from tests.validation import cast_policies as policies
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics"
 COLUMNS = {

@@ -9,8 +9,9 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.kernels.sweep import MOST, parsed, sentences, swept
-from accelsim.report.kernel_plot import Compared, against_measured, staircase
+from accelsim.report.kernel_plot import staircase
 from accelsim.spec.yaml.load import load_chip
+from tests.validation.kernel_plot import Compared, against_measured
 
 NAMES = ("M", "K", "N", "B")
 A100 = load_chip("a100-80-sxm")

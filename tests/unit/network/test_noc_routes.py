@@ -119,13 +119,9 @@ def test_patterns() -> None:
 
 def test_multicast_counts_each_link_once() -> None:
     mesh = named("mesh", 4, 4)
-    assert r.row(mesh, 5) == [4, 6, 7] and r.column(mesh, 5) == [1, 9, 13]
-    assert len(r.multicast(mesh, 5, r.row(mesh, 5))) == 3
-    assert len(r.multicast(mesh, 5, r.column(mesh, 5))) == 3
+    assert len(r.multicast(mesh, 5, [4, 6, 7])) == len(r.multicast(mesh, 5, [1, 9, 13])) == 3
     everybody = r.multicast(mesh, 5, range(16))
     assert len(everybody) == 15  # a spanning tree
-    load = r.multicast_load(mesh, 5, range(16))
-    assert load.max() == 1 and load.sum() == 1 + 16 + 15
     unicast = sum(r.hops(mesh)[5])
     assert unicast > 15
     assert len(r.multicast(mesh, 5, [5])) == 0

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from accelsim.errors import UsageError
-from accelsim.network import pcie
 from accelsim.spec.protocol import GENERATIONS, Pcie
+from tests.validation import pcie_rates as pcie
 from tests.validation.pcie import golden_rows, row_errors
 
 GEN3 = Pcie(generation=3, lanes=16)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.spec.yaml.load import load_chip
 from accelsim.sram import banks as banks_module
-from accelsim.sram.banks import Banking, bank_loads, conflicts, degrees, slowdown, strided_clocks
+from accelsim.sram.banks import Banking, bank_loads, conflicts, degrees, strided_clocks
 from accelsim.sram.patterns import IDLE, Pattern, accumulate, feed, im2col, strided
 
 
@@ -108,17 +107,6 @@ def test_long_patterns_are_cut_without_a_trace(monkeypatch: pytest.MonkeyPatch) 
     pieces = degrees(pattern, banking)
     assert (whole[0] == pieces[0]).all() and (whole[1] == pieces[1]).all()
     assert bank_loads(pattern, banking, 50).sum() == whole[1][50]
-
-
-def test_buffers_of_a_spec() -> None:
-    pattern = feed("ws", 256, 300, 256, 1)
-    plain = load_chip("tpu-v1").buffers["unified_buffer"]
-    assert plain.banks is None and slowdown(plain, pattern) == 1
-    banked = load_chip("tpu-v1", ["unified_buffer.banks=16"]).buffers["unified_buffer"]
-    assert banked.word_B == 16
-    assert slowdown(banked, pattern) == conflicts(pattern, Banking(16, 16, 2)).slowdown > 4
-    assert slowdown(banked, feed("ws", 256, 300, 256, 1, skewed=False)) == 1
-    assert load_chip("tpu-v1", ["unified_buffer.banks=16"]) != load_chip("tpu-v1")
 
 
 def test_banks_do_not_change_a_run() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from accelsim.engines.row_stationary.published import ALEXNET, ALEXNET_TOTAL_MS, WORD_B
 from tests.validation import row_stationary as validated
+from tests.validation.eyeriss_jssc2017 import ALEXNET, ALEXNET_TOTAL_MS, WORD_B
 from tests.validation.row_stationary import UNEXPLAINED, equalities, mean_errors, row_stationary, rows
 
 PAGE = Path(__file__).parents[3] / "docs" / "row-stationary.md"

@@ -12,10 +12,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from accelsim.errors import ModelError, UsageError
-from accelsim.workload.onnx.backend import AccelsimBackend
 from tests.helpers.onnx_models import model, node
 from tests.validation import onnx_backend_suite as suite
 from tests.validation.base import CHECKS
+from tests.validation.onnx_backend import AccelsimBackend
 from tests.validation.onnx_backend_page import COMMAND, SETS, VERDICTS, Result, page
 
 pytestmark = pytest.mark.xdist_group("onnx backend")  # one process, so that the suite runs once

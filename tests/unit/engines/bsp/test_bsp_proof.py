@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from accelsim.engines.bsp import oracle
 from accelsim.engines.bsp.partition import results_of_tiles, weights_of_tiles
 from accelsim.engines.bsp.supersteps import Partition, Product, supersteps
 from accelsim.errors import UsageError
 from tests.helpers.bsp_cases import EDU, operands, problems
+from tests.validation.oracles import bsp as oracle
 
 CASES = int(os.environ.get("BSP_CASES", "300"))
 

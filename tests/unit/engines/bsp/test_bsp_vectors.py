@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.engines.bsp.oracle import Exchanged, deal, spread
 from accelsim.engines.bsp.vectors import Job, Operand, dealt, functions, lanes
 from tests.helpers.bsp_cases import EDU, units
+from tests.validation.oracles.bsp import Exchanged, deal, spread
 
 
 def spread_out(unit, results, element_B, jobs, operands):

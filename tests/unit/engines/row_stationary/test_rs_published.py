@@ -7,12 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from accelsim.engines.row_stationary import published, rlc
 from accelsim.engines.row_stationary.counts import counts
 from accelsim.engines.row_stationary.mapper import best
-from accelsim.engines.row_stationary.published import ALEXNET, VGG16, alexnet, glb_MB, processing_ms
 from accelsim.engines.row_stationary.shape import EYERISS, Mapping
 from accelsim.errors import UsageError
+from tests.validation import eyeriss_jssc2017 as published
+from tests.validation import run_length as rlc
+from tests.validation.eyeriss_jssc2017 import ALEXNET, VGG16, alexnet, glb_MB, processing_ms
 
 ROWS = alexnet()
 ERRORS = 100 * np.array([row.errors for row in ROWS])

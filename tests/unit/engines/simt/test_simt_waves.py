@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.engines.simt.oracle import Chip, Ran
-from accelsim.engines.simt.waves import Grid, Times, Wave, clocks, occupancy, waves
+from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import UsageError
+from tests.validation.oracles.simt import Chip, Ran
 
 ENDS = Times(10, 100, 20)
 
 
 def test_one_block():
     assert clocks(Grid(1, 4, 2, ENDS)) == 130
-    assert waves(Grid(1, 4, 2, ENDS)) == [Wave(1, 1, 130)]
 
 
 def test_residents_begin_and_end_together():
@@ -25,7 +24,6 @@ def test_residents_begin_and_end_together():
 def test_a_block_too_many_takes_a_wave_of_its_own():
     """9 blocks on 4 multiprocessors are 3 on one of them, as 12 are."""
     assert clocks(Grid(9, 4, 2, ENDS)) == clocks(Grid(12, 4, 2, ENDS)) == 360
-    assert occupancy(Grid(12, 4, 2, ENDS)) == 300 / 360
 
 
 def test_a_soft_last_wave_takes_less_for_fewer_blocks():
@@ -37,10 +35,6 @@ def test_a_soft_last_wave_takes_less_for_fewer_blocks():
 
 def test_the_only_wave_is_never_soft():
     assert clocks(Grid(3, 4, 2, ENDS, softness=0.0)) == 130
-
-
-def test_equal_waves_are_one_group():
-    assert waves(Grid(8 * 1000 + 3, 4, 2, ENDS)) == [Wave(1000, 8, 230), Wave(1, 3, 130)]
 
 
 def test_blocks_one_by_one():

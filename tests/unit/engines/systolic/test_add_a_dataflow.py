@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import accelsim
-from accelsim.engines.systolic.counts import scalesim_report
 from accelsim.engines.systolic.dataflow import DATAFLOWS, Dataflow
 from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.registers import MACHINES
 from accelsim.engines.systolic.watch import legend
 from accelsim.errors import UsageError
+from tests.validation.scalesim_report import scalesim_report
 from tests.validation.systolic import prove
 
 ROOT = Path(__file__).parents[4]

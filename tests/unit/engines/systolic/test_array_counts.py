@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.engines.systolic.counts import COUNTS, counts, scalesim_report
+from accelsim.engines.systolic.counts import COUNTS, counts
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.timing import folds, spatial
+from tests.validation.scalesim_report import scalesim_report
 
 HARDWARE = [
     (flow, schedule, shadow)

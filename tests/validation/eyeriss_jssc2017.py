@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from accelsim.engines.row_stationary.counts import Counts, counts
-from accelsim.engines.row_stationary.rlc import dram_words, ratio, unpadded_zeros
 from accelsim.engines.row_stationary.shape import EYERISS, Conv, Mapping
 from accelsim.engines.row_stationary.timing import clocks
+from tests.validation.run_length import dram_words, ratio, unpadded_zeros
 
 CLOCK_HZ = 200e6
 WORD_B = 2

