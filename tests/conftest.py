@@ -54,6 +54,12 @@ def all_unpainted() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(name="full")
+def _full(request: pytest.FixtureRequest) -> bool:
+    """Return whether this run has the evidence of a case, and not the part of it that the core has."""
+    return plugin.in_full(request.node)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _searches(request: pytest.FixtureRequest) -> Iterator[None]:
     """Searches rehearse few candidates, which saves a third of the time of a small run, but where the mapping that is

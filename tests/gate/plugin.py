@@ -132,6 +132,12 @@ def register(config: pytest.Config) -> None:
         config.pluginmanager.register(Summary(config, gate), "gate-summary")
 
 
+def in_full(item: pytest.Item) -> bool:
+    """Return whether a case runs as evidence."""
+    gate: Any = item.config.pluginmanager.getplugin("gate")
+    return bool(gate.roles.get(item.nodeid.partition("@")[0]) == FULL)
+
+
 def _case(item: pytest.Item) -> Case:
     return Case(item.nodeid, is_law(item), item.get_closest_marker("gate") is not None)
 

@@ -22,6 +22,8 @@ FAST = 60.0
 """Calibration loops of all functions of the tier ``fast``."""
 SHARE = 0.2
 """Part of a law's draws that the core makes."""
+SPREAD = 30.0
+"""Calibration loops of a function from which on its cases go to different shards."""
 EVIDENCE = frozenset({"anchors"})
 """Parts of the tests that are evidence as a whole."""
 CORE, FULL = "core", "evidence"
@@ -56,7 +58,9 @@ def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str,
     shard = now if tier == "gate" else int(tier.removeprefix("shard-"))
     place = shards(costs)
     full = {
-        case.nodeid: FULL for case in cases if dear(case, costs) and shard_of(case.nodeid, place) == shard
+        case.nodeid: FULL
+        for case in cases
+        if dear(case, costs) and shard_of(case.nodeid, place, costs) == shard
     }
     return found | full if tier == "gate" else full
 
@@ -73,7 +77,7 @@ def shards(costs: Costs) -> dict[str, int]:
     for name, cost in (costs.functions | costs.modules).items():
         if directory(name) in EVIDENCE:
             weights[module(name)] += cost if "::" not in name else 0.0
-        elif cost > LIMIT and "::" in name:
+        elif LIMIT < cost <= SPREAD and "::" in name:
             weights[_unit(name)] += cost
     loads, found = [0.0] * SHARDS, {}
     for unit in sorted(weights, key=lambda name: (-weights[name], name)):
@@ -82,9 +86,10 @@ def shards(costs: Costs) -> dict[str, int]:
     return found
 
 
-def shard_of(nodeid: str, place: Mapping[str, int]) -> int:
+def shard_of(nodeid: str, place: Mapping[str, int], costs: Costs) -> int:
     """Return the shard of a case; what is not packed goes where a hash of its name says."""
-    unit = _unit(function(nodeid))
+    name = function(nodeid)
+    unit = nodeid if costs.functions.get(name, 0.0) > SPREAD else _unit(name)
     return place.get(unit, zlib.crc32(unit.encode()) % SHARDS)
 
 

@@ -9,11 +9,12 @@ What stands in the line before a fence says what a block is:
 * ``<!-- output: python -->``: what the Python block before it prints.
 * ``<!-- made: NAME -->``, before a table: it is made by the function of ``MADE``.
 
-``python -m tests.helpers.doc_blocks`` writes all outputs and pictures again.
+``python -m tests.helpers.doc_blocks [PAGE ...] [--pictures]`` writes the outputs of these pages, or of all, again.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import io
 import multiprocessing
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -33,9 +34,8 @@ from types import ModuleType
 
 from click.testing import CliRunner
 
-from accelsim.cli import main
-from accelsim.request.fields import declared
-from accelsim.result import Call
+from tests.helpers.doc_cache import Shown, loaded, read, write
+from tests.helpers.pictures import unpainted
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -52,9 +52,8 @@ PICTURES = ("latency", "roofline", "timeline")
 """Plots of ResNet-50 on TPU v1 that the pages show."""
 SCRIPTS = tuple(sorted((ROOT / "docs" / "pictures").glob("*.py")))
 """Programs with a function ``draw(path)``, one for each other picture."""
-PROCESSES = multiprocessing.get_context("forkserver")
-"""Each page has a process of its own for its Python, a copy of one that has everything imported."""
-PROCESSES.set_forkserver_preload(["tests.helpers.doc_blocks", "accelsim.result", "matplotlib.figure"])
+PROCESSES = multiprocessing.get_context("spawn")
+"""Each page has a process of its own, whose imports are those that its commands need and whose CPU time is counted."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +142,8 @@ class Page:
         if words[0] == "run" and command not in self.shown and ">" not in words:
             words.append("--no-advice")  # many more simulations, which nobody reads here
         target = words.index(">") if ">" in words else len(words)
+        from accelsim.cli import main
+
         with chdir(self.folder):
             result = CliRunner(env={"COLUMNS": COLUMNS}).invoke(main, words[:target])
             crashed = result.exception is not None and not isinstance(result.exception, SystemExit)
@@ -157,6 +158,9 @@ class Page:
 
 def _arguments_of_run() -> str:
     """The arguments of ``accelsim.run`` as a table, in the words of their declaration."""
+    from accelsim.request.fields import declared
+    from accelsim.result import Call
+
     lines = ["| argument | what it is |", "|---|---|"]
     for name, row in declared(Call).items():
         more = f" See [{row.page}]({row.page})." if row.page else ""
@@ -212,35 +216,61 @@ def _line(lines: list[str], name: str, start: int) -> int:
 
 
 def _run_python(sources: list[str], folder: Path) -> list[str]:
-    """What each block prints; they share their names, and a process of their own."""
-    if not sources:
-        return []
-    here, there = PROCESSES.Pipe()
-    process = PROCESSES.Process(target=_speak, args=(sources, folder, there))
-    process.start()
-    there.close()
-    outputs: list[str] | str = here.recv()
-    process.join()
-    if isinstance(outputs, str):
-        raise AssertionError(f"a Python block fails:\n{outputs}")
-    return outputs
-
-
-def _speak(sources: list[str], folder: Path, there: Connection) -> None:
-    """Send what each block prints, or the traceback of the one that fails. Warnings are errors."""
-    os.environ["COLUMNS"] = COLUMNS
-    os.chdir(folder)
-    warnings.simplefilter("error")
+    """What each block prints; they share their names. Warnings are errors."""
     outputs, scope = [], {"__name__": "__docs__"}
-    try:
+    with chdir(folder), warnings.catch_warnings():
+        warnings.simplefilter("error")
         for source in sources:
             text = io.StringIO()
             with redirect_stdout(text):
                 exec(compile(source, "<block>", "exec"), scope)
             outputs.append(text.getvalue())
-        there.send(outputs)
+    return outputs
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A page as it reads with the outputs of now, and what these depend on."""
+
+    text: str
+    shown: Shown
+
+
+def checked(path: Path) -> Checked:
+    """Run a page in a process of its own. Raises AssertionError with the traceback of a block that fails."""
+    here, there = PROCESSES.Pipe()
+    process = PROCESSES.Process(target=_check, args=(path, os.environ.get("ACCELSIM_KERNEL"), there))
+    process.start()
+    there.close()
+    found: Checked | str = here.recv()
+    process.join()
+    if isinstance(found, str):
+        raise AssertionError(f"{path.name} cannot be run:\n{found}")
+    return found
+
+
+def _check(path: Path, kernel: str | None, there: Connection) -> None:
+    """Send the page, or the traceback of what fails."""
+    os.environ["COLUMNS"] = COLUMNS
+    os.environ.pop("ACCELSIM_KERNEL", None)
+    if kernel is not None:
+        os.environ["ACCELSIM_KERNEL"] = kernel
+    try:
+        with tempfile.TemporaryDirectory() as folder, loaded() as folders, unpainted():
+            text = Page(path, Path(folder)).refreshed()
+        there.send(Checked(text, Shown.of(shown(text), folders)))
     except BaseException:
         there.send(traceback.format_exc())
+
+
+def shown(text: str) -> list[str]:
+    """What the outputs of a page's text are made of: each block with its language and marker."""
+    return [f"{block.language}|{block.marker}|{block.text}" for block in blocks(text)]
+
+
+def page_name(path: Path) -> str:
+    """The name of a page in lists: 'docs/timing.md'."""
+    return str(path.relative_to(ROOT))
 
 
 def script(path: Path) -> ModuleType:
@@ -272,16 +302,36 @@ def draw() -> None:
         module.draw(picture(module, path))
 
 
-def rewrite() -> None:
-    """Write every page again with the outputs of today."""
-    for path in PAGES:
-        with tempfile.TemporaryDirectory() as folder:
-            text = Page(path, Path(folder)).refreshed()
-        if text != path.read_text(encoding="utf-8"):
-            path.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+def rewrite(paths: Sequence[Path]) -> None:
+    """Write pages again with the outputs of today, and what they depend on."""
+    for path in paths:
+        page = checked(path)
+        if page.text != path.read_text(encoding="utf-8"):
+            path.write_text(page.text, encoding="utf-8")
+            sys.stdout.write(f"{page_name(path)}\n")
+        write(
+            {each: line for each, line in read().items() if (ROOT / each).exists()}
+            | {page_name(path): page.shown}
+        )
+
+
+def arguments_of_program() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.helpers.doc_blocks", description=rewrite.__doc__)
+    parser.add_argument("pages", nargs="*", type=Path, help="README.md, docs/timing.md; default: all pages")
+    parser.add_argument(
+        "--pictures", action="store_true", help="draw the pictures of the pages again as well"
+    )
+    asked = parser.parse_args()
+    asked.pages = [path.resolve() for path in asked.pages] or list(PAGES)
+    unknown = [str(path) for path in asked.pages if path not in PAGES]
+    if unknown:
+        parser.error(f"no page of the documentation: {', '.join(unknown)}")
+    return asked
 
 
 if __name__ == "__main__":
-    rewrite()
-    draw()
+    asked = arguments_of_program()
+    rewrite(asked.pages)
+    if asked.pictures:
+        draw()

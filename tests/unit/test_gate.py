@@ -82,12 +82,19 @@ def test_the_gate_is_the_core_and_the_shard_of_the_commit_each_test_once() -> No
 
 def test_shards_cost_about_the_same_and_hold_whole_modules() -> None:
     functions = {f"unit/test_{at}.py::test_{part}": LIMIT + 1 + at % 7 for at in range(80) for part in "ab"}
-    place = shards(Costs(functions, {}))
+    costs = Costs(functions, {})
+    place = shards(costs)
     loads = Counter[int]()
     for name, cost in functions.items():
-        loads[shard_of(f"tests/{name}[x]", place)] += cost  # type: ignore[assignment]
+        loads[shard_of(f"tests/{name}[x]", place, costs)] += cost  # type: ignore[assignment]
     assert len(loads) == SHARDS and max(loads.values()) - min(loads.values()) < 20
-    assert len({shard_of(f"tests/unit/test_new.py::{name}", place) for name in "abcdef"}) == 1
+    assert len({shard_of(f"tests/unit/test_new.py::{name}", place, costs) for name in "abcdef"}) == 1
+
+
+def test_cases_of_a_very_dear_function_go_to_different_shards() -> None:
+    costs = Costs({DEAR: 100.0}, {})
+    found = Counter(shard_of(f"tests/{DEAR}[{at}]", shards(costs), costs) for at in range(200))
+    assert len(found) == SHARDS and max(found.values()) < 40
 
 
 def test_fast_is_the_cheapest_of_the_core() -> None:
