@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -82,8 +85,11 @@ class Stopped(BaseException):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within it, the signals of ``ENDING`` raise ``Stopped``, unless others handle them."""
-    before = {}
+    """Within it, the signals of ``ENDING`` raise ``Stopped``, unless others handle them.
+
+    So they do where a library has made an error of its own of that, as pydantic does of what its callbacks raise.
+    """
+    before, stopped = {}, list[int]()
     if threading.current_thread() is threading.main_thread():
         handlers = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in ENDING
                     if hasattr(signal, name)}  # fmt: skip
@@ -91,19 +97,36 @@ def ended_by_signals() -> Iterator[None]:
         before = {number: handler for number, handler in handlers.items() if handler in usual}
 
     def stop(number: int, frame: FrameType | None) -> None:
+        stopped.append(number)
         raise Stopped(number)
 
     for number in before:
         signal.signal(number, stop)
     try:
         yield
+    except Exception as error:
+        if stopped:
+            raise Stopped(stopped[0]) from error
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
+def open_streams() -> None:
+    """Open the null device for each standard stream that the caller has closed, so that no file takes its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the process ends
+
+
 class Commands(click.Group):
     """A group that imports its commands when they are used, and ends without a traceback on bad input."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As click does, with all three standard streams."""
+        open_streams()
+        return super().main(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""

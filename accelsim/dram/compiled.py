@@ -9,6 +9,9 @@ from zlib import crc32
 
 import numba
 
+if getattr(numba.config, "DISABLE_JIT", False):
+    raise ImportError("NUMBA_DISABLE_JIT is set")
+
 
 def compiled(parts: Sequence[ModuleType], around: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     """Name -> compiled function, of each function in the LOOP of each module, callees first.

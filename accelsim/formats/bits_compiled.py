@@ -7,6 +7,9 @@ from typing import Any
 import numba
 import numpy as np
 
+if getattr(numba.config, "DISABLE_JIT", False):
+    raise ImportError("NUMBA_DISABLE_JIT is set")  # plain loops in Python would take hours
+
 BLOCK = 4096
 MAGNITUDE, INFINITE = 0x7FFFFFFF, 0x7F800000
 """Bits of float32 without its sign, and those of infinity."""

@@ -13,6 +13,9 @@ from typing import Any
 import numba
 import numpy as np
 
+if getattr(numba.config, "DISABLE_JIT", False):
+    raise ImportError("NUMBA_DISABLE_JIT is set")  # plain loops in Python would take hours
+
 COLUMNS, ROWS, MOST = 1600, 32, 64
 """Tile of results whose accumulators stay in the second-level cache; most products of a block."""
 LANES = 16

@@ -9,7 +9,8 @@ from types import ModuleType
 
 
 def compiled(name: str) -> ModuleType | None:
-    """The module ``name`` of this package, None where numba is not installed or kept out (ACCELSIM_KERNEL=python)."""
+    """The module ``name`` of this package, None where numba is not installed or kept out (ACCELSIM_KERNEL=python,
+    NUMBA_DISABLE_JIT=1)."""
     return None if os.environ.get("ACCELSIM_KERNEL", "") == "python" else _imported(name)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from accelsim.account.latency import layers
 from accelsim.account.titles import is_own
 from accelsim.errors import Problem, UsageError
+from accelsim.files.reading import read_text
 from accelsim.machine.run import Run
 from accelsim.report.compare import STAR, Source, grounds_of, load_summaries
 from accelsim.report.compare_labels import labels
@@ -119,7 +120,7 @@ def _of_run(run: Run) -> list[tuple[str, str, Side]]:
 def _of_report(folder: Path) -> list[tuple[str, str, Side]]:
     """Layers of the report; UsageError where its file of layers cannot be read or is not of this version."""
     try:
-        text = (folder / LAYERS).read_text(encoding="utf-8")
+        text = read_text(folder / LAYERS)
         return [
             (row["name"], row["title"], Side(int(row["added_fs"]) * FS, float(row["energy_J"]), row["bound_by"]))
             for row in csv.DictReader(io.StringIO(text, newline=""))

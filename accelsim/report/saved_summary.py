@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from accelsim.account.energy_basis import ABSENT, ESTIMATED, STATED
 from accelsim.errors import Problem, UsageError
-from accelsim.files.reading import is_file
-from accelsim.report.write import STEP, STEP_PAGE, SUMMARY, is_report
+from accelsim.files.reading import is_file, read_text
+from accelsim.report.write import MOST_FACTS_B, STEP, STEP_PAGE, SUMMARY, is_report
 from accelsim.request import OPTIONS
 from accelsim.request.fields import DEFAULTS, FORMER, MAPPINGS
 from accelsim.request.option import Kind
@@ -139,9 +139,8 @@ def _read(folder: Path) -> dict[str, Any] | list[Problem]:
     if not is_report(folder):
         return [unreadable]
     try:
-        entry: dict[str, Any] = json.loads(
-            (folder / SUMMARY).read_text(encoding="utf-8"), parse_constant=_refuse
-        )
+        content = read_text(folder / SUMMARY, MOST_FACTS_B)
+        entry: dict[str, Any] = json.loads(content, parse_constant=_refuse)
         json.dumps(entry, ensure_ascii=False).encode()  # halves of characters cannot be printed
     except (OSError, ValueError, RecursionError):
         return [unreadable]

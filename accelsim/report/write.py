@@ -14,12 +14,15 @@ from accelsim.errors import Problem, UsageError
 from accelsim.explore.what_ifs import WhatIf
 from accelsim.files import Make, as_bytes, check_folder, recover, text, write_folder
 from accelsim.files import table as csv_table
+from accelsim.files.reading import read_text
 from accelsim.machine.run import Run
 from accelsim.report import plot, trace
 from accelsim.report.page.data import PAGE, packed, page_data
 from accelsim.report.page.document import Entry, html
 
 SUMMARY = "summary.json"
+MOST_FACTS_B = 2**26
+"""Bytes of a summary that is read: 64 MiB; one takes some KiB."""
 STEP, STEP_PAGE = "step.json", "report.html"
 """What tells the report of a training step on a cluster, and its page."""
 FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", PAGE, "report.html")
@@ -65,7 +68,7 @@ def is_report(folder: Path, facts: str = SUMMARY) -> bool:
     is completed."""
     recover(folder)
     try:
-        found = json.loads((folder / facts).read_text(encoding="utf-8"))
+        found = json.loads(read_text(folder / facts, MOST_FACTS_B))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("tool") == "accelsim"

@@ -37,7 +37,8 @@ def default_cache() -> Path:
 @dataclass
 class Tuning:
     """Decides among so many ``leaders`` of each search. ``cache``: the file, None for ``default_cache``; ``told``: gets
-    the step that is decided, and the share of its candidates that is done."""
+    the step that is decided, and the share of its candidates that is done. ``kept``: decisions of this run;
+    ``unsaved``: why the default cache does not hold them."""
 
     leaders: int
     memory_model: str
@@ -46,16 +47,19 @@ class Tuning:
     simulated: int = 0
     decided: set[str] = field(default_factory=set)
     found: set[str] = field(default_factory=set)
+    kept: dict[str, Any] = field(default_factory=dict)
+    unsaved: str = ""
 
     def fastest(self, what: str, depends: str, mappings: Sequence[M], program: Callable[[M], Program]) -> M:
         """The mapping whose ``program`` takes least time; of equals the first. ``depends``: all that it depends on.
 
-        Programs that do not fit are passed over; where none does, the first mapping. Raises UsageError when the file
-        of decisions cannot be read or written.
+        Programs that do not fit are passed over; where none does, the first mapping. Raises UsageError when a file
+        of decisions that the user named cannot be read or written; for the default cache ``note`` says so.
         """
         key = self._key(depends)
         known = self._read()
-        if key in known and (before := self._mapping(type(mappings[0]), known[key])) in mappings:
+        before = self._mapping(type(mappings[0]), known[key]) if key in known else None
+        if before is not None and before in mappings:
             self.found.add(key)
             return before
         best, least = mappings[0], -1
@@ -69,7 +73,8 @@ class Tuning:
             if least < 0 or time_fs < least:
                 best, least = mapping, time_fs
         self.decided.add(key)
-        self._write(self._read() | {key: asdict(best)})
+        self.kept[key] = asdict(best)
+        self._write(self._read())
         return best
 
     def note(self) -> str:
@@ -90,6 +95,7 @@ class Tuning:
         return (
             f"{what} decided by the machine among the best {self.leaders} of each search{cached}; "
             f"{self.simulated} simulations of a layer alone"
+            + (f"; it is forgotten after this run: {self.unsaved}" if self.unsaved else "")
         )
 
     def _key(self, depends: str) -> str:
@@ -101,6 +107,19 @@ class Tuning:
         return self.cache or default_cache()
 
     def _read(self) -> dict[str, Any]:
+        try:
+            return self._saved() | self.kept
+        except UsageError as error:
+            self._pass_over(error)
+            return dict(self.kept)
+
+    def _pass_over(self, error: UsageError) -> None:
+        """Note why the default cache is of no use, which must not stop a run; a file that the user named does."""
+        if self.cache is not None:
+            raise error
+        self.unsaved = str(error)
+
+    def _saved(self) -> dict[str, Any]:
         if not exists(self._path):
             return {}
         try:
@@ -111,13 +130,19 @@ class Tuning:
             raise UsageError(Problem("holds no decisions", str(self._path), EXPECTED))
         return found
 
-    def _mapping(self, kind: type[M], fields: Any) -> M:
+    def _mapping(self, kind: type[M], fields: Any) -> M | None:
         try:
             return kind(**fields)
         except TypeError:
-            raise UsageError(Problem(f"{fields!r} is no mapping", str(self._path), EXPECTED)) from None
+            what = f"{fields!r} is no mapping"
+            self._pass_over(UsageError(Problem(what, str(self._path), EXPECTED)))
+            return None
 
     def _write(self, decisions: dict[str, Any]) -> None:
-        if self.cache is None:
-            made_folder(self._path.parent)
-        write_file(self._path, text(json.dumps(decisions, indent=1) + "\n"))
+        try:
+            if self.cache is None:
+                made_folder(self._path.parent)
+            write_file(self._path, text(json.dumps(decisions, indent=1) + "\n"))
+            self.unsaved = ""
+        except UsageError as error:
+            self._pass_over(error)

@@ -115,6 +115,8 @@ class _Builder:
         if what:
             self.tree.problems.append(Problem(about(path, what), str(self._mark(node))))
         if what or self.built > MOST_NODES:
+            if base is not None:  # files inside of it are gone with it
+                self.tree.forget(path)
             return BROKEN
         self.around = (*self.around, node)
         value = self._value(node, path, annotation, base)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from pydantic import BaseModel, PlainSerializer
 
+from accelsim.cli import Stopped, ended_by_signals, main
 from accelsim.spec.yaml.load import load_chip, show
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.sources.load import load_model
@@ -218,6 +222,31 @@ def test_an_interrupt_in_mid_run_writes_nothing(tmp_path: Path) -> None:
     assert done.stdout == ""
     assert done.stderr == "interrupted; nothing was written\n"
     assert list(tmp_path.iterdir()) == []
+
+
+class Interrupted(BaseModel):
+    """A model that is interrupted while pydantic calls Python, which makes an error of its own of whatever that raises."""
+
+    value: Annotated[int, PlainSerializer(lambda value: signal.raise_signal(signal.SIGINT))] = 1
+
+
+def test_an_interrupt_inside_a_library_is_one() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(Stopped) as stopped, ended_by_signals():
+            Interrupted().model_dump_json()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert stopped.value.number == signal.SIGINT
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_a_stream_that_is_closed_is_the_null_device(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after ``>&-``: commands ask streams whether they are a terminal."""
+    monkeypatch.setattr(sys, stream, None)
+    assert main(["energy", "--help"], standalone_mode=False) == 0
+    with getattr(sys, stream) as opened:
+        assert opened.name == os.devnull and not opened.isatty()
 
 
 def test_no_memory_left_is_one_line(cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:

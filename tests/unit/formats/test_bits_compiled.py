@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -36,3 +39,11 @@ def test_the_compiled_loop_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bits, "compiled", lambda module: used.append(module))
     codec.cast(np.ones(3, np.float32), "fp16")
     assert used == ["bits_compiled"]
+
+
+@pytest.mark.parametrize("name", ["formats/bits_compiled.py", "formats/dot_compiled.py", "dram/compiled.py"])
+def test_without_its_compiler_numba_is_kept_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NUMBA_DISABLE_JIT=1 leaves loops that are slower than NumPy, and whose numbers are not Python's."""
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
+    with pytest.raises(ImportError, match="NUMBA_DISABLE_JIT"):
+        runpy.run_path(str(Path(bits.__file__).parents[1] / name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,12 @@ def test_every_wrong_field_is_told(summary: dict[str, Any], tmp_path: Path) -> N
 def test_what_is_no_report(text: str, tmp_path: Path) -> None:
     (told,) = refused(edited(tmp_path / "a", text))
     assert told == ": has no readable summary.json; expected a directory with the report of a run"
+
+
+def test_a_summary_of_a_tebibyte_is_not_read(tmp_path: Path) -> None:
+    folder = edited(tmp_path / "a", "")
+    os.truncate(folder / "summary.json", 2**40)  # a hole, which takes no room
+    assert "has no readable summary.json" in refused(folder)[0]
 
 
 def test_a_ratio_that_is_no_number_is_none(summary: dict[str, Any], tmp_path: Path) -> None:

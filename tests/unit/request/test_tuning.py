@@ -111,6 +111,34 @@ def test_without_a_file_it_is_in_the_cache_of_the_user(
     assert default_cache() == tmp_path / "accelsim" / "tuned.json" and default_cache().is_file()
 
 
+def test_a_cache_that_cannot_be_written_does_not_stop_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    run = accelsim.run(GEMM, on="edu-4x4", dtype="fp32", values="off", tune=2)
+    assert "2 simulations of a layer alone; it is forgotten after this run: " in run.program.notes[-1]
+    assert str(default_cache().parent) in run.program.notes[-1]
+    with pytest.raises(UsageError):
+        accelsim.run(
+            GEMM, on="edu-4x4", values="off", tune=2, tune_cache=str(tmp_path / "file" / "tuned.json")
+        )
+
+
+@pytest.mark.parametrize("content", ["no JSON", "[]", '{"%s": {"order": "nmk"}}'])
+def test_a_damaged_cache_is_written_anew(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    default_cache().parent.mkdir()
+    first = run(default_cache(), tune=2)
+    (key,) = json.loads(default_cache().read_text())
+    default_cache().write_text(content.replace("%s", key))
+    again = accelsim.run(GEMM, on="edu-4x4", dtype="int8", values="off", edges="outside", tune=2)
+    assert again.time_fs == first.time_fs and "forgotten" not in again.program.notes[-1]
+    assert list(json.loads(default_cache().read_text())) == [key]
+
+
 def test_a_step_alone_takes_what_it_takes_in_a_run_of_nothing_else() -> None:
     """The machine's time of the step, its operands in memory as the run has them."""
     whole = accelsim.run(GEMM, on="edu-4x4", dtype="fp32", values="off")

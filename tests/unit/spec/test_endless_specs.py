@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from accelsim.spec.yaml.load import check
 from tests.helpers.spec_problems import GOOD, Write, problems
 
 
@@ -53,11 +54,24 @@ def test_blocks_so_deep_that_the_parser_would_crash(write: Write, nested: str) -
     assert "more than 30 blocks" in problems(Path("tpu-v1"), (f"matrix={nested}",))[0].what
 
 
+def aliases() -> list[str]:
+    """Nine lines of ten aliases each, which stand for a thousand million values."""
+    return ["a0: &a0 x", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10))]
+
+
+def test_aliases_that_multiply_above_blocks_that_go_on_top_of_files(write: Write) -> None:
+    lines = [
+        "use: chips/tpu-v1",
+        "name: mine",
+        *aliases(),
+        "memories: {ddr3: {memory: {use: memories/ddr3-tpu-v1}}}",
+    ]
+    found = check(write("\n".join(lines)))
+    assert any("more than 10,000 values" in problem.what for problem in found)
+
+
 def test_aliases_that_multiply(write: Write) -> None:
-    """Nine lines of ten aliases each stand for a thousand million values."""
-    lines = ["a0: &a0 x"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    path = write("\n".join(lines))
+    path = write("\n".join(aliases()))
     told = [problem for problem in problems(path) if "aliases" in problem.what]
     assert [problem.what.split(": ")[1] for problem in told] == [
         "more than 10,000 values, those counted again that aliases (*) repeat"
