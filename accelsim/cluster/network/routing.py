@@ -1,63 +1,116 @@
-"""Ways through a network: fewest hops, then the fastest wire, ties spread over wires by a rule that needs no chance."""
+"""Routes through a network: fewest hops, then the fastest wire, ties spread over wires by a rule without chance."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from fractions import Fraction
+
+KEPT = 1024
+"""Vertices whose surroundings are remembered: more than a simulated all-to-all has, few enough for any memory."""
+
+Neighbours = Sequence[set[int]]
+"""For each vertex those one hop from it in one direction."""
 
 
 class Routes:
-    """Ways with the fewest hops through a directed graph. What was found out for a target is kept."""
+    """Routes with the fewest hops through a directed graph, each searched from both of its ends.
+
+    A table of distances per target would have as many entries as there are pairs of vertices.
+    """
 
     def __init__(
         self, vertices: int, ends: Sequence[tuple[int, int]], rates: Sequence[Fraction | int] = ()
     ) -> None:
-        self._ends, self._rates = ends, rates
-        self._out: list[list[int]] = [[] for _ in range(vertices)]
-        self._in: list[list[int]] = [[] for _ in range(vertices)]
+        self._rates = rates
+        self._wires: dict[tuple[int, int], list[int]] = {}
+        after: list[set[int]] = [set() for _ in range(vertices)]
+        before: list[set[int]] = [set() for _ in range(vertices)]
         for number, (source, target) in enumerate(ends):
-            self._out[source].append(number)
-            self._in[target].append(number)
-        self._fields: dict[int, tuple[dict[int, int], list[int]]] = {}
-        self._closer: dict[tuple[int, int], list[int]] = {}
+            self._wires.setdefault((source, target), []).append(number)
+            after[source].add(target)
+            before[target].add(source)
+        self._next = after
+        self._after = _Known(after)
+        self._before = self._after if after == before else _Known(before)
 
     def way(self, a: int, b: int) -> tuple[int, ...] | None:
-        """Wires from ``a`` to ``b``; None where there is no way.
+        """Return the wires from ``a`` to ``b``; None where no route leads there.
 
-        At each vertex the fastest of the wires that lead one hop closer stand in order of their numbers; of n the way
-        takes number (a + b) mod n.
+        At each vertex the fastest of the wires that lead one hop closer stand in order of their numbers; of n the
+        route takes number (a + b) mod n.
         """
-        hops = self._distances(a, b)
-        if a not in hops:
+        layers = _layers(self._after[a], self._before[b])
+        if layers is None:
             return None
         way: list[int] = []
         at = a
-        while at != b:
-            closer = self._closer.get((at, b))
-            if closer is None:
-                closer = [wire for wire in self._out[at] if hops.get(self._ends[wire][1], -1) == hops[at] - 1]
-                closer = self._closer[at, b] = self._fastest(closer)
-            way.append(closer[(a + b) % len(closer)])
-            at = self._ends[way[-1]][1]
+        for layer in layers:
+            steps = self._steps(at, layer)
+            wire, at = steps[(a + b) % len(steps)]
+            way.append(wire)
         return tuple(way)
 
-    def _fastest(self, wires: list[int]) -> list[int]:
-        """Of equally short ways none over a slower wire: two devices at one card have a faster link of their own."""
-        if not self._rates or len(wires) < 2:
-            return wires
-        most = max(self._rates[wire] for wire in wires)
-        return [wire for wire in wires if self._rates[wire] == most]
+    def _steps(self, at: int, layer: Set[int]) -> list[tuple[int, int]]:
+        """Return the fastest wires from a vertex into the next layer, each with its end."""
+        steps = [(wire, to) for to in self._next[at] & layer for wire in self._wires[at, to]]
+        return sorted(self._fastest(steps)) if len(steps) > 1 else steps
 
-    def _distances(self, a: int, b: int) -> dict[int, int]:
-        """Hops to ``b`` of every vertex that is no farther from it than ``a``; of more where they are known."""
-        hops, frontier = self._fields.setdefault(b, ({b: 0}, [b]))
-        while frontier and a not in hops:
-            nearer = list(frontier)
-            frontier.clear()
-            for at in nearer:
-                for wire in self._in[at]:
-                    source = self._ends[wire][0]
-                    if source not in hops:
-                        hops[source] = hops[at] + 1
-                        frontier.append(source)
-        return hops
+    def _fastest(self, steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Drop slower wires of equally short routes: two devices at one card have a faster link of their own."""
+        if not self._rates:
+            return steps
+        most = max(self._rates[wire] for wire, _ in steps)
+        return [step for step in steps if self._rates[step[0]] == most]
+
+
+class _Rings:
+    """Vertices round one: ``rings[n]`` are those ``n`` hops from it."""
+
+    def __init__(self, beyond: Neighbours, middle: int) -> None:
+        self.beyond = beyond
+        self.rings: list[Set[int]] = [{middle}]
+        self.depth = 0
+        self._reached = {middle}
+
+    def grow(self) -> bool:
+        """Add the next ring; False where the last one is empty already."""
+        last = self.rings[-1]
+        if last:
+            ring = set[int]().union(*[self.beyond[at] for at in last]) - self._reached
+            self._reached |= ring
+            self.rings.append(ring)
+            self.depth += 1
+        return bool(last)
+
+
+class _Known(dict[int, _Rings]):
+    """Rings round the vertices that were asked for last."""
+
+    def __init__(self, beyond: Neighbours) -> None:
+        self._beyond = beyond
+
+    def __missing__(self, middle: int) -> _Rings:
+        if len(self) >= KEPT:
+            self.clear()
+        found = self[middle] = _Rings(self._beyond, middle)
+        return found
+
+
+def _layers(after: _Rings, before: _Rings) -> list[Set[int]] | None:
+    """Return, for each hop of the shortest routes between two vertices, the vertices where it may end; None where
+    no route leads there. Vertices that are as near to the target but out of reach may be among them."""
+    count = 0
+    while True:
+        if count > after.depth + before.depth:
+            nearer = after if len(after.rings[-1]) <= len(before.rings[-1]) else before
+            if not nearer.grow():
+                return None
+        known = min(count, before.depth)
+        if met := after.rings[count - known] & before.rings[known]:
+            break
+        count += 1
+    layers: list[Set[int]] = [before.rings[left] for left in reversed(range(known))]
+    for ring in reversed(after.rings[: count - known]):
+        layers.insert(0, met)
+        met = set[int]().union(*[ring & before.beyond[at] for at in met])
+    return layers

@@ -12,6 +12,9 @@ from accelsim.cluster.network.routing import Routes
 from accelsim.errors import Problem, UsageError
 from accelsim.time import FS_PER_S
 
+HASHED = 64
+"""Wires that a topology is hashed by; two that differ in later ones alone are told apart when they are compared."""
+
 Router = Callable[[int, int], Iterable[int]]
 """(source device, target device) -> numbers of the wires on the way."""
 
@@ -62,6 +65,11 @@ class Topology:
             known = self._ways[a, b] = self._way(a, b)
         return known
 
+    def route_kind(self, a: int, b: int) -> int:
+        """Return a number, equal for routes over equal wires in equal order."""
+        way = tuple([self._wire_kinds[wire] for wire in self.route(a, b)])
+        return self._route_kinds.setdefault(way, len(self._route_kinds))
+
     def occupancy_fs(self, wire: int, nbytes: int) -> int:
         """How long so many bytes occupy a wire, fs, rounded down."""
         rate = self.wires[wire].rate
@@ -82,7 +90,27 @@ class Topology:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.name, self.ranks, self.wires, self.groups, self.forwarding, self.overhead_fs))
+        ends = tuple(wire[:3] for wire in self.wires[:HASHED])
+        return hash((self.name, self.ranks, len(self.wires), ends, self.forwarding, self.overhead_fs))
+
+    @cached_property
+    def rates_Bps(self) -> list[float]:
+        """Rate of each wire as a float."""
+        return [float(wire.rate) for wire in self.wires]
+
+    @cached_property
+    def _wire_kinds(self) -> list[int]:
+        """A number for each wire, equal for wires of one link, rate and latency."""
+        known: dict[object, int] = {}
+        found = []
+        for wire in self.wires:
+            key = (wire.rate.numerator, wire.rate.denominator, wire.latency_fs, wire.link)
+            found.append(known.setdefault(key, len(known)))
+        return found
+
+    @cached_property
+    def _route_kinds(self) -> dict[tuple[int, ...], int]:
+        return {}
 
     @cached_property
     def _ways(self) -> dict[tuple[int, int], tuple[int, ...]]:

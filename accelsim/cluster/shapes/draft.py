@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple, Protocol
 
 from accelsim.cluster.network.topology import Wire
@@ -79,6 +80,7 @@ def exact_Bps(link: Link) -> Fraction:
     return Fraction(str(link.bandwidth))
 
 
+@cache
 def fs_of(seconds: float) -> int:
     """A time of a spec, fs, rounded down."""
     return int(Fraction(str(seconds)) * FS_PER_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -102,9 +102,10 @@ class Fleet:
     def _together(self, kind: str, nbytes: int, groups: Sequence[Group]) -> Comm:
         loads = [self.loads(kind, group) for group in groups]
         alone = max(self._slowest(load) for load in loads)
-        every = Counter[int]()
+        every: dict[int, float] = {}
         for load in loads:
-            every.update(load)
+            for wire, share in load.items():
+                every[wire] = every.get(wire, 0) + share
         crowd = self._slowest(every) / alone if alone else 1.0
         time = taken = 0
         joules, links = 0.0, Counter[str]()
@@ -123,10 +124,9 @@ class Fleet:
                 links[self.topology.wires[wire].link] += round(passed * share)
         return Comm(time, taken, joules, tuple(sorted(links.items())))
 
-    def _slowest(self, load: Counter[int] | dict[int, float]) -> float:
-        return max(
-            (share / float(self.topology.wires[wire].rate) for wire, share in load.items()), default=0.0
-        )
+    def _slowest(self, load: Mapping[int, float]) -> float:
+        rates = self.topology.rates_Bps
+        return max((share / rates[wire] for wire, share in load.items()), default=0.0)
 
     def loads(self, kind: str, group: Group) -> dict[int, float]:
         """Wire -> share of the bytes that each rank passes on which go over it, by rings as the library lays them; a
@@ -156,13 +156,9 @@ class Fleet:
         """A number, equal for groups whose members are joined by equal wires in equal order."""
         found = self._alike.get(group)
         if found is None:
-            wires, ways = self.topology.wires, Counter[tuple[object, ...]]()
-            for a, b, share in self._edges(group):
-                way = tuple(
-                    (wires[w].rate, wires[w].latency_fs, wires[w].link) for w in self.topology.route(a, b)
-                )
-                ways[(*way, share)] += 1
-            whole = (len(group), *sorted(ways.items(), key=repr))
+            route_kind = self.topology.route_kind
+            routes = Counter((route_kind(a, b), share) for a, b, share in self._edges(group))
+            whole = (len(group), frozenset(routes.items()))
             found = self._alike[group] = self._alike.setdefault(whole, len(self._alike))
         return found
 
