@@ -74,6 +74,8 @@ def lower(state: State) -> Program:
             _keep(layout, len(steps) - 1, node, kept)
             for place in left.finished(node):
                 _free(layout, place)
+            for name in left.resting(node):
+                _leave_chip(layout, name)
     if layouts[0].roles.streams > 1:
         used = max(each.used for each in streams.values())
         state.notes.append(f"lower: {len(steps)} steps in {used} streams of kernels")
@@ -168,7 +170,8 @@ class _Uses:
         self._left = Counter(
             self.root(name) for node in graph.nodes if node.engine != "alias" for name in node.reads
         )
-        self._left.update(self.root(name) for name in graph.outputs)
+        self._ends = Counter(self.root(name) for name in graph.outputs)
+        self._left.update(self._ends)
 
     def root(self, name: str) -> str:
         """The tensor whose bytes these are."""
@@ -187,11 +190,26 @@ class _Uses:
             self._left[name] -= 1
         return [name for name in (*names, *(self.root(out) for out in node.writes)) if self._left[name] <= 0]
 
+    def resting(self, node: Node) -> list[str]:
+        """Return the tensors of a finished ``node`` that no node reads any more, but that are outputs of the graph."""
+        names = dict.fromkeys(self.root(name) for name in (*node.reads, *node.writes))
+        return [name for name in names if self._left[name] == self._ends[name] > 0]
+
 
 def _free(layout: Layout, tensor: str) -> None:
     place = layout.places.get(tensor)
     if place is not None:
         layout.leave(place)
+
+
+def _leave_chip(layout: Layout, tensor: str) -> None:
+    """Free the buffer of an output that has been stored in its memory, so that later steps have its room."""
+    place = layout.places.get(tensor)
+    if place is None or place.home is None or place.chip is None or tensor not in layout.staying:
+        return
+    if layout.builder.regions[place.home].memory == layout.state_home(tensor):
+        layout.release(layout.roles.activations, [place.chip])
+        place.chip = None
 
 
 def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:

@@ -10,6 +10,7 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.program.commands import Program, Transfer
 from accelsim.program.roles import HOST_OWN_MEMORY
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
@@ -177,3 +178,11 @@ def test_a_plain_processor_appends_in_its_own_memory() -> None:
     new_B = sum(2 * run.program.graph.tensors[run.program.steps[i].node.inputs[1]].nbytes for i in appended)
     assert sum(row.count for row in rows) == new_B
     assert accelsim.run("llama?layers=1,seq=1,past=7", "haswell-e5-2699v3").energy_J == run.energy_J
+
+
+def test_new_states_give_their_room_to_later_layers() -> None:
+    """A state that begins to stay in memory leaves the buffer once no step reads it, so all layers are mapped alike."""
+    graph = load_model("gpt?layers=5,hidden=128,heads=4,seq=64")
+    program = compile(graph, load_chip("tpu-v4", ["cmem.capacity=256 KiB"]), Options(values="off"))
+    mapped = [[step.mapping for step in program.steps if step.name.startswith(f"l{n}.")] for n in (2, 3, 4)]
+    assert mapped[0] == mapped[1] == mapped[2] and any(mapped[0])
