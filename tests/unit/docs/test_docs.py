@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,11 @@ from accelsim.account.critical_path import HIDDEN, KEYS
 from accelsim.account.latency import layers, summary
 from accelsim.cli import main
 from accelsim.compiler.passes import PASSES
+from accelsim.engines.registry import ENGINES
 from accelsim.engines.systolic.timing import SCHEDULES, fold_timing
 from accelsim.errors import Infeasible
+from accelsim.formats.table import FORMATS
+from accelsim.lessons.registry import lessons
 from accelsim.machine.run import Slice
 from accelsim.program.mapping import ORDERS
 from accelsim.program.mapping import Mapping as Tiling
@@ -31,6 +34,7 @@ from accelsim.report.page.document import Entry, html
 from accelsim.report.plot import PLOTS
 from accelsim.report.table import LAYER_COLUMNS
 from accelsim.report.write import FILES, facts_of, layer_records, ledger_records
+from accelsim.spec.yaml.where import names
 from accelsim.time import Clock
 from accelsim.workload.sources.topology_csv import CONV_COLUMNS, GEMM_COLUMNS, STRIDES_COLUMNS
 from tests.helpers.doc_blocks import (
@@ -355,14 +359,41 @@ def test_example_by_hand_is_the_first_golden_row() -> None:
     )
 
 
-def test_simpler_models_are_as_far_off_as_the_readme_says() -> None:
-    rows = {
-        row[0]: row[1:]
-        for row in table((ROOT / "README.md").read_text(encoding="utf-8"), "| model of the time")
-    }
+def test_simpler_models_are_as_far_off_as_the_page_says() -> None:
+    rows = {row[0]: row[1:] for row in table(page("validation.md"), "| model of the time")}
     for name, errors in simpler_errors(golden_rows()).items():
         sizes = 100 * np.abs(errors)
         assert rows[name] == [f"{np.median(sizes):.0f} %", f"{np.quantile(sizes, 0.9):.0f} %"]
+
+
+COUNTED: dict[str, Callable[[], int]] = {
+    r"(\d+) lessons, from": lambda: len(lessons()),
+    r"# (\d+) chips:": lambda: len(names("chips")),
+    r"\| (\d+) GPUs from": lambda: len(_gpus()),
+    r"from K80 to H200, (\d+) of them calibrated": lambda: sum(
+        chip.calibration is not None for chip in _gpus()
+    ),
+    r"one of (\d+) number formats": lambda: len(FORMATS),
+    r"there are (\d+) engine types": lambda: len(ENGINES),
+    r"is one of (\w+) that the command makes": lambda: len(PLOTS),
+}
+"""A number that README states -> what it counts. Seven is written out."""
+
+
+def _gpus() -> list[accelsim.Chip]:
+    chips = [accelsim.load_chip(name) for name in names("chips")]
+    return [chip for chip in chips if any(unit.type == "simt" for unit in chip.engines.values())]
+
+
+@pytest.mark.parametrize("pattern", COUNTED)
+def test_readme_counts_what_there_is(pattern: str) -> None:
+    found = re.search(pattern, (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert found is not None
+    assert {"seven": "7"}.get(found[1], found[1]) == str(COUNTED[pattern]())
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 200
 
 
 def test_changelog_has_this_version() -> None:
