@@ -87,7 +87,14 @@ def show_step(
 ) -> None:
     """Devices, the summary, what fused gradients cost, sentences."""
     from accelsim.report import fusing
-    from accelsim.report.step import DEVICE_HEADERS, device_rows, lasting_rows, sentences, summary_rows
+    from accelsim.report.step import (
+        DEVICE_HEADERS,
+        device_rows,
+        helping,
+        lasting_rows,
+        sentences,
+        summary_rows,
+    )
     from accelsim.report.table import text_table
 
     show(text_table(DEVICE_HEADERS, device_rows(result), width()))
@@ -99,4 +106,6 @@ def show_step(
     if fused is not None:
         click.echo()
         show(text_table(fusing.headers(fused), fusing.rows(fused), width()))
-    click.echo("\n" + paragraphs(sentences(result, helps, fused, whole)))
+    click.echo("\n" + paragraphs(sentences(result, None, fused, whole)))
+    if helps is not None:
+        click.echo("\n" + paragraphs([helping(helps)]))

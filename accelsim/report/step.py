@@ -100,7 +100,7 @@ def sentences(
         found.append(_refused(result, result.refused))
     found += [f"{chip} is calibrated on {origin}." for chip, origin in result.calibrated.items()]
     if helps is not None:
-        found.append(_helping(helps))
+        found.append(helping(helps))
     if fused is not None:
         found += fusing.sentences(fused)
     if whole is not None:
@@ -142,7 +142,8 @@ def _refused(result: StepResult, refused: Refused) -> str:
     )
 
 
-def _helping(helps: Sequence[WhatIf]) -> str:
+def helping(helps: Sequence[WhatIf]) -> str:
+    """Return the sentence about the best of the changes that were simulated."""
     named = [each for each in helps if each.saved >= LEAST][:HELPS]
     if not named:
         return f"None of the {count_of(len(helps), 'simulated change')} saves {percent(LEAST)}."
