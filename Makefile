@@ -1,7 +1,7 @@
 # make demo | test | test-fast | evidence | check | bench | fuzz | mutants. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast costs check lint docs bench fuzz mutants clean
+.PHONY: help demo test test-fast evidence costs check lint docs bench fuzz mutants clean
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
@@ -9,6 +9,7 @@ CODE := accelsim tests examples
 RUN := run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
 # The newest of these that runs and can make a virtual environment; PYTHON=... on the command line takes another.
 CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3 python
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -18,6 +19,7 @@ help:
 	@echo 'make demo    run ResNet-50 on a TPU v1; the report goes to reports/resnet50-tpu-v1'
 	@echo 'make test    the gate: every cheap test, and a tenth of the dear ones; eight minutes on two cores'
 	@echo 'make test-fast  the cheapest tests of every part, in a minute'
+	@echo 'make evidence  everything that is slow and rarely breaks; goes on where it was stopped; writes reports/evidence.md'
 	@echo 'make costs   every test in full; writes what each costs to tests/costs.txt, which decides what the gate runs'
 	@echo 'make check   formatter, linter, type checker, documentation, then the gate: what a merge must pass'
 	@echo 'make docs    the documentation as a site: site/index.html'
@@ -36,6 +38,9 @@ test: .venv/.installed-dev
 
 test-fast: .venv/.installed-dev
 	$(TESTS) --tier fast
+
+evidence: .venv/.installed-evidence
+	$(ONE_THREAD) nice -n 5 $(BIN)/python -m tests.gate.evidence
 
 costs: .venv/.installed-dev
 	$(TESTS) --costs
@@ -61,7 +66,7 @@ mutants: .venv/.installed-dev
 	$(ONE_THREAD) nice -n 15 $(BIN)/python -m tests.mutants
 
 clean:
-	rm -rf site .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage .mutants.json
+	rm -rf site .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage .mutants.json .evidence.json
 
 # The stamp is made last, so an interrupted set-up is done again; it is out of date when pyproject.toml changes.
 .venv/.installed: pyproject.toml
@@ -72,4 +77,9 @@ clean:
 
 .venv/.installed-dev: .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# For tests against PyTorch; the index has it without the 2 GB for GPUs.
+.venv/.installed-evidence: .venv/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --extra-index-url $(TORCH_INDEX) torch
 	@touch $@

@@ -19,6 +19,10 @@ def main() -> int:
     parser.add_argument(
         "--seeds", help="17, or 0:1000 (without the last); default: as many as the fuzzer's row says"
     )
+    parser.add_argument(
+        "--part", type=int, default=0, help="draw only this part of the seeds, of --parts many"
+    )
+    parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -29,14 +33,25 @@ def main() -> int:
         for name in chosen:
             FUZZERS[name].case()(int(args.seeds))
         return 0
-    failed = [_drawn(name, args.seeds) for name in chosen]  # all of them, whichever fails
-    return int(any(failed))
+    asked = {name: _seeds(name, args) for name in chosen}
+    failed = [name for name, seeds in asked.items() if _drawn(name, seeds)]  # all of them, whichever fails
+    drawn = sum(len(seeds) for seeds in asked.values())
+    print(f"{drawn} seeds drawn, failures in: {', '.join(failed) or 'none'}")
+    return int(bool(failed))
 
 
-def _drawn(name: str, seeds: str | None) -> bool:
+def _seeds(name: str, args: argparse.Namespace) -> range:
+    """The seeds that were asked for: those named, or a part of as many as the fuzzer's row says."""
+    if args.seeds:
+        return range(*map(int, args.seeds.split(":")))
+    size = FUZZERS[name].many // args.parts
+    first = size * (args.part % args.parts)
+    return range(first, first + size)
+
+
+def _drawn(name: str, seeds: range) -> bool:
     """Draw in chunks and print after each what failed; whether something did."""
-    first, last = (int(part) for part in seeds.split(":")) if seeds else (0, FUZZERS[name].many)
-    failed = False
+    first, last, failed = seeds.start, seeds.stop, False
     for begin in range(first, last, CHUNK):
         tally = draw(name, range(begin, min(begin + CHUNK, last)))
         print(f"from {begin}: {tally.report()}", flush=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,8 @@ from tests.gate.budget import CORE_LOOPS, SHARD_LOOPS, allowed_skips, overruns, 
 from tests.gate.costs import Costs, function
 from tests.gate.laws import choose_seed, draw_few, is_law, name_examples
 from tests.gate.meter import Meter, Spent
-from tests.gate.tiers import CORE, FULL, SHARDS, Case, expected, roles, turn
+from tests.gate.tiers import CORE, FULL, TIERS, Case, expected, roles, turn
 
-TIERS = ("all", "core", "fast", "gate", *(f"shard-{at}" for at in range(SHARDS)))
 LIMITS = {"gate": {CORE: CORE_LOOPS, FULL: SHARD_LOOPS}, "core": {CORE: CORE_LOOPS}}
 
 
@@ -24,7 +25,14 @@ def add_options(parser: pytest.Parser) -> None:
         "--tier", choices=TIERS, default="all", help="run the tests of a tier (tests/gate/tiers.py)"
     )
     parser.addoption("--costs", action="store_true", help="write what the tests cost to tests/costs.txt")
-    parser.addoption("--result", type=Path, help="write what was run to a JSON file")
+    parser.addoption("--result", type=Path, help="write counts of outcomes and CPU seconds to a JSON file")
+    parser.addoption(
+        "--shuffle", action="store_true", help="run modules, and tests of a module, in an order by seed"
+    )
+
+
+COMPILED = "compiled"
+"""Group of tests that compile loops first, which takes a minute; all others have the same loops in plain Python."""
 
 
 class Gate:
@@ -52,7 +60,9 @@ class Gate:
         for item in filter(is_law, items):
             if self.roles[item.nodeid] == CORE:
                 draw_few(item)
-        if config.getoption("--dist", "no") == "loadgroup" and self.tier != "all":
+        if config.getoption("--shuffle"):
+            _shuffle(items, str(config.getoption("--hypothesis-seed")))
+        elif config.getoption("--dist", "no") == "loadgroup" and self.tier != "all":
             self._dearest_first(items)
 
     def _dearest_first(self, items: list[pytest.Item]) -> None:
@@ -81,6 +91,7 @@ class Summary:
     def __init__(self, config: pytest.Config, gate: Gate) -> None:
         self.config, self.gate, self.seed = config, gate, choose_seed(config)
         self.spent, self.skipped, self.problems = Spent(), Counter[str](), list[str]()
+        self.outcomes = Counter[str]()
         self.expected: dict[str, float] = {}
 
     def pytest_testnodedown(self, node: Any) -> None:
@@ -90,6 +101,8 @@ class Summary:
             self.expected = told["expected"]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed or report.when == "call":
+            self.outcomes[report.outcome] += 1
         if report.skipped and not hasattr(report, "wasxfail"):
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             self.skipped[reason.removeprefix("Skipped: ")] += 1
@@ -99,11 +112,15 @@ class Summary:
         tier = self.gate.tier
         if tier == "all":
             self._keep(exitstatus)
-            return
-        self.problems += unknown_skips(self.skipped, allowed_skips())
-        self.problems += overruns(self.spent, self.expected or self.gate.expected, LIMITS.get(tier, {}))
+        elif tier != "picked":
+            self.problems += unknown_skips(self.skipped, allowed_skips())
+            self.problems += overruns(self.spent, self.expected or self.gate.expected, LIMITS.get(tier, {}))
         if self.problems and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.config.getoption("--result"):
+            told = {"passed": self.outcomes["passed"], "failed": self.outcomes["failed"], "skipped": self.skipped.total(),
+                    "cpu_s": round(self.spent.total_s), "seed": self.seed}  # fmt: skip
+            self.config.getoption("--result").write_text(json.dumps(told), encoding="utf-8")
 
     def _keep(self, exitstatus: int) -> None:
         if self.config.getoption("--costs") and exitstatus in (
@@ -139,7 +156,18 @@ def in_full(item: pytest.Item) -> bool:
 
 
 def _case(item: pytest.Item) -> Case:
-    return Case(item.nodeid, is_law(item), item.get_closest_marker("gate") is not None)
+    return Case(
+        item.nodeid, is_law(item), item.get_closest_marker("gate") is not None, _group(item) == COMPILED
+    )
+
+
+def _shuffle(items: list[pytest.Item], seed: str) -> None:
+    """Put groups, modules of a group and tests of a module in an order that only the seed decides."""
+
+    def place(name: str) -> str:
+        return hashlib.sha256(f"{seed} {name}".encode()).hexdigest()
+
+    items.sort(key=lambda item: (place(_group(item)), place(str(item.path)), place(item.nodeid)))
 
 
 def _group(item: pytest.Item) -> str:

@@ -3,6 +3,7 @@
 * ``core``: every test that is cheap, a few cases of each function whose cases are many, laws with few draws.
 * ``shard-N``: a tenth of the evidence: dear tests with all their cases, laws with all their draws, outside truth.
 * ``gate``: the core, and the shard of this commit. ``fast``: the cheapest of the core. ``all``: everything, in full.
+* ``picked``: everything that is named on the command line, as the core has it.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ CORE, FULL = "core", "evidence"
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a test: its id, whether it draws examples, whether a mark keeps it in the core (``kept``)."""
+    """One case of a test: its id, whether it draws examples, whether it stays in the core however dear it is (``kept``),
+    whether it is evidence however cheap it is (``late``)."""
 
     nodeid: str
     law: bool = False
     kept: bool = False
+    late: bool = False
 
 
 def turn() -> int:
@@ -46,10 +49,15 @@ def turn() -> int:
     return int(told.stdout or 0) % SHARDS
 
 
+TIERS = ("all", "core", "fast", "gate", "picked", *(f"shard-{at}" for at in range(SHARDS)))
+
+
 def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str, str]:
     """Return the role of each case that runs in a tier: ``core`` or ``evidence``."""
     if tier == "all":
         return {case.nodeid: FULL for case in cases}
+    if tier == "picked":
+        return {case.nodeid: CORE for case in cases}
     found = dict.fromkeys(_core(cases, costs, now), CORE)
     if tier == "fast":
         return _cheapest(found, cases, costs)
@@ -68,7 +76,7 @@ def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str,
 def dear(case: Case, costs: Costs) -> bool:
     """Return whether a case belongs to the evidence: dear, a law, or of a part that is evidence as a whole."""
     name = function(case.nodeid)
-    return case.law or directory(name) in EVIDENCE or costs.functions.get(name, 0.0) > LIMIT
+    return case.law or case.late or directory(name) in EVIDENCE or costs.functions.get(name, 0.0) > LIMIT
 
 
 def shards(costs: Costs) -> dict[str, int]:
@@ -134,7 +142,7 @@ def _core(cases: Sequence[Case], costs: Costs, now: int) -> list[str]:
     """Cases of the core; of a function that is too dear as many as fit, others with every commit."""
     groups = defaultdict[str, list[Case]](list)
     for case in cases:
-        if directory(case.nodeid) not in EVIDENCE or case.kept:
+        if case.kept or not (case.late or directory(case.nodeid) in EVIDENCE):
             groups[function(case.nodeid)].append(case)
     found = []
     for group in groups.values():

@@ -37,8 +37,19 @@ START_S = 20
 PATIENCE = 5
 """A test that takes so many times its time hangs."""
 SURVIVED = 0
-OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+OPTIONS = (
+    "-x",
+    "-q",
+    "--tier",
+    "picked",
+    "-p",
+    "no:cacheprovider",
+    "--tb=no",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+)
 """Of pytest; what it would rewrite is loaded before it starts, and holds no assertion of ours."""
+PARTS = 10
 CONTROLS = 3
 """Sets of tests that are run on the sound program first: where these fail, nothing that follows means anything."""
 
@@ -154,6 +165,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=30.0, help="CPU seconds of tests for each mutant")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
     parser.add_argument(
+        "--part", type=int, help=f"only every {PARTS}th of the sample, from this one on, 0 to {PARTS - 1}"
+    )
+    parser.add_argument(
         "--only", nargs="*", metavar="FILE:NUMBER", help="these mutants again, as printed of survivors"
     )
     parser.add_argument(
@@ -187,6 +201,7 @@ def main() -> None:
             for package in packages
             for each in sample(package, asked.count, asked.seed, reached, asked.budget)
         ]
+    drawn = drawn if asked.part is None else drawn[asked.part :: PARTS]
     warm()
     control(drawn)
     found: Counter[str] = Counter()

@@ -97,7 +97,7 @@ def measure(packages: Sequence[str], tests: Sequence[str]) -> Reached:
     measured = coverage.Coverage(data_file=None, source=[f"accelsim.{package}" for package in packages])
     watch = _Watch(measured)
     measured.start()
-    pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[watch])
+    pytest.main(["-q", "-p", "no:cacheprovider", "--tier", "core", *tests], plugins=[watch])
     measured.stop()
     data = measured.get_data()
     reached = Reached({test: took for test, took in watch.seconds.items() if test not in watch.failed})

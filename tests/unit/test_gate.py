@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gate import evidence
 from tests.gate.budget import allowed_skips, overruns, summary, unknown_skips, used
 from tests.gate.costs import Costs, directory, function, module
 from tests.gate.laws import Regressions
@@ -194,3 +195,37 @@ def test_the_seed_is_told_to_every_process(request: pytest.FixtureRequest) -> No
 
 def test_the_shard_of_a_commit_is_one_of_ten() -> None:
     assert turn() in range(SHARDS)
+
+
+def test_evidence_that_was_stopped_goes_on_with_what_did_not_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "STATE", tmp_path / "state.json")
+    monkeypatch.setattr(evidence, "PAGE", tmp_path / "evidence.md")
+    good, bad = (
+        evidence.Done(True, "3 passed", 4, "2026-01-01 10:00"),
+        evidence.Done(False, "1 failed", 4, "2026-01-01 10:01"),
+    )
+    assert evidence.load("sources") == {}
+    evidence.save("sources", {"tests, shard 0": good, "tests, shard 1": bad})
+    assert evidence.load("sources") == {"tests, shard 0": good}
+    assert evidence.load("other sources") == {}
+    text = (tmp_path / "evidence.md").read_text(encoding="utf-8")
+    assert "| tests, shard 1 | **failed** | 1 failed | 4 | 2026-01-01 10:01 |" in text
+
+
+def test_a_step_says_what_its_command_printed_and_whether_it_failed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    step = evidence.Step("a", ("tests.fuzz", "bad_cases"), lambda output, _: output.strip().splitlines()[-1])
+    done = step.run()
+    assert done.passed and done.said == "0 seeds drawn, failures in: none"
+    assert done.said in capfd.readouterr().out
+
+
+def test_evidence_has_every_shard_fault_and_seed_once() -> None:
+    found = [" ".join(step.command) for step in evidence.steps()]
+    for at in range(SHARDS):
+        assert sum(f"--tier shard-{at} " in command for command in found) == 1
+        assert sum(command.endswith(f"tests.mutants --part {at}") for command in found) == 1
+    assert sum("--cov-fail-under=95" in command for command in found) == 1
