@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import (
     byte_sizes,
     check_outputs,
@@ -74,7 +75,7 @@ def _group(text: str) -> tuple[int, ...]:
 )
 @click.option("--chunks", type=click.IntRange(1, 4096), help="Chunks of the buffer that follow each other.")
 @click.option("--conventions", type=click.Choice(["astrasim", "astrasim-aware"]),
-              help="Also what ASTRA-sim gives among all devices, unaware or aware of congestion.")  # fmt: skip
+              help="Also the time that ASTRA-sim gives, unaware or aware of congestion; needs a checkout.")  # fmt: skip
 @click.option("--routes", "with_routes", is_flag=True, help="Show the way from each device to the next.")
 @click.option("--sweep", "swept", is_flag=True, help="Bus bandwidth against size, for every algorithm.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
@@ -100,7 +101,10 @@ def collective(
     members = tuple(range(topology.ranks)) if group is None else group
     rows: list[dict[str, Any]] = []
     size, aware = (sizes or (DEFAULT_B,))[0], conventions == "astrasim-aware"
-    theirs = said.by_astrasim(spec, topology, kind, size, algorithm, aware) if conventions else None
+    theirs = None
+    if conventions:
+        astrasim = from_checkout("tests.validation.astrasim", "accelsim collective --conventions")
+        theirs = astrasim.by_astrasim(spec, topology, kind, size, algorithm, aware)
     if swept or plot is not None:
         rows = said.sweep(topology, spec.collectives, kind, sizes if swept and sizes else said.SWEPT_B, *how)
     save_plot(plot, lambda: _picture(kind, topology, len(members), rows))

@@ -7,21 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.cluster.collectives.astrasim_cluster import dimensions
 from accelsim.cluster.collectives.choice import LIBRARY, answer, stated
-from accelsim.cluster.collectives.conventions import Settings, astrasim_ns
 from accelsim.cluster.collectives.registry import COLLECTIVES
-from accelsim.cluster.collectives.timing import AUTO, CollectiveTime, ranked
+from accelsim.cluster.collectives.timing import CollectiveTime, ranked
 from accelsim.cluster.network.topology import Topology
-from accelsim.errors import Problem, UsageError
 from accelsim.report.text import count_of, percent, si
-from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.collectives import Collectives
 from accelsim.time import FS
 from accelsim.types import Ints
 
-ASTRASIM = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
-"""Kinds that ASTRA-sim has."""
 BINDS = 0.5
 """Share of the time from which on a wire is said to bind."""
 SWEPT_B = tuple(2**power for power in range(10, 32, 3))
@@ -175,26 +169,3 @@ def routes(topology: Topology, group: Sequence[int]) -> list[dict[str, Any]]:
             "rate_Bps": float(min((wire.rate for wire in way), default=0)),
         })  # fmt: skip
     return rows
-
-
-def by_astrasim(
-    spec: ClusterSpec, topology: Topology, kind: str, nbytes: int, algorithm: str, aware: bool
-) -> dict[str, Any]:
-    """The same among all devices by ASTRA-sim's conventions, and a sentence that says of what."""
-    if kind not in ASTRASIM:
-        raise UsageError(Problem(f"{kind} by ASTRA-sim's conventions", "", f"one of {', '.join(ASTRASIM)}"))
-    along = dimensions(spec, topology, "" if algorithm in (LIBRARY, AUTO) else algorithm)
-    size = nbytes // topology.ranks if kind == "all_gather" else nbytes
-    time_ns = astrasim_ns(kind, size, along, Settings(aware=aware))
-    shown = "; ".join(
-        f"{each.shape} of {each.devices}, {each.GBps:.4g} GB/s (2^30), {each.latency_ns:.4g} ns, {each.algorithm}"
-        for each in along
-    )
-    how = "aware" if aware else "unaware"
-    said = f"By ASTRA-sim's conventions, {how} of congestion: {time_ns:,} ns ({shown})."
-    return {
-        "time_s": time_ns * 1e-9,
-        "dimensions": [vars(each) for each in along],
-        "aware": aware,
-        "said": said,
-    }

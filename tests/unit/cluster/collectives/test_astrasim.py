@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.cluster.collectives.conventions import Dimension, Settings, astrasim_ns
 from accelsim.errors import UsageError
+from tests.validation.astrasim import Dimension, Settings, astrasim_ns
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "training" / "astrasim_golden.csv"
 ROWS = [row for row in csv.DictReader(GOLDEN.read_text("utf-8").splitlines()) if row["status"] == "ok"]

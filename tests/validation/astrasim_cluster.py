@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from accelsim.cluster.collectives.astrasim_settings import Dimension
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError
 from accelsim.spec.cluster import ClusterSpec, Fabric
+from tests.validation.astrasim_settings import Dimension
 
 SHAPES = {"switch": "Switch", "leaf-spine": "Switch", "ring": "Ring", "fully-connected": "FullyConnected"}
 """Shape of a fabric -> of a dimension."""

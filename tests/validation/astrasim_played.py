@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from accelsim.cluster.collectives.algorithms.tree import trees
-from accelsim.cluster.collectives.astrasim_settings import NO_MEMORY, NS, Dimension, Settings
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.fast import play_ring
@@ -20,6 +19,7 @@ from accelsim.cluster.network.messages import MessageGraph, plain_messages, side
 from accelsim.cluster.network.play import Rules, play
 from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.types import Ints
+from tests.validation.astrasim_settings import NO_MEMORY, NS, Dimension, Settings
 
 
 def played_ns(kind: str, nbytes: int, dimension: Dimension, settings: Settings) -> int:

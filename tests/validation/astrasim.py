@@ -19,12 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log2
+from typing import Any
 
-from accelsim.cluster.collectives.astrasim_played import played_ns
-from accelsim.cluster.collectives.astrasim_settings import ALGORITHMS, SHAPES, Dimension, Settings
+from accelsim.cluster.collectives.choice import LIBRARY
+from accelsim.cluster.collectives.timing import AUTO
+from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, known
+from accelsim.spec.cluster import ClusterSpec
+from tests.validation.astrasim_cluster import dimensions
+from tests.validation.astrasim_played import played_ns
+from tests.validation.astrasim_settings import ALGORITHMS, SHAPES, Dimension, Settings
 
-__all__ = ["Dimension", "Settings", "astrasim_ns"]
+ASTRASIM = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+"""Kinds that ASTRA-sim has."""
 
 
 def astrasim_ns(kind: str, nbytes: int, dimensions: Sequence[Dimension], settings: Settings) -> int:
@@ -116,3 +123,26 @@ def _pipeline(phases: Sequence[Phase], dimensions: int, settings: Settings) -> i
         if at + 1 < len(phases):
             queue.append((free[d], split, at + 1))
     return end
+
+
+def by_astrasim(
+    spec: ClusterSpec, topology: Topology, kind: str, nbytes: int, algorithm: str, aware: bool
+) -> dict[str, Any]:
+    """The same among all devices by ASTRA-sim's conventions, and a sentence that says of what."""
+    if kind not in ASTRASIM:
+        raise UsageError(Problem(f"{kind} by ASTRA-sim's conventions", "", f"one of {', '.join(ASTRASIM)}"))
+    along = dimensions(spec, topology, "" if algorithm in (LIBRARY, AUTO) else algorithm)
+    size = nbytes // topology.ranks if kind == "all_gather" else nbytes
+    time_ns = astrasim_ns(kind, size, along, Settings(aware=aware))
+    shown = "; ".join(
+        f"{each.shape} of {each.devices}, {each.GBps:.4g} GB/s (2^30), {each.latency_ns:.4g} ns, {each.algorithm}"
+        for each in along
+    )
+    how = "aware" if aware else "unaware"
+    said = f"By ASTRA-sim's conventions, {how} of congestion: {time_ns:,} ns ({shown})."
+    return {
+        "time_s": time_ns * 1e-9,
+        "dimensions": [vars(each) for each in along],
+        "aware": aware,
+        "said": said,
+    }
