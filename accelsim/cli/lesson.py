@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ EXAMPLES = example(
     "accelsim lesson check 1",
 )
 HERE = Path()
+TRUSTED = "Not isolated (--trust-students): a student's file could read and change what you may.\n"
+"""Line above marks that were made without isolation."""
 MARKS = {"done": "done", "changed": "changed since it passed", "begun": "begun", "": ""}
 BAR = 24
 """Characters of the bar."""
@@ -113,8 +116,7 @@ def start(lesson: Lesson, place: Path, student: str) -> None:
 def check(lesson: Lesson, place: Path, as_json: bool) -> None:
     """Check the student's file of LESSON: passed, or the first thing that is wrong. Draws the student's own result.
 
-    The file runs in a process of its own, which may write into its own folder only. Exit code 1 where something is
-    wrong.
+    The file runs in a process of its own, with limits of time and memory. Exit code 1 where something is wrong.
     """
     from accelsim.lessons.running import check
     from accelsim.lessons.work import located, save
@@ -211,23 +213,36 @@ def reset(lesson: Lesson, place: Path) -> None:
 @click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
 @click.option("--seconds", type=click.FloatRange(1), default=20.0, show_default=True,
               help="Time that the answers of one file may take.")  # fmt: skip
+@click.option("--trust-students", "trusted", is_flag=True,
+              help="Run their files as plain processes, which may do what you may; without bwrap.")  # fmt: skip
 @json_option
 @csv_option
-def grade(places: tuple[Path, ...], seconds: float, as_json: bool, table: Path | None) -> None:
+def grade(places: tuple[Path, ...], seconds: float, trusted: bool, as_json: bool, table: Path | None) -> None:
     """Check many folders: each a lesson's folder, or a student's with lessons in it.
 
-    Each file runs in a process of its own, with limits of time and memory; it may write into a copy of its folder only.
+    bwrap (bubblewrap) isolates each file: no network, no files of yours, limits of time, memory and disk. A file that
+    cannot be graded gets a row that says why. Rows of --csv are written as soon as they are known.
     """
-    from accelsim.lessons.grading import COLUMNS, marks
+    from accelsim.files import write_rows
+    from accelsim.lessons.grading import COLUMNS, NOT_GRADED, cells, check_isolation, marks
     from accelsim.report.table import text_table
 
     if table is not None:
         check_file_target(table)
-    rows = list(marks(places, seconds))
-    save_csv(table, rows)
+    if trusted:
+        click.echo(TRUSTED, err=as_json)
+    else:
+        check_isolation()
+    rows = []
+    with write_rows(table, COLUMNS) if table else nullcontext() as add:
+        for row in marks(places, seconds, not trusted):
+            rows.append(row)
+            if add is not None:
+                add(cells(row))
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
     show(text_table(list(COLUMNS), [[str(row[name]) for name in COLUMNS] for row in rows], width()))
     passed = sum(bool(row["passed"]) for row in rows)
-    click.echo(f"\n{passed} of {len(rows)} passed")
+    missed = sum(row["where"].startswith(NOT_GRADED) for row in rows)
+    click.echo(f"\n{passed} of {len(rows)} passed" + (f", {missed} could not be graded" if missed else ""))

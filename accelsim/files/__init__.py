@@ -7,17 +7,22 @@ complete. What a killed process left has no lock any more: the next write to tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from accelsim.files.makers import Make, as_bytes, records, table, text
-from accelsim.files.places import create, fill, forget, put, recover, written
-from accelsim.files.streams import is_stream, write_stream
+from accelsim.files.places import create, fill, forget, note, put, recover, written
+from accelsim.files.scratch import scratch_folder
+from accelsim.files.streams import is_stream, opened, write_stream
 from accelsim.files.targets import check_file, check_folder, followed, unwritable
 
 __all__ = [
-    "Make", "as_bytes", "check_file", "check_folder", "forget", "made_folder", "records", "recover", "table", "text",
-    "write_file", "write_folder", "written",
+    "Make", "as_bytes", "check_file", "check_folder", "forget", "made_folder", "records", "recover", "scratch_folder",
+    "table", "text", "write_file", "write_folder", "write_rows", "written",
 ]  # fmt: skip
 
 
@@ -38,6 +43,31 @@ def write_file(path: str | Path, make: Make) -> Path:
     except OSError as error:
         raise unwritable(target, error) from error
     return target
+
+
+@contextmanager
+def write_rows(path: str | Path, header: Sequence[str]) -> Iterator[Callable[[Sequence[Any]], None]]:
+    """Write a CSV file row by row: what is called with a row has written it when it returns, so a command that is
+    killed loses none. What was in the file before is gone at once. UsageError when it cannot be written."""
+    target = Path(path)
+    check_file(target)
+    try:
+        raw = opened(target) if is_stream(target) else followed(target).open("wb")
+    except OSError as error:
+        raise unwritable(target, error) from error
+    with raw, io.TextIOWrapper(raw, "utf-8", "surrogateescape", newline="") as stream:
+        note(target, target, target)
+        writer = csv.writer(stream, lineterminator="\n")
+
+        def add(row: Sequence[Any]) -> None:
+            try:
+                writer.writerow(row)
+                stream.flush()
+            except OSError as error:
+                raise unwritable(target, error) from error
+
+        add(header)
+        yield add
 
 
 def made_folder(folder: Path) -> Path:

@@ -1,20 +1,19 @@
-"""A folder of no lasting worth, for a process that may write there and nowhere else."""
+"""A folder of no lasting worth, for a process that writes there."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-class Scratch:
-    """A new folder with copies of files, away from the user's; ``remove`` takes it and all in it away."""
-
-    def __init__(self, *copies: Path) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="accelsim-scratch-"))
-        for file in copies:
-            shutil.copyfile(file, self.folder / file.name)
-
-    def remove(self) -> None:
-        """What cannot be removed stays."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder away from the user's, and remove it with all in it; what cannot be removed stays."""
+    folder = Path(tempfile.mkdtemp(prefix="accelsim-scratch-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

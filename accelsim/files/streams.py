@@ -9,6 +9,7 @@ import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from accelsim.errors import Problem, UsageError
 from accelsim.files.makers import Make
@@ -29,9 +30,14 @@ def write_stream(target: Path, make: Make) -> None:
     """Make everything, then write it. UsageError for a pipe that nobody reads; OSError as it comes."""
     made = io.BytesIO()
     make(made)
-    with os.fdopen(_opened(target), "wb") as file:
+    with opened(target) as file:
         file.write(made.getbuffer())
     note(target, target, target)
+
+
+def opened(target: Path) -> IO[bytes]:
+    """Open a stream to write to. UsageError for a pipe that nobody reads; OSError as it comes."""
+    return os.fdopen(_opened(target), "wb")
 
 
 def _opened(target: Path) -> int:

@@ -23,12 +23,24 @@ class Wrong(Exception):
     """The first thing that is wrong: where, what was expected, what came, and the rule that it breaks."""
 
     def __init__(self, where: str, expected: object, got: object, rule: str) -> None:
-        self.where, self.expected, self.got, self.rule = where, _shown(expected), _shown(got), rule
+        self.where, self.expected, self.got, self.rule = clean(where), _shown(expected), _shown(got), rule
         super().__init__(where, self.expected, self.got, rule)
 
 
+MOST_SHOWN = 300
+"""Characters of a value that are shown."""
+
+
+def clean(text: str) -> str:
+    """Return a text as one short line: what cannot be printed as its code, what is too long cut off."""
+    cut = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
+
+
 def _shown(value: object) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return clean(
+        value if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else repr(value)
+    )
 
 
 class Ask(Protocol):

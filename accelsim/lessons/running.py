@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import base64
+import re
 import time
+import warnings
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.lessons.base import Lesson, Sheet, Wrong
+from accelsim.files.reading import read_text
+from accelsim.lessons.base import Lesson, Sheet, Wrong, clean
 from accelsim.lessons.sandbox.student import SECONDS, Student
 
 if TYPE_CHECKING:
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
 
 STUDENT = "STUDENT"
 """Name in a student's file that says whose it is: numbers are drawn for it."""
+MOST_FILE_B = 1 << 18
+"""Size of a student's file: 256 KiB."""
+_NAME = re.compile(
+    rf"""^{STUDENT}[ \t]*=[ \t]*("(?:[^"\\\n]|\\.){{0,400}}"|'(?:[^'\\\n]|\\.){{0,400}}')[ \t]*(?:\#|\r?$)""",
+    re.M,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,26 +97,36 @@ class Outcome:
 
 
 def named(file: Path) -> str:
-    """Whose file it is, by its line ``STUDENT = "..."``; '' where it has none that can be read. Nothing is run."""
+    """Return whose file it is, by its line ``STUDENT = "..."``; '' where it has none. Nothing is run."""
     try:
-        tree = ast.parse(file.read_bytes())
+        return _named(read_text(file, MOST_FILE_B))
+    except (OSError, ValueError):
+        return ""
+
+
+def _named(source: str) -> str:
+    found = _NAME.search(source)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not know
+            return str(ast.literal_eval(found[1])) if found else ""
     except (SyntaxError, ValueError):
         return ""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [STUDENT]:
-            value = node.value
-            return (
-                str(value.value) if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
-            )
-    return ""
 
 
-def check(lesson: Lesson, file: Path, student: str | None = None, seconds: float = SECONDS) -> Outcome:
-    """Check a file. ``student``: whose numbers to expect; else those of the name in the file."""
-    name = named(file) if student is None else student
+def check(
+    lesson: Lesson, file: Path, student: str | None = None, seconds: float = SECONDS, isolated: bool = False
+) -> Outcome:
+    """Check a file. ``student``: whose numbers to expect; else those of the name in the file. ``isolated``: by bwrap.
+
+    Raises OSError where the file cannot be read, NotStarted where its process does not start.
+    """
     begun, done, sheet, wrong, printed = time.monotonic(), [], Sheet(), None, ""
+    name = student or ""
     try:
-        with Student(file, seconds) as ask:
+        source = _source(file)
+        name = _named(source) if student is None else student
+        with Student(file.name, source, seconds, isolated) as ask:
             try:
                 for step, _ in zip(lesson.steps, lesson.check(ask, lesson.numbers(name), sheet), strict=True):
                     done.append(step)
@@ -116,3 +135,13 @@ def check(lesson: Lesson, file: Path, student: str | None = None, seconds: float
     except Wrong as found:
         wrong = found
     return Outcome(lesson, name, tuple(done), wrong, printed, sheet, time.monotonic() - begun)
+
+
+def _source(file: Path) -> str:
+    try:
+        return read_text(file, MOST_FILE_B)
+    except ValueError as error:
+        expected = f"a Python file in UTF-8 of at most {MOST_FILE_B >> 10} KiB"
+        raise Wrong(
+            file.name, expected, clean(str(error)), "save the file as your editor does by default"
+        ) from None

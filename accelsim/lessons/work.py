@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from hashlib import sha256
@@ -131,7 +132,8 @@ def state(lesson: Lesson, place: Path) -> str:
 
 
 def lesson_in(folder: Path) -> list[tuple[Lesson, Path]]:
-    """Lessons whose file is in a folder, or in folders of lessons in it."""
+    """Return the lessons of which something with the name of their file is in a folder, or in folders of lessons in
+    it."""
     places = [folder, *(folder / lesson.folder for lesson in lessons())]
     return [(lesson, place / lesson.file) for place in places for lesson in lessons()
-            if (place / lesson.file).is_file()]  # fmt: skip
+            if os.path.lexists(place / lesson.file)]  # fmt: skip

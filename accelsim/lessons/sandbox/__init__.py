@@ -1,1 +1,1 @@
-"""A student's file in a process of its own: what it may touch, how it is asked, what comes back."""
+"""A student's file in a process of its own: how it is started, asked, and what comes back."""

@@ -1,180 +1,215 @@
-"""Asks a student's file, which runs in a process of its own, and turns whatever goes wrong there into one ``Wrong``."""
+"""Asks a student's file, which runs in a process of its own; whatever goes wrong there becomes one ``Wrong``."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import subprocess
-import sys
 import threading
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import accelsim
 from accelsim.errors import nearest
-from accelsim.files.scratch import Scratch
+from accelsim.files import scratch_folder
 from accelsim.lessons.base import Wrong
-from accelsim.lessons.sandbox.child import PRINTED
-from accelsim.lessons.sandbox.codec import decode, encode
-from accelsim.lessons.sandbox.guard import FILE_B, MEMORY_B
+from accelsim.lessons.sandbox.child import MOST_B, MOST_NAMES, decode, encode
+from accelsim.lessons.sandbox.process import FILE_B, MEMORY_B, has_bwrap, kill, start
 
 SECONDS = 20.0
 """Time that all answers of a student's file may take together."""
-MOST_LINE_B = 64 << 20
-"""Length of an answer."""
-SHOWN = 2000
-"""Characters of what it printed that are kept."""
+START_S = 60.0
+"""Time that its process may take to start."""
+SHOWN_B = 2000
+"""Bytes of what it printed that are kept."""
 SLOW = "an answer in time: the loop that does not end, or the work that grows too fast, is in this function"
 MEMORY = f"arrays that fit into {MEMORY_B >> 20} MiB"
 
 
-class Student:
-    """A file in its sandbox: a copy in a folder that is removed at the end. Use as a context."""
+class NotStarted(RuntimeError):
+    """The process of a student's file did not start; no fault of the student."""
 
-    def __init__(self, file: Path, seconds: float = SECONDS) -> None:
-        self.file, self.left = file, seconds
-        self._scratch = Scratch(file)
-        self._folder = self._scratch.folder
-        self._lines: queue.Queue[bytes] = queue.Queue()
-        command = [
-            sys.executable,
-            "-m",
-            "accelsim.lessons.sandbox.child",
-            str(self._folder),
-            file.name,
-            str(seconds),
-        ]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env=_environment(self._folder), cwd=self._folder, start_new_session=True,
-        )  # fmt: skip
-        threading.Thread(target=self._read, daemon=True).start()
+
+class Student:
+    """A student's file in its process; a context. ``file``: its name; ``left``: seconds that it may still use."""
+
+    def __init__(self, file: str, source: str, seconds: float = SECONDS, isolated: bool = False) -> None:
+        self.file, self.source, self.left, self.isolated = file, source, seconds, isolated
+        self._lines: queue.Queue[bytes] = queue.Queue(maxsize=2)
+        self._printed, self._ended_already = b"", False
 
     def __enter__(self) -> Student:
-        try:
+        with ExitStack() as stack:
+            folder = Path("/") if self.isolated else stack.enter_context(scratch_folder())
+            self._process = start(self.left, self.isolated, folder)
+            stack.callback(self._end)
+            self._threads = [threading.Thread(target=read, daemon=True) for read in (self._read, self._drain)]
+            for thread in self._threads:
+                thread.start()
+            self._wait_for_start()
+            self._write((self.file, self.source))
             self._answer("reading the file")
-        except BaseException:
-            self.__exit__()
-            raise
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        self._scratch.remove()
+        self._stack.close()
 
     def __call__(self, name: str, *args: Any) -> Any:
-        """What a function of the file returns for these arguments. Raises Wrong."""
-        return self._asked(name, {"name": name, "args": list(args)})
+        """Return what a function of the file returns for these arguments. Raises Wrong."""
+        self._write({"name": name, "args": list(args)})
+        return self._answer(name)
 
     def value(self, name: str) -> Any:
-        """What the file says of a name. Raises Wrong."""
-        return self._asked(name, {"name": name})
+        """Return what the file says of a name. Raises Wrong."""
+        self._write({"name": name})
+        return self._answer(name)
+
+    def _wait_for_start(self) -> None:
+        seconds, self.left = self.left, START_S
+        try:
+            started = self._next("starting") == {"ok": None}
+        except Wrong:
+            started = False
+        if not started:
+            self._end()
+            said = self.printed.strip().splitlines()
+            raise NotStarted(said[-1] if said else "its process did not start")
+        self.left = seconds
 
     @property
     def printed(self) -> str:
         """The beginning of what it printed so far."""
-        try:
-            with (self._folder / PRINTED).open("rb") as file:
-                return file.read(SHOWN).decode("utf-8", "replace")
-        except OSError:
-            return ""
+        return self._printed.decode("utf-8", "replace")
 
-    def _asked(self, name: str, question: dict[str, Any]) -> Any:
+    def _write(self, question: Any) -> None:
+        """Send a question; a process that does not read it is ended when its time is over."""
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(encode(question).encode("ascii") + b"\n")
-            self._process.stdin.flush()
-        return self._answer(name)
+        timer = threading.Timer(max(0.0, self.left), self._process.kill)
+        timer.start()
+        try:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(encode(question).encode("ascii") + b"\n")
+                self._process.stdin.flush()
+        finally:
+            timer.cancel()
 
-    def _answer(self, name: str) -> Any:
+    def _next(self, name: str) -> Any:
+        """Return the next line that the process sent, as a value; None for what is no value or no line at all."""
         begun = time.monotonic()
         try:
             line = self._lines.get(timeout=max(0.0, self.left))
+            return decode(line)
         except queue.Empty:
-            raise Wrong(f"{self.file.name}, {name}", "an answer", "none in time", SLOW) from None
-        self.left -= time.monotonic() - begun
+            raise Wrong(f"{self.file}, {name}", "an answer", "none in time", SLOW) from None
+        except ValueError:
+            return None
+        finally:
+            self.left -= time.monotonic() - begun
+
+    def _answer(self, name: str) -> Any:
+        answer = self._next(name)
         try:
-            answer = decode(line.decode("ascii"))
-            ((kind, value),) = ((key, value) for key, value in answer.items() if key != "kind")
-        except (ValueError, AttributeError, UnicodeDecodeError):
+            ((kind, value),) = answer.items()
+            if kind == "ok":
+                return value
+            wrong = _WRONG[kind](self.file, name, value)
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
             raise self._ended(name) from None
-        if kind == "ok":
-            return value
-        raise _WRONG[kind](self.file.name, name, value, answer)
+        raise wrong
 
     def _ended(self, name: str) -> Wrong:
-        """The process is gone: why, as far as its exit code tells."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        number = -(self._process.returncode or 0)
+        """Return why there is no answer, as far as the exit code of the process tells."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.3)
+        code = self._process.returncode
+        self._end()
+        number = 0 if code is None else -code if code < 0 else code - 128
         if number in (9, 24):
-            return Wrong(f"{self.file.name}, {name}", "an answer", "none in time", SLOW)
-        what = f"its process ended{f' by signal {number}' if number > 0 else ''}"
+            return Wrong(f"{self.file}, {name}", "an answer", "none in time", SLOW)
+        what = (
+            f"its process ended{f' by signal {number}' if number > 0 else ''}"
+            if code is not None
+            else "no answer"
+        )
         rule = (
             f"a lesson's code returns, and does not end Python; {MEMORY}, files of up to {FILE_B >> 20} MiB"
         )
-        return Wrong(f"{self.file.name}, {name}", "an answer", what, rule)
+        return Wrong(f"{self.file}, {name}", "an answer", what, rule)
+
+    def _end(self) -> None:
+        """End the process, and what reads from it."""
+        if self._ended_already:
+            return
+        self._ended_already = True
+        kill(self._process)
+        for thread in self._threads:
+            for _ in range(20):
+                with suppress(queue.Empty):
+                    self._lines.get_nowait()
+                thread.join(0.05)
+                if not thread.is_alive():
+                    break
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with suppress(OSError):
+                if pipe is not None and not any(thread.is_alive() for thread in self._threads):
+                    pipe.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        with contextlib.suppress(OSError, ValueError):
-            while line := self._process.stdout.readline(MOST_LINE_B):
+        with suppress(OSError, ValueError):
+            while line := self._process.stdout.readline(MOST_B + 2):
                 self._lines.put(line)
         self._lines.put(b"")
 
-
-def _environment(folder: Path) -> dict[str, str]:
-    """What its process needs to find Python and this package, one thread, no home of the user."""
-    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LANG") if name in os.environ}
-    package = str(Path(accelsim.__file__).parents[1])
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {
-        **kept, **one, "PYTHONPATH": package, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": str(folder), "TMPDIR": str(folder), "MPLCONFIGDIR": str(folder),
-    }  # fmt: skip
+    def _drain(self) -> None:
+        """Keep the beginning of what is printed, and read the rest, so that printing never waits."""
+        assert self._process.stderr is not None
+        with suppress(OSError, ValueError):
+            while chunk := os.read(self._process.stderr.fileno(), 1 << 16):
+                self._printed += chunk[: SHOWN_B - len(self._printed)]
 
 
-def _raised(file: str, name: str, value: Any, answer: Any) -> Wrong:
-    """It raised, or cannot be read: the line that did."""
-    line, source, text = value["line"], value["source"].strip(), value["text"]
+def why_not_isolated() -> str:
+    """Return why no file can be isolated on this machine, in words; '' where it can."""
+    if not has_bwrap():
+        return "bwrap is not installed"
+    try:
+        with Student("probe.py", "", isolated=True):
+            return ""
+    except (NotStarted, Wrong, OSError) as error:
+        return f"bwrap does not work here ({error})"
+
+
+def _raised(file: str, name: str, value: Any) -> Wrong:
+    """Return that it raised, or cannot be read: the line that did."""
+    line, source, text = int(value["line"]), str(value["source"]).strip(), str(value["text"])
     where = f"{file}:{line}" if line else f"{file}, {name}"
     if text.startswith("MemoryError"):
         return Wrong(where, MEMORY, text, "what is too large to keep is computed piece by piece")
-    if text.startswith("Refused"):
-        return Wrong(
-            where, "code that computes and returns", text, "a lesson's code writes into its own folder only"
-        )
     return Wrong(
         where, "no error", f"{text}{f' in: {source}' if source else ''}", f"{name} has to run to its end"
     )
 
 
-def _missing(file: str, name: str, value: Any, answer: Any) -> Wrong:
-    """There is no such name, or it is no function."""
-    if "kind" in answer:
-        return Wrong(
-            f"{file}, {name}",
-            "a function",
-            f"{name} is of type {answer['kind']}",
-            "keep 'def' in front of it",
-        )
-    near = nearest(name, value)
+def _missing(file: str, name: str, value: Any) -> Wrong:
+    """Return that there is no such name."""
+    near = nearest(name, [str(each)[:100] for each in value[:MOST_NAMES]])
     got = f"no {name}" + (f", but {near}" if near else "")
-    return Wrong(f"{file}", f"a definition of {name}", got, "names of the start file stay as they are")
+    return Wrong(file, f"a definition of {name}", got, "names of the start file stay as they are")
 
 
-def _unsendable(file: str, name: str, value: Any, answer: Any) -> Wrong:
-    """It is of a type that no lesson asks for."""
+def _no_function(file: str, name: str, value: Any) -> Wrong:
+    """Return that the name is no function."""
+    return Wrong(f"{file}, {name}", "a function", f"{name} is of type {value}", "keep 'def' in front of it")
+
+
+def _unsendable(file: str, name: str, value: Any) -> Wrong:
+    """Return that the value is of a type or size that no lesson asks for."""
     return Wrong(
         f"{file}, {name}", "numbers, texts, lists, tuples, dicts or arrays", str(value), "return such a value"
     )
 
 
-_WRONG = {"error": _raised, "missing": _missing, "unsendable": _unsendable}
+_WRONG = {"error": _raised, "missing": _missing, "no function": _no_function, "unsendable": _unsendable}

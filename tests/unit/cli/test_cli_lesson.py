@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from accelsim.lessons import grading
 from accelsim.lessons.registry import find, lessons
+from accelsim.lessons.running import Outcome
 from accelsim.lessons.work import filled, start
 
 Cli = Callable[..., Result]
@@ -137,44 +140,75 @@ def test_an_error_of_syntax_shows_its_line(cli: Cli, here: Path) -> None:
     assert found.exit_code == 1 and "energy.py:2" in found.stdout and "def counts(M, N K):" in found.stdout
 
 
-PRANKS = {
-    "endless": "\ndef counts(M, N, K):\n    while True: pass\n",
-    "hog": "\nhoard = [bytearray(1 << 28) for _ in range(100)]\n",
-    "vandal": "\nimport shutil, os\nshutil.rmtree(os.environ.get('TARGET', '{target}'))\n",
-    "liar": "\nprint('Passed.')\nprint('{{\"passed\": true}}')\ndef counts(M, N, K):\n    return (0, 0, 0)\n",
-    "quitter": "\nimport os\nos._exit(0)\n",
-}
+@pytest.fixture
+def class_of_two(here: Path) -> list[Path]:
+    """Ada's folder with a solution, Bob's with a file that changes what is outside."""
+    for name, more in (("Ada", ""), ("Bob", f"\nopen({str(here / 'mine.txt')!r}, 'w').close()\n")):
+        file = start(FIRST, here / name, name) / FIRST.file
+        file.write_text(solution(name) + more, encoding="utf-8")
+    return [here / "Ada", here / "Bob"]
 
 
-def test_a_class_gets_its_marks_and_nothing_else_is_touched(cli: Cli, here: Path) -> None:
-    """Sixty folders: fifty right ones, five starts, an endless loop, a memory hog, one that deletes, one that prints
-    a pass, one that ends Python."""
-    target = here / "precious"
-    target.mkdir()
-    (target / "kept.txt").write_text("kept", encoding="utf-8")
-    expected = {}
-    for number in range(60):
-        name = f"student{number:02d}"
-        folder = start(FIRST, here / name, name)
-        expected[name] = number < 50
-        if number < 55:
-            text = solution(name) if number < 50 else filled(FIRST, "start.py.in", name)
-        else:
-            text = solution(name) + list(PRANKS.values())[number - 55].format(target=target)
-        (folder / FIRST.file).write_text(text, encoding="utf-8")
-    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
-    found = cli("lesson", "grade", *expected, "--seconds", "2", "--csv", "marks.csv")
-    assert found.exit_code == 0 and "50 of 60 passed" in found.stdout
+def test_without_bwrap_no_file_is_run_unless_students_are_trusted(
+    cli: Cli, here: Path, class_of_two: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    (here / "marks.csv").write_text("of last week")
+    found = cli("lesson", "grade", *class_of_two, "--csv", "marks.csv")
+    assert found.exit_code == 2 and not found.stdout
+    assert (
+        "bwrap is not installed; expected bubblewrap" in found.stderr
+        and "apt install bubblewrap" in found.stderr
+    )
+    assert (here / "marks.csv").read_text() == "of last week" and not (here / "mine.txt").exists()
+    found = cli("lesson", "grade", *class_of_two, "--trust-students", "--csv", "marks.csv")
+    assert (
+        found.exit_code == 0 and found.stdout.startswith("Not isolated") and "2 of 2 passed" in found.stdout
+    )
+    assert (here / "mine.txt").exists()
     with (here / "marks.csv").open(encoding="utf-8") as file:
-        marks = {row["student"]: row["passed"] == "True" for row in csv.DictReader(file)}
-    assert marks == expected
-    (here / "marks.csv").unlink()
-    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+        assert [(row["student"], row["passed"]) for row in csv.DictReader(file)] == [
+            ("Ada", "True"),
+            ("Bob", "True"),
+        ]
+
+
+def test_a_row_is_written_when_it_is_known_and_no_file_stops_the_others(
+    cli: Cli, here: Path, class_of_two: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(lesson: object, file: Path, **_: object) -> Outcome:
+        if "Ada" in str(file):
+            raise MemoryError("of the grader")
+        lines.extend((here / "marks.csv").read_text(encoding="utf-8").splitlines())
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError
+
+    lines: list[str] = []
+    monkeypatch.setattr("accelsim.lessons.grading.check", broken)
+    found = cli("lesson", "grade", *class_of_two, "--trust-students", "--csv", "marks.csv")
+    assert found.exit_code == 130 and found.stderr == "interrupted; marks.csv was written\n"
+    assert lines == [
+        "folder,student,lesson,passed,steps,where,expected,got",
+        f"{class_of_two[0]},,1,False,0 of 4,could not be graded: MemoryError: of the grader,,",
+    ]
+
+
+def test_the_grader_itself_has_a_time_limit(
+    here: Path, class_of_two: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(lesson: object, file: Path, **_: object) -> Outcome:
+        while True:
+            pass
+
+    monkeypatch.setattr(grading, "check", slow)
+    monkeypatch.setattr(grading, "OWN_S", 0.1)
+    rows = list(grading.marks(class_of_two, 0.0, isolated=False))
+    assert [row["where"] for row in rows] == ["could not be graded: TooLong: more than 0.1 s"] * 2
 
 
 def test_a_folder_without_a_lesson_has_a_mark_that_says_so(cli: Cli, here: Path) -> None:
     (here / "empty").mkdir()
-    rows = json.loads(cli("lesson", "grade", "empty", "gone", "--json").stdout)
+    rows = json.loads(cli("lesson", "grade", "empty", "gone", "--trust-students", "--json").stdout)
     assert [row["where"] for row in rows] == ["no file of a lesson", "no such directory"]
 
 
