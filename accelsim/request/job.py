@@ -236,7 +236,8 @@ def with_streams(chip: Chip, count: int) -> Chip:
 def _graph(request: Request) -> Graph:
     if not isinstance(request.model, Graph):
         return load_model(
-            request.model, batch=request.batch, shapes=request.shape, weights=request.weights, params=request.param
+            request.model, batch=request.batch, shapes=request.shape, weights=request.weights, params=request.param,
+            data=request.values != "off",
         )  # fmt: skip
     if request.batch is not None or request.shape or request.param or request.weights != "model":
         what = "batch, shapes, params or weights for a graph that is loaded already"

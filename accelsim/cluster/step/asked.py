@@ -139,9 +139,11 @@ def work_of(model: str, params: Mapping[str, int] | None = None) -> Work:
     from accelsim.cluster.values.work import GraphWork
     from accelsim.workload.sources.load import load_model
 
-    graph = load_model(model, batch=1, params=params)
+    graph = load_model(model, batch=1, params=params, data=False)
     return GraphWork(
-        graph.name, lambda samples: load_model(model, batch=samples, params=params), sizes_of(model)
+        graph.name,
+        lambda samples: load_model(model, batch=samples, params=params, data=False),
+        sizes_of(model),
     )
 
 

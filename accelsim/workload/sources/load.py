@@ -46,14 +46,16 @@ def load_model(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     weights: str = "model",
     params: Mapping[str, int] | None = None,
+    data: bool = True,
 ) -> Graph:
     """The graph of a workload.
 
     ``name_or_path``: a model of the zoo, perhaps with parameters (``'mlp?hidden=512,layers=3'``), an ONNX
     file or a topology CSV. ``batch``: first dimension of every real input. ``shapes``: input name -> whole
     shape (ONNX only). ``weights``: 'model', or 'random:SEED'; what has no weights of its own (the zoo, CSVs)
-    gets 'random:0', and ``Graph.values_from`` says so. Raises ModelError and UsageError, all problems at
-    once.
+    gets 'random:0', and ``Graph.values_from`` says so. ``data``: whether values matter; without, or with weights that
+    are drawn anyway, weights whose values a file lacks are drawn, and ``Graph.notes`` say so. Raises ModelError and
+    UsageError, all problems at once.
     """
     text, inline = split_parameters(str(name_or_path))
     seed = parse_weights(weights)
@@ -70,7 +72,7 @@ def load_model(
         raise UsageError(
             Problem(f"parameters {', '.join(given)} for {text!r}", expected="a model of the zoo")
         )
-    return _from_file(path, batch, shapes or {}, seed)
+    return _from_file(path, batch, shapes or {}, seed, data)
 
 
 def check_there(name: str) -> None:
@@ -185,7 +187,7 @@ def _from_zoo(
 
 
 def _from_file(
-    path: Path, batch: int | None, shapes: Mapping[str, tuple[int, ...]], seed: int | None
+    path: Path, batch: int | None, shapes: Mapping[str, tuple[int, ...]], seed: int | None, data: bool
 ) -> Graph:
     if path.suffix == ".csv":
         from accelsim.workload.sources.topology_csv import read_topology
@@ -197,7 +199,7 @@ def _from_file(
         return _seeded(graph, seed)
     from accelsim.workload.onnx.importing.importer import import_onnx
 
-    graph = import_onnx(path, batch, shapes)
+    graph = import_onnx(path, batch, shapes, DEFAULT_SEED if seed is None and not data else seed)
     with located(path):
         check_sizes(graph)
     return graph if seed is None else randomise(graph, seed)

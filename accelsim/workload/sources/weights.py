@@ -15,6 +15,8 @@ import numpy as np
 
 from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError
+from accelsim.formats.integer import code_range
+from accelsim.formats.table import FORMATS as TABLE
 from accelsim.seeds import generator
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -39,6 +41,7 @@ SMALL = Law(0.0, 0.05)
 VARIANCE = Law(1.0, 0.1, positive=True)
 EMBEDDING = Law(0.0, 0.02)
 SLOPE = Law(0.25, 0.01)
+CODED = Law(0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,38 @@ class Seeded:
         if self.law.positive:
             np.abs(values, out=values)
         return contain(values, self.dtype)
+
+
+DRAWN = frozenset(
+    name for name, row in TABLE.items() if row.kind == "float" or (row.kind == "int" and row.bits <= 8)
+) | {"int32"}
+"""Formats of tensors that ``drawn`` makes values of. Wider integers are indices or shapes, which nobody can guess."""
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Integers drawn on call, evenly from the range of ``dtype``; in int32, the format of biases, zeros."""
+
+    seed: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __call__(self) -> Array:
+        """The values, in the container of the format."""
+        if self.dtype == "int32":
+            return contain(np.zeros(self.shape, np.int32), self.dtype)
+        low, high = code_range(self.dtype)
+        rng = generator(self.seed, zlib.crc32(self.name.encode()))
+        return contain(rng.integers(low, high, self.shape, endpoint=True), self.dtype)
+
+
+def drawn(seed: int, name: str, shape: tuple[int, ...], dtype: str) -> Callable[[], Array]:
+    """What makes values for a tensor of which nothing but its shape and its format (of ``DRAWN``) is known."""
+    if TABLE[dtype].kind == "int":
+        return Codes(seed, name, shape, dtype)
+    law = NEAR_ONE if prod(shape) == 1 else SMALL if TABLE[dtype].bits > 8 else CODED
+    return Seeded(seed, name, shape, law, dtype)
 
 
 def parse_weights(text: str) -> int | None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
+import accelsim
 from accelsim.errors import ModelError, UsageError
 from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.sources.load import load_model
@@ -107,6 +108,41 @@ def test_external_data(tmp_path: Path) -> None:
     graph = load_model(external(tmp_path))
     assert graph.tensors["w"].data is None
     assert np.array_equal(graph.tensors["w"].value(), np.arange(400, dtype=np.float32).reshape(4, 100))
+
+
+def without_data(tmp_path: Path, kind: str, dtype: int = FLOAT) -> Path:
+    """y = x w, where the file states format and shape of w and nothing more; 'stored' has values."""
+    w = onnx.TensorProto(name="w", data_type=dtype, dims=[4, 5])
+    if kind == "external":
+        w.data_location = onnx.TensorProto.EXTERNAL
+        w.external_data.add(key="location", value="gone.bin")
+    elif kind == "stored":
+        w = numpy_helper.from_array(np.ones((4, 5), np.float32), "w")
+    proto = model([node("MatMul", ["x", "w"], ["y"])], X, ["y"])
+    proto.graph.initializer.append(w)
+    path = tmp_path / f"{kind}.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("kind", ["external", "empty"])
+def test_weights_without_data_are_drawn_where_their_values_do_not_matter(kind: str, tmp_path: Path) -> None:
+    path = without_data(tmp_path, kind)
+    with pytest.raises(ModelError, match="or --values off or --weights random:SEED"):
+        load_model(path)
+    run = accelsim.run(path, on="edu-4x4", values="off")
+    note = "weights: 1 of 1 initialisers have no data in the file and are drawn (seed {})"
+    assert run.program.notes[0] == note.format(0)
+    drawn, stored = (
+        load_model(each, weights="random:3") for each in (path, without_data(tmp_path, "stored"))
+    )
+    assert drawn.notes == [note.format(3)] and stored.notes == []
+    np.testing.assert_array_equal(drawn.tensors["w"].value(), stored.tensors["w"].value())
+
+
+def test_shapes_and_indices_without_data_cannot_be_drawn(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"type int64 has 0 entries in int64_data; expected 20$"):
+        load_model(without_data(tmp_path, "empty", onnx.TensorProto.INT64), data=False)
 
 
 def test_external_data_missing_truncated_or_elsewhere(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
 from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.ops.values import contain
 from accelsim.workload.sources.load import load_model
-from accelsim.workload.sources.weights import VARIANCE, Law, Seeded, parse_weights, randomise
+from accelsim.workload.sources.weights import DRAWN, VARIANCE, Law, Seeded, drawn, parse_weights, randomise
 
 
 @given(
@@ -25,6 +26,15 @@ def test_values_depend_on_seed_and_name_only(seed: int, name: str, dtype: str) -
     assert np.array_equal(values, pickle.loads(pickle.dumps(source))())
     assert not np.array_equal(values, Seeded(seed + 1, name, (3, 4), Law(0.0, 1.0), dtype)())
     assert not np.array_equal(values, Seeded(seed, name + "'", (3, 4), Law(0.0, 1.0), dtype)())
+
+
+@pytest.mark.parametrize("dtype", sorted(DRAWN))
+def test_values_of_every_format_can_be_drawn(dtype: str) -> None:
+    values = drawn(1, "w", (40, 5), dtype)()
+    assert values.shape == (40, 5)
+    np.testing.assert_array_equal(values, contain(values, dtype))
+    assert len(np.unique(values)) > 1 or dtype == "int32"
+    assert drawn(1, "scale", (), dtype)().shape == ()
 
 
 def test_values_fit_their_format() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from accelsim.errors import Problem
 from accelsim.workload.onnx.importing.types import FORMATS, Form, form_of
+from accelsim.workload.sources.weights import DRAWN
 
 MOST_DIMENSIONS = 64
 """Dimensions of a tensor: NumPy has no more."""
@@ -42,9 +43,35 @@ _KINDS = {
 """AttributeProto.AttributeType in words."""
 
 
-def model_problems(proto: Any, path: Path, opsets: dict[str, int]) -> list[Problem]:
-    """Everything about a model that contradicts itself, the ONNX format or the definition of an op."""
-    found = _Found(path, opsets, [])
+HOW_TO_DRAW = "; or --values off or --weights random:SEED, which do without"
+"""What an error about weights without data advises."""
+
+
+def without_data(proto: Any, path: Path) -> frozenset[str]:
+    """Names of initialisers whose format and shape are stated and whose values are not there.
+
+    Files that hold the architecture of a network only have such: external data that was left out, or empty tensors.
+    """
+    return frozenset(item.name for item in proto.graph.initializer if _lacks_data(item, path))
+
+
+def _lacks_data(item: Any, path: Path) -> bool:
+    if FORMATS.get(item.data_type, "") not in DRAWN or min(item.dims, default=1) < 1:
+        return False
+    if item.data_location == STORED_EXTERNALLY:
+        location = next((entry.value for entry in item.external_data if entry.key == "location"), "")
+        return _beside(location, path) and not os.path.lexists(path.parent / location)
+    return not item.raw_data and not len(getattr(item, _FIELDS.get(FORMATS[item.data_type], "int32_data")))
+
+
+def model_problems(
+    proto: Any, path: Path, opsets: dict[str, int], absent: frozenset[str] = frozenset()
+) -> list[Problem]:
+    """Everything about a model that contradicts itself, the ONNX format or the definition of an op.
+
+    ``absent``: initialisers whose values nobody looks for.
+    """
+    found = _Found(path, opsets, [], absent)
     found.graph(proto.graph, "")
     found.inputs(proto.graph)
     return found.problems
@@ -76,11 +103,12 @@ def external_file(item: Any, path: Path) -> tuple[Path, int]:
 
 @dataclass
 class _Found:
-    """Collects problems; ``path`` is the model's file."""
+    """Collects problems; ``path`` is the model's file, ``absent`` are initialisers that need no data."""
 
     path: Path
     opsets: dict[str, int]
     problems: list[Problem]
+    absent: frozenset[str] = frozenset()
 
     def add(self, what: str, expected: str = "", within: str = "") -> None:
         """One more problem, of the node ``within``."""
@@ -148,6 +176,8 @@ class _Found:
             self.add(f"{what} has dimensions {list(item.dims)}", "sizes from 0", within)
         elif item.HasField("segment"):
             self.add(f"{what} is stored in segments", "whole tensors", within)
+        elif item.name in self.absent and not within:
+            pass
         elif item.data_location == STORED_EXTERNALLY:
             self._external(item, what, within)
         else:
@@ -173,7 +203,8 @@ class _Found:
         packing = max(1, 8 // _BITS.get(dtype, 8))
         entries, wanted = len(getattr(item, field)), -(-elements // packing)
         if entries != wanted:
-            self.add(f"{shape} has {entries:,} entries in {field}", f"{wanted:,}", within)
+            advice = HOW_TO_DRAW if not within and _lacks_data(item, self.path) else ""
+            self.add(f"{shape} has {entries:,} entries in {field}", f"{wanted:,}{advice}", within)
 
     def _external(self, item: Any, what: str, within: str) -> None:
         entries = {entry.key: entry.value for entry in item.external_data}
@@ -190,7 +221,12 @@ class _Found:
         elif dtype == "string":
             self.add(f"{what} holds texts in a file", "string_data", within)
         elif not os.path.isfile(self.path.parent / location):  # noqa: PTH113 - False too for a name that is too long
-            self.add(f"{data} is missing", f"a file {os.path.normpath(self.path.parent / location)}", within)
+            advice = HOW_TO_DRAW if not within and _lacks_data(item, self.path) else ""
+            self.add(
+                f"{data} is missing",
+                f"a file {os.path.normpath(self.path.parent / location)}{advice}",
+                within,
+            )
         elif not wrong:
             needed = stored_B(dtype, prod(item.dims))
             if entries.get("length") and int(numbers["length"]) != needed:

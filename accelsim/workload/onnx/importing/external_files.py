@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from accelsim.files.reading import is_file
+
 
 def external_files(path: Path) -> list[Path]:
-    """Files that the tensors of a model lie in, each once. Empty for what is no model: reading it will tell."""
+    """Files that are there and that tensors of a model lie in, each once. Empty for what is no model: reading it will
+    tell."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from onnx.external_data_helper import _get_all_tensors, uses_external_data
@@ -22,4 +25,4 @@ def external_files(path: Path) -> list[Path]:
         for entry in tensor.external_data
         if entry.key == "location"
     ]
-    return [path.parent / name for name in dict.fromkeys(named)]
+    return [file for name in dict.fromkeys(named) if is_file(file := path.parent / name)]

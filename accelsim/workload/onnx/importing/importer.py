@@ -43,15 +43,18 @@ NOT_REPEATABLE = frozenset(
 """Ops that draw random numbers: a run could not be repeated."""
 
 
-def import_onnx(path: str | Path, batch: int | None = None, shapes: Shapes | None = None) -> Graph:
+def import_onnx(
+    path: str | Path, batch: int | None = None, shapes: Shapes | None = None, seed: int | None = None
+) -> Graph:
     """The graph of an ONNX file.
 
-    ``batch`` sets the first dimension of every real input, ``shapes`` the whole shape of the inputs it names.
+    ``batch`` sets the first dimension of every real input, ``shapes`` the whole shape of the inputs it names. Weights
+    whose values are not in the file are drawn from ``seed``, with a note; with None they are an error.
     Raises ModelError (all problems at once, naming the file) when the file cannot be read or contradicts itself, when a
     dimension stays unknown, when no kernel knows an op, or when shapes contradict each other.
     """
     with located(path):
-        return build(read_model(path), batch, shapes or {})
+        return build(read_model(path, seed), batch, shapes or {})
 
 
 def import_proto(
@@ -96,7 +99,7 @@ def build(
         raise_all(_misstated(raw, tensors))
     unused = [item.name for item in raw.inputs if item.name not in bound]
     graph = _pruned(Graph(raw.name, nodes, tensors, list(bound), list(raw.outputs), raw.opset, unused=unused))
-    graph.states = cached_states(graph)
+    graph.states, graph.notes = cached_states(graph), raw.notes
     return graph
 
 

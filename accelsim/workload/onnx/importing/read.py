@@ -22,10 +22,12 @@ from accelsim.workload.onnx.importing.check import (
     external_file,
     model_problems,
     stored_B,
+    without_data,
 )
 from accelsim.workload.onnx.importing.functions import inlined
 from accelsim.workload.onnx.importing.types import FORMATS
 from accelsim.workload.ops.values import CONTAINERS
+from accelsim.workload.sources.weights import drawn
 
 OPSETS = range(1, 29)
 """Versions of the default ONNX operator set that can be imported."""
@@ -75,7 +77,8 @@ class Stated:
 
 @dataclass
 class RawModel:
-    """A parsed file: nodes in file order, initialisers as tensors, names of the outputs, what is stated of them."""
+    """A parsed file: nodes in file order, initialisers as tensors, names of the outputs, what is stated of them, notes
+    on how it was read."""
 
     name: str
     opset: int
@@ -85,6 +88,7 @@ class RawModel:
     inputs: list[RawInput]
     outputs: list[str]
     stated: dict[str, Stated] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -122,15 +126,15 @@ MOST_TEXTS = 5
 """Broken texts of a file that are told."""
 
 
-def read_model(path: str | Path) -> RawModel:
-    """Read an ONNX file.
+def read_model(path: str | Path, seed: int | None = None) -> RawModel:
+    """Read an ONNX file. ``seed``: from which weights without data are drawn; None: these are an error.
 
     Raises ModelError, naming the file, when it is missing, truncated or not ONNX, when its operator set is
     outside ``OPSETS``, when external data is missing, or when a tensor has an element type that no format
     here stands for.
     """
     path = Path(path)
-    return raw_model(parse(path), path)
+    return raw_model(parse(path), path, seed)
 
 
 def parse(path: Path) -> Any:
@@ -158,26 +162,39 @@ def parse(path: Path) -> Any:
     return proto
 
 
-def raw_model(proto: Any, path: Path) -> RawModel:
-    """A parsed ModelProto as plain Python; ``path`` is for messages and for its external data."""
+def raw_model(proto: Any, path: Path, seed: int | None = None) -> RawModel:
+    """A parsed ModelProto as plain Python; ``path`` is for messages and for its external data, ``seed`` as in
+    ``read_model``."""
     proto = inlined(proto, path)
     opsets = {
         entry.domain if entry.domain != "ai.onnx" else "": int(entry.version) for entry in proto.opset_import
     }
     if not any(node.domain in DEFAULT_DOMAINS for node in proto.graph.node):
         opsets.setdefault("", OPSETS[-1])  # nothing refers to it
-    problems = [*_opset_problems(opsets, str(path)), *model_problems(proto, path, opsets)]
+    absent = frozenset[str]() if seed is None else without_data(proto, path)
+    problems = [*_opset_problems(opsets, str(path)), *model_problems(proto, path, opsets, absent)]
     if problems:
         raise ModelError(problems)
     for node in proto.graph.node:
         _fetch(node, path)
-    initialisers = {item.name: initialiser(item, path) for item in proto.graph.initializer}
+    initialisers = {
+        item.name: _drawn(item, seed or 0) if item.name in absent else initialiser(item, path)
+        for item in proto.graph.initializer
+    }
     inputs = [_raw_input(item) for item in proto.graph.input if item.name not in initialisers]
     nodes = [raw_node(node, index) for index, node in enumerate(proto.graph.node)]
     outputs = [item.name for item in proto.graph.output]
     stated = {item.name: _stated(item.type.tensor_type) for item in proto.graph.output
               if item.type.HasField("tensor_type")}  # fmt: skip
-    return RawModel(path.stem, opsets[""], opsets, nodes, initialisers, inputs, outputs, stated)
+    notes = [f"weights: {len(absent)} of {len(initialisers)} initialisers have no data in the file and are drawn "
+             f"(seed {seed})"] if absent else []  # fmt: skip
+    return RawModel(path.stem, opsets[""], opsets, nodes, initialisers, inputs, outputs, stated, notes)
+
+
+def _drawn(proto: Any, seed: int) -> Tensor:
+    """A TensorProto without data as a constant tensor whose values are drawn."""
+    shape, dtype = tuple(proto.dims), FORMATS[proto.data_type]
+    return Tensor(proto.name, shape, dtype, source=drawn(seed, proto.name, shape, dtype))
 
 
 def initialiser(proto: Any, path: Path | None = None) -> Tensor:
