@@ -148,7 +148,9 @@ def _buffers(scene: Scene) -> Iterator[Lever]:
             f"{path}.{way}_width={spell(2 * getattr(buffer, f'{way}_width'), 'B')}"
             for way in ("read", "write")
         )
-        yield Lever(f"twice the width of {path}", widths, REMAPPED * scene.of("vector"))
+        yield Lever(
+            f"twice the width of {path}", widths, REMAPPED * scene.of("vector") + scene.on(name, "port_width")
+        )
 
 
 def _engines(scene: Scene) -> Iterator[Lever]:

@@ -86,11 +86,19 @@ class Transfer(NamedTuple):
 
 
 class Folds(NamedTuple):
-    """Work of a MatMul: ``n`` folds that stream ``rows`` rows each, at ``cycles_per_row``."""
+    """Work of a MatMul: ``n`` folds that stream ``rows`` rows each, at ``cycles_per_row``.
+
+    Of the clocks in which a fold streams, rows wait ``held`` for the narrow port of the buffer ``held_by``. Where sums
+    leave at the end of a fold, the buffer ``sums`` takes a row of them in ``leave`` clocks.
+    """
 
     n: int
     rows: int
     cycles_per_row: int
+    held: int = 0
+    held_by: str = ""
+    leave: int = 1
+    sums: str = ""
 
 
 class Cycles(NamedTuple):

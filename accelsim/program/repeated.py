@@ -87,6 +87,11 @@ class Chains:
         """Whether the name changes from block to block."""
         return name in self._at
 
+    def reaches(self, name: str, blocks: int) -> bool:
+        """Whether there is a name that has its part so many blocks on."""
+        chain, depth = self._at.get(name, ([name], -blocks))
+        return depth + blocks < len(chain)
+
     def image(self, name: str, blocks: int) -> str:
         """The name that has its part so many blocks on. KeyError where there is none."""
         if name not in self._at:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.account.spans import peak_mac_rate
-from accelsim.engines.systolic.pace import cycles_per_row
+from accelsim.engines.systolic.pace import pace_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import MAC
 from accelsim.program.commands import Folds, Transfer
@@ -144,7 +144,7 @@ def rows_entered(run: Run, op: int, name: str) -> tuple[Fraction, Fraction]:
         if command.op == op and isinstance(command.work, Folds)
     ]
     pes, streamed = unit.rows * unit.cols, sum(work.n * work.rows for work in folds)
-    pace = Fraction(cycles_per_row(Roles(run.chip), name, run.program.graph.tensors[gemm.a].dtype))
+    pace = Fraction(pace_of(Roles(run.chip), name, run.program.graph.tensors[gemm.a].dtype).row)
     if pace.denominator == 1:
         return Fraction(streamed * pes), Fraction(streamed * pes)
     return (streamed - sum(work.n for work in folds)) * pes / pace, streamed * pes / pace

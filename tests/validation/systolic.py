@@ -79,7 +79,8 @@ def _random(
     shapes = pool[rng.integers(0, len(pool), cases)]
     for (R, C), many in zip(*np.unique(shapes, axis=0, return_counts=True), strict=True):
         lanes, interval = int(rng.choice([1, 1, 2, 3, 4])), int(rng.choice([0, 0, 16]))
-        setup = Setup(int(R), int(C), flow, schedule, shadow, lanes, interval)
+        words = int(rng.choice([0, rng.integers(1, C + 1)]))
+        setup = Setup(int(R), int(C), flow, schedule, shadow, lanes, interval, words)
         # sizes along the rows, along the columns, streamed; then put in the order M, N, K
         most = np.minimum(MOST_SIZE, np.array([MOST_FOLDS * R, MOST_FOLDS * C, MOST_SIZE]))
         drawn = rng.integers(1, most + 1, (int(many), 3))
@@ -108,11 +109,19 @@ def closed_forms(setup: Setup, sizes: Ints) -> dict[str, Ints]:
     """Cycles and every count of the cases ``sizes`` [n, 3] (M, N, K)."""
     M, N, K = sizes.T
     array, lanes = (setup.rows, setup.cols, setup.dataflow, setup.schedule), setup.load_rows_per_clock
+    row, leave = rates(setup)
     total = cycles(
-        *array, setup.shadow_load, M, N, K, load_rows_per_clock=lanes, min_interval=setup.min_interval
-    )
+        *array, setup.shadow_load, M, N, K,
+        cycles_per_row=row, load_rows_per_clock=lanes, min_interval=setup.min_interval, leave=leave,
+    )  # fmt: skip
     accesses = counts(*array, M, N, K, shadow_load=setup.shadow_load, load_rows_per_clock=lanes)
     return {"cycles": total, **{name: getattr(accesses, name) + 0 * M for name in COUNTS}}
+
+
+def rates(setup: Setup) -> tuple[int, int]:
+    """Clocks per streamed row, and per row of sums at the end of a fold, that the port of the sums allows."""
+    taken = -(-setup.cols // setup.port_words)
+    return (taken, 1) if DATAFLOWS[setup.dataflow].stationary else (1, taken)
 
 
 @check("scalesim")

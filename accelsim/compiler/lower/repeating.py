@@ -16,7 +16,7 @@ from typing import Protocol
 from accelsim.compiler.lower.blocks import Blocks
 from accelsim.compiler.lower.recurring import Fixed, Recorder, Snapshot
 from accelsim.program.commands import Step
-from accelsim.program.repeated import Commands, Repeat, Span
+from accelsim.program.repeated import Chains, Commands, Repeat, Span
 from accelsim.program.writing.builder import Builder, History
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Graph, Node
@@ -96,6 +96,7 @@ class Repeating:
             times < 1
             or fixed is None
             or not self._near(block, fixed)
+            or not self._reaches(index, times)
             or not self._ordered(block, times, fixed.names)
         ):
             return 0
@@ -134,6 +135,16 @@ class Repeating:
             for command in self._builder.commands[before.commands : now.commands]
             for use in (*command.reads, *command.writes)
         )
+
+    def _reaches(self, index: int, times: int) -> bool:
+        """Whether what lies in memory is of the blocks so far, and each of the copies has its own name for it.
+
+        Blocks may read what was made before all of them (slices of one tensor): their names are there already.
+        """
+        chains, nodes = self._blocks.names, self._graph.nodes[self._blocks.first : index]
+        met = {name for node in nodes for name in (*node.reads, *node.writes)}
+        newest = {name for layout in self._layouts for name in _newest(layout, chains, self._found)}
+        return all(name in met and chains.reaches(name, times * self._found) for name in newest)
 
     def _ordered(self, block: int, times: int, fixed: frozenset[str]) -> bool:
         """Whether names that decide which of two equal tensors leaves the chip are in the same order in all copies."""
@@ -257,7 +268,7 @@ def _move_places(layout: Layout, repeat: Repeat, fixed: frozenset[str]) -> None:
         return made[id(place), copies]
 
     before = dict(layout.places)
-    for name in _newest(layout, repeat):
+    for name in _newest(layout, chains, unit):
         for copy in range(1, times + 1):
             age = min(times - copy, repeat.units - 1)
             old = chains.image(name, -age * unit) if chains.key(name)[1] >= age * unit else name
@@ -267,15 +278,15 @@ def _move_places(layout: Layout, repeat: Repeat, fixed: frozenset[str]) -> None:
                 layout.makers[image] = layout.makers[name] + copy * repeat.steps.size
 
 
-def _newest(layout: Layout, repeat: Repeat) -> list[str]:
-    """Of each chain of names those of the last unit."""
+def _newest(layout: Layout, chains: Chains, unit: int) -> list[str]:
+    """Of each chain of names those of the last ``unit`` blocks that have a place."""
     last: dict[str, int] = {}
     for name in layout.places:
-        first, depth = repeat.names.key(name)
+        first, depth = chains.key(name)
         last[first] = max(depth, last.get(first, 0))
     return [
         name
         for name in layout.places
-        for first, depth in [repeat.names.key(name)]
-        if repeat.names.moves(name) and depth > last[first] - repeat.blocks
+        for first, depth in [chains.key(name)]
+        if chains.moves(name) and depth > last[first] - unit
     ]

@@ -1,8 +1,9 @@
 """The output-stationary array, edge by edge.
 
-A moves right, B moves down, each PE accumulates its own output. From the edge after the last MAC of a
-column's bottom PE on, all sums of that column shift down one row per edge. A PE may start its new sum at the
-edge at which the last sum that has to pass through it (that of row 0) moves on.
+A moves right, B moves down, each PE accumulates its own output. After the last MAC of a column's bottom PE, all
+sums of that column shift down one row whenever the port has taken the row before: each edge, if it takes a whole
+row at once. A PE may start its new sum at the edge at which the last sum that has to pass through it (that of row 0)
+moves on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class AccumulatingArray(Fabric):
         self.col_fold, self.col_t = np.zeros((n, C), np.int64), np.zeros((n, C), np.int64)
         self.col_tok = np.zeros((n, C), np.uint8)
         self.col_in, self.col_on = np.zeros((n, 1, C), batch.dtype), np.zeros((n, 1, C), np.bool_)
-        self.drained = np.zeros((n, C), np.int64)  # edge of the drain that comes next, 0: none
+        self.drained = np.zeros((n, C), np.int64)  # shift of the drain that comes next, 0: none
+        self.claims = np.zeros(
+            (n, C), np.int64
+        )  # words of the row in the bottom registers that are not taken yet
         self.busy = np.zeros((n, R, C), np.bool_)  # holds, or still has to pass on, a finished sum
         self.n_first, self.n_shift = np.zeros((n, R, C), np.int64), np.zeros((n, R, C), np.int64)
 
@@ -36,11 +40,15 @@ class AccumulatingArray(Fabric):
         return np.full(self.batch.n, self.setup.rows)
 
     def may_start(self) -> Bools:
-        """Overlapped: from the edge at which the sum of PE (0, 0) moves on; the skew does the rest."""
+        """Overlapped: as soon as each sum of column 0 moves on before the first row of the fold comes to its PE."""
         if not self.overlapped:
             return self.all_out()
-        moved_on: Bools = ~self.busy[:, 0, 0] | (self.drained[:, 0] == 1)
-        return moved_on
+        rows, words = self.setup.rows, self.setup.port_words
+        shifts = (rows - self.drained[:, 0]) * -(-self.setup.cols // words)
+        bottom_free = -(-self.claims[:, 0] // words) - 1 + shifts  # edges from this one
+        latest = ~self.busy[:, 0, 0] | (self.drained[:, 0] == 1)  # it is the last fold whose sums leave
+        moves_on: Bools = (self.drained[:, 0] > 0) & (bottom_free < rows) & latest
+        return moves_on | ~self.busy[:, :, 0].any(axis=1)
 
     def place(self, along: Ints, place: Ints) -> tuple[Ints, Bools]:
         """The bottom row leaves first; nothing is added to."""
@@ -91,13 +99,17 @@ class AccumulatingArray(Fabric):
 
     def _drain(self) -> tuple[Bools, Bools]:
         """PEs that take the sum from above at this edge, and PEs whose last sum moves on at it."""
-        row = self.row_index[None, :, None]
-        edge = self.drained[:, None]
-        return (edge > 0) & (row >= edge), (edge > 0) & (row == edge - 1)
+        self.claims = np.maximum(0, self.claims - self.setup.port_words)
+        row, shift = self.row_index[None, :, None], self.drained[:, None]
+        moves = (shift > 0) & (self.claims == 0)[:, None]
+        return moves & (row >= shift), moves & (row == shift - 1)
 
     def _continue_drain(self, bottom_done: Bools) -> None:
-        draining = (self.drained > 0) & (self.drained < self.setup.rows)
-        self.drained = np.where(bottom_done, 1, np.where(draining, self.drained + 1, 0))
+        moved = (self.drained > 0) & (self.claims == 0)
+        last = moved & (self.drained == self.setup.rows)
+        self.claims = np.where(bottom_done | (moved & ~last), self.setup.cols, self.claims)
+        shift = np.where(last, 0, self.drained + moved)
+        self.drained = np.where(bottom_done, 1, shift)
 
     def _count(self, valid: Bools, first: Bools, shifts: Bools, real: Bools) -> None:
         self.n_mac += valid

@@ -137,6 +137,7 @@ class Systolic(EngineType):
         return FoldRecord(
             record.command + commands, record.free + edges, record.load_first + edges, record.stream_first + edges,
             record.step, record.reload, record.load, record.rows, record.folds, record.done + edges, ready,
+            record.held, record.leaving,
         )  # fmt: skip
 
     def times(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.engines.systolic.dataflow import DATAFLOWS
+from accelsim.engines.systolic.loading import hazard
 from accelsim.engines.systolic.timing import folds
 from accelsim.types import Array, Bools, Ints
 
@@ -35,6 +36,13 @@ class Setup:
     shadow_load: str = "column"
     load_rows_per_clock: int = 1
     min_interval: int = 0
+    sum_words: int = 0
+    """Words that the buffer of the sums takes per edge; 0: a whole row of them."""
+
+    @property
+    def port_words(self) -> int:
+        """Words that the port of the sums takes per edge, at most a row."""
+        return min(self.sum_words or self.cols, self.cols)
 
 
 def stacked(matrices: Sequence[Array], rows: int, cols: int) -> Array:
@@ -96,6 +104,8 @@ class Fabric(ABC):
         self.moving, self.token = np.zeros((n, R, C), batch.dtype), np.zeros((n, R, C), np.uint8)
         self.out, self.out_on = np.zeros((n, C), batch.dtype), np.zeros((n, C), np.bool_)
         self.outputs = np.zeros((n, C), np.int64)
+        self.port_left = np.zeros(n, np.int64)  # words of a row of sums that the port has still to take
+        self.claimed = np.zeros(n, np.int64)  # the same at the entrance: words that the last row will bring
         self.finished = np.zeros(n, np.int64)
         self._start_counters(n, R, C)
 
@@ -124,11 +134,13 @@ class Fabric(ABC):
 
     def running(self) -> bool:
         """Whether any output is still missing."""
-        return bool((self.outputs < (self.batch.F * self.outputs_per_fold)[:, None]).any())
+        missing = self.outputs < (self.batch.F * self.outputs_per_fold)[:, None]
+        return bool(missing.any() or self.port_left.any())
 
     def all_out(self) -> Bools:
-        """Whether every output of the folds that were started sits in, or has left, the last row, [n]."""
+        """Whether the port has taken every output of the folds that were started, [n]."""
         done: Bools = self.outputs.min(axis=1) >= (self.fold + 1) * self.outputs_per_fold
+        done &= self.port_left == 0
         return done
 
     def stream(self) -> None:
@@ -136,11 +148,14 @@ class Fabric(ABC):
         batch = self.batch
         self.edge += 1
         self.since += 1
-        start = (self.t >= batch.T) & (self.fold + 1 < batch.F)
+        self.claimed = np.maximum(0, self.claimed - self.setup.port_words)
+        start = (self.t >= batch.T) & (self.fold + 1 < batch.F) & (self.claimed == 0)
         start &= (self.since > self.setup.min_interval) & self.may_start()
         self.fold, self.t = self.fold + start, np.where(start, 0, self.t)
         self.since = np.where(start, 1, self.since)
-        on = self.t < batch.T
+        on = (self.t < batch.T) & (self.claimed == 0)
+        if batch.flow.stationary:
+            self.claimed += np.where(on, self.setup.cols, 0)
         bits = np.where(on, VALID, np.uint8(0)) | np.where(start, FIRST, np.uint8(0))
         bits |= np.where(on & (self.t == batch.T - 1), LAST, np.uint8(0))
         for registers, entering in ((self.row_fold, self.fold), (self.row_t, self.t), (self.row_tok, bits)):
@@ -170,6 +185,7 @@ class Fabric(ABC):
     def collect(self, value: Array, on: Bools) -> None:
         """After this edge the bottom registers hold outputs ``value`` [n, C] where ``on``; sum them up."""
         self.out, self.out_on = value, on
+        self._write(on[:, -1])
         case, column = np.nonzero(on)
         if not case.size:
             return
@@ -179,13 +195,22 @@ class Fabric(ABC):
         target = across * self.setup.cols + column
         row, adds = self.place(along, place)
         self.outputs[case, column] += 1
-        self.finished[case] = self.edge
         real = (target < batch.Sc[case]) & (row < self.rows_out(case))
         where = (case[real], row[real], target[real])
         adds = adds[real]
         batch.result[where] = np.where(adds, batch.result[where], 0) + value[case, column][real]
         self.n_out_real[case, column] += real
         self.n_accumulate[case[real], column[real]] += adds
+
+    def _write(self, complete: Bools) -> None:
+        """The port takes the words of a row once the last column has its own; rows must not catch up with it."""
+        late = complete & (self.port_left > 0)
+        hazard(
+            late[:, None, None], self.edge, "output", "port of the sums", "the row before is not written yet"
+        )
+        left = np.where(complete, self.setup.cols, self.port_left)
+        self.finished = np.where(left > 0, self.edge, self.finished)
+        self.port_left = np.maximum(0, left - self.setup.port_words)
 
     @abstractmethod
     def place(self, along: Ints, place: Ints) -> tuple[Ints, Bools]:

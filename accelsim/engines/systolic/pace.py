@@ -1,37 +1,62 @@
-"""The pace at which rows enter the array."""
+"""The pace at which rows enter the array and sums leave it."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from accelsim.program.roles import Roles
 from accelsim.program.writing.entries import nbytes
 
 ADDING = "Bias"
 """The function at whose pace a vector unit adds what several arrays have of a sum."""
-Pace = int | Fraction
-"""Clocks per row; a fraction where several rows enter in one clock."""
 
 
-def cycles_per_row(roles: Roles, dtype: str, a_dtype: str, arrays: int = 1) -> Pace:
-    """Clocks per streamed row: the unit's rate for the format, or what the buffers around it can feed and take.
+class Pace(NamedTuple):
+    """Clocks per streamed row; a fraction where several rows enter in one clock.
+
+    ``own``: what the array itself needs of it; the rest is spent waiting for the port of the buffer ``port``.
+    ``leave``: clocks in which the buffer ``sums`` takes a row of sums that stayed in the PEs during a fold.
+    """
+
+    row: int | Fraction
+    own: int | Fraction = 0
+    port: str = ""
+    leave: int = 1
+    sums: str = ""
+
+
+ONE_ROW = Pace(1)
+"""A row in each clock."""
+
+
+def pace_of(roles: Roles, dtype: str, a_dtype: str, arrays: int = 1) -> Pace:
+    """Return the unit's rate for the format, or what the buffers around it can feed and take.
 
     A buffer moves whole words of its width, several rows in one where they fit: of ``arrays`` at once, one row of each.
+    Where an operand is stationary, a row of sums leaves for each streamed row; otherwise sums leave once per fold.
     """
     unit = roles.matrix
-    own = unit.formats[dtype].cycles_per_row
-    together = max(1, int(1 / Fraction(own)))
+    own = Fraction(unit.formats[dtype].cycles_per_row)
+    together = max(1, int(1 / own))
     feed = nbytes(a_dtype, arrays * together * unit.rows)
-    take = nbytes(unit.formats[dtype].accumulate, arrays * together * unit.cols)
-    moved = max(
-        -(-feed // roles.buffer(roles.activations).read_width),
-        -(-take // roles.buffer(roles.sums).write_width),
-    )
-    slowest = max(Fraction(own), Fraction(moved, together))
-    return int(slowest) if slowest.denominator == 1 else slowest
+    widths = {roles.activations: Fraction(-(-feed // roles.buffer(roles.activations).read_width), together)}
+    sums_width, accumulate = roles.buffer(roles.sums).write_width, unit.formats[dtype].accumulate
+    leave = 1
+    if unit.flow.stationary:
+        taken = Fraction(-(-nbytes(accumulate, arrays * together * unit.cols) // sums_width), together)
+        widths[roles.sums] = max(taken, widths.get(roles.sums, taken))
+    else:
+        leave = -(-nbytes(accumulate, arrays * unit.cols) // sums_width)
+    port, slowest = max(widths.items(), key=lambda item: item[1])
+    port, slowest = (port, slowest) if slowest > own else ("", own)
+    return Pace(_whole(slowest), _whole(own), port, leave, roles.sums if leave > 1 else "")
+
+
+def _whole(pace: Fraction) -> int | Fraction:
+    return int(pace) if pace.denominator == 1 else pace
 
 
 def clocks(rows: Any, pace: Pace) -> Any:
     """Clocks in which so many rows enter, whole; integers or int64 arrays."""
-    return -(-rows * pace.numerator // pace.denominator)
+    return -(-rows * pace.row.numerator // pace.row.denominator)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import cast
 
 from accelsim.engines.device import Point, Walk
-from accelsim.engines.systolic.process import timing_of
-from accelsim.engines.systolic.records import FoldRecord, last_fold, stream_edges, streamed
+from accelsim.engines.systolic.process import leaving_of, timing_of
+from accelsim.engines.systolic.records import FoldRecord, held_edges, last_fold, stream_edges, streamed
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.commands import Command, Folds, Wait
 from accelsim.program.roles import unit_of
@@ -29,11 +29,23 @@ class ArrayPath:
         if event == "w" and record.load and record.folds == 1:  # released before its first row
             walk.emit(at(record.load_first - 1), command.id, "weight_shift", unit_of(command.engine))
             return self._load(command, record)
-        last = streamed(record)
+        last, work = streamed(record), cast(Folds, command.work)
+        between, behind = leaving_of(self._unit, work)
+        late = max(last, self._clock.edge(walk.t) - (behind if event == "done" else between))
+        walk.emit(at(late), command.id, "port_width", work.sums)
         walk.emit(at(last), command.id, "fill_drain", unit_of(command.engine))
-        edges = stream_edges(record, min(self._clock.edge(walk.t), last))
-        walk.emit(at(record.stream_first - 1), command.id, "stream", unit_of(command.engine), edges)
+        self._stream(command, record, min(self._clock.edge(walk.t), last))
         return self._first_row(command, record)
+
+    def _stream(self, command: Command, record: FoldRecord, until: int) -> None:
+        """The edges from the first row to ``until``; those that a port held up count as the last."""
+        walk, at, work = self._walk, self._clock.at, cast(Folds, command.work)
+        rows, sums = held_edges(record, until)
+        walk.emit(at(until - sums), command.id, "port_width", work.sums)
+        walk.emit(at(until - sums - rows), command.id, "port_width", work.held_by)
+        streamed, shifted, idle = stream_edges(record, until)
+        edges = streamed - rows, shifted, idle - sums
+        walk.emit(at(record.stream_first - 1), command.id, "stream", unit_of(command.engine), edges)
 
     def _record(self, command: int) -> FoldRecord:
         return cast(FoldRecord, self._walk.record(command))

@@ -57,7 +57,16 @@ def timing_of(unit: MatrixUnit, work: Folds) -> FoldTiming[int]:
     return fold_timing(
         unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load,
         work.rows * work.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * work.cycles_per_row,
+        work.leave,
     )  # fmt: skip
+
+
+def leaving_of(unit: MatrixUnit, work: Folds) -> tuple[int, int]:
+    """Return the edges between two folds, and after the last, in which only the port of the sums is in the way."""
+    if work.leave == 1:
+        return 0, 0
+    timing, wide = timing_of(unit, work), timing_of(unit, work._replace(leave=1))
+    return timing.step - wide.step, timing.drain - wide.drain
 
 
 class MatrixEngine:
@@ -73,7 +82,7 @@ class MatrixEngine:
             clock,
             queue,
         )
-        self._timings: dict[tuple[int, int], FoldTiming[int]] = {}
+        self._timings: dict[Folds, FoldTiming[int]] = {}
         self._loaded: Handoff[_Loaded] = Handoff(context.env)
         self._streamed: Handoff[int] = Handoff(context.env)
 
@@ -83,10 +92,9 @@ class MatrixEngine:
         self._context.env.process(self._streamer())
 
     def _timing(self, work: Folds) -> FoldTiming[int]:
-        key = (work.rows, work.cycles_per_row)
-        if key not in self._timings:
-            self._timings[key] = timing_of(self._unit, work)
-        return self._timings[key]
+        if work not in self._timings:
+            self._timings[work] = timing_of(self._unit, work)
+        return self._timings[work]
 
     def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, Any, int]:
         available, _ = yield from self._context.available(command.waits, why)
@@ -150,7 +158,8 @@ class MatrixEngine:
         last = first + (work.n - 1) * timing.step
         record = FoldRecord(
             command=command.id, free=free, load_first=loaded.first, stream_first=first, step=timing.step,
-            reload=timing.reload, load=timing.load, rows=rows, folds=work.n,
+            reload=timing.reload, load=timing.load, rows=rows, folds=work.n, held=work.held,
+            leaving=leaving_of(self._unit, work)[0],
             done=last + rows - 1 + timing.drain + self._unit.accumulator_latency, ready=ready,
         )  # fmt: skip
         self._context.records.append(record)

@@ -16,6 +16,8 @@ class FoldRecord:
     stationary row of the first fold (``load`` edges each); later folds load ``reload`` edges after the stream before.
     ``ready``: for each operand ('w', 'a', 'acc') the first edge at which its token could be acquired, for 'port' that
     at which the buffers had ports free; 0 where the command had none to acquire. ``done``: last accumulator write.
+    ``held``: edges of ``rows`` in which rows wait for the port of a buffer; ``leaving``: edges of ``step`` in which
+    sums do.
     """
 
     command: int
@@ -29,6 +31,8 @@ class FoldRecord:
     folds: int
     done: int
     ready: dict[str, int]
+    held: int = 0
+    leaving: int = 0
 
 
 def last_fold(record: FoldRecord) -> int:
@@ -48,6 +52,17 @@ def weights_free(record: FoldRecord) -> int:
     if record.folds == 1:
         return record.load_first + record.load - 1
     return last_fold(record) - record.step + record.reload + record.load - 1
+
+
+def held_edges(record: FoldRecord, until: int) -> tuple[int, int]:
+    """Of the edges from a command's first row to ``until``: those in which rows, and in which sums wait for a port."""
+    if not record.held and not record.leaving:
+        return 0, 0
+    edges = max(0, until - record.stream_first + 1)
+    folds, rest = divmod(edges, record.step) if record.folds > 1 else (0, edges)
+    part = min(rest, record.rows) * record.held // max(1, record.rows)
+    left = max(0, rest - record.step + record.leaving) if record.folds > 1 else 0
+    return folds * record.held + part, folds * record.leaving + left
 
 
 def stream_edges(record: FoldRecord, until: int) -> Edges:

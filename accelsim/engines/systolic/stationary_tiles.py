@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import ceil
 from typing import Any
 
 import numpy as np
 
+from accelsim.engines.systolic.pace import Pace
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.commands import Folds
 
@@ -24,13 +24,16 @@ def packs(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
     return -(-groups // together)
 
 
-def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, cycles_per_row: int | Fraction) -> Folds:
+def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, pace: Pace) -> Folds:
     """Array work of one tile, see ``timing``. Rows that enter together count as one."""
     down, across, streamed = unit.flow.spatial(tm, tn, tk)
     count = -(-down // unit.rows) * -(-across // unit.cols)
+    rows, own, cycles_per_row = streamed, ceil(streamed * pace.own), pace.row
     if not isinstance(cycles_per_row, int):
-        streamed, cycles_per_row = ceil(streamed * cycles_per_row), 1
-    return Folds(int(packs(unit, groups, tn, tk)) * count, streamed, cycles_per_row)
+        rows, cycles_per_row = ceil(streamed * cycles_per_row), 1
+    held = rows * cycles_per_row - own if pace.port else 0
+    passes = int(packs(unit, groups, tn, tk)) * count
+    return Folds(passes, rows, cycles_per_row, held, pace.port if held else "", pace.leave, pace.sums)
 
 
 def b_elements(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.engines.systolic.actions import Product, product_actions
-from accelsim.engines.systolic.pace import ADDING, cycles_per_row
+from accelsim.engines.systolic.pace import ADDING, pace_of
 from accelsim.engines.systolic.stationary_tiles import b_elements, folds
 from accelsim.program.actions import READ, WRITE, Action, op
 from accelsim.program.commands import Cycles, Folds, Tile
@@ -82,8 +82,8 @@ class TileCosts:
         streamed = {"a": a, "b": b}[roles.matrix.flow.at_rows].memory_format
         groups, tm, tn, tk, first, array = key
         sparse = sparsity(self.node)
-        rate = cycles_per_row(roles, self.dtype, streamed, self.arrays)
-        work = folds(roles.matrix, groups, tm, tn, kept(sparse, tk), rate)
+        pace = pace_of(roles, self.dtype, streamed, self.arrays)
+        work = folds(roles.matrix, groups, tm, tn, kept(sparse, tk), pace)
         b_from = roles.activations if self.b_on_chip else roles.weights
         product = Product(self.dtype, sparse, a, b, "y", b_from, roles.arrays[array])
         return work, tuple(product_actions(roles, product, tile, first))

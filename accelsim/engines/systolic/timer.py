@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from accelsim.engines.device import Times
-from accelsim.engines.systolic.process import timing_of
+from accelsim.engines.systolic.process import leaving_of, timing_of
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.times import ArrayTime
@@ -29,6 +29,8 @@ class Made(NamedTuple):
     folds: int
     more: int
     done: int
+    held: int
+    leaving: int
 
 
 class ArrayTimer(Timer):
@@ -50,8 +52,9 @@ class ArrayTimer(Timer):
             done = rows - 1 + timing.drain + self._unit.accumulator_latency
             more = (work.n - 1) * timing.step
             self._made[work] = Made(
-                timing.load, timing.reload, timing.step, timing.interval, rows, work.n, more, more + done
-            )
+                timing.load, timing.reload, timing.step, timing.interval, rows, work.n, more, more + done,
+                work.held, leaving_of(self._unit, work)[0],
+            )  # fmt: skip
         return self._made[work]
 
     def take(self, number: int, row: Row) -> None:
@@ -82,19 +85,19 @@ class ArrayTimer(Timer):
         made = self.make(command)
         return FoldRecord(
             number, free, load_first, first, made.step, made.reload, made.load, made.rows, made.folds, done,
-            {"w": w, "a": a, "acc": acc, "port": 0},
+            {"w": w, "a": a, "acc": acc, "port": 0}, made.held, made.leaving,
         )  # fmt: skip
 
     def spent(self, noted: Ints, commands: Sequence[Command], later_fs: int) -> Times:
         """From the edges of its commands; a token that was not waited for (0) is none later either."""
         laps = len(noted) // len(commands)
         made = np.array([self.make(command) for command in commands], np.int64)
-        load, _, step, _, rows, folds, _, _ = np.tile(made, (laps, 1)).T
+        load, _, step, _, rows, folds, _, _, held, leaving = np.tile(made, (laps, 1)).T
         later = self._clock.edge(later_fs)
         free, load_first, first = noted[:, :3].T + later
         w, a, acc = (np.where(ready, ready + later, 0) for ready in noted[:, 4:].T)
         table = np.stack([
-            free, first, rows, folds, step, load, w, load_first, load_first + load, a, acc, 0 * w, first,
+            free, first, rows, folds, step, load, held, leaving, w, load_first, load_first + load, a, acc, 0 * w, first,
         ])  # fmt: skip
         steps = np.tile(np.array([command.op for command in commands], np.int64), laps)
         return ArrayTime(table, steps, self._clock).times

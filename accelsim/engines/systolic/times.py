@@ -20,18 +20,20 @@ class ArrayTime:
     """Times of one array, fs: ``busy`` streaming, ``stalled`` by reason; ``by_step`` the same per step ('active')."""
 
     def __init__(self, table: Ints, steps: Ints, clock: Clock) -> None:
-        """``table``: a column for each command (see ``edges_of``), int64 [13, commands]."""
+        """``table``: a column for each command (see ``edges_of``), int64 [15, commands]."""
         self.by_step: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.stalled: dict[str, int] = defaultdict(int)
         self.busy = 0
         if not table.size:
             return
-        free, first, rows, folds, step, load = table[:6]
+        free, first, rows, folds, step, load, held, leaving = table[:8]
         last = first + (folds - 1) * step
-        inner = clock.at_all((folds - 1) * (step - rows))
-        self.busy = int(np.sum(clock.at_all(last + rows - 1) - clock.at_all(first - 1) - inner))
-        self._add(steps, "active", clock.at_all(folds * rows), stalled=False)
-        for why, lost in _waits(table[6:], free, first, clock):
+        port = clock.at_all(folds * held + (folds - 1) * leaving)
+        inner = clock.at_all((folds - 1) * (step - rows)) - clock.at_all((folds - 1) * leaving)
+        self.busy = int(np.sum(clock.at_all(last + rows - 1) - clock.at_all(first - 1) - inner - port))
+        self._add(steps, "active", clock.at_all(folds * (rows - held)), stalled=False)
+        self._add(steps, "buffer port", port)
+        for why, lost in _waits(table[8:], free, first, clock):
             self._add(steps, why, lost)
         self._add(steps, "shift", np.where(load > 0, inner, 0))
         self._add(steps, "array", np.where(load > 0, 0, inner))
@@ -53,7 +55,7 @@ class ArrayTime:
 
 
 def edges_of(records: Sequence[FoldRecord]) -> Ints:
-    """Edges of commands, each as a column: six figures, then until when each of ``UNTIL`` lasts at the most."""
+    """Edges of commands, each as a column: eight figures, then until when each of ``UNTIL`` lasts at the most."""
     return np.array([_edges(record) for record in records], np.int64).T
 
 
@@ -61,6 +63,7 @@ def _edges(record: FoldRecord) -> tuple[int, ...]:
     shifted, ready = record.load_first + record.load, record.ready
     return (
         record.free, record.stream_first, record.rows, record.folds, record.step, record.load,
+        record.held, record.leaving,
         ready["w"], record.load_first, shifted, ready["a"], ready["acc"], ready["port"], record.stream_first,
     )  # fmt: skip
 

@@ -43,27 +43,39 @@ class FoldTiming(Generic[Int]):
         return step
 
 
-def _sequential_ws(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+def _sequential_ws(
+    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
+) -> tuple[Any, Any, Any, Any]:
     return load, T + R + C - 2, T, R + C - 2
 
 
-def _overlapped_ws(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+def _overlapped_ws(
+    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
+) -> tuple[Any, Any, Any, Any]:
     return load, SHADOW_LOADS[known("shadow load", shadow_load, SHADOW_LOADS)](R), T, R + C - 2
 
 
-def _scalesim_ws(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+def _scalesim_ws(
+    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
+) -> tuple[Any, Any, Any, Any]:
     return R, T + R + C - 2, T, R + C - 2
 
 
-def _sequential_os(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
-    return 0, 0, T + 2 * R + C - 3, 2 * R + C - 3
+def _sequential_os(
+    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
+) -> tuple[Any, Any, Any, Any]:
+    return 0, 0, T + R * leave + R + C - 3, R * leave + R + C - 3
 
 
-def _overlapped_os(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
-    return 0, 0, T + R - 1, 2 * R + C - 3
+def _overlapped_os(
+    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
+) -> tuple[Any, Any, Any, Any]:
+    return 0, 0, T + R * leave - 1, R * leave + R + C - 3
 
 
-def _scalesim_os(R: Any, C: Any, T: Any, load: Any, shadow_load: str) -> tuple[Any, Any, Any, Any]:
+def _scalesim_os(
+    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
+) -> tuple[Any, Any, Any, Any]:
     return 0, 0, T + R + C - 2, R + C - 2
 
 
@@ -72,7 +84,7 @@ SCHEDULES: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple[A
     "sequential": (_sequential_os, _sequential_ws),
     "overlapped": (_overlapped_os, _overlapped_ws),
 }
-"""Schedule -> rules without, with a stationary operand: (R, C, T, load, shadow load) -> FoldTiming fields."""
+"""Schedule -> rules without, with a stationary operand: (R, C, T, load, shadow load, leave) -> FoldTiming fields."""
 
 
 def fold_timing(
@@ -84,17 +96,20 @@ def fold_timing(
     T: Int,
     load_rows_per_clock: int = 1,
     min_interval: int = 0,
+    leave: int = 1,
 ) -> FoldTiming[Int]:
     """Timing of a fold that streams for ``T`` edges (rows x cycles per row) through ``rows`` x ``cols`` PEs.
 
     ``shadow_load`` only matters where the next weights are loaded behind a fold (overlapped ws and is).
     Of ``SHADOW_LOADS`` it is also the edges from S(f-1) until column 0 may load, since PEs swap one after the other.
     ``load_rows_per_clock``: stationary rows that enter per edge. ``min_interval``: edges that a fold occupies
-    the array at the least. 'scalesim' knows neither of the two. Raises UsageError for an unknown name.
+    the array at the least. ``leave``: edges in which the buffer of the sums takes one row of them, which holds up
+    the sums that leave at the end of a fold ('os'; where sums leave with each streamed row, ``T`` has it already).
+    'scalesim' knows none of the three. Raises UsageError for an unknown name.
     """
     flow = DATAFLOWS[known("dataflow", dataflow, DATAFLOWS)]
     rule = SCHEDULES[known("schedule", schedule, SCHEDULES)][flow.stationary]
-    load, reload, interval, drain = rule(rows, cols, T, -(-rows // load_rows_per_clock), shadow_load)
+    load, reload, interval, drain = rule(rows, cols, T, -(-rows // load_rows_per_clock), shadow_load, leave)
     if schedule != "scalesim":
         interval = _larger(interval, min_interval)
     flat = 0 * (T + rows + cols)
@@ -125,6 +140,7 @@ def cycles(
     cycles_per_row: int = 1,
     load_rows_per_clock: int = 1,
     min_interval: int = 0,
+    leave: int = 1,
 ) -> Int:
     """Cycles of one GEMM alone on the array: the edge of the last scheduled output.
 
@@ -132,7 +148,9 @@ def cycles(
     Sizes are at least 1. Raises UsageError for an unknown name.
     """
     T = spatial(dataflow, M, N, K)[2] * cycles_per_row
-    fold = fold_timing(rows, cols, dataflow, schedule, shadow_load, T, load_rows_per_clock, min_interval)
+    fold = fold_timing(
+        rows, cols, dataflow, schedule, shadow_load, T, load_rows_per_clock, min_interval, leave
+    )
     along_rows, along_cols = folds(rows, cols, dataflow, M, N, K)
     last_start = 1 + fold.load + (along_rows * along_cols - 1) * fold.step
     return last_start + T - 1 + fold.drain - (1 if schedule == "scalesim" else 0)

@@ -16,6 +16,8 @@ REASONS = (
     Reason("weight_shift", "weight shift", "shifting weights into the array", "weight shift", "#56b4e9", "////", True),
     Reason("fill_drain", "array fill and drain", "filling and draining the array", "array fill and drain", "#003f63",
            "////", True),
+    Reason("port_width", "port width of {resource}", "waiting for the narrow port of {resource}", "narrow ports",
+           "#7a5195", "xxxx"),
 )  # fmt: skip
 CATEGORIES = (
     Category("MAC", "#0072b2"), Category("PE registers", "#56b4e9", "////"), Category("PE network", "#003f63", "----")
@@ -24,6 +26,7 @@ PIECES = (
     ("stream", "a MatMul streams its rows"),
     ("weight_shift", "the stationary operand is shifted in, and no row streams"),
     ("fill_drain", "the array fills or drains"),
+    ("port_width", "the narrow port of a buffer holds up the rows or the sums of a MatMul"),
 )
 
 

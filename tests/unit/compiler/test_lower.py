@@ -18,6 +18,8 @@ from accelsim.program.commands import Program, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
+from accelsim.workload.onnx.importing.importer import import_proto
+from tests.fuzz.recurrent import RecurrentModel
 from tests.helpers.pass_graphs import Graphs, chip
 
 
@@ -162,3 +164,13 @@ def test_views_are_free_and_outputs_may_be_views() -> None:
     program = compiled(g.finish(y, "fc"))
     assert [step.engine for step in program.steps] == ["matrix"]
     assert_right(program)
+
+
+@pytest.mark.parametrize("kind", ["cell", "loop", "scan"])
+@pytest.mark.parametrize("steps", [5, 6, 9])
+def test_a_few_alike_steps_that_read_what_was_made_before_are_not_copied(kind: str, steps: int) -> None:
+    """All slices of the input, and all rows of the output, lie in memory before the blocks that read them."""
+    drawn = RecurrentModel(0)
+    drawn.steps = steps
+    program = compile(import_proto(getattr(drawn, kind)()), chip("a100-80-sxm"), Options(values="off"))
+    check(simulate(program), thorough=True)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, fetches
+from accelsim.engines.systolic.pace import Pace
 from accelsim.engines.systolic.stationary_tiles import folds, packs
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping
 from accelsim.program.tiles import (
@@ -140,7 +141,7 @@ def test_folds_of_a_tile(dataflow: str, m: int, n: int, k: int, groups: int, rat
     matrix = load_chip("edu-4x4").matrix
     assert matrix is not None
     unit = matrix.model_copy(update={"dataflow": dataflow, "rows": 4, "cols": 3})
-    work = folds(unit, groups, m, n, k, rate)
+    work = folds(unit, groups, m, n, k, Pace(rate))
     down, across, streamed = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[dataflow]
     assert (work.rows, work.cycles_per_row) == (streamed, rate)
     together = max(1, min(4 // k, 3 // n)) if dataflow == "ws" else 1

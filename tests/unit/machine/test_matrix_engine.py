@@ -10,13 +10,18 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import accelsim
+from accelsim.account.critical_path import Blame, by_blame, by_key
 from accelsim.engines.systolic import registers
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.fabric import Setup
+from accelsim.engines.systolic.pace import Pace
 from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.stationary_tiles import folds
 from accelsim.engines.systolic.timing import cycles, fold_timing
+from accelsim.explore.levers import levers
 from accelsim.machine.contents import Contents
 from accelsim.machine.context import Context
 from accelsim.machine.milestones import Milestones
@@ -59,7 +64,7 @@ SIZES = st.integers(1, 13)
 
 @given(ARRAYS, SIZES, SIZES, SIZES)
 def test_a_product_alone_takes_what_the_closed_form_says(array: MatrixUnit, M: int, N: int, K: int) -> None:
-    (record,) = executed(array, [folds(array, 1, M, N, K, 1)])
+    (record,) = executed(array, [folds(array, 1, M, N, K, Pace(1))])
     assert record.load_first == 1
     assert record.done == cycles(
         array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, M, N, K,
@@ -68,15 +73,19 @@ def test_a_product_alone_takes_what_the_closed_form_says(array: MatrixUnit, M: i
 
 
 @settings(max_examples=25)
-@given(ARRAYS, SIZES, SIZES, SIZES)
-def test_a_product_alone_takes_what_the_registers_take(array: MatrixUnit, M: int, N: int, K: int) -> None:
-    """Every operand through every register of every PE, one edge at a time."""
+@given(ARRAYS, SIZES, SIZES, SIZES, st.integers(0, 6))
+def test_a_product_alone_takes_what_the_registers_take(
+    array: MatrixUnit, M: int, N: int, K: int, words: int
+) -> None:
+    """Every operand through every register of every PE, one edge at a time; ``words``: sums that leave per edge."""
     setup = Setup(
         array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, array.load_rows_per_clock,
-        array.min_interval,
+        0, words,
     )  # fmt: skip
+    array, row = array.model_copy(update={"min_interval": 0}), -(-array.cols // setup.port_words)
+    pace = Pace(row, 1, "accumulators") if array.flow.stationary else Pace(1, 1, "", row, "accumulators")
     a, b = np.ones((M, K), np.int8), np.ones((K, N), np.int8)
-    (record,) = executed(array, [folds(array, 1, M, N, K, 1)])
+    (record,) = executed(array, [folds(array, 1, M, N, K, pace)])
     assert record.done == int(registers.simulate([a], [b], setup).cycles[0])
 
 
@@ -85,7 +94,7 @@ def test_products_in_a_row_follow_each_other_as_folds_do(
     array: MatrixUnit, sizes: list[tuple[int, int, int]]
 ) -> None:
     """Commands are cut where the program wants; the array does not notice: every fold keeps its distance."""
-    works = [folds(array, 1, *size, 1) for size in sizes]
+    works = [folds(array, 1, *size, Pace(1)) for size in sizes]
     records = executed(array, works)
     for before, after in itertools.pairwise(records):
         timing = fold_timing(
@@ -103,7 +112,7 @@ def test_products_in_a_row_follow_each_other_as_folds_do(
 def test_the_accumulator_is_written_so_much_later(
     array: MatrixUnit, M: int, N: int, K: int, latency: int
 ) -> None:
-    work = folds(array, 1, M, N, K, 1)
+    work = folds(array, 1, M, N, K, Pace(1))
     (near,) = executed(array, [work])
     (far,) = executed(array.model_copy(update={"accumulator_latency": latency}), [work])
     assert far.done == near.done + latency
@@ -113,6 +122,26 @@ def test_the_accumulator_is_written_so_much_later(
 @pytest.mark.parametrize("rate", [2, 4])
 def test_a_format_at_part_of_the_rate_streams_so_many_clocks_per_row(rate: int) -> None:
     array = unit()
-    (record,) = executed(array, [folds(array, 1, 8, 4, 4, rate)])
+    (record,) = executed(array, [folds(array, 1, 8, 4, 4, Pace(rate))])
     assert record.rows == 8 * rate
     assert record.done == 4 + 8 * rate + 4 + 4 - 2
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_a_narrow_buffer_of_sums_holds_up_what_passes_it(dataflow: str) -> None:
+    """Each row of sums takes two clocks: one per streamed row, or (os) one per row of PEs at the end of a fold."""
+    wide, narrow = (
+        accelsim.run(
+            "gemm?M=8,N=8,K=48", "edu-4x4", dtype="int8", values="off",
+            set=[f"matrix.dataflow={dataflow}", f"accumulators.write_width={width} B"],
+            mapping={"y": {"tm": 8, "tn": 8, "tk": 48}},
+        )
+        for width in (16, 8)
+    )  # fmt: skip
+    (work,) = [command.work for command in narrow.program.commands if isinstance(command.work, Folds)]
+    waits = work.held * work.n if DATAFLOWS[dataflow].stationary else 4 * work.n
+    assert work.held in (0, work.rows)
+    assert narrow.time_fs - wide.time_fs == waits * 10**7
+    assert by_blame(narrow)[Blame("port_width", "accumulators")] == waits * 10**7
+    assert "port_width" not in by_key(by_blame(wide))
+    assert "twice the width of accumulators" in [lever.change for lever in levers(narrow)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping.shape import Buffers, Homes, Shape, Side, Step
-from accelsim.engines.systolic.pace import ADDING, Pace, cycles_per_row
+from accelsim.engines.systolic.pace import ADDING, Pace, pace_of
 from accelsim.program.roles import function_unit
 from accelsim.program.tiles import sparsity
 from accelsim.program.writing.layout import Layout
@@ -36,7 +36,7 @@ def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
     return Shape(
         gemm=replace(gemm, a="", b=""), a_B=a.element_B, b_B=b.element_B, y_B=out.element_B,
         sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
-        cycles_per_row=one, together=all_, adding=vector.spec.functions.get(ADDING, 1) if vector else 0,
+        alone=one, together=all_, adding=vector.spec.functions.get(ADDING, 1) if vector else 0,
         results_share=out.elements / (whole.groups * whole.M * whole.N),
         functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
         results_pass=vector.name if vector else "",
@@ -57,10 +57,10 @@ def _side(layout: Layout, name: str) -> Side:
 
 
 def _pace(step: Lowering, gemm: Gemm, dtype: str, arrays: int) -> Pace:
-    """Cycles per row of each of so many arrays that stream at once."""
+    """Return the pace of each of so many arrays that stream at once."""
     roles, tensors = step.layout.roles, step.layout.graph.tensors
     streamed = {"a": gemm.a, "b": gemm.b}[roles.matrix.flow.at_rows]
-    return cycles_per_row(roles, dtype, tensors[streamed].memory_format, arrays)
+    return pace_of(roles, dtype, tensors[streamed].memory_format, arrays)
 
 
 def _weight_slots(step: Lowering) -> int:

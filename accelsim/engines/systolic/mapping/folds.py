@@ -80,7 +80,7 @@ class FoldClocks:
         unit = self._unit
         return fold_timing(
             np.asarray(unit.rows), np.asarray(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
-            clocks(rows, pace), unit.load_rows_per_clock, unit.min_interval * max(1, int(pace)),
+            clocks(rows, pace), unit.load_rows_per_clock, unit.min_interval * max(1, int(pace.row)), pace.leave,
         )  # fmt: skip
 
     def all(self, shape: Shape, c: Candidates) -> ArrayClocks:

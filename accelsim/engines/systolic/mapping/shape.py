@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.engines.systolic.pace import Pace
+from accelsim.engines.systolic.pace import ONE_ROW, Pace
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.tiles import DENSE
 from accelsim.types import Floats
@@ -31,7 +31,7 @@ class Shape:
     b_B: float
     y_B: float
     sum_B: float
-    cycles_per_row: Pace
+    alone: Pace  # of one array
     results_share: float  # result elements per sum (below 1 behind a pooling)
     functions: tuple[int, ...]  # clocks per element and lane of each fused function
     sides: tuple[Side, ...]  # side operands that are streamed
@@ -42,12 +42,12 @@ class Shape:
     sparse: tuple[int, int] = DENSE  # weights kept, of how many
     results_pass: str = ""  # the vector unit that does ``functions``, "" on a chip without one
     sum_slots: int = 2  # where results leave from the accumulators themselves
-    together: Pace = 1  # cycles per row where all arrays side by side stream
+    together: Pace = ONE_ROW  # where all arrays side by side stream
     adding: int = 0  # clocks per element and lane of adding what two arrays have of a sum
 
     def pace(self, arrays: int) -> Pace:
-        """Cycles per row of each of so many arrays that stream at once."""
-        return self.cycles_per_row if arrays == 1 else self.together
+        """Return the pace of each of so many arrays that stream at once."""
+        return self.alone if arrays == 1 else self.together
 
 
 @dataclass(frozen=True)
