@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import (
     OUT,
     check_folder,
@@ -136,20 +137,10 @@ def _print_compare(rows: list[Row]) -> None:
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N accesses of each trace.")
 def lessons(out: Path, limit: int | None) -> None:
-    """What everybody should know about DRAM, measured: one picture and one table for each lesson."""
-    from accelsim.explore.dram_lessons import LESSONS
-    from accelsim.report.dram_lesson_plots import write_lessons
-
+    """What everybody should know about DRAM, measured: one picture and one table for each lesson; needs a checkout."""
     check_folder(out)
     command = f"accelsim dram lessons --out {out}" + (f" --limit {limit}" if limit else "")
+    plots = from_checkout("tests.validation.dram_lesson_plots", "accelsim dram lessons")
     with progress(1) as stage:
-        found = {key: _taught(key, limit, stage, index / len(LESSONS)) for index, key in enumerate(LESSONS)}
-    for path in write_lessons(found, out, command):
-        click.echo(str(path))
-
-
-def _taught(key: str, limit: int | None, stage: Callable[[str, float], None], share: float) -> Any:
-    from accelsim.explore.dram_lessons import LESSONS
-
-    stage("simulate", share)
-    return LESSONS[key].measure(limit)
+        for path in plots.measure_and_write(out, command, limit, partial(stage, "simulate")):
+            click.echo(str(path))

@@ -1,6 +1,6 @@
 """Energy, leakage, time and area of an SRAM of any capacity, word width, ports and banks.
 
-One bank with one port: the sums of ``terms``, fitted to CACTI (``fit``). What CACTI was not run for follows by
+One bank with one port: the sums of ``terms``, fitted to CACTI. What CACTI was not run for follows by
 rules that are stated here and in the result:
 
 * **Nodes** between 22, 32 and 45 nm: geometric interpolation over the logarithm of the node
@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import yaml
@@ -29,8 +30,12 @@ import yaml
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.energy import SramPoint
 from accelsim.spec.scaling import interpolate_log
-from accelsim.sram.fit import COEFFICIENTS, Fit
 from accelsim.sram.terms import CELLS, MIB, QUANTITIES, WORD_BITS, design
+
+COEFFICIENTS = Path(__file__).with_name("coefficients.yaml")
+
+Fit = dict[str, dict[str, float]]
+"""Quantity -> term -> coefficient in SI."""
 
 PORT_PITCH = 0.42
 """Growth of either side of a cell per port beyond the first: with two more wires of 2.5 F each way, a cell of 10 F

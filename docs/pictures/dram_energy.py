@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from accelsim.explore.dram_lessons import LESSONS
-from accelsim.report.dram_lesson_plots import draw as drawn
 from accelsim.report.style import save
+from tests.validation.dram_lesson_plots import draw as drawn
+from tests.validation.dram_lessons import LESSONS
 
 ACCESSES = 16_384
 

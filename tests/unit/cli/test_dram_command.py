@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from accelsim.explore.dram_lessons import LESSONS
 from accelsim.explore.dram_replay import replay
 from accelsim.spec.yaml.load_dram import list_drams
+from tests.validation.dram_lessons import LESSONS
 
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.explore import dram_lessons as lessons
-from accelsim.explore.dram_lessons import LESSONS, Point, value
 from accelsim.explore.dram_replay import replay
-from accelsim.report.dram_lesson_plots import draw, page, write_lessons
+from tests.validation import dram_lessons as lessons
+from tests.validation.dram_lesson_plots import draw, page, write_lessons
+from tests.validation.dram_lessons import LESSONS, Point, value
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
@@ -129,7 +129,7 @@ def test_files_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made = write_lessons(found, tmp_path / "lessons", "command")
     assert [path.name for path in made] == ["summary.md", "mapping.png"]
     before = {path.name: path.read_bytes() for path in made}
-    monkeypatch.setattr("accelsim.report.dram_lesson_plots.picture", _broken)
+    monkeypatch.setattr("tests.validation.dram_lesson_plots.picture", _broken)
     with pytest.raises(RuntimeError):
         write_lessons({"mapping": points("mapping")}, tmp_path / "lessons", "other")
     assert {path.name: path.read_bytes() for path in (tmp_path / "lessons").iterdir()} == before

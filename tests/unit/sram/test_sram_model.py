@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
-from accelsim.fit.linear import nnls, robust
 from accelsim.spec.yaml.load import load_chip
-from accelsim.sram.fit import fit, text
 from accelsim.sram.model import FIGURES, coefficients, points, sram, wire_J_per_bit_m
 from accelsim.sram.residuals import residuals
 from accelsim.sram.terms import CACTI, CELLS, QUANTITIES, TERMS, read_points
+from tests.validation.least_squares import nnls, robust
+from tests.validation.sram_fit import fit, text
 
 TABLE = CACTI
 CACTI = read_points(TABLE)

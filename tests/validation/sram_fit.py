@@ -1,4 +1,4 @@
-"""Fits the SRAM model to CACTI points: ``python -m accelsim.sram.fit CSV`` writes ``coefficients.yaml`` again.
+"""Fits the SRAM model to CACTI points: ``python -m tests.validation.sram_fit CSV`` writes ``coefficients.yaml`` again.
 
 Relative errors are made small by iteratively reweighted non-negative least squares: the weights turn the squares into
 magnitudes, so that the leaps which CACTI makes where it changes its organisation do not bend the curve.
@@ -14,15 +14,12 @@ import numpy as np
 
 from accelsim.files import text as as_text
 from accelsim.files import write_file
-from accelsim.fit.linear import robust
+from accelsim.sram.model import COEFFICIENTS, Fit
 from accelsim.sram.terms import QUANTITIES, Point, design
 from accelsim.types import Floats
+from tests.validation.least_squares import robust
 
-COEFFICIENTS = Path(__file__).with_name("coefficients.yaml")
 DIGITS = 6
-
-Fit = dict[str, dict[str, float]]
-"""Quantity -> term -> coefficient in SI."""
 
 
 def fit_cell(points: Sequence[Point], wide: Fit | None = None) -> Fit:
@@ -76,7 +73,7 @@ def text(coefficients: dict[int, dict[str, Fit]], source: str) -> str:
     import yaml
 
     head = (
-        "# Made by: python -m accelsim.sram.fit CSV (accelsim/sram/terms.py says what the terms are).\n"
+        "# Made by: python -m tests.validation.sram_fit CSV (accelsim/sram/terms.py says what the terms are).\n"
         "# node in nm -> cell -> quantity (SI) -> term -> coefficient, capacity in MiB, word width in 64 bits.\n"
     )
     return head + yaml.safe_dump({"source": source, "nodes": coefficients}, sort_keys=False, width=110)

@@ -1,4 +1,4 @@
-"""Plots and the page of the lessons on DRAM (``explore.dram_lessons``)."""
+"""Plots and the page of the lessons on DRAM (``dram_lessons``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accelsim.explore.dram_lessons import LESSONS, Lesson, Point, value
 from accelsim.files import text, write_folder
 from accelsim.report.style import (
     BLUE,
@@ -23,6 +22,7 @@ from accelsim.report.style import (
     styled,
     subtitle,
 )
+from tests.validation.dram_lessons import LESSONS, Lesson, Point, value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,3 +155,17 @@ def write_lessons(found: dict[str, list[Point]], folder: Path, command: str) -> 
     """summary.md and a PNG of each lesson (points by lesson); UsageError when that is not possible."""
     pictures = {f"{key}.png": picture(draw(LESSONS[key], points), ".png") for key, points in found.items()}
     return write_folder(folder, {"summary.md": text(page(found, command)), **pictures})
+
+
+def measure_and_write(
+    folder: Path, command: str, limit: int | None, progress: Callable[[float], None]
+) -> list[Path]:
+    """Measure every lesson on at most ``limit`` accesses of each trace, and write page and pictures.
+
+    ``progress`` is called with the share of the lessons that are done. UsageError when nothing can be written.
+    """
+    found = {}
+    for index, (key, lesson) in enumerate(LESSONS.items()):
+        progress(index / len(LESSONS))
+        found[key] = lesson.measure(limit)
+    return write_lessons(found, folder, command)
