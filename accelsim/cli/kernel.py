@@ -205,7 +205,7 @@ def _one(kernels: Kernels, as_json: bool) -> None:
     show(text_table((cells["op"], f"{cells['dtype']} on {kernels.chip.title}"), rows, width()), width())
     if not calibrated:
         told.append(
-            "Uncalibrated: the constants are defaults shared by all GPUs, the interval is that of chips which had no "
-            f"part in them; accelsim calibrate {kernels.chip.name} --data MEASURED.csv fits yours."
+            "Uncalibrated: the constants are defaults shared by all GPUs; the interval is that of chips that had no "
+            f"part in their fit. Your own measurements: accelsim calibrate {kernels.chip.name} --data MEASURED.csv."
         )
     click.echo("\n" + paragraphs(told))

@@ -77,21 +77,20 @@ def sentences(sweep: Sweep) -> list[str]:
     step = int(np.argmax(rise))
     if rise[step] > 1:
         text = (
-            f"The steepest step: from {sweep.name} = {sizes[step]:,} to {sizes[step + 1]:,} the kernel takes "
-            f"{rise[step] - 1:.1%} longer ({show(float(seconds[step]), 's', 3)}, then "
-            f"{show(float(seconds[step + 1]), 's', 3)})"
+            f"The steepest step: from {sweep.name} = {sizes[step]:,} to {sizes[step + 1]:,} the time grows by "
+            f"{rise[step] - 1:.1%} ({show(float(seconds[step]), 's', 3)} to {show(float(seconds[step + 1]), 's', 3)})"
         )
         told.append(
-            text + (f": {waves[step]:.3g} waves, then {waves[step + 1]:.3g}." if waves[step] > 0 else ".")
+            text + (f", from {waves[step]:.3g} to {waves[step + 1]:.3g} waves." if waves[step] > 0 else ".")
         )
     falls = int(np.sum(rise < 1))
     if falls:
         told.append(
-            f"At {falls:,} of {len(rise):,} steps a larger kernel is the faster one: it gets another tile."
+            f"At {falls:,} of {len(rise):,} steps the larger kernel is faster, because it gets another tile."
         )
     best, worst = int(np.argmax(sweep.share)), int(np.argmin(sweep.share))
     told.append(
-        f"The stated peaks are used best at {sweep.name} = {sizes[best]:,}, where they would need "
-        f"{sweep.share[best]:.0%} of the time, worst at {sizes[worst]:,}, where {sweep.share[worst]:.0%}."
+        f"A roofline with the stated peaks comes nearest at {sweep.name} = {sizes[best]:,}, with "
+        f"{sweep.share[best]:.0%} of the time, and is furthest at {sizes[worst]:,}, with {sweep.share[worst]:.0%}."
     )
     return told

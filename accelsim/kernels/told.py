@@ -51,8 +51,8 @@ def calibrated(chip: Chip, groups: Any) -> bool:
     return all(is_calibrated(chip, known[name]) for group in groups[:2] for name in group)
 
 
-LONGEST = {"products": "The multiprocessors take", "memory": "The memory takes"}
-"""What binds a kernel, beside its launch -> the beginning of a sentence. The longest part may be less than half."""
+LONGEST = {"products": "Computation takes", "memory": "Memory access takes"}
+"""Part of the time that binds a kernel -> beginning of a sentence. The longest part may be below half."""
 
 
 def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
@@ -63,13 +63,13 @@ def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
     longest, share = str(times.binds[row]), overhead / seconds
     took = f"{share:.1%}" if share >= 0.0005 else "less than 0.1%"
     if longest == "launch":
-        told.append(f"Launch and host take longest, {took} of the time.")
+        told.append(f"Launch and host take longest: {took} of the time.")
     else:
-        told.append(f"{LONGEST[longest]} longest, launch and host {took} of the time.")
+        told.append(f"{LONGEST[longest]} longest; launch and host take {took} of the time.")
     if bound > 0:
         told.append(
-            f"At the stated peaks of {chip.title}, with what fits into its L2 cache there already, it would take "
-            f"{bound / seconds:.0%} of the time."
+            f"A roofline with the stated peaks of {chip.title} and a warm L2 cache gives {bound / seconds:.0%} of this "
+            "time."
         )
     waves = float(times.waves[row])
     if waves > 0:
@@ -80,10 +80,10 @@ def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
 def _waves(waves: float) -> str:
     rest = waves - np.floor(waves)
     if waves < 1:
-        return f"Its blocks reach {waves:.0%} of the multiprocessors."
+        return f"Its thread blocks occupy {waves:.0%} of the multiprocessors."
     if rest == 0:
-        return f"Its blocks fill {waves:,.0f} waves."
-    return f"Its blocks are {waves:,.2f} waves: the last reaches {rest:.0%} of the multiprocessors."
+        return f"Its thread blocks fill {waves:,.0f} waves."
+    return f"Its thread blocks fill {waves:,.2f} waves; the last wave occupies {rest:.0%} of the multiprocessors."
 
 
 def columns(kernels: Kernels) -> list[Mapping[str, Any]]:

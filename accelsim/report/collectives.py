@@ -72,20 +72,21 @@ def binding(found: CollectiveTime) -> str:
     """Which links bind, in a sentence."""
     rows = sorted(links(found), key=lambda row: -row["busy"])
     if not rows:
-        return "No link carries anything."
+        return "No link carries data."
     top = rows[0]
     wires = found.binding
     labels = found.topology.labels
     first = found.topology.wires[wires[0]]
-    where = f"{top['link']}, for one from {labels[first.source]} to {labels[first.target]}"
+    example = f"{labels[first.source]} to {labels[first.target]}"
+    where = f"{top['link']} (such as {example})"
     share = f"{percent(top['busy'])} of the time"
     if top["busy"] < BINDS:
         return (
-            f"No link binds: the busiest ({where}) carries data for {share}, latency and waits take the rest."
+            f"No link binds: the busiest, {where}, carries data for {share}; latency and waits take the rest."
         )
     many = f"{count_of(len(wires), 'wire')} of {where}"
-    verb = "binds, it carries" if len(wires) == 1 else "bind, each carries"
-    return f"{many}, {verb} {si(top['most_B'], 'B')} and is busy for {share}."
+    verb = "binds. It carries" if len(wires) == 1 else "bind. Each carries"
+    return f"{many} {verb} {si(top['most_B'], 'B')} and is busy for {share}."
 
 
 def alternatives(

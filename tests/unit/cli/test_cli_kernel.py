@@ -43,9 +43,13 @@ def test_one_kernel_is_told_in_words_and_as_json(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("kernel", "binds", "sentence"),
     [
-        ("softmax 8 8", "launch", "Launch and host take longest, "),
-        ("gemm 8192 8192 8192", "products", "The multiprocessors take longest, launch and host"),
-        ("copy 1GB", "memory", "The memory takes longest, launch and host less than 0.1% of the time."),
+        ("softmax 8 8", "launch", "Launch and host take longest: "),
+        ("gemm 8192 8192 8192", "products", "Computation takes longest; launch and host take"),
+        (
+            "copy 1GB",
+            "memory",
+            "Memory access takes longest; launch and host take less than 0.1% of the time.",
+        ),
     ],
 )
 def test_what_takes_longest_is_said(cli: Cli, kernel: str, binds: str, sentence: str) -> None:

@@ -113,8 +113,8 @@ def test_sentences_are_those_of_the_times(tmp_path: Path) -> None:
     for row in range(24):
         text = " ".join(sentences(kernels, found, row))
         times = found.times
-        assert ("Launch and host take longest" in text) == (times.binds[row] == "launch")
-        share = f"it would take {times.bound[row] / times.seconds[row]:.0%} of the time"
+        assert ("Launch and host take longest:" in text) == (times.binds[row] == "launch")
+        share = f"L2 cache gives {times.bound[row] / times.seconds[row]:.0%} of this time"
         assert (share in text) == (times.bound[row] > 0)
         assert ("of the multiprocessors." in text or "waves." in text) == (found.family[row] == "product")
         assert regimes(found)[row].startswith(str(found.family[row]))

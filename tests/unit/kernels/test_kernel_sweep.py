@@ -48,7 +48,7 @@ def test_the_steepest_step_is_that_of_the_waves() -> None:
     at = list(found.sizes).index(first)
     assert found.sizes[at + 1] == then and seconds[at + 1] / seconds[at] == np.max(seconds[1:] / seconds[:-1])
     best = int(found.sizes[np.argmax(found.share)])
-    assert f"best at M = {best:,}, where they would need {np.max(found.share):.0%}" in told[-1]
+    assert f"nearest at M = {best:,}, with {np.max(found.share):.0%} of the time" in told[-1]
 
 
 def test_pictures_show_their_rows() -> None:
