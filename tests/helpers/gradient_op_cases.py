@@ -12,12 +12,13 @@ from accelsim.workload.ops import REGISTRY
 from tests.helpers.gradient_cases import Case
 
 _RNG = np.random.default_rng(11)
+"""For the cases of this module; a test that draws has one of its own, so that others do not change what it draws."""
 
 
-def apart(*shape: int) -> Array:
+def apart(*shape: int, rng: np.random.Generator = _RNG) -> Array:
     """Distinct values in -2.93..3.07, shuffled, none at a kink of an op."""
     count = int(np.prod(shape))
-    return _RNG.permutation(np.linspace(-2.93, 3.07, count) if count > 1 else np.array([0.7])).reshape(shape)
+    return rng.permutation(np.linspace(-2.93, 3.07, count) if count > 1 else np.array([0.7])).reshape(shape)
 
 
 def distinct(*shape: int) -> Array:
@@ -31,8 +32,8 @@ def positive(*shape: int) -> Array:
     return _RNG.uniform(0.4, 2.0, size=shape)
 
 
-def normal(*shape: int) -> Array:
-    return _RNG.normal(size=shape)
+def normal(*shape: int, rng: np.random.Generator = _RNG) -> Array:
+    return rng.normal(size=shape)
 
 
 def whole(high: int, *shape: int) -> Array:

@@ -67,16 +67,6 @@ def test_ml_dtypes_itself(name: str) -> None:
     np.testing.assert_array_equal(policies.encode(x, name, "ml_dtypes"), want)
 
 
-@pytest.mark.parametrize("name", policies.POLICIES["torch"])
-def test_torch_itself(name: str) -> None:
-    torch = pytest.importorskip("torch")
-    x = inputs()
-    theirs = {"fp16": "float16", "bf16": "bfloat16"}.get(name, name.replace("fp", "float"))
-    size = {1: torch.uint8, 2: torch.int16}[np.dtype(get(name).code_type).itemsize]
-    found = torch.from_numpy(x.copy()).to(getattr(torch, theirs)).view(size).numpy().view(get(name).code_type)
-    np.testing.assert_array_equal(policies.encode(x, name, "torch"), found)
-
-
 @pytest.mark.parametrize("saturate", [0, 1])
 @pytest.mark.parametrize("name", policies.POLICIES["ort-saturate1"])
 def test_onnxruntime_itself(name: str, saturate: int) -> None:

@@ -1,4 +1,4 @@
-"""Loss scaling against PyTorch's op, recorded and live."""
+"""Loss scaling against PyTorch's op, recorded."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
 from accelsim.formats.loss_scale import LossScaler, found_inf
+from tests.helpers.torch_oracle import torch_says
 
 GOLDEN: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "golden" / "numerics" / "loss_scaling_torch.json").read_text()
@@ -64,22 +63,31 @@ def test_nothing_stops_the_fall_to_zero() -> None:
     assert scales[-1] == case["last"]
 
 
-@given(
-    init=st.floats(2.0**-140, 2.0**127, width=32),
-    growth=st.floats(1.001, 100.0),
-    backoff=st.floats(0.01, 0.999),
-    interval=st.integers(1, 4),
-    found=st.lists(st.booleans(), max_size=60),
-)
-@settings(max_examples=60)
-def test_live_pytorch(init: float, growth: float, backoff: float, interval: int, found: list[bool]) -> None:
-    torch = pytest.importorskip("torch")
-    scale, tracker = torch.tensor([init]), torch.zeros(1, dtype=torch.int32)
-    scaler = LossScaler(init, growth, backoff, interval)
-    for bad in found:
-        torch._amp_update_scale_(scale, tracker, torch.tensor([float(bad)]), growth, backoff, interval)
-        scaler.update(bad)
-        assert (scaler.scale, scaler.tracker) == (np.float32(scale.item()), tracker.item())
+def test_every_step_is_that_of_pytorch() -> None:
+    """Sixty random rules, each over sixty steps, from scales near zero to near infinity."""
+    rng = np.random.default_rng(0)
+    rules = np.stack([2.0 ** rng.uniform(-140, 127, 60), rng.uniform(1.001, 100, 60), rng.uniform(0.01, 0.999, 60),
+                      rng.integers(1, 5, 60)])  # fmt: skip
+    steps = rng.random((60, 60)) < rng.random((60, 1))
+
+    def theirs(torch: Any) -> list[Any]:
+        states = []
+        for (init, growth, backoff, interval), found in zip(rules.T.tolist(), steps, strict=True):
+            scale, tracker = torch.tensor([init]), torch.zeros(1, dtype=torch.int32)
+            for bad in found:
+                torch._amp_update_scale_(
+                    scale, tracker, torch.tensor([float(bad)]), growth, backoff, int(interval)
+                )
+                states.append((scale.item(), tracker.item()))
+        return [np.array(states)]
+
+    found = []
+    for (init, growth, backoff, interval), bads in zip(rules.T.tolist(), steps, strict=True):
+        scaler = LossScaler(float(np.float32(init)), growth, backoff, int(interval))
+        for bad in bads:
+            scaler.update(bool(bad))
+            found.append((scaler.scale, scaler.tracker))
+    assert np.array_equal(np.array(found, np.float64), torch_says("loss scale", [rules, steps], theirs)[0])
 
 
 def test_a_static_scale_stays() -> None:
@@ -91,12 +99,16 @@ def test_a_static_scale_stays() -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 3.0, 65536.0, 1000.1])
 def test_unscaling_is_that_of_pytorch(scale: float) -> None:
-    torch = pytest.importorskip("torch")
     gradients = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
-    theirs, bad = torch.tensor(gradients), torch.zeros(1)
-    inverse = torch.tensor([scale]).double().reciprocal().float()
-    torch._amp_foreach_non_finite_check_and_unscale_([theirs], bad, inverse)
-    assert np.array_equal(LossScaler(scale).unscale(gradients), theirs.numpy())
+
+    def theirs(torch: Any) -> list[Any]:
+        unscaled, bad = torch.tensor(gradients), torch.zeros(1)
+        inverse = torch.tensor([scale]).double().reciprocal().float()
+        torch._amp_foreach_non_finite_check_and_unscale_([unscaled], bad, inverse)
+        return [unscaled, bad]
+
+    unscaled, bad = torch_says(f"unscale {scale}", [gradients], theirs)
+    assert np.array_equal(LossScaler(scale).unscale(gradients), unscaled)
     assert not bad.item()
 
 

@@ -14,6 +14,7 @@ from accelsim.workload.gradient import backward
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import REGISTRY
 from tests.helpers.gradient_cases import append
+from tests.helpers.torch_oracle import torch_says
 
 Geometry = dict[str, Any]
 
@@ -96,7 +97,6 @@ TORCH = [
 
 @pytest.mark.parametrize(("x_shape", "w_shape", "options"), TORCH)
 def test_conv_as_pytorch(x_shape: tuple[int, ...], w_shape: tuple[int, ...], options: dict[str, Any]) -> None:
-    torch = pytest.importorskip("torch")
     rank, rng = len(x_shape) - 2, np.random.default_rng(0)
 
     def each(name: str, default: int) -> list[int]:
@@ -106,14 +106,16 @@ def test_conv_as_pytorch(x_shape: tuple[int, ...], w_shape: tuple[int, ...], opt
     attrs = {"kernel_shape": list(w_shape[2:]), "strides": each("stride", 1), "dilations": each("dilation", 1),
              "pads": 2 * each("padding", 0), "group": options.get("groups", 1)}  # fmt: skip
     x, w = rng.normal(size=x_shape), rng.normal(size=w_shape)
-    given_x, given_w = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
-    b = torch.zeros(w_shape[0], dtype=torch.float64, requires_grad=True)
-    y = getattr(torch.nn.functional, f"conv{rank}d")(given_x, given_w, b, **options)
-    dy = rng.normal(size=tuple(y.shape))
-    y.backward(torch.tensor(dy))
+    dy = rng.normal(size=conv(x, w, attrs)[0].shape)
+
+    def theirs(torch: Any) -> list[Any]:
+        leaves = [torch.tensor(each, requires_grad=True) for each in (x, w, np.zeros(w_shape[0]))]
+        getattr(torch.nn.functional, f"conv{rank}d")(*leaves, **options).backward(torch.tensor(dy))
+        return [leaf.grad for leaf in leaves]
+
     grads = conv_gradients(x, w, dy, attrs)[0]
-    for name, want in (("x", given_x), ("w", given_w), ("b", b)):
-        np.testing.assert_allclose(grads[name], want.grad.numpy(), rtol=1e-10, atol=1e-10)
+    for name, want in zip("xwb", torch_says(f"conv {x_shape} {w_shape}", [x, w, dy], theirs), strict=True):
+        np.testing.assert_allclose(grads[name], want, rtol=1e-10, atol=1e-10)
 
 
 @settings(max_examples=150)

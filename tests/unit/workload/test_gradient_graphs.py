@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from accelsim.workload.ops import get
 from accelsim.workload.sources.load import list_models, load_model
 from tests.helpers.gradient_cases import append, slope
 from tests.helpers.gradient_op_cases import normal
+from tests.helpers.torch_oracle import torch_says
 
 SMALL = {
     "gemm": "M=6,N=5,K=4", "mlp": "inputs=12,hidden=8", "mlp0": "hidden=16", "cnn": "resolution=8,channels=2",
@@ -203,9 +206,9 @@ def test_a_fused_graph_is_refused() -> None:
 
 
 def test_batch_statistics_as_pytorch() -> None:
-    torch = pytest.importorskip("torch")
     graph = Graph("bn", [], {}, [], ["y"], 20)
-    x, scale, bias, dy = normal(4, 3, 5, 2), normal(3), normal(3), normal(4, 3, 5, 2)
+    rng = np.random.default_rng(0)
+    x, scale, bias, dy = (normal(*shape, rng=rng) for shape in ((4, 3, 5, 2), (3,), (3,), (4, 3, 5, 2)))
     values = {"x": x, "scale": scale, "bias": bias, "mean": np.zeros(3), "var": np.ones(3), "g": dy}
     for name, value in values.items():
         graph.tensors[name] = Tensor(name, value.shape, "fp64", data=value)
@@ -215,16 +218,21 @@ def test_batch_statistics_as_pytorch() -> None:
     grads = backward(trained, "y", ["x", "scale", "bias"], seed="g")
     trained.outputs = ["y", found.batch_mean, found.batch_variance, *grads.values()]
     got = run(trained, {})
-    given = [torch.tensor(value, requires_grad=True) for value in (x, scale, bias)]
-    running = [torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)]
-    y = torch.nn.functional.batch_norm(given[0], *running, *given[1:], training=True, momentum=1.0)
-    y.backward(torch.tensor(dy))
-    np.testing.assert_allclose(got["y"], y.detach().numpy(), rtol=1e-10, atol=1e-12)
-    for name, want in zip(grads.values(), given, strict=True):
-        np.testing.assert_allclose(got[name], want.grad.numpy(), rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(got[found.batch_mean], running[0].numpy())
+
+    def theirs(torch: Any) -> list[Any]:
+        given = [torch.tensor(value, requires_grad=True) for value in (x, scale, bias)]
+        running = [torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)]
+        y = torch.nn.functional.batch_norm(given[0], *running, *given[1:], training=True, momentum=1.0)
+        y.backward(torch.tensor(dy))
+        return [y, *running, *(each.grad for each in given)]
+
+    y, mean, variance, *wanted = torch_says("batch norm", [x, scale, bias, dy], theirs)
+    np.testing.assert_allclose(got["y"], y, rtol=1e-10, atol=1e-12)
+    for name, want in zip(grads.values(), wanted, strict=True):
+        np.testing.assert_allclose(got[name], want, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(got[found.batch_mean], mean)
     unbiased = got[found.batch_variance] * found.count / (found.count - 1)
-    np.testing.assert_allclose(unbiased, running[1].numpy())
+    np.testing.assert_allclose(unbiased, variance)
 
 
 def test_batch_statistics_are_computed_in_the_format_of_the_stored_ones() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.ops import REGISTRY
 from tests.helpers.gradient_cases import Case, append, check, graph_of
 from tests.helpers.gradient_op_cases import CASES, apart, normal, window
+from tests.helpers.torch_oracle import torch_says
 
 STRAIGHT_THROUGH = {"FakeQuantize"}
 """Its gradient is no derivative; it has a test of its own."""
@@ -73,54 +75,53 @@ def one_op(op: str, *values: Array, **attrs: Any) -> list[Array]:
     return [result[name] for name in found.values()]
 
 
+def theirs(key: str, function: Callable[..., Any], *inputs: Array) -> list[Array]:
+    """Return the gradients of the sum of a function of PyTorch by its inputs."""
+
+    def compute(torch: Any) -> list[Any]:
+        leaves = [torch.tensor(value, requires_grad=True) for value in inputs]
+        function(torch, *leaves).sum().backward()
+        return [leaf.grad for leaf in leaves]
+
+    return torch_says(f"gradient of {key}", inputs, compute)
+
+
 def test_the_first_of_equal_maxima_gets_the_gradient() -> None:
-    torch = pytest.importorskip("torch")
     x = np.random.default_rng(0).integers(0, 3, (2, 3, 7, 8)).astype(np.float64)
     attrs = {**window(2, (3, 3)), "strides": [2, 1], "pads": [1, 1, 1, 1], "ceil_mode": 0}
-    given = torch.tensor(x, requires_grad=True)
-    torch.nn.functional.max_pool2d(given, 3, (2, 1), 1).sum().backward()
-    np.testing.assert_array_equal(one_op("MaxPool", x, **attrs)[0], given.grad.numpy())
+    (want,) = theirs("max pool", lambda torch, x: torch.nn.functional.max_pool2d(x, 3, (2, 1), 1), x)
+    np.testing.assert_array_equal(one_op("MaxPool", x, **attrs)[0], want)
 
 
 def test_ties_share_the_gradient() -> None:
-    torch = pytest.importorskip("torch")
     x = np.random.default_rng(0).integers(0, 3, (4, 5)).astype(np.float64)
-    given = torch.tensor(x, requires_grad=True)
-    given.amax(1).sum().backward()
-    np.testing.assert_allclose(one_op("ReduceMax", x, axes=[1], keepdims=0)[0], given.grad.numpy())
+    (want,) = theirs("largest", lambda torch, x: x.amax(1), x)
+    np.testing.assert_allclose(one_op("ReduceMax", x, axes=[1], keepdims=0)[0], want)
     other = x[::-1].copy()
-    pair = [torch.tensor(value, requires_grad=True) for value in (x, other)]
-    torch.minimum(*pair).sum().backward()
+    pair = theirs("smaller", lambda torch, x, y: torch.minimum(x, y), x, other)
     for got, want in zip(one_op("Min", x, other), pair, strict=True):
-        np.testing.assert_array_equal(got, want.grad.numpy())
+        np.testing.assert_array_equal(got, want)
 
 
 def test_kinks_and_zeros_as_pytorch() -> None:
-    torch = pytest.importorskip("torch")
-    f = torch.nn.functional
     x = np.array([-4.0, -3.0, -1.0, 0.0, 0.5, 1.0, 3.0, 6.0, 7.0])
     for op, attrs, oracle in (
-        ("Relu", {}, f.relu),
-        ("Abs", {}, torch.abs),
-        ("Clip", {"min": -1.0, "max": 6.0}, lambda v: f.hardtanh(v, -1, 6)),
-        ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}, f.hardsigmoid),
-        ("LeakyRelu", {"alpha": 0.1}, lambda v: f.leaky_relu(v, 0.1)),
+        ("Relu", {}, lambda torch, v: torch.nn.functional.relu(v)),
+        ("Abs", {}, lambda torch, v: torch.abs(v)),
+        ("Clip", {"min": -1.0, "max": 6.0}, lambda torch, v: torch.nn.functional.hardtanh(v, -1, 6)),
+        ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}, lambda torch, v: torch.nn.functional.hardsigmoid(v)),
+        ("LeakyRelu", {"alpha": 0.1}, lambda torch, v: torch.nn.functional.leaky_relu(v, 0.1)),
     ):
-        given = torch.tensor(x, requires_grad=True)
-        oracle(given).sum().backward()
-        np.testing.assert_allclose(one_op(op, x, **attrs)[0], given.grad.numpy(), rtol=1e-6, err_msg=op)
+        (want,) = theirs(op, oracle, x)
+        np.testing.assert_allclose(one_op(op, x, **attrs)[0], want, rtol=1e-6, err_msg=op)
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 2])
 def test_product_with_zeros(zeros: int) -> None:
-    torch = pytest.importorskip("torch")
-    x = apart(3, 4)
+    x = apart(3, 4, rng=np.random.default_rng(0))
     x[0, :zeros] = 0
-    given = torch.tensor(x, requires_grad=True)
-    given.prod(1).sum().backward()
-    np.testing.assert_allclose(
-        one_op("ReduceProd", x, axes=[1], keepdims=0)[0], given.grad.numpy(), rtol=1e-12
-    )
+    (want,) = theirs(f"product with {zeros} zeros", lambda torch, x: x.prod(1), x)
+    np.testing.assert_allclose(one_op("ReduceProd", x, axes=[1], keepdims=0)[0], want, rtol=1e-12)
 
 
 def test_norm_and_power_of_zero() -> None:
@@ -151,13 +152,11 @@ def test_constant_exponents(exponent: float) -> None:
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_as_pytorch(approximate: str) -> None:
-    torch = pytest.importorskip("torch")
     x = np.linspace(-6, 6, 101)
-    given = torch.tensor(x, requires_grad=True)
-    torch.nn.functional.gelu(given, approximate=approximate).sum().backward()
-    np.testing.assert_allclose(
-        one_op("Gelu", x, approximate=approximate)[0], given.grad.numpy(), rtol=1e-6, atol=1e-6
+    (want,) = theirs(
+        f"gelu {approximate}", lambda torch, x: torch.nn.functional.gelu(x, approximate=approximate), x
     )
+    np.testing.assert_allclose(one_op("Gelu", x, approximate=approximate)[0], want, rtol=1e-6, atol=1e-6)
 
 
 NO_FLOATS = {"And", "Or", "Xor", "Not", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift"}
@@ -226,20 +225,27 @@ def fake(x: Array, scale: Array, seed: Array, dtype: str, axis: int | None, **at
 @pytest.mark.parametrize("axis", [None, 1])
 @pytest.mark.parametrize(("dtype", "low", "high"), [("int8", -128, 127), ("int4", -8, 7), ("uint8", 0, 255)])
 def test_fake_quantisation_as_pytorch(axis: int | None, dtype: str, low: int, high: int) -> None:
-    torch = pytest.importorskip("torch")
-    x, seed = (normal(4, 3, 5).astype(np.float32) * 2 for _ in range(2))
+    rng = np.random.default_rng(0)
+    x, seed = (normal(4, 3, 5, rng=rng).astype(np.float32) * 2 for _ in range(2))
     scale = np.array([0.03, 0.1, 0.25], np.float32) if axis is not None else np.asarray(0.07, np.float32)
-    given, step = torch.tensor(x, requires_grad=True), torch.tensor(np.atleast_1d(scale), requires_grad=True)
-    zero = torch.zeros(scale.size)
-    if axis is None:
-        y = torch._fake_quantize_learnable_per_tensor_affine(given, step, zero, low, high, 1.0)
-    else:
-        y = torch._fake_quantize_learnable_per_channel_affine(given, step, zero, axis, low, high, 1.0)
-    y.backward(torch.tensor(seed))
-    got = fake(x, scale, seed, dtype, axis)
-    np.testing.assert_array_equal(got[0], y.detach().numpy())
-    np.testing.assert_array_equal(got[1], given.grad.numpy())
-    np.testing.assert_allclose(got[2].reshape(-1), step.grad.numpy(), rtol=1e-4, atol=1e-4)
+
+    def compute(torch: Any) -> list[Any]:
+        given, step = (torch.tensor(each, requires_grad=True) for each in (x, np.atleast_1d(scale)))
+        zero = torch.zeros(scale.size)
+        if axis is None:
+            y = torch._fake_quantize_learnable_per_tensor_affine(given, step, zero, low, high, 1.0)
+        else:
+            y = torch._fake_quantize_learnable_per_channel_affine(given, step, zero, axis, low, high, 1.0)
+        y.backward(torch.tensor(seed))
+        return [y, given.grad, step.grad]
+
+    got, wanted = (
+        fake(x, scale, seed, dtype, axis),
+        torch_says(f"fake {dtype} {axis}", [x, scale, seed], compute),
+    )
+    np.testing.assert_array_equal(got[0], wanted[0])
+    np.testing.assert_array_equal(got[1], wanted[1])
+    np.testing.assert_allclose(got[2].reshape(-1), wanted[2], rtol=1e-4, atol=1e-4)
 
 
 def test_fake_quantisation_takes_a_range_and_a_factor() -> None:
