@@ -14,7 +14,8 @@ import click
 
 from accelsim.cli.common import progress, show, width
 from accelsim.errors import Infeasible, Problem, UsageError
-from accelsim.files import table, write_file
+from accelsim.files import table as csv_table
+from accelsim.files import write_file
 from accelsim.files.reading import exists
 
 if TYPE_CHECKING:
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 
 
 class Variant(NamedTuple):
-    """One run of several: the chip, the overrides, and what tells it apart from the others; ``short`` for a table."""
+    """One run of several: the chip, the overrides, and what tells it apart from the others.
+
+    ``swept``: (name in a table, value) of each field that has several values.
+    """
 
     on: str
     set: tuple[str, ...]
     label: str
-    short: str
+    swept: tuple[tuple[str, str], ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -52,9 +56,8 @@ def variants(chips: Sequence[str], overrides: Sequence[str]) -> list[Variant]:
     found, tails = [], _tails([path for path, all_of in values.items() if len(all_of) > 1])
     for name, chosen in product(dict.fromkeys(part.strip() for part in names), product(*values.values())):
         settings = {path: text for path, text in zip(values, chosen, strict=True) if path in tails}
-        short = [f"{tails[path]}={text.partition('=')[2].strip()}" for path, text in settings.items()]
-        chip = Path(name).stem
-        found.append(Variant(name, chosen, " ".join([chip, *settings.values()]), " ".join([chip, *short])))
+        swept = tuple((tails[path], text.partition("=")[2].strip()) for path, text in settings.items())
+        found.append(Variant(name, chosen, " ".join([Path(name).stem, *settings.values()]), swept))
     return found
 
 
@@ -113,26 +116,30 @@ def rows(found: Sequence[Outcome]) -> tuple[list[str], list[list[Any]]]:
 
 def write_csv(file: Path, found: Sequence[Outcome]) -> None:
     """The CSV, whole or not at all. UsageError when it cannot be written."""
-    write_file(file, table(*rows(found)))
+    write_file(file, csv_table(*rows(found)))
 
 
 def show_table(found: Sequence[Outcome]) -> None:
-    """The table, and the reasons of what does not fit."""
+    """The table, and the reasons of what does not fit. Values that tell the runs apart are never shortened."""
     from accelsim.account.latency import summary
     from accelsim.report.compare import basis, common_metrics
-    from accelsim.report.table import text_table
+    from accelsim.report.table import Column, table
 
     facts = {each.variant: summary(each.run) for each in found if each.run is not None}
     entries = list(facts.values())
     metrics = common_metrics(entries)
     cells = []
     for each in found:
-        if each.run is None:
-            cells.append((each.variant.short, "does not fit", *[""] * (len(metrics) - 1)))
-        else:
-            values = (metric.text(metric.value(facts[each.variant])) for metric in metrics)
-            cells.append((each.variant.short, *values))
-    show(text_table(["run", *(metric.title for metric in metrics)], cells, width()))
+        values = [metric.text(metric.value(facts[each.variant])) for metric in metrics] if each.run else []
+        told = values or ["does not fit", *[""] * (len(metrics) - 1)]
+        cells.append([Path(each.variant.on).stem, *(value for _, value in each.variant.swept), *told])
+    names = [name for name, _ in found[0].variant.swept]
+    columns = [
+        Column("run", right=False, least=12),
+        *(Column(name, right=False) for name in names),
+        *(Column(metric.title, rank, right=False, least=12) for rank, metric in enumerate(metrics, 1)),
+    ]
+    show(table(columns, cells, width()))
     if text := basis(entries):
         click.echo("\n" + text)
     for each in found:
