@@ -158,7 +158,7 @@ def _rows(found: Generation) -> Any:
     ends = found.calls if len(found.calls) < 2 else (found.calls[0], found.calls[-1])
     for call in ends:
         read, written = (sum(moved[way] for moved in call.traffic_B.values()) for way in (0, 1))
-        yield (f"decode after {call.past:,}", f"{found.sequences:,}", si(call.seconds, "s"),
+        yield (f"decode @{call.past:,}", f"{found.sequences:,}", si(call.seconds, "s"),
                si(found.sequences / call.seconds), si(call.energy_J, "J"), si(call.energy_J / found.sequences, "J"),
                si(read, "B"), si(written, "B"))  # fmt: skip
 

@@ -95,7 +95,7 @@ def call_rows(found: Served) -> Iterator[tuple[str, ...]]:
     _, rows = records(found)
     for row in rows[:2] + rows[2:][-1:]:
         name, past, tokens, seconds, rate, compute, collectives, transfer, joules, links, _ = row
-        title = name if name == "prefill" else f"decode after {past:,}"
+        title = name if name == "prefill" else f"decode @{past:,}"
         yield (title, f"{tokens:,}", si(seconds, "s"), si(rate), si(compute, "s"), si(collectives, "s"),
                si(transfer, "s"), si(joules + links + found.static_W * seconds, "J"))  # fmt: skip
 

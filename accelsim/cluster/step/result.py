@@ -15,7 +15,7 @@ from accelsim.time import FS
 
 PARTS: Mapping[str, str] = {
     "compute": "forward and backward passes of the busiest stage",
-    "recompute": "activations that stage computes again",
+    "recompute": "recomputation of activations in that stage",
     "tensor": "collectives of the tensor-parallel group",
     "host": "waiting for the host to launch kernels",
     "bubble": "idle stages: pipeline fill, drain, imbalance",
