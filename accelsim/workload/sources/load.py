@@ -14,6 +14,7 @@ from accelsim.files.reading import exists, is_file
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import LARGEST, check_sizes
 from accelsim.workload.onnx.importing.refusing import located
+from accelsim.workload.sources.other_tools import refuse_other_tools
 from accelsim.workload.sources.weights import parse_weights, randomise
 from accelsim.workload.zoo import ZOO, Entry
 
@@ -197,6 +198,7 @@ def _from_file(
         graph = read_topology(path, 1 if batch is None else batch)
         check_sizes(graph)
         return _seeded(graph, seed)
+    refuse_other_tools(path)
     from accelsim.workload.onnx.importing.importer import import_onnx
 
     graph = import_onnx(path, batch, shapes, DEFAULT_SEED if seed is None and not data else seed)
