@@ -15,7 +15,8 @@ Neighbours = Sequence[set[int]]
 class Routes:
     """Routes with the fewest hops through a directed graph, each searched from both of its ends.
 
-    A table of distances per target would have as many entries as there are pairs of vertices.
+    A table of distances per target would have as many entries as there are pairs of vertices. ``ties``: wires that
+    competed for a route so far.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Routes:
             self._wires.setdefault((source, target), []).append(number)
             after[source].add(target)
             before[target].add(source)
+        self.ties: set[frozenset[int]] = set()
         self._next = after
         self._after = _Known(after)
         self._before = self._after if after == before else _Known(before)
@@ -53,7 +55,10 @@ class Routes:
     def _steps(self, at: int, layer: Set[int]) -> list[tuple[int, int]]:
         """Return the fastest wires from a vertex into the next layer, each with its end."""
         steps = [(wire, to) for to in self._next[at] & layer for wire in self._wires[at, to]]
-        return sorted(self._fastest(steps)) if len(steps) > 1 else steps
+        if len(steps) > 1:
+            self.ties.add(frozenset(wire for wire, _ in steps))
+            steps = sorted(self._fastest(steps))
+        return steps
 
     def _fastest(self, steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Drop slower wires of equally short routes: two devices at one card have a faster link of their own."""

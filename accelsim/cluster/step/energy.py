@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accelsim.account.energy import static_power_W
-from accelsim.cluster.step.costs import Cost
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.gradients import Synced
 from accelsim.cluster.step.ops import Planned, Replica
@@ -26,10 +25,11 @@ def energies(
     plan, fleet = planned.plan, planned.fleet
     found = dict.fromkeys(("forward", "backward", "recompute", "optimiser", "links"), 0.0)
     busy_W_fs, links = 0.0, list[Links]()
+    devices = _Devices(planned)
     for replica in replicas:
         for d in replica.numbers:
             for p in range(plan.pp):
-                busy_W_fs += _stage(planned, plan.tp_group(plan.rank(p, d, 0)), p, found)
+                busy_W_fs += devices.add_stage(plan.tp_group(plan.rank(p, d, 0)), p, found)
     for p in range(plan.pp):
         joules, moved = _collectives(planned, p)
         found["links"] += joules * plan.dp
@@ -38,32 +38,54 @@ def energies(
         found["links"] += transfers[p].energy_J * passes + sync[p].energy_J
         links += [_times(transfers[p].by_link_B, passes), sync[p].by_link_B]
         found["optimiser"] += sync[p].update_J
-    idle_W = sum(sum(static_power_W(fleet.chips[rank]).values()) for rank in range(plan.devices))
+    idle_W = sum(devices.static_W(rank) for rank in range(plan.devices))
     found["static, computing"] = busy_W_fs * FS
     found["static, waiting"] = idle_W * time_fs * FS - busy_W_fs * FS
     found["hosts"] = fleet.host_W * plan.devices / fleet.size * time_fs * FS
     return found, merged_links(links)
 
 
-def _stage(planned: Planned, group: Sequence[int], p: int, found: dict[str, float]) -> float:
-    """Adds what the devices of a stage draw to ``found``; W fs of their static power while they compute."""
-    m, busy = planned.plan.microbatches, 0.0
-    for rank in group:
-        watts = sum(static_power_W(planned.fleet.chips[rank]).values())
+class _Devices:
+    """What devices draw in a step, worked out once for those of one chip and pace."""
+
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+        self._watts: dict[int, float] = {}
+        self._joules: dict[object, list[tuple[float, float, float, float]]] = {}
+
+    def static_W(self, rank: int) -> float:
+        """Static power of a device."""
+        chip = self.planned.fleet.chips[rank]
+        if id(chip) not in self._watts:
+            self._watts[id(chip)] = sum(static_power_W(chip).values())
+        return self._watts[id(chip)]
+
+    def add_stage(self, group: Sequence[int], p: int, found: dict[str, float]) -> float:
+        """Add what the devices of a stage draw to ``found``; W fs of their static power while they compute."""
+        busy, fleet = 0.0, self.planned.fleet
+        for rank in group:
+            key = (p, id(fleet.chips[rank]), fleet.speeds[rank])
+            if key not in self._joules:
+                self._joules[key] = self._chunks(p, rank)
+            for forward, backward, again, computing in self._joules[key]:
+                found["forward"] += forward
+                found["backward"] += backward
+                found["recompute"] += again
+                busy += computing
+        return busy
+
+    def _chunks(self, p: int, rank: int) -> list[tuple[float, float, float, float]]:
+        """Joules of forward passes, backward passes and recomputation of each chunk, W fs while it computes."""
+        planned, m, watts = self.planned, self.planned.plan.microbatches, self.static_W(rank)
+        found = []
         for chunk in range(planned.plan.chunks):
             piece = planned.piece(p, chunk, rank)
-            found["forward"] += piece.costs.forward.energy_J * m
-            found["backward"] += (piece.costs.inputs.energy_J + piece.costs.weights.energy_J) * m
-            found["recompute"] += piece.again.energy_J * m
-            if watts:
-                passes: tuple[Cost, ...] = (
-                    piece.costs.forward,
-                    piece.costs.inputs,
-                    piece.costs.weights,
-                    piece.again,
-                )
-                busy += watts * m * sum(planned.own_fs(rank, cost) for cost in passes)
-    return busy
+            costs, again = piece.costs, piece.again
+            passes = (costs.forward, costs.inputs, costs.weights, again) if watts else ()
+            took_fs = sum(planned.own_fs(rank, cost) for cost in passes)
+            backward_J = (costs.inputs.energy_J + costs.weights.energy_J) * m
+            found.append((costs.forward.energy_J * m, backward_J, again.energy_J * m, watts * m * took_fs))
+        return found
 
 
 def _collectives(planned: Planned, p: int) -> tuple[float, Links]:

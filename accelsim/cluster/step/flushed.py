@@ -32,6 +32,19 @@ class Pipelines(NamedTuple):
     even: PlayedSchedule
 
 
+class Timed(NamedTuple):
+    """A step that was played: where its time goes, the end of each stage, what its devices did and held."""
+
+    parts_fs: dict[str, int]
+    sync: list[Synced]
+    devices: list[Device]
+
+    @property
+    def time_s(self) -> float:
+        """Seconds of the step."""
+        return sum(self.parts_fs.values()) * FS
+
+
 class Step:
     """A step that is played: pipelines first, then what is behind them."""
 
@@ -44,14 +57,19 @@ class Step:
         self.transfers = planned.transfers()
         self.replicas = planned.replicas()
 
-    def result(self) -> StepResult:
-        """Everything about the step."""
+    def timed(self) -> Timed:
+        """Play the step. Raises OutOfMemory for devices that hold more than they can."""
         pipelines = self.pipelines()
         sync = self._synced(pipelines)
         parts = self._parts(pipelines, sync)
-        time_fs = sum(parts.values())
-        devices = self._devices(pipelines.played, sync, time_fs)
+        devices = self._devices(pipelines.played, sync, sum(parts.values()))
         self._check_capacity(devices)
+        return Timed(parts, sync, devices)
+
+    def result(self) -> StepResult:
+        """Everything about the step."""
+        parts, sync, devices = self.timed()
+        time_fs = sum(parts.values())
         joules, links = energies(self.planned, self.replicas, self.transfers, sync, time_fs)
         return StepResult(
             self.planned.work.name, self.fleet.name, self.plan, self.batch, self.planned.samples,

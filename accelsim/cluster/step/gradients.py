@@ -124,7 +124,8 @@ class _Stage:
         updated = reduced + max(
             self.planned.own_fs(rank, fleet.costs(rank).update(share)) for rank in took.values()
         )
-        update_J = sum(fleet.costs(rank).update(share).energy_J for rank in ranks)
+        joules = {kind: fleet.costs(rank).update(share).energy_J for (kind, _), rank in took.items()}
+        update_J = sum(joules[id(fleet.chips[rank])] for rank in ranks)
         done = updated
         if plan.zero in (1, 2) and plan.dp > 1:
             comm = fleet.collective("all_gather", SHORT_B * count, self.planned.data_groups(self.p))

@@ -20,10 +20,19 @@ def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Option
 
     Raises UsageError with all that is wrong of the plan, OutOfMemory for devices that hold more than they can.
     """
+    return _made(work, fleet, plan, batch, options).result()
+
+
+def step_s(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> float:
+    """Return the seconds of such a step, without what else ``train_step`` works out. Raises as that does."""
+    return _made(work, fleet, plan, batch, options).timed().time_s
+
+
+def _made(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> Step:
     _check(work, fleet, plan, batch, options)
     planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches)
     made = Step if schedule(plan.schedule).synchronous else Steady
-    return made(planned, options, batch).result()
+    return made(planned, options, batch)
 
 
 def _check(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> None:

@@ -11,7 +11,7 @@ from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.step import train_step
+from accelsim.cluster.step.step import step_s
 from accelsim.errors import Infeasible, UsageError
 
 
@@ -74,14 +74,11 @@ def what_ifs(
     for number, change in enumerate(tried):
         told(number / len(tried))
         with suppress(UsageError, Infeasible):
-            time_s = train_step(*change.ready).time_s
+            time_s = step_s(*change.ready)
             made.append(WhatIf(change.text, change.option, time_s, 1 - time_s / found.time_s))
     return sorted(made, key=lambda each: -each.saved)
 
 
 def faster(fleet: Fleet, link: str, times: int = 2) -> Fleet:
     """The fleet with the wires of a link so many times as fast."""
-    wires = tuple(
-        wire._replace(rate=wire.rate * times) if wire.link == link else wire for wire in fleet.topology.wires
-    )
-    return fleet.with_topology(replace(fleet.topology, wires=wires))
+    return fleet.with_topology(fleet.topology.with_faster(link, times))

@@ -10,6 +10,7 @@ import pytest
 from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.errors import UsageError
 from tests.helpers.cluster_networks import NS, full, nodes, ring, switch, topology
+from tests.helpers.effort import calls
 
 GB = 10**9
 
@@ -82,3 +83,24 @@ def test_the_slowest_wire_sets_the_pace_of_cut_through() -> None:
 def test_equal_networks_are_one_key() -> None:
     assert full(3) == full(3)
     assert len({full(3), full(3), full(4)}) == 2
+
+
+@pytest.mark.parametrize("rates", [(GB, GB), (2 * GB, 3 * GB), (3 * GB, GB)])
+def test_a_faster_link_has_the_routes_of_a_network_with_it(rates: tuple[int, int]) -> None:
+    """Two links compete for each route: twice as fast, the second wins where it did not."""
+    ends = [(0, 2), (2, 1), (0, 3), (3, 1)]
+    net = topology("two-links", 2, ends, rate=[rates[0], rates[0], rates[1], rates[1]])
+    named = [wire._replace(link=name) for wire, name in zip(net.wires, "aabb", strict=True)]
+    net = replace(net, wires=tuple(named))
+    net.route(0, 1)
+    faster = net.with_faster("b", 2)
+    assert [wire.rate for wire in faster.wires[2:]] == [2 * rates[1]] * 2
+    assert faster.route(0, 1) == ((2, 3) if 2 * rates[1] > rates[0] else (0, 1))
+
+
+def test_a_faster_link_keeps_routes_that_nothing_competed_for() -> None:
+    net = nodes(2, 2)
+    known = net.route(0, 3)
+    faster = net.with_faster(net.wires[known[0]].link, 2)
+    assert calls(faster.route, 0, 3) < 10 < calls(replace(faster).route, 0, 3)
+    assert faster.route(0, 3) == known
