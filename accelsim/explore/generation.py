@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heappop, heappush
 from math import inf
 from typing import Any
@@ -33,9 +34,6 @@ SIMULATED = 33
 """Decode calls that are simulated at the most, where values are off."""
 CLOSE = 0.002
 """Between two simulated calls nothing more is simulated when the one in the middle is so near to the line between."""
-PARTS = 4
-"""Into so many parts a generation is cut whatever is found in the middle."""
-
 Told = Callable[[float], None]
 
 
@@ -80,7 +78,7 @@ class Generation:
         """Time of the prefill, s."""
         return self.prefill.seconds
 
-    @property
+    @cached_property
     def prefill_J(self) -> float:
         """Energy of the prefill, J."""
         return total_J(energy_table(self.prefill))
@@ -237,8 +235,8 @@ class _Calls:
     """Decode calls behind a prompt: ``count`` of them, simulated where it takes them.
 
     Ends first, then halves: where the call in the middle of two is farther than ``CLOSE`` from the line between them,
-    both halves are looked at, the worst first, until ``simulated`` calls were; the first ``PARTS`` are looked at
-    anyway. ``error`` is the largest distance from a line at a middle whose halves were not looked at any more.
+    both halves are looked at, the worst first, until ``simulated`` calls were. ``error`` is the largest distance from a
+    line at a middle whose halves were not looked at any more.
     """
 
     def __init__(self, maker: _Maker, first: int, count: int, told: Told, simulated: int) -> None:
@@ -263,7 +261,7 @@ class _Calls:
             _, left, right = heappop(waiting)
             middle = (left + right) // 2
             off = self._distance(left, middle, right)
-            if off > CLOSE or (right - left) * PARTS > last - self._first + PARTS:
+            if off > CLOSE:
                 for half in ((left, middle), (middle, right)):
                     if half[1] - half[0] > 1:
                         heappush(waiting, (-off, *half))

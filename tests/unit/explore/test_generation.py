@@ -61,14 +61,16 @@ def test_values_change_neither_time_nor_energy() -> None:
     assert facts[0] == facts[1] == facts[2]
 
 
-def test_what_lies_on_lines_is_near_to_all_calls_simulated() -> None:
-    """Sums within half a percent, and within the error that is told."""
-    request = Request("llama?layers=1,hidden=32,heads=2,kv_heads=1,ffn=32,vocab=64,prompt=4,new=40", "neuroncore-v2",
+@pytest.mark.parametrize(("chip", "simulated"), [("neuroncore-v2", 3), ("edu-tensor-core", 12)])
+def test_what_lies_on_lines_is_near_to_all_calls_simulated(chip: str, simulated: int) -> None:
+    """Sums within half a percent, and within the error that is told, which is never less than 0.1 % in words; three
+    calls where they lie on one line."""
+    request = Request("llama?layers=1,hidden=32,heads=2,kv_heads=1,ffn=32,vocab=64,prompt=4,new=40", chip,
                       values="off")  # fmt: skip
     some, every = generation(request, simulated=12), generation(request, simulated=10**6)
-    assert 9 <= len(some.calls) <= 13 and len(every.calls) == 39 and every.error == 0
+    assert len(some.calls) == simulated and len(every.calls) == 39 and every.error == 0
     for ours, theirs in ((some.decode_s, every.decode_s), (some.decode_J, every.decode_J)):
-        assert abs(ours / theirs - 1) <= min(0.005, max(some.error, 1e-9))
+        assert abs(ours / theirs - 1) <= min(0.005, max(some.error, 1e-3))
 
 
 def test_the_line_between_two_calls() -> None:
