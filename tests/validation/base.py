@@ -18,7 +18,7 @@ class Check:
     ``errors`` are relative errors, one per comparison that has one (empty where only equality counts),
     ``details`` lines for people: the first rows that differ, and what was compared. ``bound``: what a row must keep
     to count as equal, in words. ``unclaimed``: rows of the details that are compared without a claim.
-    ``compared``: rows for a picture, set by set.
+    ``compared``: rows for a picture, set by set. ``other_rows``: why these are not the rows that are claimed.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Check:
     bound: str = "exact"
     unclaimed: int = 0
     compared: Sequence[Compared] = ()
+    other_rows: str = ""
 
     @property
     def median(self) -> float:

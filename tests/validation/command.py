@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -23,66 +23,12 @@ from accelsim.cli.common import (
 from accelsim.errors import Problem, UsageError, nearest
 from tests import validation as package
 from tests.validation.base import CHECKS, Check
+from tests.validation.claims import CLAIMS, Claim, broken
 from tests.validation.measured import FILES, VARIABLE, missing
 
 TABLE = "rtl-machine"
 """The check that also takes rows from a file."""
 
-
-class About(NamedTuple):
-    """What a check compares, and how long it takes of one core, both in words."""
-
-    what: str
-    takes: str
-
-
-AT_ONCE, SHORT, LONG = "at once", "up to a minute", "minutes"
-"""Less than 2 s of CPU time, up to 60 s, more; of the whole command, on one core."""
-MEASURED = {
-    "collectives": 5.2, "serving": 7.3,
-    "dram-dramsim3": 28.8, "dram-energy": 1.0, "dram-ramulator2": 21.9, "dram-ranks": 34.1, "eyeriss-hierarchy": 33.5,
-    "light-models": 99.1, "neuroncore-v2": 42.7, "noc-load": 5.1, "noc-zero-load": 1.0, "onnx-backend": 13.2,
-    "onnxruntime": 17.8, "pcie": 1.0, "row-stationary": 2.4, "rtl-machine": 2.9, "scalesim": 1.1, "sram-fit": 1.2,
-    "systolic": 161.2, "tensor-cores": 6.0, "tpu-v1": 6.0,
-}  # fmt: skip
-"""Checks that were timed (once, on a server that did other work too): seconds of CPU time. What is said of a check
-that is not among them is an estimate."""
-
-
-ABOUT = {
-    "collectives": About("all-reduce and messages of communication libraries against measured times", SHORT),
-    "dram-dramsim3": About("traces on the bank and the pattern model against DRAMsim3", SHORT),
-    "dram-energy": About("energies of DRAM commands and standby against DRAMsim3, from its own counts", AT_ONCE),
-    "dram-ramulator2": About("traces on the bank and the pattern model against Ramulator 2.1", SHORT),
-    "dram-ranks": About("random mixes of reads and writes on one and two ranks against the rules of DRAMsim3", SHORT),
-    "eyeriss-hierarchy": About("AlexNet with the relative energies of Eyeriss (ISCA 2016)", SHORT),
-    "gpu-attention": About("attention in one kernel on an H100 against measured times", AT_ONCE),
-    "gpu-conv": About("convolutions on GPUs against measured times, rows left out of the fit", SHORT),
-    "gpu-gemm": About("matrix products on GPUs against measured times, rows left out of the fit", LONG),
-    "gpu-models": About("whole networks on GPUs against measured times", LONG),
-    "gpu-own": About("kernels of an H200 and an H100 that were measured for this project", AT_ONCE),
-    "gpu-own-models": About("networks on an H200 and an H100 that were measured for this project, and joules", SHORT),
-    "gpu-power": About("joules of GPUs against the wall power of their servers (MLPerf)", SHORT),
-    "gpu-streams": About("kernels side by side on an H200 and an H100 that were measured for this project", SHORT),
-    "gpu-vector": About("functions on GPUs against measured times, rows left out of the fit", SHORT),
-    "light-models": About("every tensor of simulated runs of small real models against ONNX Runtime", LONG),
-    "neuroncore-v2": About("initiation intervals and peak rates against the rules that AWS publishes", SHORT),
-    "noc-load": About("latency of loaded networks on a chip against BookSim 2", SHORT),
-    "noc-zero-load": About("latency and bounds of empty networks on a chip against BookSim 2", AT_ONCE),
-    "onnx-backend": About("every case of the backend test suite of ONNX that is not refused", SHORT),
-    "onnxruntime": About("every tensor of the listed models against ONNX Runtime", SHORT),
-    "pcie": About("packets and rates of PCIe against the public pcie-model", AT_ONCE),
-    "row-stationary": About("AlexNet on the simulated Eyeriss against the table of JSSC 2017", SHORT),
-    "rtl-machine": About("the whole machine against RTL, counter by counter", SHORT),
-    "scalesim": About("cycles, utilisation, SRAM words against SCALE-Sim 2.0.2 and 3.0.0", AT_ONCE),
-    "serving": About("layers of language models on several GPUs against measured times", SHORT),
-    "sram-fit": About("energy, time and area of SRAM against the CACTI runs that they were fitted to", AT_ONCE),
-    "systolic": About("closed forms of the array against the register-level model on random products", LONG),
-    "tensor-cores": About("dot products of GPUs against outputs of the hardware, bit by bit", SHORT),
-    "training": About("training steps on clusters of A100 against measured times", LONG),
-    "tpu-v1": About("TPU v1 against Table 3 and the roofline of Jouppi et al. (ISCA 2017)", SHORT),
-}  # fmt: skip
-"""Name of a check -> what the list says of it; see ``AT_ONCE`` and so on."""
 
 SMALL = 5e-4
 """Relative errors below this are written as powers of ten."""
@@ -126,7 +72,7 @@ def validate(
     _print(outcomes, details, as_json)
     if pictures is not None:
         _pictures(outcomes, pictures)
-    return all(outcome.equal == outcome.rows for outcome in outcomes)
+    return not any(broken(outcome) for outcome in outcomes)
 
 
 def _measured(data: Path) -> None:
@@ -162,7 +108,7 @@ def verdict(outcome: Check) -> str:
     """'passes', 'fails', or 'skipped' where there was nothing to compare with."""
     if not outcome.rows:
         return "skipped"
-    return "passes" if outcome.equal == outcome.rows else "fails"
+    return "fails" if broken(outcome) else "passes"
 
 
 def all_checks() -> dict[str, Any]:
@@ -175,21 +121,21 @@ def all_checks() -> dict[str, Any]:
 def _list(checks: dict[str, Any], table: Path | None, as_json: bool) -> None:
     """What each check compares and how long it takes."""
     rows = [
-        {"name": name, "what": ABOUT[name].what, "takes": ABOUT[name].takes, "measured_s": MEASURED.get(name)}
-        for name in checks
+        {"name": name, "what": claim.what, "takes": claim.takes, "measured_s": claim.seconds}
+        for name, claim in ((name, CLAIMS[name]) for name in checks)
     ]
     save_csv(table, rows)
     if as_json:
         show_json(rows)
         return
     formatter = click.HelpFormatter(width=width())
-    formatter.write_dl([(name, f"{ABOUT[name].what} ({_time(name)})") for name in checks])
+    formatter.write_dl([(name, f"{CLAIMS[name].what} ({_time(CLAIMS[name])})") for name in checks])
     click.echo(formatter.getvalue(), nl=False)
 
 
-def _time(name: str) -> str:
+def _time(claim: Claim) -> str:
     """How long a check takes of one core, and whether that was measured."""
-    return ABOUT[name].takes + ("" if name in MEASURED else ", an estimate")
+    return claim.takes + (", an estimate" if claim.seconds is None else "")
 
 
 def _run(names: Sequence[str], checks: dict[str, Any]) -> list[Check]:
@@ -234,9 +180,11 @@ def _print(outcomes: Sequence[Check], details: bool, as_json: bool) -> None:
         ]  # fmt: skip
         show(text_table(headers, rows, width()))
     for each in outcomes:
-        if details or each.equal < each.rows:
+        if details or broken(each):
             click.echo(f"\n{each.name}: {each.what}")
-            for line in each.details:
+            for line in (
+                [broken(each), *each.details] if each.equal == each.rows and broken(each) else each.details
+            ):
                 click.echo(click.wrap_text(line, width(), "  ", "    "))
 
 
@@ -249,6 +197,6 @@ def _facts(outcome: Check) -> dict[str, Any]:
     return {
         "name": outcome.name, "what": outcome.what, "rows": outcome.rows, "equal": outcome.equal,
         "bound": outcome.bound, "unclaimed": outcome.unclaimed,
-        "passes": outcome.equal == outcome.rows, "median_error": outcome.median, "p90_error": outcome.p90,
+        "passes": not broken(outcome), "median_error": outcome.median, "p90_error": outcome.p90,
         "largest_error": outcome.max, "details": outcome.details,
     }  # fmt: skip

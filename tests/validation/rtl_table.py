@@ -133,4 +133,5 @@ def compare(lines: Sequence[Line], found: Sequence[dict[str, Any]]) -> Check | N
         equal += not off
         details += [f"{line.where}: {'; '.join(off)}"] if off else []
     what = f"{len(names)} result columns of each row of the file"
-    return Check("rtl-machine", what, len(lines), equal, np.zeros(0), details[:MOST_DETAILS])
+    own = "rows of a file"
+    return Check("rtl-machine", what, len(lines), equal, np.zeros(0), details[:MOST_DETAILS], other_rows=own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 from tests.validation import report
 from tests.validation.anchors import Anchor, outcome, points, relative, run_shapes
-from tests.validation.base import Check
+from tests.validation.base import CHECKS, Check
+from tests.validation.claims import CLAIMS, broken
 from tests.validation.light_models import Outcome, Target, summed
 
 REPORTS = Path(__file__).parents[3] / "reports"
@@ -38,11 +40,23 @@ def test_committed_pages_name_their_command(page: str) -> None:
 
 def test_committed_page_has_every_check_and_none_that_fails() -> None:
     text = (REPORTS / "accuracy.md").read_text(encoding="utf-8")
-    for name in report.check_names():
+    for name, claim in CLAIMS.items():
         row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
-        rows, equal = row.split("|")[2:4]
-        assert rows.strip() == equal.strip()
+        cells = [cell.strip() for cell in row.split("|")[2:5]]
+        assert cells == [f"{claim.rows:,}", f"{claim.rows:,}", claim.bound], name
     assert "DOES NOT HOLD" not in text
+
+
+def test_a_claim_is_broken_by_rows_that_differ_or_are_missing_and_by_another_bound() -> None:
+    report.check_names()
+    kept = CHECKS["pcie"]()
+    assert broken(kept) == ""
+    assert broken(replace(kept, equal=kept.rows - 1)) == "1 of 192 rows do not agree"
+    assert broken(replace(kept, rows=191, equal=191)) == "191 rows were compared, 192 are claimed"
+    assert "the bound is 'within 1 %'" in broken(replace(kept, bound="within 1 %"))
+    assert (
+        broken(replace(kept, rows=1, equal=1, other_rows="no Numba")) == broken(replace(kept, rows=0)) == ""
+    )
 
 
 def test_accuracy_page_shows_rows_errors_and_details() -> None:
