@@ -5,13 +5,14 @@ A cache only saves time. What cannot be read, written or trusted is computed aga
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,47 @@ def remembered(name: str, files: Callable[[], Iterable[Path]], make: Callable[[]
     if place and key and complete(made) and key == _key(files()):
         _write(place / f"{name}.json", json.dumps({"key": key, "result": made}))
     return made
+
+
+class Table:
+    """JSON values by key, kept in one file of the cache until a source of accelsim changes.
+
+    ``name``: the file. ``most``: values that it holds; the oldest go first. The file is read when the first value is
+    asked for, and written when the process ends.
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name, self._most = name, most
+        self._new: dict[str, Any] = {}
+
+    def get(self, key: str) -> Any:
+        """Return the value of ``key``, None where there is none."""
+        return self._new.get(key, self._kept.get(key))
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a value under ``key`` from now on, for later processes too."""
+        if not self._new:
+            atexit.register(self.save)
+        self._new[key] = value
+
+    def save(self) -> None:
+        """Write all values of the file and of this process, as far as there is room."""
+        place, key = folder(), _key(())
+        if place and key and self._new:
+            path = place / f"{self._name}.json"
+            every = {**self._read(path, key), **self._new}
+            last = dict(list(every.items())[-self._most :])
+            _write(path, json.dumps({"key": key, "result": last}, separators=(",", ":")))
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        place, key = folder(), _key(())
+        return self._read(place / f"{self._name}.json", key) if place and key else {}
+
+    @staticmethod
+    def _read(path: Path, key: str) -> dict[str, Any]:
+        found = _read(path, key)
+        return found if isinstance(found, dict) else {}
 
 
 def _key(files: Iterable[Path]) -> str | None:

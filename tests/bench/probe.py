@@ -33,7 +33,8 @@ from accelsim.account.latency import layers
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile, transform
 from accelsim.compiler.state import Options
-from accelsim.engines.systolic.mapping.search import Choice, ProductSearch
+from accelsim.engines.systolic.mapping.known import Choice
+from accelsim.engines.systolic.mapping.search import ProductSearch
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.spec.yaml.load import load_chip

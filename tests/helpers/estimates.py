@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import SEQUENTIAL
-from accelsim.engines.systolic.mapping.search import Choice, choose
+from accelsim.engines.systolic.mapping.known import Choice
+from accelsim.engines.systolic.mapping.search import choose
 from accelsim.program.roles import Roles, units
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout

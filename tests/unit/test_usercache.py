@@ -97,3 +97,17 @@ def test_a_list_of_specs_that_name_others_elsewhere_is_not_kept(
     monkeypatch.setattr(where, "READ", {tmp_path / "elsewhere.yaml"})
     where.listing("chips", lambda: [{"name": "mine"}])
     assert not place.exists()
+
+
+def test_a_table_keeps_the_newest_values_for_later_processes(place: Path) -> None:
+    first, beside = usercache.Table("pairs", 3), usercache.Table("pairs", 3)
+    for key in "abc":
+        first.put(key, {"of": key})
+    beside.put("d", 4)
+    assert first.get("a") == {"of": "a"} and first.get("d") is None
+    first.save()
+    beside.save()
+    later = usercache.Table("pairs", 3)
+    assert [later.get(key) for key in "abcd"] == [None, {"of": "b"}, {"of": "c"}, 4]
+    (place / "pairs.json").write_text("[]")
+    assert usercache.Table("pairs", 3).get("b") is None

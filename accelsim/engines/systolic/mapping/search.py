@@ -16,6 +16,7 @@ from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort,
 from accelsim.engines.systolic.mapping.describe import describe
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
+from accelsim.engines.systolic.mapping.known import KNOWN, Choice, Searched, product_key
 from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
 from accelsim.engines.systolic.mapping.strips import FEW, strips
 from accelsim.errors import Infeasible
@@ -26,28 +27,6 @@ from accelsim.program.roles import function_unit
 from accelsim.workload.ops.base import Gemm
 
 T = TypeVar("T", bound=Tilings)
-
-
-class Choice(NamedTuple):
-    """The best mapping, its estimate (clocks of the array), what binds it, and how many were tried."""
-
-    mapping: Mapping
-    clocks: float
-    binds: str
-    scored: int
-
-
-class Searched(NamedTuple):
-    """A search that was made: its result, the rooms it had, and the rooms from which on more changes nothing, bytes."""
-
-    choice: Choice
-    rooms: list[int]
-    needs: list[int]
-
-    def holds_for(self, rooms: list[int]) -> bool:
-        """Whether the same search with other rooms has the same result."""
-        pairs = zip(self.rooms, rooms, self.needs, strict=True)
-        return all(then == now or min(then, now) >= need for then, now, need in pairs)
 
 
 def lower_product(step: Lowering, gemm: Gemm, choice: Choice | None = None) -> Mapped:
@@ -80,13 +59,19 @@ def choose(step: Lowering, gemm: Gemm, least: bool = False) -> Choice:
     tile) when nothing fits.
     """
     search = ProductSearch(step, gemm, least)
-    entries: list[Searched] = step.memo.setdefault((search.step, search.flags, least), [])
     rooms = [option.room.tiles_B for option in search.options]
-    for entry in entries:
+    key = product_key(step, search.step, search.flags, least, step.search, search.effort)
+    shared = step.tuner is None and isinstance(step.search, str)  # others depend on more than on the product
+    made: list[Searched] = KNOWN.searches(key) if shared else step.memo.setdefault(key, [])
+    for entry in made:
         if entry.holds_for(rooms):
             return entry.choice
-    entries.append(Searched(search.best(), rooms, search.needs))
-    return entries[-1].choice
+    found = Searched(search.best(), rooms, search.needs)
+    if shared:
+        KNOWN.add(key, found)
+    else:
+        made.append(found)
+    return found.choice
 
 
 class _Leaders(NamedTuple):
@@ -143,17 +128,18 @@ class ProductSearch:
 
     def _decided(self, found: _Leaders) -> tuple[Mapping, float | None]:
         """The first of the leaders, or where few tiles let it be known which is fastest that one, and its clocks."""
-        decided = fastest(self._lowering, self._gemm, self.step, self._effort, found.best)
+        decided = fastest(self._lowering, self._gemm, self.step, self.effort, found.best)
         return decided or (found.best[0].mapping(), None)
 
     @property
-    def _effort(self) -> Effort:
+    def effort(self) -> Effort:
+        """How many candidates are rehearsed."""
         return EFFORTS["fast" if self._lowering.search == "fast" else "best"]
 
     def _leaders(self, splits: Sequence[Split] | None = None) -> _Leaders:
         """The best tilings, those through whole rows first; blocks of images too where they have something to save."""
         effort, tuner = "best" if self._least else self._lowering.search, self._lowering.tuner
-        most = max(self._effort.leaders, tuner.leaders if tuner else 0)
+        most = max(self.effort.leaders, tuner.leaders if tuner else 0)
         tilings = self.tilings(Tilings, effort != "fast", splits)
         solved = solve(tilings, effort, leaders=most)
         best = self._candidates(tilings, solved)

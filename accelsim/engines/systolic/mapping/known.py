@@ -1,0 +1,127 @@
+"""Searches that have been made, kept in the process and in the user's cache under everything that they depend on.
+
+A search is deterministic, so a kept result is the one that a new search would find. Compilations of one chip share
+searches, and so do runs of chips that differ only in what a search does not read: the host, its link, energies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from accelsim.engines.base import Lowering
+from accelsim.engines.systolic.mapping.shape import Step
+from accelsim.program.mapping import Mapping
+from accelsim.program.roles import Roles
+from accelsim.usercache import Table
+
+MOST = 4000
+"""Products in the user's cache."""
+MOST_ENTRIES = 16
+"""Searches of one product with different rooms that are kept for later processes."""
+
+
+class Choice(NamedTuple):
+    """The best mapping, its estimate (clocks of the array), what binds it, and how many were tried."""
+
+    mapping: Mapping
+    clocks: float
+    binds: str
+    scored: int
+
+
+class Searched(NamedTuple):
+    """A search that was made: its result, the rooms it had, and the rooms from which on more changes nothing, bytes."""
+
+    choice: Choice
+    rooms: list[int]
+    needs: list[int]
+
+    def holds_for(self, rooms: list[int]) -> bool:
+        """Whether the same search with other rooms has the same result."""
+        pairs = zip(self.rooms, rooms, self.needs, strict=True)
+        return all(then == now or min(then, now) >= need for then, now, need in pairs)
+
+
+class Known:
+    """All searches that this process or, through the ``table``, an earlier one has made."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._made: dict[str, list[Searched]] = {}
+
+    def searches(self, key: str) -> list[Searched]:
+        """Return the searches of a product with different rooms."""
+        if key not in self._made:
+            while len(self._made) >= MOST:
+                del self._made[next(iter(self._made))]
+            self._made[key] = list(_decoded(self._table.get(key)))
+        return self._made[key]
+
+    def add(self, key: str, searched: Searched) -> None:
+        """Keep a search that was made."""
+        made = self.searches(key)
+        made.append(searched)
+        self._table.put(key, [_encoded(each) for each in made[-MOST_ENTRIES:]])
+
+    def forget(self) -> None:
+        """Forget what this process has made."""
+        self._made.clear()
+
+
+KNOWN = Known(Table("mappings", MOST))
+
+
+def product_key(lowering: Lowering, step: Step, *more: object) -> str:
+    """Return a hash of everything that the search of a product reads, but for the room that its tiles have.
+
+    ``more``: choices of the search itself.
+    """
+    node, tensors = lowering.node, lowering.layout.graph.tensors
+    product = (
+        step.streamed, step.resident, step.homes, step.rows, step.buffers, step.sharing, step.pinned, step.ahead,
+    )  # fmt: skip
+    behind = [(part.op, sorted(part.attrs.items(), key=str)) for part in node.epilogue]
+    written = (
+        lowering.dtype, node.format, node.op, behind,
+        [(tensors[name].shape, tensors[name].memory_format) for name in (*node.reads, *node.writes)],
+    )  # fmt: skip
+    text = f"{more}\n{product}\n{written}\n{_hardware(lowering, step)}"
+    return sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def _hardware(lowering: Lowering, step: Step) -> list[str]:
+    """Return the parts of the chip that the product uses, as texts, each made once in a compilation."""
+    roles: Roles = lowering.layout.roles
+    chip, memo = roles.chip, lowering.memo
+    used = {step.homes.a, step.homes.b, step.homes.y, *(side.memory for side in step.streamed.sides)}
+
+    def text(key: str, model: Any) -> str:
+        found = memo.setdefault(("text", key), [])
+        if not found:
+            found.append(model.model_dump_json())
+        return str(found[0])
+
+    memories = [
+        name + text(name, attached)
+        for name, attached in chip.memories.items() if attached.holds != ["host"] or name in used
+    ]  # fmt: skip
+    return [f"{chip.clock} {chip.token_delay} {chip.core_kind}", text("", chip.core), *memories]
+
+
+def _encoded(searched: Searched) -> list[Any]:
+    mapping, *rest = searched.choice
+    return [list(astuple(mapping)), rest, searched.rooms, searched.needs]
+
+
+def _decoded(kept: Any) -> Iterator[Searched]:
+    """Yield the searches of a value of the user's cache; none of what is no such value."""
+    for entry in kept if isinstance(kept, list) else ():
+        try:
+            mapping, (clocks, binds, scored), rooms, needs = entry
+            choice = Choice(Mapping(*mapping), float(clocks), str(binds), int(scored))
+            yield Searched(choice, list(map(int, rooms)), list(map(int, needs)))
+        except (TypeError, ValueError):
+            return

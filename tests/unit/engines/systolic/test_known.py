@@ -1,0 +1,85 @@
+"""Searches that are kept: made once for what they read, found again by later processes, and the same as made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.engines.systolic.mapping import known, search
+from accelsim.engines.systolic.mapping.known import Known
+from accelsim.spec.yaml.load import load_chip
+from accelsim.usercache import Table
+from accelsim.workload.sources.load import load_model
+
+MODEL = "mlp?hidden=48,layers=3"
+
+
+class Counted(search.ProductSearch):
+    """A search that notes that it was made."""
+
+    made = 0
+
+    def best(self) -> known.Choice:
+        """Return the best mapping, and count."""
+        Counted.made += 1
+        return super().best()
+
+
+@pytest.fixture(name="table", autouse=True)
+def _table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    """Nothing is known at first; searches are counted."""
+    table = Table("of a test", 100)
+    monkeypatch.setattr(Table, "save", lambda self: None)
+    monkeypatch.setattr(search, "KNOWN", Known(table))
+    monkeypatch.setattr(search, "ProductSearch", Counted)
+    yield table
+
+
+def mappings(*sets: str, **options: Any) -> tuple[list[Any], int]:
+    """The mappings of all steps on edu-4x4, and how many searches were made for them."""
+    before = Counted.made
+    program = compile(load_model(MODEL), load_chip("edu-4x4", sets), Options(values="off", **options))
+    return [(step.mapping, step.binds, step.scored) for step in program.steps], Counted.made - before
+
+
+def test_what_a_search_does_not_read_makes_no_new_one() -> None:
+    first, made = mappings()
+    assert made > 0 and mappings() == (first, 0)
+    assert mappings("host.overhead=1 ms") == (first, 0)
+    assert mappings("memories.dram.memory.latency=400 ns")[1] == made
+    assert mappings("act_sram.write_width=64 B")[1] == made
+    assert mappings(search="best")[1] == made
+    assert mappings(dtype="fp32")[1] == made
+
+
+def test_effort_in_seconds_is_never_shared() -> None:
+    """How far it gets depends on the machine."""
+    made = [mappings(search=0.001)[1] for _ in range(2)]
+    assert made[0] == made[1] > 0
+
+
+def test_later_processes_find_the_same(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    first, made = mappings()
+    assert made > 0
+    monkeypatch.setattr(search, "KNOWN", Known(table))
+    assert mappings() == (first, 0)
+
+
+@pytest.mark.parametrize("kept", [3, [1], [[[], [1.0, "", 2], [], []]], [[["nmk"], [1.0, "", "x"], [], []]]])
+def test_what_is_no_search_is_made_anew(kept: Any, monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    first, made = mappings()
+    monkeypatch.setattr(table, "get", lambda key: kept)
+    monkeypatch.setattr(search, "KNOWN", Known(table))
+    assert mappings() == (first, made)
+
+
+def test_a_process_keeps_a_bounded_number(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    monkeypatch.setattr(known, "MOST", 2)
+    kept = Known(table)
+    for key in "abc":
+        kept.searches(key)
+    assert list(kept._made) == ["b", "c"]
