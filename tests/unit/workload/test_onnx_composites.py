@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array
+from accelsim.workload.nodes import node_work
 from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops import find
 from tests.helpers.onnx_models import against_ort, model, node
@@ -59,7 +60,49 @@ def test_transposed_convolutions(case: tuple[dict[str, Any], tuple[int, ...], tu
     made = node("ConvTranspose", ["x", "w", "b"], ["y"], **attrs)
     values = {"w": f32(*weights), "b": f32(3 * attrs["group"])}
     graph = against_ort(model([made], {"x": shape}, ["y"], values), {"x": f32(*shape)})
-    assert [each.op for each in graph.nodes].count("Conv") == 1
+    (out,), convs = graph.outputs, [each for each in graph.nodes if each.op == "Conv"]
+    places, seen = 1, 1
+    for axis, (stride, dilation, kernel) in enumerate(
+        zip(attrs["strides"], attrs["dilations"], weights[2:], strict=True)
+    ):
+        length, begin = graph.tensors[out].shape[2 + axis], begin_of(attrs, axis, shape[2 + axis], kernel)
+        pairs = [divmod(o + begin - k * dilation, stride) for o in range(length) for k in range(kernel)]
+        places *= sum(not rest for _, rest in pairs)
+        seen *= sum(not rest and 0 <= at < shape[2 + axis] for at, rest in pairs)
+    each = shape[0] * weights[0] * weights[1]
+    assert each * seen <= sum(node_work(graph, conv).macs for conv in convs) <= each * places
+
+
+def begin_of(attrs: dict[str, Any], axis: int, size: int, kernel: int) -> int:
+    """Elements that a transposed convolution loses at the begin of an axis (ONNX, ConvTranspose, total_padding)."""
+    if "pads" in attrs:
+        return int(attrs["pads"][axis])
+    total = max(0, attrs["dilations"][axis] * (kernel - 1) + 1 - attrs["strides"][axis])
+    return int({"VALID": 0, "SAME_UPPER": total // 2, "SAME_LOWER": total - total // 2}[attrs["auto_pad"]])
+
+
+@pytest.mark.parametrize(
+    ("weights", "attrs", "want"),
+    [
+        ((8, 16, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}, [56_448, 4]),
+        ((8, 16, 2, 2), {"strides": [2, 2]}, [8 * 16 * 4 * 49, 1]),
+        (
+            (8, 4, 4, 4),
+            {"strides": [2, 2], "group": 4},
+            [32_768, 1],
+        ),  # padding counts, as in every convolution
+        ((8, 2, 16, 16), {"strides": [8, 8], "pads": [4, 4, 4, 4]}, [8 * 2 * 256 * 49, 4]),
+        ((8, 2, 1, 1), {"strides": [3, 3]}, [8 * 2 * 49, 1]),
+    ],
+)
+def test_no_inserted_zero_is_multiplied(
+    weights: tuple[int, ...], attrs: dict[str, Any], want: list[int]
+) -> None:
+    values = {"w": f32(*weights), "b": f32(weights[1] * attrs.get("group", 1))}
+    made = node("ConvTranspose", ["x", "w", "b"], ["y"], **attrs)
+    graph = against_ort(model([made], {"x": (1, 8, 7, 7)}, ["y"], values), {"x": f32(1, 8, 7, 7)})
+    counts = [node_work(graph, each).macs for each in graph.nodes if each.op == "Conv"]
+    assert [sum(counts), len(counts)] == want
 
 
 EQUATIONS = ["ij,jk->ik", "bij,bjk->bik", "i,j->ij", "ij->ji", "ijk->j", "ij,j", "bhid,bhjd->bhij", "...ij,...jk->...ik",
