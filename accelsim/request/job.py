@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     request = _seeded(request, gather)
     chip, graph, options = _chip(request, gather), None, Options()
     with gather.also():
-        graph = _graph(request)
+        graph = _graph(request, _batches(request, chip) or 1)
         graph = prune(graph, request.sparsity) if request.sparsity or graph.sparsity else graph
     with gather.also():
         _check_names(request)
@@ -233,16 +233,29 @@ def with_streams(chip: Chip, count: int) -> Chip:
     return override(chip, [f"{name}.streams={count}" for name in engines])
 
 
-def _graph(request: Request) -> Graph:
+def _graph(request: Request, cores: int) -> Graph:
     if not isinstance(request.model, Graph):
         return load_model(
             request.model, batch=request.batch, shapes=request.shape, weights=request.weights, params=request.param,
-            data=request.values != "off",
+            data=request.values != "off", arrays=lambda: _shapes_of_inputs(request, cores),
         )  # fmt: skip
     if request.batch is not None or request.shape or request.param or request.weights != "model":
         what = "batch, shapes, params or weights for a graph that is loaded already"
         raise UsageError(Problem(what, expected="them in load_model"))
     return request.model
+
+
+def _shapes_of_inputs(request: Request, cores: int) -> dict[str, tuple[int, ...]]:
+    """Input -> the shape of its array, for one core; nothing where the file cannot be read, which ``_feeds`` tells."""
+    given: Mapping[str, Array] = {}
+    if isinstance(request.inputs, Mapping):
+        given = {name: np.asarray(value) for name, value in request.inputs.items()}
+    elif request.inputs is not None:
+        with suppress(UsageError):
+            given = read_npz(Path(request.inputs), "", UsageError, NUMERIC + "U")
+    return {
+        name: (*(size // cores for size in each.shape[:1]), *each.shape[1:]) for name, each in given.items()
+    }
 
 
 def _check_names(request: Request) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,7 @@ def load_model(
     weights: str = "model",
     params: Mapping[str, int] | None = None,
     data: bool = True,
+    arrays: Callable[[], Mapping[str, tuple[int, ...]]] = dict,
 ) -> Graph:
     """The graph of a workload.
 
@@ -55,8 +56,9 @@ def load_model(
     file or a topology CSV. ``batch``: first dimension of every real input. ``shapes``: input name -> whole
     shape (ONNX only). ``weights``: 'model', or 'random:SEED'; what has no weights of its own (the zoo, CSVs)
     gets 'random:0', and ``Graph.values_from`` says so. ``data``: whether values matter; without, or with weights that
-    are drawn anyway, weights whose values a file lacks are drawn, and ``Graph.notes`` say so. Raises ModelError and
-    UsageError, all problems at once.
+    are drawn anyway, weights whose values a file lacks are drawn, and ``Graph.notes`` say so. ``arrays``: tells the
+    shapes of given inputs, for dimensions that an ONNX file leaves open. Raises ModelError and UsageError, all
+    problems at once.
     """
     text, inline = split_parameters(str(name_or_path))
     seed = parse_weights(weights)
@@ -73,7 +75,15 @@ def load_model(
         raise UsageError(
             Problem(f"parameters {', '.join(given)} for {text!r}", expected="a model of the zoo")
         )
-    return _from_file(path, batch, shapes or {}, seed, data)
+    if path.suffix == ".csv":
+        return _from_table(path, batch, shapes or {}, seed)
+    refuse_other_tools(path)
+    from accelsim.workload.onnx.importing.importer import import_onnx
+
+    graph = import_onnx(path, batch, shapes, DEFAULT_SEED if seed is None and not data else seed, arrays)
+    with located(path):
+        check_sizes(graph)
+    return graph if seed is None else randomise(graph, seed)
 
 
 def check_there(name: str) -> None:
@@ -187,24 +197,16 @@ def _from_zoo(
     return _seeded(graph, seed)
 
 
-def _from_file(
-    path: Path, batch: int | None, shapes: Mapping[str, tuple[int, ...]], seed: int | None, data: bool
+def _from_table(
+    path: Path, batch: int | None, shapes: Mapping[str, tuple[int, ...]], seed: int | None
 ) -> Graph:
-    if path.suffix == ".csv":
-        from accelsim.workload.sources.topology_csv import read_topology
+    from accelsim.workload.sources.topology_csv import read_topology
 
-        if shapes:
-            raise UsageError(Problem(f"shapes for {', '.join(shapes)}", str(path), "a batch instead"))
-        graph = read_topology(path, 1 if batch is None else batch)
-        check_sizes(graph)
-        return _seeded(graph, seed)
-    refuse_other_tools(path)
-    from accelsim.workload.onnx.importing.importer import import_onnx
-
-    graph = import_onnx(path, batch, shapes, DEFAULT_SEED if seed is None and not data else seed)
-    with located(path):
-        check_sizes(graph)
-    return graph if seed is None else randomise(graph, seed)
+    if shapes:
+        raise UsageError(Problem(f"shapes for {', '.join(shapes)}", str(path), "a batch instead"))
+    graph = read_topology(path, 1 if batch is None else batch)
+    check_sizes(graph)
+    return _seeded(graph, seed)
 
 
 def _seeded(graph: Graph, seed: int | None) -> Graph:

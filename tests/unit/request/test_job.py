@@ -11,10 +11,11 @@ import pytest
 
 import accelsim
 from accelsim.compiler.numbers.ranges import synthetic
-from accelsim.errors import Infeasible, ModelError, SpecError, UsageError
+from accelsim.errors import AccelsimError, Infeasible, ModelError, SpecError, UsageError
 from accelsim.program.mapping_file import save_mappings
 from accelsim.request import Request
 from accelsim.request.job import Gather, prepare
+from tests.helpers.onnx_models import model, node
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
 
@@ -36,6 +37,62 @@ def test_the_three_steps_are_the_one_call() -> None:
     assert (once.slices, once.ledger) == (steps.slices, steps.ledger)
     assert once.tensors == {}
     assert set(accelsim.run(graph, chip, keep=True).tensors) >= set(once.outputs)
+
+
+@pytest.fixture
+def open_shapes(tmp_path: Path) -> Path:
+    """y = x w + b, where only ranks and one size are stated."""
+    proto = model(
+        [node("MatMul", ["x", "w"], ["p"]), node("Add", ["p", "b"], ["y"])],
+        {"x": ("batch", "steps", 8), "w": (8, None), "b": ("batch", "steps", None)}, ["y"],
+    )  # fmt: skip
+    path = tmp_path / "open.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def arrays(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    return {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+
+
+def test_arrays_for_every_input_say_what_the_model_leaves_open(open_shapes: Path, tmp_path: Path) -> None:
+    given = arrays(x=(2, 3, 8), w=(8, 5), b=(2, 3, 5))
+    np.savez(tmp_path / "in.npz", **given)
+    for inputs in (given, tmp_path / "in.npz", str(tmp_path / "in.npz")):
+        run = accelsim.run(open_shapes, "edu-4x4", inputs=inputs, dtype="fp32")
+        np.testing.assert_allclose(run.outputs["y"], np.full((2, 3, 5), 9.0))
+    cores = accelsim.run(
+        open_shapes, "edu-4x4", inputs=arrays(x=(4, 3, 8), w=(16, 5), b=(4, 3, 5)), set=["cores=2"]
+    )
+    assert cores.program.graph.tensors["x"].shape == (2, 3, 8)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "told"),
+    [
+        (arrays(x=(2, 3, 8)), {}, r"input 'w' has shape \[8, \?\]; expected .*or --inputs with every array"),
+        (
+            arrays(x=(2, 3, 7), w=(8, 5), b=(2, 3, 5)),
+            {},
+            r"input 'x' has shape \[2, 3, 7\]; expected \[2, 3, 8\]",
+        ),
+        (
+            arrays(x=(2, 8), w=(8, 5), b=(2, 3, 5)),
+            {},
+            r"input 'x' has shape \[\?, \?, 8\]|\[batch, steps, 8\]",
+        ),
+        (
+            arrays(x=(2, 3, 8), w=(8, 5), b=(2, 3, 5)),
+            {"shape": {"x": (1, 3, 8)}},
+            r"input 'x' has shape \[2, 3, 8\]",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit_the_model_are_told(
+    open_shapes: Path, inputs: dict[str, np.ndarray], options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(AccelsimError, match=told):
+        accelsim.run(open_shapes, "edu-4x4", inputs=inputs, **options)
 
 
 def test_same_seed_same_values_another_seed_others() -> None:

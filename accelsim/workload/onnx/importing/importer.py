@@ -26,7 +26,7 @@ from accelsim.workload.onnx.importing.constants import (
 )
 from accelsim.workload.onnx.importing.foreign_shapes import defined, infer
 from accelsim.workload.onnx.importing.inlining import body, has_body
-from accelsim.workload.onnx.importing.inputs import Shapes, bind_inputs, raise_all, rebatch_of
+from accelsim.workload.onnx.importing.inputs import Arrays, Shapes, bind_inputs, raise_all, rebatch_of
 from accelsim.workload.onnx.importing.read import RawModel, RawNode, raw_model, read_model
 from accelsim.workload.onnx.importing.refusing import located, refusing
 from accelsim.workload.onnx.importing.subgraphs import captured
@@ -44,17 +44,22 @@ NOT_REPEATABLE = frozenset(
 
 
 def import_onnx(
-    path: str | Path, batch: int | None = None, shapes: Shapes | None = None, seed: int | None = None
+    path: str | Path,
+    batch: int | None = None,
+    shapes: Shapes | None = None,
+    seed: int | None = None,
+    arrays: Arrays = dict,
 ) -> Graph:
     """The graph of an ONNX file.
 
-    ``batch`` sets the first dimension of every real input, ``shapes`` the whole shape of the inputs it names. Weights
-    whose values are not in the file are drawn from ``seed``, with a note; with None they are an error.
+    ``batch`` sets the first dimension of every real input, ``shapes`` the whole shape of the inputs it names;
+    ``arrays`` tells the shapes of those that are given, for dimensions that the file leaves open. Weights whose values
+    are not in the file are drawn from ``seed``, with a note; with None they are an error.
     Raises ModelError (all problems at once, naming the file) when the file cannot be read or contradicts itself, when a
     dimension stays unknown, when no kernel knows an op, or when shapes contradict each other.
     """
     with located(path):
-        return build(read_model(path, seed), batch, shapes or {})
+        return build(read_model(path, seed), batch, shapes or {}, arrays=arrays)
 
 
 def import_proto(
@@ -81,11 +86,12 @@ def build(
     batch: int | None,
     shapes: Shapes,
     trace: Trace | None = None,
+    arrays: Arrays = dict,
 ) -> Graph:
     """The graph of a parsed file; see ``import_onnx``."""
     raw.nodes = live(raw.nodes, raw.outputs)
     read = {name for node in raw.nodes for name in (*node.inputs, *captured(node))} | set(raw.outputs)
-    bound = bind_inputs([item for item in raw.inputs if item.name in read], batch, shapes, raw)
+    bound = bind_inputs([item for item in raw.inputs if item.name in read], batch, shapes, raw, arrays)
     raise_all(_unknown_ops(raw))
     tensors = {**raw.initialisers, **bound}
     rebatch = rebatch_of(raw.inputs, bound, batch)

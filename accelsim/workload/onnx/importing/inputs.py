@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from accelsim.errors import ModelError, Problem, nearest
@@ -10,13 +10,15 @@ from accelsim.workload.graph import Tensor
 from accelsim.workload.onnx.importing.read import RawInput, RawModel
 
 Shapes = Mapping[str, tuple[int, ...]]
+Arrays = Callable[[], Shapes]
+"""Shapes of arrays that the user gives as inputs, looked at where the file leaves a dimension open."""
 
 
 def bind_inputs(
-    inputs: list[RawInput], batch: int | None, shapes: Shapes, raw: RawModel
+    inputs: list[RawInput], batch: int | None, shapes: Shapes, raw: RawModel, arrays: Arrays = dict
 ) -> dict[str, Tensor]:
-    """Real inputs with static shapes; a symbol bound by one input is bound in all. ModelError names what is
-    missing.
+    """Real inputs with static shapes; a symbol bound by one input is bound in all. What is open still has the size that
+    ``arrays`` have there. ModelError names what is missing.
     """
     known = [item.name for item in raw.inputs]
     unknown = [name for name in shapes if name not in known]
@@ -29,8 +31,30 @@ def bind_inputs(
         name: [symbols.get(size, size) if isinstance(size, str) else size for size in sizes or ()]
         for name, sizes in dims.items()
     }
+    if any(dims[name] is None or not _is_static(sizes) for name, sizes in bound.items()):
+        _fill(inputs, dims, bound, arrays())
     raise_all(_input_problems(inputs, dims, bound, shapes))
     return {item.name: Tensor(item.name, tuple(bound[item.name]), item.dtype) for item in inputs}
+
+
+def _is_static(sizes: list[Any]) -> bool:
+    return all(isinstance(size, int) for size in sizes)
+
+
+def _fill(
+    inputs: list[RawInput], dims: dict[str, list[Any] | None], bound: dict[str, list[Any]], given: Shapes
+) -> None:
+    """Take the sizes that are open from the shapes of arrays; those of other ranks are told later."""
+    for item in inputs:
+        shape = given.get(item.name)
+        if shape is None or (dims[item.name] is not None and len(shape) != len(bound[item.name])):
+            continue
+        if dims[item.name] is None:
+            dims[item.name] = bound[item.name] = list(shape)
+        sizes = bound[item.name]
+        bound[item.name] = [
+            size if isinstance(size, int) else held for size, held in zip(sizes, shape, strict=True)
+        ]
 
 
 def _stated(item: RawInput, batch: int | None, shapes: Shapes, symbols: dict[str, int]) -> list[Any] | None:
@@ -54,14 +78,15 @@ def _input_problems(
     for item in inputs:
         sizes = bound[item.name]
         if dims[item.name] is None:
-            yield Problem(f"input {item.name!r} has no shape", expected=f"--shape {item.name}=...")
+            expected = f"--shape {item.name}=..., or --inputs with every array"
+            yield Problem(f"input {item.name!r} has no shape", expected=expected)
         elif item.dims is not None and len(sizes) != len(item.dims):
             yield Problem(f"input {item.name!r}: shape {sizes}", expected=f"{len(item.dims)} dimensions")
         elif not all(isinstance(size, int) and (size > 0 or size == stated == 0)
                      for size, stated in zip(sizes, item.dims or sizes, strict=True)):  # fmt: skip
             shown = ", ".join("?" if size is None else str(size) for size in sizes)
-            yield Problem(f"input {item.name!r} has shape [{shown}]",
-                          expected=f"positive sizes; give --shape {item.name}=... or a batch")  # fmt: skip
+            expected = f"positive sizes; give --shape {item.name}=..., a batch, or --inputs with every array"
+            yield Problem(f"input {item.name!r} has shape [{shown}]", expected=expected)
 
 
 def rebatch_of(inputs: list[RawInput], bound: dict[str, Tensor], batch: int | None) -> tuple[int, int] | None:
