@@ -16,6 +16,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from accelsim.errors import UsageError
+from accelsim.files import made_folder, text
+from accelsim.files.staging import put
+
 MOST_B = 2**24
 """Bytes of a file of the cache that are read at most."""
 SWITCH = "ACCELSIM_CACHE"
@@ -139,14 +143,7 @@ def _read(path: Path, key: str) -> Any:
         return None
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file of the cache beside its place and rename it, or leave the cache as it is."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with suppress(OSError):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+def _write(path: Path, content: str) -> None:
+    """Write a file of the cache, or leave the cache as it is."""
+    with suppress(OSError, UsageError):
+        put({made_folder(path.parent) / path.name: text(content)}, None)

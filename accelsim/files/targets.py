@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from accelsim.errors import Problem, UsageError
-from accelsim.files.places import closed, recover
-from accelsim.files.staging import staged_file
-from accelsim.files.streams import is_stream
+from accelsim.files.staging import identity
 
 KINDS = {
     stat.S_IFREG: "a file", stat.S_IFDIR: "a directory", stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket",
@@ -38,20 +38,42 @@ def check_file(target: Path) -> None:
 
 
 def check_folder(target: Path, names: Iterable[str] = ()) -> None:
-    """UsageError when files called ``names`` could not be written into the directory ``target``, which may be new.
-
-    What a killed process had complete for it is finished first.
-    """
+    """UsageError when files called ``names`` could not be written into the directory ``target``, which may be new."""
     kind = _kind(target)
     if kind not in (None, stat.S_IFDIR):
         raise UsageError(Problem(f"is {_word(kind)}", str(target), "a directory"))
     real = followed(target)
     if kind is not None:
-        recover(real)
         problems = dict.fromkeys(problem for name in names for problem in _obstacles(target, name))
         if problems:
             raise UsageError(problems)
     _check_place(target, real if target.is_symlink() else target)
+
+
+def is_stream(target: Path) -> bool:
+    """Whether it is written to as it is and never replaced: a pipe, a character device, one of /dev/fd, or the file
+    that our own stdout or stderr goes to."""
+    try:
+        mode = target.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or own_output(target) is not None:
+        return True
+    return os.path.realpath(target.parent).startswith("/proc/")  # it only looks like a file
+
+
+def own_output(target: Path) -> int | None:
+    """Return 1 or 2 when ``target`` is the regular file that stdout or stderr goes to."""
+    for number in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISREG(os.fstat(number).st_mode) and identity(target) == identity(number):
+                return number
+    return None
+
+
+def closed(folder: Path) -> bool:
+    """Whether nothing can be made in a directory; a file in it may still be written."""
+    return not os.access(folder, os.W_OK | os.X_OK)
 
 
 def followed(path: Path) -> Path:
@@ -98,7 +120,7 @@ def _check_place(target: Path, folder: Path) -> None:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:
-        with staged_file(folder):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         what = f"cannot be written: {folder}: {error.strerror or error}"

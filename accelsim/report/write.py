@@ -12,7 +12,7 @@ from accelsim.account.energy import CATEGORY_NAMES, energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_level, traffic_by_memory
 from accelsim.errors import Problem, UsageError
 from accelsim.explore.what_ifs import WhatIf
-from accelsim.files import Make, as_bytes, check_folder, recover, text, write_folder
+from accelsim.files import Make, as_bytes, check_folder, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.files.reading import read_text
 from accelsim.machine.run import Run
@@ -64,9 +64,7 @@ def file_names() -> list[str]:
 
 
 def is_report(folder: Path, facts: str = SUMMARY) -> bool:
-    """Whether the directory holds a report, whose figures are in the file ``facts``; one that a kill left half in place
-    is completed."""
-    recover(folder)
+    """Whether the directory holds a report, whose figures are in the file ``facts``."""
     try:
         found = json.loads(read_text(folder / facts, MOST_FACTS_B))
     except (OSError, ValueError, RecursionError):

@@ -183,14 +183,81 @@ def test_checking_leaves_everything_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "old").stat() == before
 
 
-def test_leftovers_of_killed_processes_are_removed_and_those_of_others_are_not(tmp_path: Path) -> None:
-    (tmp_path / ".accelsim-abcdefgh").write_text("left by a kill")
-    (tmp_path / ".accelsim-dir_0123" / "making").mkdir(parents=True)
+def test_a_leftover_of_a_killed_process_goes_and_files_of_others_stay(tmp_path: Path) -> None:
+    left = staging.beside(tmp_path / "a")
+    left.write_text("left by a kill, longer than the new file")
     (tmp_path / ".accelsim-notes").write_text("a user's own file")
-    with staging.staged_file(tmp_path) as (beside, _), staging.staged_folder(tmp_path) as stage:
-        files.write_file(tmp_path / "a", files.text("x"))
-        assert names(tmp_path) == sorted([".accelsim-notes", beside.name, stage.name, "a"])
+    files.write_file(tmp_path / "a", files.text("x"))
+    assert (tmp_path / "a").read_text() == "x"
     assert names(tmp_path) == [".accelsim-notes", "a"]
+
+
+def test_what_others_put_at_the_temporary_name_is_never_written_to(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    left = staging.beside(tmp_path / "a")
+    left.symlink_to("precious")
+    with pytest.raises(UsageError, match="a: cannot be written"):
+        files.write_file(tmp_path / "a", files.text("x"))
+    left.unlink()
+    os.mkfifo(left)
+    files.write_file(tmp_path / "a", files.text("x"))
+    assert (tmp_path / "precious").read_text() == "kept" and names(tmp_path) == ["a", "precious"]
+
+
+def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
+    made, waited = threading.Event(), threading.Event()
+
+    def slow(file: IO[bytes]) -> None:
+        file.write(b"first, ")
+        made.set()
+        waited.wait(0.2)
+        file.write(b"whole")
+
+    first = threading.Thread(target=files.write_file, args=(tmp_path / "a", slow))
+    first.start()
+    made.wait()
+    files.write_file(
+        tmp_path / "a", lambda file: (waited.set(), file.write((tmp_path / "a").read_bytes() + b"; second"))
+    )
+    first.join()
+    assert (tmp_path / "a").read_text() == "first, whole; second" and names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["new_file", "_lock"])
+def test_an_interrupt_before_or_after_the_lock_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    plain, calls = getattr(staging, name), []
+
+    def interrupted(*args: object) -> object:
+        done = plain(*args)
+        calls.append(done)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(staging, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        files.write_file(tmp_path / "a", files.text("x"))
+    assert calls and names(tmp_path) == []
+
+
+def test_rows_are_in_the_file_at_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "rows.csv"
+    target.write_text("old")
+    files.forget()
+    with files.write_rows(target, ["a", "b"]) as add:
+        assert target.read_text() == "a,b\n" and files.written() == [target]
+        add([1, 'x,"y'])
+        assert target.read_text() == 'a,b\n1,"x,""y"\n'
+    with pytest.raises(UsageError, match="/dev/full: cannot be written: No space left"):  # noqa: SIM117
+        with files.write_rows("/dev/full", ["a"]):
+            pass
+    with files.write_rows("/dev/stdout", ["a"]) as add:
+        add(["b"])
+    assert capfd.readouterr().out == "a\nb\n"
+    with pytest.raises(UsageError, match="is a directory"), files.write_rows(tmp_path, ["a"]):
+        pass
 
 
 def test_what_was_written_is_known_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
