@@ -14,8 +14,6 @@ SPLIT = 0
 """Seed of the parting of a data set into training and test samples, the same in every run."""
 SUMS = 1
 """Seed of the text of sums, the same in every run."""
-HASHES = 7
-"""Seed of the odd factors by which rows of tables are hashed."""
 
 
 def generator(*seed: int) -> Generator:

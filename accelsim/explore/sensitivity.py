@@ -28,15 +28,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Sensitivity:
-    """Scores with nothing and with everything quantised, and one row per layer in the order given."""
-
-    full: float
-    quantised: float
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
 class Choice:
     """Layers kept in higher precision (in the order given), the score with them, and how it was found.
 
@@ -86,19 +77,6 @@ class _Scores:
         )  # fmt: skip
 
 
-def sensitivity(layers: Sequence[str], score: Score, cost: Mapping[str, float] | None = None) -> Sensitivity:
-    """How much each layer matters: 2 n + 2 scores of n layers.
-
-    ``cost`` (say MACs; 1 each by default) is passed on to the rows. Raises UsageError for a layer that is
-    named twice, a cost that is missing, unknown or negative, and a score that is NaN.
-    """
-    scores = _Scores(layers, score)
-    costs = _costs(scores.layers, cost)
-    everything, nothing = frozenset(scores.layers), frozenset[str]()
-    rows = scores.table(costs, nothing)
-    return Sensitivity(scores.keeping(everything), scores.keeping(nothing), rows)
-
-
 def choose(
     layers: Sequence[str], score: Score, budget: float, cost: Mapping[str, float] | None = None
 ) -> Choice:
@@ -108,8 +86,8 @@ def choose(
     first), until the loss is within the budget; then each is given back, the least useful first, if the
     budget still holds without it. Where more layers kept never score less, no layer of the result can be
     left out; a smaller set of others may exist, because layers interact. With all layers kept nothing is
-    lost, so that there always is a result. Raises UsageError for a negative budget and as ``sensitivity``
-    does.
+    lost, so that there always is a result. Raises UsageError for a negative budget, a layer that is named
+    twice, a cost that is missing, unknown or negative, and a score that is NaN.
     """
     if not budget >= 0:
         raise UsageError(Problem(f"budget {budget:g}", "budget", "at least 0"))

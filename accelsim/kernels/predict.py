@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
@@ -127,9 +127,3 @@ def _check_formats(table: Table, chip: Chip, model: KernelModel) -> None:
 def _expected(known: Sequence[str], name: str) -> str:
     others = chips_with(name)
     return ", ".join(known) + (f"; chips that have it: {others}" if others else "")
-
-
-def of_device(table: Table, names: Mapping[str, Sequence[str]], chip: str) -> list[int]:
-    """Rows of a table that were measured on a chip, by the names that tables call it."""
-    called = set(names.get(chip, ())) | {chip}
-    return [row for row, device in enumerate(table.devices) if device in called]

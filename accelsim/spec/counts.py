@@ -69,8 +69,6 @@ Flits = Annotated[int, Field(ge=1, le=4096)]
 """Flits that a queue of a router holds, 1 to 4,096."""
 Share = Annotated[float, Field(ge=0.001, le=1)]
 """Usable share of a peak, 0.001 to 1."""
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-"""A number that is neither infinite nor undefined."""
 Words = Annotated[str, Field(max_length=200)]
 """A title or the name of a kind: text for a table, up to 200 characters."""
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)]

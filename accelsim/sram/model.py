@@ -18,7 +18,6 @@ rules that are stated here and in the result:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import sqrt
@@ -28,7 +27,6 @@ import numpy as np
 import yaml
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.spec.energy import SramPoint
 from accelsim.spec.scaling import interpolate_log
 from accelsim.sram.terms import CELLS, MIB, QUANTITIES, WORD_BITS, design
 
@@ -198,19 +196,3 @@ def _word_note(cell: str, least: int, most: int) -> str:
     if least == most:
         return f"extrapolated: CACTI was run for {cell} at {least} bits, the word width counts as in itrs-hp cells"
     return f"extrapolated: CACTI was run for words of {least} to {most} bits"
-
-
-def points(
-    node_nm: float, cell: str, capacities: Iterable[int], word_bits: int = WORD_BITS
-) -> list[SramPoint]:
-    """SRAM rows of an energy table, J/B, for single banks of ``capacities`` bytes, as in ``hwspecs/energy``."""
-    rows = []
-    for capacity_B in capacities:
-        found = sram(capacity_B, word_bits, node_nm=node_nm, cell=cell)
-        word_B = word_bits / 8
-        rows.append(
-            SramPoint.model_construct(
-                capacity=capacity_B, read=found.read_J / word_B, write=found.write_J / word_B
-            )
-        )
-    return rows

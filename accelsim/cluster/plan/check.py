@@ -83,7 +83,7 @@ def _samples(plan: Plan, graph: Graph) -> Iterator[Problem]:
     """Replicas and microbatches see a part of the batch each: no sample may depend on another.
 
     Batch normalisation keeps to the statistics of the model, here as on one device, so it passes; statistics of the
-    batch (``batch_statistics``) do not.
+    batch do not.
     """
     if plan.dp * plan.microbatches == 1:
         return

@@ -20,10 +20,9 @@ from accelsim.workload.gradient import (
 )
 from accelsim.workload.gradient.backward import backward
 from accelsim.workload.gradient.rules import ENDS, NOT_DIFFERENTIABLE, REFUSED, RULES
-from accelsim.workload.gradient.statistics import Statistics, batch_statistics
 
 __all__ = [
-    "ENDS", "NOT_DIFFERENTIABLE", "REFUSED", "RULES", "Statistics", "backward", "batch_statistics", "binary", "index",
+    "ENDS", "NOT_DIFFERENTIABLE", "REFUSED", "RULES", "backward", "binary", "index",
     "matrix",
     "move", "normalise", "pool", "quantise", "reduce", "shape", "unary",
 ]  # fmt: skip

@@ -9,10 +9,11 @@ import pytest
 
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
-from accelsim.workload.gradient import backward, batch_statistics
+from accelsim.workload.gradient import backward
 from accelsim.workload.graph import Array, Graph, Tensor
 from accelsim.workload.ops import get
 from accelsim.workload.sources.load import list_models, load_model
+from tests.helpers.batch_statistics import batch_statistics
 from tests.helpers.gradient_cases import append, slope
 from tests.helpers.gradient_op_cases import normal
 from tests.helpers.torch_oracle import torch_says

@@ -7,9 +7,9 @@ import pytest
 from accelsim.cluster.plan.check import check, sizes_of
 from accelsim.cluster.plan.plan import parse_plan
 from accelsim.errors import UsageError
-from accelsim.workload.gradient import batch_statistics
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
+from tests.helpers.batch_statistics import batch_statistics
 from tests.helpers.cluster_training import MODELS
 
 CASES: dict[str, tuple[str, list[str]]] = {
