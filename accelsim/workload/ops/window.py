@@ -62,9 +62,24 @@ def window_of(node: Node, spatial: Shape) -> Window:
 def _extent(size: int, before: int, after: int, kernel: int, stride: int, dilation: int, ceil: bool) -> int:
     span = size + before + after - (dilation * (kernel - 1) + 1)
     steps = -(-span // stride) if ceil else span // stride
-    if ceil and steps * stride >= size + before:
-        steps -= 1
-    return steps + 1
+    return steps + 1 - (ceil and steps * stride >= size + before)
+
+
+def drops_a_window(node: Node, spatial: Shape) -> bool:
+    """Return whether ceil_mode asks for a last window that would begin in the padding, and so is not there.
+
+    The shape inference of ONNX counts it all the same; its kernels and ONNX Runtime do not make it.
+    """
+    if not node.attrs.get("ceil_mode", 0):
+        return False
+    window = window_of(node, spatial)
+    return any(
+        out * stride < size + before + after - (dilation * (kernel - 1) + 1) + stride
+        for out, stride, size, before, after, dilation, kernel in zip(
+            window.out, window.stride, window.size, window.before, window.after, window.dilation, window.kernel,
+            strict=True,
+        )
+    )  # fmt: skip
 
 
 def padded(x: Array, window: Window, value: float = 0) -> Array:

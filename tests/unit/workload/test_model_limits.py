@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from accelsim.errors import AccelsimError, ModelError, TooLarge, UsageError
 from accelsim.workload.limits import LARGEST, MOST_MACS, limited
+from accelsim.workload.onnx.importing import constants
+from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops.values import common_shape
 from accelsim.workload.sources.load import list_models, load_model
 from accelsim.workload.zoo import build
@@ -135,6 +137,16 @@ def test_nodes_of_a_listed_model() -> None:
 def test_positions_of_a_listed_model() -> None:
     with pytest.raises(TooLarge, match="constant 'here' takes about"):
         load_model(f"bert-base?context={LARGEST},seq={LARGEST}")
+
+
+def test_a_chain_of_constants_is_refused_before_any_of_them_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is twice as large as the one before, and the last too large."""
+    chain = [node("Concat", [f"t{index}"] * 2, [f"t{index + 1}"], axis=0) for index in range(14, 33)]
+    last = [node("ReduceSum", ["t33"], ["s"], keepdims=0), node("Add", ["x", "s"], ["y"])]
+    graph = import_proto(model([*chain, *last], {"x": (3,)}, ["y"], {"t14": np.ones(1 << 14, np.float32)}))
+    monkeypatch.setattr(constants.base, "get", lambda op: pytest.fail(f"{op} was made"))
+    with pytest.raises(TooLarge, match="a constant of 2147483648 that n_t31 makes takes about 24 GiB"):
+        graph.tensors["s"].value()
 
 
 def test_least_parameters() -> None:

@@ -292,3 +292,29 @@ def test_training_of_operator_set_6_is_not_taken_for_inference() -> None:
     )
     with pytest.raises(ModelError, match="Dropout"):
         run(import_proto(model([node("Dropout", ["x"], ["y"])], x, ["y"], opset=6)), {"x": f32(2, 3)})
+
+
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize(
+    ("size", "window", "stated"),
+    [
+        (5, {"kernel_shape": [2], "strides": [3], "pads": [0, 1]}, 3),
+        (4, {"kernel_shape": [3], "strides": [4], "pads": [0, 2]}, 2),
+        (4, {"kernel_shape": [2], "strides": [2], "pads": [1, 1]}, 3),
+    ],
+)
+def test_a_last_window_in_the_padding_is_left_out(
+    op: str, size: int, window: dict[str, Any], stated: int
+) -> None:
+    """The shape inference of ONNX counts it, so many files state an output that no kernel makes."""
+    proto = model(
+        [node(op, ["x"], ["p"], ceil_mode=1, **window), node("Relu", ["p"], ["y"])],
+        {"x": (1, 1, size)},
+        ["y"],
+    )
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, stated]))
+    graph = against_ort(proto, {"x": f32(1, 1, size)})
+    made = graph.tensors["y"].shape[2]
+    assert [f"[1, 1, {stated}] and has [1, 1, {made}]" in note for note in graph.notes] == [True] * (
+        made < stated
+    )

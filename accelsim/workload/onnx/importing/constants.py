@@ -84,6 +84,8 @@ class Computed:
         Constants behind it that are large are made once and not kept: they would be in memory twice.
         """
         order = _behind(self)
+        for part in order:  # before any of them is made
+            part.check()
         readers = Counter(id(before.node) for part in order for before in part.before)
         made: dict[int, list[Array]] = {}
         for part in order:
@@ -101,10 +103,13 @@ class Computed:
         sources = (tensor.source for tensor in self.inputs if tensor is not None and tensor.data is None)
         return [source for source in sources if isinstance(source, Computed)]
 
-    def evaluated(self, made: Mapping[int, list[Array]]) -> list[Array]:
-        """All results of the node; ``made`` has those of nodes behind it whose results are not kept."""
+    def check(self) -> None:
+        """Raise TooLarge if a result takes more memory than the limit."""
         for shape, dtype in self.shapes:
             check_bytes(shape, dtype, self.node.name)
+
+    def evaluated(self, made: Mapping[int, list[Array]]) -> list[Array]:
+        """All results of the node; ``made`` has those of nodes behind it whose results are not kept."""
         values = [None if tensor is None else _value(tensor, made) for tensor in self.inputs]
         with refusing(self.node.op, self.node.name, self.inputs), np.errstate(all="ignore"):
             return base.get(self.node.op).kernel(self.node, values)

@@ -33,6 +33,7 @@ from accelsim.workload.onnx.importing.subgraphs import captured
 from accelsim.workload.onnx.importing.types import form_of
 from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import foreign_kernel, knows, noted_formats, op_type
+from accelsim.workload.ops.window import drops_a_window
 
 for _family in iter_modules(families.__path__):
     import_module(f"{families.__name__}.{_family.name}")  # fills the table of rules
@@ -102,15 +103,27 @@ def build(
     missing = [name for name in raw.outputs if name not in tensors]
     raise_all(Problem(f"graph output {name!r} is made by no node", raw.name) for name in missing)
     if batch is None and not shapes:
-        raise_all(_misstated(raw, tensors))
+        raise_all(_misstated(raw, tensors, _shortened(nodes, tensors)))
     unused = [item.name for item in raw.inputs if item.name not in bound]
     graph = _pruned(Graph(raw.name, nodes, tensors, list(bound), list(raw.outputs), raw.opset, unused=unused))
     graph.states, graph.notes = cached_states(graph), raw.notes
     return graph
 
 
-def _misstated(raw: RawModel, tensors: Mapping[str, Tensor]) -> Iterator[Problem]:
-    """Outputs that are not what the file says of them."""
+def _shortened(nodes: list[Node], tensors: Mapping[str, Tensor]) -> set[str]:
+    """Tensors behind a pooling whose last window lies in the padding: many files state one row more."""
+    found: set[str] = set()
+    for node in nodes:
+        shape = tensors[node.inputs[0]].shape if node.inputs and node.inputs[0] else ()
+        if not found.isdisjoint(node.inputs) or (
+            "ceil_mode" in node.attrs and drops_a_window(node, shape[2:])
+        ):
+            found.update(node.outputs)
+    return found
+
+
+def _misstated(raw: RawModel, tensors: Mapping[str, Tensor], shortened: set[str]) -> Iterator[Problem]:
+    """Outputs that are not what the file says of them; those ``shortened`` become a note."""
     for name, stated in raw.stated.items():
         shape, dtype = tensors[name].shape, tensors[name].dtype
         if stated.dtype and stated.dtype != dtype:
@@ -118,6 +131,12 @@ def _misstated(raw: RawModel, tensors: Mapping[str, Tensor]) -> Iterator[Problem
             yield Problem(what, raw.name, f"{dtype}, which its node makes")
         elif stated.dims is not None and not _agree(stated.dims, shape):
             shown = ", ".join("?" if size is None else str(size) for size in stated.dims)
+            if name in shortened and len(stated.dims) == len(shape):
+                raw.notes.append(
+                    f"output {name!r} is stated as [{shown}] and has {list(shape)}: the last window of a "
+                    "pooling would lie in the padding and is left out, as ONNX Runtime does"
+                )
+                continue
             yield Problem(
                 f"output {name!r} is stated as [{shown}]", raw.name, f"{list(shape)}, which its node makes"
             )
