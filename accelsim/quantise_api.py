@@ -157,6 +157,9 @@ def check_choices(dtype: str, method: str, format: str, scheme: str, percentile:
             problems.append(Problem(f"no {what} {given!r}", "", " or ".join(valid), nearest(given, valid)))
     if percentile is not None and not 0 < percentile <= 100:
         problems.append(Problem(f"percentile {percentile:g}", "", "above 0, at most 100"))
+    elif percentile is not None and method in ranges.METHODS and not ranges.METHODS[method].percentile:
+        what = f"percentile {percentile:g} has no effect with ranges {method!r}"
+        problems.append(Problem(what, "", "ranges 'percentile' or 'percentile-ort'"))
     if problems:
         raise UsageError(problems)
 

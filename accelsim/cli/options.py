@@ -10,6 +10,7 @@ import click
 from accelsim.cli.common import FILE, Number, extents, pairs, whole
 from accelsim.errors import Problem, UsageError
 from accelsim.request.fields import DEFAULTS, OPTIONS, compiled
+from accelsim.request.needs import check_needs
 from accelsim.request.option import Kind, Option
 from accelsim.request.recording import flag
 
@@ -117,4 +118,7 @@ def read(asked: Mapping[str, Any], gather: Gather) -> dict[str, Any]:
 def numbers(asked: dict[str, Any], gather: Gather) -> dict[str, Any]:
     """What ``number_options`` gave, as fields of ``compiler.state.Options``; taken out of ``asked``."""
     mine = [name for name, row in OPTIONS.items() if row.shared == "numbers"]
-    return compiled(read({name: asked.pop(name) for name in mine}, gather))
+    given = {name: asked.pop(name) for name in mine}
+    with gather.also():
+        check_needs(given)
+    return compiled(read(given, gather))

@@ -174,6 +174,8 @@ class EngineType(ABC):
     """Kinds of pieces of the critical path that ``back`` emits, each with what happens in it."""
     mapping: ClassVar[MappingKind | None] = None
     """What it chooses of a product, None where there is no choice."""
+    searches: ClassVar[bool] = False
+    """Whether the effort of a search changes what it chooses."""
     sequential: ClassVar[bool] = True
     """Whether a command of its queue has completed before the next begins to touch memory."""
     moves: ClassVar[bool] = False

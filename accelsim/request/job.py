@@ -30,6 +30,7 @@ from accelsim.program.roles import units
 from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
 from accelsim.request.fields import DEFAULTS, compiled
+from accelsim.request.needs import check_needs, notes
 from accelsim.request.tuning import Tuning
 from accelsim.seeds import of_inputs, of_ranges
 from accelsim.spec.chip import Chip
@@ -53,7 +54,8 @@ class Job:
     """A checked request: ``graph`` to compile for ``chip`` with ``options``, and its inputs (None: no values).
 
     ``memory_model``: how off-chip memories are followed, a key of ``accelsim.machine.memory_models.MODELS``.
-    ``asked``: the record of the request, see ``request.record``; ``request``: the request itself.
+    ``asked``: the record of the request, see ``request.record``; ``request``: the request itself. ``notes``: what of it
+    has no effect on this chip.
     """
 
     graph: Graph
@@ -65,6 +67,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     asked: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 class Gather:
@@ -105,6 +108,7 @@ def execute(
         if isinstance(tuner, Tuning):
             tuner.told = progress
         program = compile(job.graph, job.chip, job.options)
+        program.notes += job.notes
         if isinstance(tuner, Tuning):
             program.notes.append(tuner.note())
     progress("simulate", 0.0)
@@ -170,6 +174,8 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
         graph = prune(graph, request.sparsity) if request.sparsity or graph.sparsity else graph
     with gather.also():
         _check_names(request)
+    with gather.also():
+        check_needs(vars(request))
     if request.memory_model in MODELS:
         with gather.also():
             check_model(request.memory_model, chip)
@@ -182,7 +188,10 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     gather.done()
     assert chip is not None and graph is not None
     asked = record_of(request, chip, graph)
-    return Job(graph, chip, options, feeds, request.values, request.memory_model, allowed, asked, request)
+    return Job(
+        graph, chip, options, feeds, request.values, request.memory_model, allowed, asked, request,
+        notes(vars(request), chip),
+    )  # fmt: skip
 
 
 def _batches(request: Request, chip: Chip | None) -> int | None:

@@ -36,6 +36,7 @@ class RowStationary(Clocked):
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     mapping = Mapping
+    searches = True
     hue = "blue"
 
     def accepts(self, offer: Offer) -> str | None:

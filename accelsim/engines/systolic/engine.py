@@ -44,6 +44,7 @@ class Systolic(EngineType):
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
     mapping = Tiling
+    searches = True
     drains = True
     hue = "blue"
 

@@ -24,9 +24,9 @@ GEMM = "gemm?M=24,N=20,K=16"
 
 
 def run(cache: Path, **options: Any) -> accelsim.Run:
-    return accelsim.run(
-        GEMM, on="edu-4x4", dtype="int8", values="off", edges="outside", tune_cache=str(cache), **options
-    )
+    if "tune" in options:
+        options["tune_cache"] = str(cache)
+    return accelsim.run(GEMM, on="edu-4x4", dtype="int8", values="off", edges="outside", **options)
 
 
 def test_the_machine_decides_and_says_so(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_every_type_of_engine_is_tuned_or_says_that_there_is_nothing_to_tune(
     decided again."""
     cache, edges = str(tmp_path / "tuned.json"), "host" if load_chip(chip).host else "outside"
     plain, tuned, again = (
-        accelsim.run(GEMM, on=chip, values="off", edges=edges, tune=tune, tune_cache=cache)
-        for tune in (None, 6, 6)
+        accelsim.run(GEMM, on=chip, values="off", edges=edges, **more)
+        for more in ({}, {"tune": 6, "tune_cache": cache}, {"tune": 6, "tune_cache": cache})
     )
     assert tuned.time_fs <= plain.time_fs
     assert again.time_fs == tuned.time_fs

@@ -1,0 +1,73 @@
+"""Options that have an effect only beside others, or on some chips: one table that says which needs what.
+
+An option that contradicts another one is an error. One that a chip gives no effect is a note of the run, since a script
+may pass it for many chips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from accelsim.errors import Problem, UsageError
+from accelsim.request.fields import DEFAULTS
+from accelsim.request.recording import flag
+
+if TYPE_CHECKING:
+    from accelsim.spec.chip import Chip
+
+
+class Need(NamedTuple):
+    """An option (a field of ``Request``), whether what it needs is ``there``, and what that is in words."""
+
+    option: str
+    there: Callable[[Any], bool]
+    needs: str
+
+
+BESIDE = (
+    Need("percentile", lambda asked: _takes_percentile(asked["ranges"]), "--ranges percentile or percentile-ort"),
+    Need("seed", lambda asked: asked.get("inputs") is None, "inputs that are drawn, so no --inputs"),
+    Need("tune_cache", lambda asked: asked["tune"] is not None, "--tune N"),
+)  # fmt: skip
+"""Options that need others; ``there`` is asked about the fields."""
+
+ON_CHIPS = (
+    Need("search", lambda chip: _searches(chip), "an engine that searches for mappings"),
+    Need("share", lambda chip: chip.core_count > 1, "a chip with several cores"),
+)
+"""Options that need something of the chip, which ``there`` is asked about."""
+
+
+def _takes_percentile(ranges: str) -> bool:
+    """Whether a method takes one; also of a name that is none, which others refuse."""
+    from accelsim.formats.ranges.methods import METHODS
+
+    return ranges not in METHODS or METHODS[ranges].percentile > 0
+
+
+def _searches(chip: Chip) -> bool:
+    from accelsim.engines.registry import ENGINES
+    from accelsim.program.roles import units
+
+    return any(ENGINES[unit.type].searches for unit in units(chip).values())
+
+
+def check_needs(asked: Mapping[str, Any]) -> None:
+    """UsageError, all at once, for options of ``asked`` that others among them leave without effect."""
+    problems = [
+        Problem(f"{flag(row.option)} has no effect here", expected=f"it with {row.needs}")
+        for row in BESIDE
+        if row.option in asked and asked[row.option] != DEFAULTS[row.option] and not row.there(asked)
+    ]
+    if problems:
+        raise UsageError(problems)
+
+
+def notes(asked: Mapping[str, Any], chip: Chip) -> list[str]:
+    """What a run says about options of ``asked`` that the chip gives no effect."""
+    return [
+        f"{flag(row.option)} has no effect on {chip.name}: it needs {row.needs}"
+        for row in ON_CHIPS
+        if asked[row.option] != DEFAULTS[row.option] and not row.there(chip)
+    ]

@@ -1,0 +1,90 @@
+"""Options without effect: an error where another option takes it away, a note where the chip does."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+import accelsim
+from accelsim.cli.options import numbers
+from accelsim.errors import UsageError
+from accelsim.formats.ranges.methods import METHODS
+from accelsim.quantise_api import check_choices
+from accelsim.request import OPTIONS, Request
+from accelsim.request.fields import DEFAULTS
+from accelsim.request.job import Gather
+from accelsim.request.needs import BESIDE, ON_CHIPS, check_needs
+
+GEMM = "gemm?M=4,N=4,K=4"
+FEEDS = {"a": np.ones((4, 4), np.float32)}
+WITHOUT: dict[str, dict[str, Any]] = {
+    "percentile": {"percentile": 99.0},
+    "seed": {"seed": 3, "inputs": FEEDS},
+    "tune_cache": {"tune_cache": "tuned.json"},
+}
+WITH: dict[str, dict[str, Any]] = {
+    "percentile": {"percentile": 99.0, "ranges": "percentile-ort"},
+    "seed": {"seed": 3},
+    "tune_cache": {"tune_cache": "tuned.json", "tune": 2},
+}
+
+
+def test_the_table_names_options_that_exist() -> None:
+    assert {row.option for row in BESIDE} == WITHOUT.keys() == WITH.keys()
+    assert {row.option for row in (*BESIDE, *ON_CHIPS)} <= {entry.name for entry in fields(Request)}
+    assert (
+        BESIDE[0].needs
+        == f"--ranges {' or '.join(name for name, each in METHODS.items() if each.percentile)}"
+    )
+
+
+@pytest.mark.parametrize("option", WITHOUT)
+def test_an_option_that_another_one_leaves_without_effect_is_refused(option: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        accelsim.run(GEMM, "edu-4x4", **WITHOUT[option])
+    (problem,) = caught.value.problems
+    assert problem.what == f"--{option.replace('_', '-')} has no effect here" and problem.expected
+    check_needs(vars(Request(GEMM, "edu-4x4", **WITH[option])))
+
+
+def test_everything_without_effect_is_told_at_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        accelsim.run(GEMM, "edu-4x4", **WITHOUT["percentile"], **WITHOUT["seed"], **WITHOUT["tune_cache"])
+    assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "note"),
+    [
+        (
+            "t4",
+            {"search": "best"},
+            "--search has no effect on t4: it needs an engine that searches for mappings",
+        ),
+        ("edu-4x4", {"search": "best"}, ""),
+        (
+            "edu-4x4",
+            {"share": "layer"},
+            "--share has no effect on edu-4x4: it needs a chip with several cores",
+        ),
+        ("edu-4x4", {"share": "layer", "set": ["cores=2"]}, ""),
+    ],
+)
+def test_an_option_that_the_chip_gives_no_effect_is_a_note(
+    chip: str, options: dict[str, Any], note: str
+) -> None:
+    notes = accelsim.run(GEMM, chip, values="off", **options).program.notes
+    assert [each for each in notes if "has no effect" in each] == [note] * bool(note)
+
+
+def test_other_commands_use_the_same_table() -> None:
+    asked = {name: DEFAULTS[name] for name, row in OPTIONS.items() if row.shared == "numbers"}
+    gather = Gather()
+    numbers(asked | {"layer_dtype": (), "percentile": 99.0}, gather)
+    with pytest.raises(UsageError, match="--percentile has no effect here"):
+        gather.done()
+    with pytest.raises(UsageError, match="percentile 99 has no effect with ranges 'mse'"):
+        check_choices("int8", "mse", "qdq", "symmetric", 99.0)
