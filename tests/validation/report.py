@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -93,7 +94,7 @@ def accuracy_page(checks: Sequence[Check], kept: str = "") -> str:
     parts += [f"\n{sections[name]}" for name in sorted(rows)]
     parts.append("\n## What is not validated\n\n")
     parts += [f"- {text}\n" for text in NOT_VALIDATED]
-    parts += ["\n", energy_spread(run_shapes(load_model(SPREAD_MODEL), load_chip(SPREAD_CHIP)))]
+    parts += ["\n", _spread()]
     return "".join(parts)
 
 
@@ -126,6 +127,11 @@ def _error(value: float) -> str:
     if not value:
         return "0"
     return percent(value) if value >= 1e-3 else f"{value:.1e}"
+
+
+@cache
+def _spread() -> str:
+    return energy_spread(run_shapes(load_model(SPREAD_MODEL), load_chip(SPREAD_CHIP)))
 
 
 def energy_spread(run: Run) -> str:
