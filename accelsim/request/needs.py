@@ -28,7 +28,6 @@ class Need(NamedTuple):
 BESIDE = (
     Need("percentile", lambda asked: _takes_percentile(asked["ranges"]), "--ranges percentile or percentile-ort"),
     Need("seed", lambda asked: asked.get("inputs") is None, "inputs that are drawn, so no --inputs"),
-    Need("tune_cache", lambda asked: asked["tune"] is not None, "--tune N"),
 )  # fmt: skip
 """Options that need others; ``there`` is asked about the fields."""
 

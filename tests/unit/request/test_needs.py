@@ -23,12 +23,10 @@ FEEDS = {"a": np.ones((4, 4), np.float32)}
 WITHOUT: dict[str, dict[str, Any]] = {
     "percentile": {"percentile": 99.0},
     "seed": {"seed": 3, "inputs": FEEDS},
-    "tune_cache": {"tune_cache": "tuned.json"},
 }
 WITH: dict[str, dict[str, Any]] = {
     "percentile": {"percentile": 99.0, "ranges": "percentile-ort"},
     "seed": {"seed": 3},
-    "tune_cache": {"tune_cache": "tuned.json", "tune": 2},
 }
 
 
@@ -52,8 +50,8 @@ def test_an_option_that_another_one_leaves_without_effect_is_refused(option: str
 
 def test_everything_without_effect_is_told_at_once() -> None:
     with pytest.raises(UsageError) as caught:
-        accelsim.run(GEMM, "edu-4x4", **WITHOUT["percentile"], **WITHOUT["seed"], **WITHOUT["tune_cache"])
-    assert len(caught.value.problems) == 3
+        accelsim.run(GEMM, "edu-4x4", **WITHOUT["percentile"], **WITHOUT["seed"])
+    assert len(caught.value.problems) == 2
 
 
 @pytest.mark.parametrize(
