@@ -55,14 +55,20 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _short(value)
+        if len(value) > MOST_B:
+            raise Unsendable(f"a text of {len(value):,} characters")
+        return str(value)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
         value = value.item() if value.dtype.kind != "f" else float(value)
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return _narrow(int(value))
+        if value.bit_length() > MOST_BITS:
+            raise Unsendable(
+                f"a whole number of {value.bit_length():,} bits; at most {MOST_BITS} can be right"
+            )
+        return int(value)
     if isinstance(value, float):
         return {"float": float(value).hex()}
     if isinstance(value, list):
@@ -78,18 +84,6 @@ def _plain(value: Any) -> Any:
         return {"array": [value.dtype.str, list(value.shape), data]}
     kind = "an array of objects" if type(value).__name__ == "ndarray" else type(value).__name__
     raise Unsendable(f"{kind} is neither a number, a text, a list, a tuple, a dict nor an array of numbers")
-
-
-def _short(value: str) -> str:
-    if len(value) > MOST_B:
-        raise Unsendable(f"a text of {len(value):,} characters")
-    return str(value)
-
-
-def _narrow(value: int) -> int:
-    if value.bit_length() > MOST_BITS:
-        raise Unsendable(f"a whole number of {value.bit_length():,} bits; at most {MOST_BITS} can be right")
-    return value
 
 
 def _value(plain: Any) -> Any:
@@ -136,7 +130,7 @@ def main(settings: dict[str, Any]) -> None:
     """Say that the process is ready, load the file that comes first, answer until the questions end."""
     questions, answers = _streams()
     sys.path[:] = [place for place in sys.path if place] + settings["site"]
-    _restrict(**settings["limits"])
+    _restrict(settings["limits"])
     sys.modules["accelsim"] = None  # type: ignore[assignment]  # so that the import fails wherever it is checked
     _send(answers, encode({"ok": None}))
     name, source = decode(questions.readline().encode())
@@ -159,35 +153,17 @@ def _streams() -> tuple[TextIO, TextIO]:
     return os.fdopen(questions, encoding="ascii"), os.fdopen(answers, "w", encoding="ascii")
 
 
-def _restrict(seconds: int, room_B: int, file_B: int, processes: int | None) -> None:
-    """Set limits that this process cannot raise again; ``processes`` None for as many as the user may have."""
+def _restrict(limits: dict[str, int]) -> None:
+    """Set limits (the end of their names in ``resource`` -> value) that this process cannot raise again."""
     try:
         import resource
     except ImportError:  # not on Windows
         return
-    wanted = {
-        "CPU": seconds,
-        "AS": _taken_B() + room_B,
-        "FSIZE": file_B,
-        "CORE": 0,
-        "NOFILE": 64,
-        "NPROC": processes,
-    }
-    for name, value in wanted.items():
+    for name, value in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(kind)[1]
-        if value is not None:
-            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (most, most))
-
-
-def _taken_B() -> int:
-    """Return the address space that the process has already, bytes."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123  # pathlib takes a third of the start
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 4 << 30
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (most, most))
 
 
 def _send(answers: TextIO, line: str) -> None:

@@ -17,6 +17,8 @@ from accelsim.lessons.sandbox import child
 
 MEMORY_B = 1 << 30
 """Memory that a student's file may take beside what Python has."""
+PYTHON_B = 256 << 20
+"""Memory of Python and NumPy."""
 FILE_B = 16 << 20
 """Size of a file that it may write."""
 DISK_B = 64 << 20
@@ -31,6 +33,8 @@ namespaces; or --trust-students, which runs their files without isolation"
 )
 """What grading needs."""
 
+_ROOM = "/lesson/room"
+"""The one folder to write to, where it is isolated: no path that Python or NumPy may have."""
 _SCRIPT = Path(child.__file__).resolve()
 _PYTHON = (os.path.realpath(sys.executable), "-s", "-S", "-P", "-B")
 _PACKAGE = _SCRIPT.parents[2]
@@ -39,8 +43,8 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 def start(seconds: float, isolated: bool, folder: Path) -> subprocess.Popen[bytes]:
     """Start a process that waits for a student's file; ``folder``: where it is and may write, if not isolated."""
-    limits = {"seconds": int(seconds) + 1, "room_B": MEMORY_B, "file_B": FILE_B,
-              "processes": PROCESSES if isolated else None}  # fmt: skip
+    limits = {"CPU": int(seconds) + 1, "AS": MEMORY_B + PYTHON_B, "FSIZE": FILE_B, "CORE": 0, "NOFILE": 64}
+    limits |= {"NPROC": PROCESSES} if isolated else {}
     settings = json.dumps({"site": _site(), "limits": limits})
     if isolated:
         command = [*_isolation(), *_PYTHON, "/lesson/child.py", settings]
@@ -76,30 +80,27 @@ def _isolation() -> list[str]:
     The process cannot make namespaces of its own, in which it could mount more memory. Root becomes another user first:
     to the kernel root is root in any namespace, and may have as many processes as it likes.
     """
-    spaces = (
-        "--unshare-pid",
-        "--unshare-user",
-        "--disable-userns",
-        "--unshare-net",
-        "--unshare-ipc",
-        "--unshare-uts",
-    )
-    scratch = f"--perms 1777 --size {DISK_B} --tmpfs /tmp --remount-ro /dev --remount-ro / --chdir /tmp"
-    variables = (word for name, value in _environment("/tmp").items() for word in ("--setenv", name, value))
-    inner = (*spaces, "--unshare-cgroup-try", "--new-session", "--clearenv", *variables)
+    spaces = [f"--unshare-{space}" for space in ("pid", "user", "net", "ipc", "uts", "cgroup-try")]
+    scratch = f"--perms 1777 --size {DISK_B} --tmpfs {_ROOM} --remount-ro /dev --remount-ro / --chdir {_ROOM}"
+    variables = (word for name, value in _environment(_ROOM).items() for word in ("--setenv", name, value))
+    inner = (*spaces, "--disable-userns", "--new-session", "--clearenv", *variables)
     root = os.geteuid() == 0
     return [
-        *(_becoming(64_000 + os.getpid() % 1000) if root else ()), "bwrap", "--die-with-parent", *inner,
+        *(_becoming(64_000 + os.getpid() % 1000) if root else ()), _tool("bwrap"), "--die-with-parent", *inner,
         *(("--ro-bind", "/", "/") if root else _visible()), "--dev", "/dev", "--proc", "/proc", *scratch.split(),
     ]  # fmt: skip
+
+
+def _tool(name: str) -> str:
+    return shutil.which(name) or name
 
 
 def _becoming(user: int) -> list[str]:
     """Return the command before one of a user that nothing belongs to, who sees no more than what is shown."""
     rights = "--die-with-parent --cap-drop ALL --cap-add CAP_SETUID --cap-add CAP_SETGID"
     places = "--dev /dev --bind /proc /proc --dir /tmp"
-    drop = f"setpriv --reuid={user} --regid={user} --clear-groups"
-    return ["bwrap", *rights.split(), *_visible(), *places.split(), *drop.split()]
+    drop = f"{_tool('setpriv')} --reuid={user} --regid={user} --clear-groups"
+    return [_tool("bwrap"), *rights.split(), *_visible(), *places.split(), *drop.split()]
 
 
 def _visible() -> Iterator[str]:
@@ -117,7 +118,17 @@ def _visible() -> Iterator[str]:
         yield from ("--ro-bind", str(place), str(place))
     if any(_PACKAGE.is_relative_to(place) for place in shown):
         yield from ("--tmpfs", str(_PACKAGE), "--remount-ro", str(_PACKAGE))
-    yield from ("--perms", "0755", "--dir", "/lesson", "--ro-bind", str(_SCRIPT), "/lesson/child.py")
+    yield from (
+        "--perms",
+        "0755",
+        "--dir",
+        "/lesson",
+        "--dir",
+        _ROOM,
+        "--ro-bind",
+        str(_SCRIPT),
+        "/lesson/child.py",
+    )
 
 
 def _site() -> list[str]:

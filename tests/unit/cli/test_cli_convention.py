@@ -41,7 +41,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "study crossover": ("mlp?hidden=16", "--on", "haswell-e5-2699v3,t4", "--batches", "1,2"),
     "measure": ("--rows", "1", "--out", "measured.csv"),
     "lesson": (), "lesson start": ("1",), "lesson check": ("1", "LESSON"), "lesson hint": ("1",), "lesson notebook": ("1",), "lesson solution": ("1",),
-    "lesson reset": ("1", "LESSON"), "lesson grade": ("LESSON",),
+    "lesson reset": ("1", "LESSON"), "lesson grade": ("LESSON", "--trust-students"),
 }  # fmt: skip
 """A command line of each command that takes a moment."""
 NO_TABLE = {
