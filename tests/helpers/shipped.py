@@ -14,6 +14,7 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.yaml import load
 from accelsim.spec.yaml.where import SUFFIXES, roots, shipped
 
+Summary = load.ChipSummary
 Load = Callable[[str | Path, Sequence[str]], Chip]
 
 
@@ -31,6 +32,18 @@ def remembered(loader: Load) -> Load:
     return load_chip
 
 
+def listed(lister: Callable[[], list[Summary]]) -> Callable[[], list[Summary]]:
+    """The list of shipped chips, made once; where other folders may be read, it is made each time."""
+    kept = cache(lister)
+
+    @wraps(lister)
+    def list_chips() -> list[Summary]:
+        return list(kept()) if roots() == [shipped()] else lister()
+
+    return list_chips
+
+
 def remember() -> None:
-    """For whoever imports ``load_chip`` from now on."""
+    """For whoever imports ``load_chip`` and ``list_chips`` from now on."""
     load.load_chip = remembered(load.load_chip)
+    load.list_chips = listed(load.list_chips)

@@ -72,7 +72,7 @@ def test_each_op_once_in_order_and_behind_what_it_needs(case: Case) -> None:
     last = case.stages * case.chunks - 1
     ends: dict[tuple[str, int, int], int] = {}
     for device, order in enumerate(played.orders):
-        assert max(Counter(order).values()) == 1
+        assert max(Counter(order).values(), default=1) == 1  # a replica may have no microbatch
         previous = 0
         for op, start, end in zip(order, played.start_fs[device], played.end_fs[device], strict=True):
             assert start >= previous

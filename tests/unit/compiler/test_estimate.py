@@ -11,6 +11,7 @@ from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.ports import Ports
 from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape, Side
 from accelsim.engines.systolic.mapping.tilings import Candidates
+from accelsim.engines.systolic.pace import ONE_ROW, Pace
 from accelsim.program.mapping import ORDERS
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
@@ -19,7 +20,7 @@ from tests.helpers.pass_graphs import chip
 
 M, N, K = 12, 8, 8
 SHAPE = Shape(
-    gemm=Gemm(1, M, N, K, "a", "b"), a_B=1, b_B=1, y_B=1, sum_B=4, cycles_per_row=1, results_share=1.0, functions=(1,),
+    gemm=Gemm(1, M, N, K, "a", "b"), a_B=1, b_B=1, y_B=1, sum_B=4, alone=ONE_ROW, results_share=1.0, functions=(1,),
     sides=(), parameters_B=0, b_streamed=True,
 )  # fmt: skip
 HOMES = Homes("dram", "dram", "dram", True)
@@ -81,7 +82,7 @@ def test_more_of_anything_never_lowers_the_estimate() -> None:
         {"parameters_B": 64},
         {"sides": (Side("dram", 1.0, M * N),)},
         {"functions": (3, 2)},
-        {"cycles_per_row": 2},
+        {"alone": Pace(2)},
         {"reuse": False},
     ):
         more = Shape(**{**vars(SHAPE), **change})
