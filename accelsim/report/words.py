@@ -26,6 +26,8 @@ MOST_PARTS, WORTH_A_PART = 3, 0.05
 MOVING = ("PE registers", "PE network", "on-chip SRAM", "off-chip memory", "link")
 """Categories of energy that move data and compute nothing."""
 HALF = 0.5
+MUCH_CONVERSION = 0.2
+"""Share of the time from which on the text says how to leave host conversion out."""
 NAMED, WORTH_NAMING = 3, 0.01
 """Figures of energy that the warning names at most, and the share from which on it does."""
 
@@ -39,6 +41,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
         return ["Nothing ran."]
     parts = [
         _time(run, summary),
+        _conversion(run, layers),
         _cores(run),
         _layer(run, layers),
         _caches(summary),
@@ -63,6 +66,17 @@ def _time(run: Run, summary: dict[str, Any]) -> str:
     if summary["utilisation"] is not None:
         text += f". {_at_its_peak(run, percent(summary['utilisation']))}"
     return text + "."
+
+
+def _conversion(run: Run, layers: Sequence[Layer]) -> str:
+    """How to leave host conversion out, where it takes much of the run; else ''."""
+    share = sum(layer.added_fs for layer in layers if layer.edge in ("input", "output")) / run.time_fs
+    if share < MUCH_CONVERSION:
+        return ""
+    return (
+        f"Host conversion of inputs and results takes {percent(share)} of the run; to see the chip without it, "
+        "run with --edges outside."
+    )
 
 
 def _cores(run: Run) -> str:

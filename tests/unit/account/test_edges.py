@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import accelsim
 from accelsim.account.latency import lines
 from accelsim.errors import ModelError
 from accelsim.report.table import layer_table, render, summary_rows
+from accelsim.report.words import sentences
 
 
 def test_conversions_are_one_line_at_each_end_and_have_no_number() -> None:
@@ -64,3 +67,28 @@ def test_without_a_host_every_node_that_needs_one_is_named_and_what_would_do() -
     assert {"x.quantize", "relu1", "pool1", "relu2", "pool2"} <= set(told)
     assert all("dae-edu has none" in problem.what for problem in told.values())
     assert "--edges outside" in told["x.quantize"].expected and "--edges" not in told["relu1"].expected
+
+
+def template(tmp_path: Path) -> Path:
+    """The chip that docs/add-a-chip.md begins with."""
+    page = (Path(__file__).parents[3] / "docs" / "add-a-chip.md").read_text(encoding="utf-8")
+    path = tmp_path / "my-chip.yaml"
+    path.write_text(page.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
+    return path
+
+
+def test_a_run_that_conversion_drowns_says_how_to_leave_it_out(tmp_path: Path) -> None:
+    chip = template(tmp_path)
+    drowned, alone = (accelsim.run("cnn", chip, values="off", **more) for more in ({}, {"edges": "outside"}))
+    share = sum(layer.added_fs for layer in drowned.layers() if layer.edge) / drowned.time_fs
+    said = [
+        text for text in sentences(drowned, drowned.layers(), drowned.summary()) if "--edges outside" in text
+    ]
+    assert said and f"takes {share:.1%} of the run" in said[0] and share > 0.5
+    assert not any("--edges" in text for text in sentences(alone, alone.layers(), alone.summary()))
+    assert alone.time_fs < (1 - share) * drowned.time_fs * 1.05
+
+
+def test_the_first_chip_of_ones_own_computes_everything_itself(tmp_path: Path) -> None:
+    alone = accelsim.run("cnn", template(tmp_path), values="off", edges="outside")
+    assert alone.summary()["layers_on_host"] == 0
