@@ -1,6 +1,6 @@
 """What everybody should know about DRAM, each lesson measured by a few replays.
 
-Devices of ``hwspecs/dram/anchors`` are the configurations in which DRAMsim3 and Ramulator 2.1 show the same
+Devices of ``tests/validation/data/dram/anchors`` are the configurations in which DRAMsim3 and Ramulator 2.1 show the same
 (``tests/validation/data/dram/dram_golden.csv``).
 """
 
@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from accelsim.dram.energy import PJ
 from accelsim.explore.dram_replay import Replay, replay
+from tests.validation.golden import anchor
 
 GB = 1e9
-DDR4 = "anchors/ramulator2-ddr4-3200"
-DDR4_2400, DDR5 = "anchors/ramulator2-ddr4-2400", "anchors/ramulator2-ddr5-4800"
-DDR4_TWO_RANKS = "anchors/dramsim3-ddr4-3200"
+DDR4 = anchor("ramulator2-ddr4-3200")
+DDR4_2400, DDR5 = anchor("ramulator2-ddr4-2400"), anchor("ramulator2-ddr5-4800")
+DDR4_TWO_RANKS = anchor("dramsim3-ddr4-3200")
 COLUMN_LOWEST, GROUP_LOWEST, MOP4 = "column lowest", "bank group lowest", "MOP4CLXOR"
 MAPPINGS = {COLUMN_LOWEST: "rochrababgco", GROUP_LOWEST: "rorabachcobg", MOP4: "MOP4CLXOR"}
 """Name in the pictures -> mapping."""
@@ -25,7 +26,7 @@ OLD_WORD_PJ = 640.0
 
 ENERGY_OF = (
     "ddr3-1600", "ddr4-3200", "ddr5-4800", "lpddr4-2400", "lpddr5-6400", "gddr5", "gddr6-14000",
-    "anchors/dramsim3-hbm1", "anchors/dramsim3-hbm2", "hbm2-2000", "hbm2e-3600", "hbm3-6400",
+    anchor("dramsim3-hbm1"), anchor("dramsim3-hbm2"), "hbm2-2000", "hbm2e-3600", "hbm3-6400",
 )  # fmt: skip
 CONFLICT_OF = ("ddr3-1600", "ddr4-3200", "ddr5-4800", "lpddr4-2400", "gddr6-14000", "hbm2-2000", "hbm3-6400")
 TFAW_CLOCKS = (16, 20, 26, 32, 40)
@@ -70,8 +71,8 @@ def value(points: Iterable[Point], category: str, series: str) -> float:
 
 
 def short(name: str) -> str:
-    """Name of a DRAM for an axis: 'anchors/dramsim3-hbm2' -> 'hbm2, DRAMsim3'."""
-    plain = name.removeprefix("anchors/")
+    """Name of a DRAM for an axis: the path of 'dramsim3-hbm2.yaml' -> 'hbm2, DRAMsim3'."""
+    plain = name.rpartition("/")[2].removesuffix(".yaml")
     for simulator, title in (("dramsim3-", "DRAMsim3"), ("ramulator2-", "Ramulator")):
         if plain.startswith(simulator):
             return f"{plain.removeprefix(simulator)}, {title}"

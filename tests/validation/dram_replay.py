@@ -23,7 +23,7 @@ from accelsim.dram.served import Served
 from accelsim.dram.traces import NAMED, made
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
-from tests.validation.golden import golden
+from tests.validation.golden import anchor, golden
 
 RAMULATOR2, DRAMSIM3 = "Ramulator2", "DRAMsim3"
 TITLES = {RAMULATOR2: "Ramulator 2.1", DRAMSIM3: "DRAMsim3"}
@@ -59,7 +59,7 @@ SPECS = {
     (RAMULATOR2, "HBM2_2000_8Gb_8ch"): "ramulator2-hbm2-2000",
     (RAMULATOR2, "HBM3_8ch"): "ramulator2-hbm3-6400",
 }
-"""(simulator, configuration) -> our spec of it, in hwspecs/dram/anchors."""
+"""(simulator, configuration) -> our spec of it, an ``anchor``."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _golden(cells: dict[str, str]) -> Golden:
 @cache
 def device_of(simulator: str, config: str) -> Device:
     """Our device for a configuration."""
-    return device(load_dram(f"anchors/{SPECS[simulator, config]}"))
+    return device(load_dram(anchor(SPECS[simulator, config])))
 
 
 @dataclass(frozen=True)

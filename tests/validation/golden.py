@@ -7,6 +7,8 @@ from pathlib import Path
 from accelsim.errors import Problem, UsageError
 
 FOLDER = Path(__file__).parent / "data"
+ANCHORS = FOLDER / "dram" / "anchors"
+"""Configurations of DRAMsim3 and Ramulator as specs of DRAMs, quirks included."""
 
 
 def golden(name: str) -> Path:
@@ -18,3 +20,8 @@ def golden(name: str) -> Path:
     if not path.exists():
         raise UsageError(Problem(f"there is no golden file {name!r}", str(path.parent)))
     return path
+
+
+def anchor(name: str) -> str:
+    """Return the path of a configuration of DRAMsim3 or Ramulator ('dramsim3-ddr3-1600') as a spec of a DRAM."""
+    return str(golden(f"dram/anchors/{name}.yaml"))

@@ -11,13 +11,10 @@ from accelsim.spec.dram import Dram
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import read_part
 
-ANCHORS = "anchors/"
-"""Presets whose names begin so are the configurations of other simulators' runs, for comparison."""
 
-
-def list_drams(anchors: bool = False) -> list[str]:
-    """Names of all presets, sorted; those of ``ANCHORS`` only when asked for."""
-    return [name for name in where.names("dram") if anchors or not name.startswith(ANCHORS)]
+def list_drams() -> list[str]:
+    """Return the names of all presets, sorted."""
+    return list(where.names("dram"))
 
 
 def load_dram(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Dram:
@@ -39,11 +36,9 @@ def resolve_dram(name_or_path: str | Path) -> Path:
         return known[text]
     if Path(text).suffix in where.SUFFIXES or text.startswith(("." + os.sep, ".." + os.sep, os.sep)):
         return where.resolve(text)
-    names = list_drams(anchors=text.startswith(ANCHORS))
-    begun = [name for name in names if name.startswith(text)]
+    begun = [name for name in known if name.startswith(text)]
     if len(begun) == 1:
         return known[begun[0]]
     if begun:
         raise SpecError(Problem(f"more than one DRAM begins with {brief(text)}", "", " or ".join(begun)))
-    near = nearest(text, list_drams(anchors=True))
-    raise SpecError(Problem(f"no DRAM {brief(text)}", "", "one of " + ", ".join(names), near))
+    raise SpecError(Problem(f"no DRAM {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known)))

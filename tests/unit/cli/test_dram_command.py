@@ -13,6 +13,7 @@ from click.testing import Result
 from accelsim.explore.dram_replay import replay
 from accelsim.spec.yaml.load_dram import list_drams
 from tests.validation.dram_lessons import LESSONS
+from tests.validation.golden import anchor
 
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]
@@ -73,7 +74,7 @@ def test_simpler_models_say_what_they_do_not_know(cli: Cli, model: str) -> None:
 
 
 def test_memory_without_currents(cli: Cli) -> None:
-    text = cli("dram", "anchors/ramulator2-ddr4-3200", *LIMIT).stdout
+    text = cli("dram", anchor("ramulator2-ddr4-3200"), *LIMIT).stdout
     assert "Energy is not known: this memory states no currents." in text
 
 

@@ -32,6 +32,7 @@ from tests.helpers.bank_cases import (
     issued,
 )
 from tests.helpers.bank_cases import made as plain
+from tests.validation.golden import anchor
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
@@ -194,7 +195,7 @@ def test_reads_of_an_open_row_follow_each_other() -> None:
 
 
 def test_pattern_sees_one_window() -> None:
-    two = device(load_dram("anchors/dramsim3-ddr4-3200"))
+    two = device(load_dram(anchor("dramsim3-ddr4-3200")))
     one = one_window(two).controller
     assert (one.scheduler, one.window, one.cap) == ("bursts", 40, 8)
     assert (int(one.high * one.window), int(one.low * one.window)) == (32, 8)

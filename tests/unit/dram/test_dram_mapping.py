@@ -15,7 +15,7 @@ from accelsim.dram.mapping import ALIASES, Decoder, Place, decoder, problems
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import geometry_of
 from accelsim.spec.yaml.load_dram import load_dram
-from tests.validation.golden import golden
+from tests.validation.golden import anchor, golden
 
 GOLDEN = golden("dram/dram_golden.csv")
 DDR4 = Geometry(channels=1, ranks=2, groups=4, banks=4, rows=65536, columns=128, access_B=64)
@@ -141,7 +141,7 @@ def test_bytes_of_a_burst_lie_together_and_addresses_wrap(
 
 @pytest.mark.parametrize("key", ROWS, ids="-".join)
 def test_row_field_lies_where_the_simulators_have_it(key: tuple[str, str]) -> None:
-    dram, row = load_dram("anchors/" + PRESETS[key]), ROWS[key]
+    dram, row = load_dram(anchor(PRESETS[key])), ROWS[key]
     geometry = geometry_of(dram)
     made = decoder(dram.controller.mapping, geometry)
     assert geometry.access_B == int(row["access_bytes"])

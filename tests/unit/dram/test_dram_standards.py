@@ -11,6 +11,7 @@ from accelsim.dram.standards import DEFAULTS, STANDARDS, Standard, clocks, names
 from accelsim.spec.dram import StandardName, Timing
 from accelsim.spec.dram_device import device, timing_of
 from accelsim.spec.yaml.load_dram import load_dram
+from tests.validation.golden import anchor
 
 ACT, PRE, RD, WR, REF, REFPB = Command
 SIBLING, RANK, GROUP, BANK = Level
@@ -106,7 +107,7 @@ def test_writes_of_ddr5_to_one_group_are_far_apart() -> None:
 def test_ddr3_has_no_groups_and_gddr_a_window_of_32() -> None:
     assert not any(any(row) for row in made("ddr3-1600").latency[GROUP])
     assert made("gddr5").windows == ((4, 40), (32, 360))
-    assert made("anchors/ramulator2-gddr6-14000").windows == ((4, 29),)
+    assert made(anchor("ramulator2-gddr6-14000")).windows == ((4, 29),)
 
 
 def test_hbm3_stated_turnaround_and_stack_ids() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,15 +12,19 @@ from accelsim.dram.mapping import Place, decoder
 from accelsim.dram.standards import STANDARDS
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import device, devices_per_rank
-from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import check, load_chip
-from accelsim.spec.yaml.load_dram import ANCHORS, list_drams, load_dram
+from accelsim.spec.yaml.load_dram import list_drams, load_dram, resolve_dram
+from tests.validation.golden import ANCHORS, anchor
 
-ALL = list_drams(anchors=True)
+ALL = [*list_drams(), *(str(path) for path in sorted(ANCHORS.glob("*.yaml")))]
 SHORT = (
     "ddr3-1600", "ddr4-2400", "ddr4-3200", "ddr5-4800", "lpddr4-2400", "lpddr5-6400", "gddr5", "gddr6-14000",
     "hbm1-1000", "hbm2-2000", "hbm2e-3600", "hbm3-6400",
 )  # fmt: skip
+
+
+def stem(name: str) -> str:
+    return Path(name).stem
 
 
 def of(name: str) -> Device:
@@ -31,9 +37,9 @@ def test_every_standard_has_a_preset() -> None:
     assert len(ALL) - len(list_drams()) >= 21
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ALL, ids=stem)
 def test_preset_is_right(name: str) -> None:
-    assert check(where.names("dram")[name]) == []
+    assert check(resolve_dram(name)) == []
     dram, made = load_dram(name), of(name)
     org = dram.organisation
     pins = org.bus_width * org.channels * org.pseudo_channels
@@ -44,7 +50,7 @@ def test_preset_is_right(name: str) -> None:
     assert all(wait >= 0 for level in Level for row in made.latency[level] for wait in row)
     assert made.timing["tRC"] >= made.timing["tRAS"] + made.timing["tRP"] - 1
     energy = made.energy
-    assert energy is not None or name.startswith(ANCHORS)
+    assert energy is not None or name.startswith(str(ANCHORS))
     if energy is not None:
         assert min(energy.act_J, energy.read_J, energy.write_J, energy.refresh_J, energy.closed_W) > 0
         assert energy.open_W >= energy.closed_W
@@ -52,7 +58,7 @@ def test_preset_is_right(name: str) -> None:
         assert 0.5e-12 < per_bit < 20e-12
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ALL, ids=stem)
 def test_preset_maps_every_burst_to_a_place_of_its_own(name: str) -> None:
     made = of(name)
     found = decoder(made.controller.mapping, made.geometry)
@@ -69,12 +75,12 @@ ENERGIES = {
     "ddr4-3200": (4234, 2806, 2371, 671, 499, 355),
     "lpddr4-2400": (6956, 6247, 5769, 364, 226, 163),
     "gddr5": (3298, 1497, 1361, 66.6, 366, 360),
-    "anchors/dramsim3-hbm1": (828, 1464, 1848, 60.8, 66, 48),
-    "anchors/dramsim3-hbm2": (828, 804, 1068, 60.8, 66, 48),
+    anchor("dramsim3-hbm1"): (828, 1464, 1848, 60.8, 66, 48),
+    anchor("dramsim3-hbm2"): (828, 804, 1068, 60.8, 66, 48),
 }
 
 
-@pytest.mark.parametrize("name", ENERGIES)
+@pytest.mark.parametrize("name", ENERGIES, ids=stem)
 def test_energies_from_currents_are_those_of_dramsim3(name: str) -> None:
     energy = of(name).energy
     assert energy is not None
@@ -88,7 +94,7 @@ def test_energies_from_currents_are_those_of_dramsim3(name: str) -> None:
 
 def test_energy_of_a_golden_run_to_the_last_digit() -> None:
     """DRAMsim3, DDR3-1600, seq_read: 1,213 ACT, 262,144 RD, 280 REF; its own totals, times tCK."""
-    energy = of("anchors/dramsim3-ddr3-1600").energy
+    energy = of(anchor("dramsim3-ddr3-1600")).energy
     assert energy is not None
     for count, each, total_pJ in (
         (1213, energy.act_J, 12920269.5), (262144, energy.read_J, 1047527424.0), (280, energy.refresh_J, 205329600.0),
@@ -125,13 +131,13 @@ def test_controller_may_be_changed() -> None:
 def test_files_of_the_simulators_differ_where_they_are_known_to() -> None:
     """What a misspelt key does: 12 of DRAMsim3's DDR3 files write REFI, and run with 7,800 clocks."""
     assert of("ddr3-1600").timing["tREFI"] == 6240
-    assert of("anchors/dramsim3-ddr3-1600").timing["tREFI"] == 7800
-    assert of("anchors/dramsim3-ddr3-aligned").timing["tRTW"] == 9
-    assert of("anchors/dramsim3-ddr4-3200-closed").controller.page_policy == "closed"
-    assert of("anchors/dramsim3-gddr6").burst == 1
+    assert of(anchor("dramsim3-ddr3-1600")).timing["tREFI"] == 7800
+    assert of(anchor("dramsim3-ddr3-aligned")).timing["tRTW"] == 9
+    assert of(anchor("dramsim3-ddr4-3200-closed")).controller.page_policy == "closed"
+    assert of(anchor("dramsim3-gddr6")).burst == 1
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ALL, ids=stem)
 def test_unloaded_latency_is_its_formula(name: str) -> None:
     """One read of a closed bank: tRCD + CL + burst, and a clock from acceptance to its first command.
 
@@ -145,7 +151,7 @@ def test_unloaded_latency_is_its_formula(name: str) -> None:
     assert served.done[0] - served.arrived[0] == made.unloaded_read + 1
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ALL, ids=stem)
 def test_best_case_stream_reaches_the_peak(name: str) -> None:
     """Hits of open rows, turn by turn through channels and bank groups, fill every data bus."""
     from accelsim.dram.bank import serve

@@ -16,6 +16,7 @@ from accelsim.explore.dram_compare import TRACES, compare
 from accelsim.explore.dram_replay import MODELS, Offer, accesses_of, replay
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
+from tests.validation.golden import anchor
 
 ACCESSES = 2_000
 
@@ -87,7 +88,7 @@ def test_what_is_wrong_is_said() -> None:
 
 
 def test_memory_without_currents_has_no_energy() -> None:
-    assert replay("anchors/ramulator2-ddr4-3200", limit=100).energy is None
+    assert replay(anchor("ramulator2-ddr4-3200"), limit=100).energy is None
 
 
 def test_compare_is_a_replay_of_each() -> None:

@@ -16,9 +16,10 @@ from accelsim.explore.dram_waits import REASONS, Waits, waits
 from accelsim.report.dram_words import limit_sentences
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
+from tests.validation.golden import anchor
 
 ACCESSES = 3_000
-DDR4 = "anchors/ramulator2-ddr4-3200"
+DDR4 = anchor("ramulator2-ddr4-3200")
 
 
 def told(name: str, trace: str, *overrides: str, **controller: Any) -> Waits:

@@ -18,6 +18,7 @@ from accelsim.report import dram_plots, dram_words
 from accelsim.report.dram_activity import LOOKS, WORDS, activity, blocks, default_clocks
 from accelsim.report.dram_files import write_compare, write_replay
 from accelsim.spec.yaml.load_dram import load_dram
+from tests.validation.golden import anchor
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_compare_has_a_bar_for_every_memory_and_trace(tmp_path: Path) -> None:
     }  # fmt: skip
     labels = [label.get_text() for label in dram_plots.energy(rows).axes[0].get_xticklabels()]
     assert labels == ["ddr3-1600", "hbm2-2000\n(not verified)"]
-    assert dram_plots.energy(compare({"a": load_dram("anchors/ramulator2-ddr4-3200")}, limit=50)) is None
+    assert dram_plots.energy(compare({"a": load_dram(anchor("ramulator2-ddr4-3200"))}, limit=50)) is None
 
 
 def test_reports_are_the_same_each_time(tiles: Replay, tmp_path: Path) -> None:
