@@ -105,14 +105,17 @@ class Result(Run):
             return records
         return pandas.DataFrame.from_records(records, columns=header)
 
-    def report(self, folder: str | Path) -> Path:
+    def report(self, folder: str | Path, png: bool = False) -> Path:
         """Write the whole report, as ``accelsim run --out`` does; returns the path of its page.
 
-        Raises UsageError when the directory holds something else or cannot be written.
+        ``png``: whether it has its pictures as PNG too, beside SVG. Raises UsageError when the directory holds
+        something else or cannot be written.
         """
+        from accelsim.report.plot import also_png
         from accelsim.report.write import write_run
 
-        return write_run(self, folder) / "report.html"
+        with also_png(png):
+            return write_run(self, folder) / "report.html"
 
     def _repr_html_(self) -> str:
         """The summary and the costliest layers, for notebooks."""

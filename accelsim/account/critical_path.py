@@ -7,19 +7,19 @@ array did while a MatMul streamed, which operand a transfer moved. All parts add
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.critical_path import critical_path
-from accelsim.machine.paced import Paced
-from accelsim.machine.replay import Replay
-from accelsim.machine.run import Run, Segment
-from accelsim.machine.sequences import Repeated
-from accelsim.machine.unrolling import Unrolling
 from accelsim.program.commands import Command, Transfer
 from accelsim.program.rolled import Unrolled
+
+if TYPE_CHECKING:
+    from accelsim.machine.replay import Replay
+    from accelsim.machine.run import Run, Segment
+    from accelsim.machine.unrolling import Unrolling
+
 
 OPERANDS = ("weights", "activations", "results", "states")
 """What a transfer moves: constants in, other operands in, anything out, and what the model keeps between calls."""
@@ -115,6 +115,8 @@ def parts(run: Run) -> Iterator[Part]:
 
     What somebody else does outside of the run costs nothing; that it comes to know of a result belongs to the result.
     """
+    from accelsim.machine.critical_path import critical_path
+
     return _parts(run, critical_path(run))
 
 
@@ -138,6 +140,11 @@ def by_step(run: Run) -> dict[int, Times]:
 
 
 def _by_step(run: Run) -> dict[int, Times]:
+    from accelsim.machine.critical_path import critical_path
+    from accelsim.machine.paced import Paced
+    from accelsim.machine.sequences import Repeated
+    from accelsim.machine.unrolling import Unrolling
+
     table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
     path, replay = critical_path(run), run.replay
     if isinstance(replay, Unrolling) and isinstance(path, Unrolled):
@@ -162,6 +169,9 @@ def _by_step(run: Run) -> dict[int, Times]:
 
 def _blocks(replay: Replay | Unrolling | None) -> Replay | None:
     """How blocks were replayed, in numbers of the whole program."""
+    from accelsim.machine.paced import Paced
+    from accelsim.machine.replay import Replay
+
     return replay.blocks if isinstance(replay, Paced) else replay if isinstance(replay, Replay) else None
 
 

@@ -7,12 +7,15 @@ a memory states no currents, its commands are counted and its bytes are charged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from accelsim.machine.dram_stats import DramStats
 from accelsim.machine.run import Run
 from accelsim.program.actions import ACT, COMMANDS, IO, RD, READ, REF, REFPB, WR, WRITE, ActionName
 from accelsim.time import FS
+
+if TYPE_CHECKING:
+    from accelsim.machine.dram_stats import DramStats
+
 
 STANDBY = ("open", "closed")
 """Static actions of a memory, before its name: ranks with an open row, ranks without."""

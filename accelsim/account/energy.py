@@ -13,7 +13,6 @@ from math import fsum
 from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
-from accelsim.account.active import active
 from accelsim.account.critical_path import added_fs
 from accelsim.account.spans import OUTSIDE, is_level, is_off_chip, unit_of
 from accelsim.engines.base import Category, Price
@@ -134,6 +133,8 @@ def energy_table(run: Run) -> list[EnergyRow]:
 
 def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[EnergyRow]:
     """Engines that draw power as long as they work."""
+    from accelsim.account.active import active
+
     draws = {part for (part, action), price in prices.items() if action == ACTIVE and price}
     for number, fs in active(run, draws) if draws else ():
         engine = run.program.steps[number].engine

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.account import critical_path
-from accelsim.engines.kernel_times import KernelModel
 from accelsim.engines.registry import ENGINES
-from accelsim.kernels.uncalibrated import ENERGY
-from accelsim.kernels.whole import Interval, Part, Width, together, width
 from accelsim.machine.run import Run
 from accelsim.program.roles import unit_of, units
 from accelsim.time import FS
+
+if TYPE_CHECKING:
+    from accelsim.engines.kernel_times import KernelModel
+    from accelsim.kernels.whole import Interval, Part
+
 
 OTHER = "function"
 """The kind of kernel whose interval stands in for copies over links and work of the host, which move bytes too."""
@@ -28,7 +30,11 @@ class Energies(NamedTuple):
 def latency_interval(run: Run) -> Interval | None:
     """From the time that every step adds; None for a chip without kernels: nobody has measured how far off it is."""
     found = parts(run)
-    return None if found is None else together(found)
+    if found is None:
+        return None
+    from accelsim.kernels.whole import together
+
+    return together(found)
 
 
 def parts(run: Run) -> list[Part] | None:
@@ -40,7 +46,11 @@ def parts(run: Run) -> list[Part] | None:
 def energy_interval(run: Run, total_J: float) -> Energies | None:
     """By how far measured power varies around simulated joules (``kernels.uncalibrated.ENERGY``); None for a chip
     without kernels."""
-    return Energies(total_J / ENERGY, total_J * ENERGY) if _models(run) else None
+    if not _models(run):
+        return None
+    from accelsim.kernels.uncalibrated import ENERGY
+
+    return Energies(total_J / ENERGY, total_J * ENERGY)
 
 
 def _models(run: Run) -> dict[str, KernelModel]:
@@ -53,6 +63,8 @@ def _models(run: Run) -> dict[str, KernelModel]:
 
 
 def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:
+    from accelsim.kernels.whole import Part, Width, width
+
     steps, known = run.program.steps, dict[tuple[str, str, str], Width]()
     for index, spent in critical_path.by_step(run).items():
         engine, kind, name = next(iter(models)), OTHER, run.program.dtype

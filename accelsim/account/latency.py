@@ -23,7 +23,6 @@ from accelsim.account.spans import (
     own_fs,
     peak_mac_rate,
 )
-from accelsim.account.titles import is_of_images, stage, titles
 from accelsim.machine.run import Run
 from accelsim.pause import no_collection
 from accelsim.program.actions import READ
@@ -112,6 +111,8 @@ def layers(run: Run) -> list[Layer]:
 
     Times, traffic and energies add up to those of the run. Raises UnpricedAction (see ``energy``).
     """
+    from accelsim.account.titles import is_of_images, stage, titles
+
     paths, works, formats = critical_path.by_step(run), own_fs(run), macs_by_format(run)
     traffic, levels = traffic_by_step(run), traffic_by_step(run, is_level)
     joules: dict[int, dict[str, float]] = {}

@@ -202,6 +202,16 @@ csv_option = click.option(
 )
 
 
+def _also_png(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    """Callback: reports have PNG until the command ends."""
+    if wanted:
+        from accelsim.report.plot import also_png
+
+        ctx.with_resource(also_png())
+
+
+png_option = click.option("--png", is_flag=True, expose_value=False, callback=_also_png,
+                          help="Draw the pictures of the report as PNG too, beside SVG.")  # fmt: skip
 plot_option = click.option("--plot", type=OUT, help="Draw the picture: FILE.png or FILE.svg.")
 
 

@@ -18,7 +18,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     MAPPED: ("page-policy", "cap", "timeout", "window", "refresh"),
     COMPUTED: ("check", "no-advice", "details"),
     "What is shown and written": (
-        "layers", "json", "csv", "plot", "out", "save-mapping", "save-trace", "clocks", "channel", "list",
+        "layers", "json", "csv", "plot", "out", "png", "save-mapping", "save-trace", "clocks", "channel", "list",
     ),
 }  # fmt: skip
 """Title -> long names of its options that are no fields of a request; those say themselves where they belong."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from accelsim.cli.common import FILE, OUT, check_report_target, example, progress, show, width
+from accelsim.cli.common import FILE, OUT, check_report_target, example, png_option, progress, show, width
 
 MOST = 12
 """Figures that differ which are named."""
@@ -18,6 +18,7 @@ MOST = 12
 @click.command(epilog=example("accelsim rerun reports/cnn-edu-4x4"))
 @click.argument("report", type=FILE, metavar="DIR")
 @click.option("--out", type=OUT, help="Directory for the report of the new run.")
+@png_option
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def rerun(report: Path, out: Path | None, as_json: bool) -> None:
     """Repeat the run whose report is in DIR, as it was asked for, and compare every figure of its summary.

@@ -18,6 +18,7 @@ from accelsim.cli.common import (
     example,
     large_count,
     paragraphs,
+    png_option,
     progress,
     show,
     width,
@@ -99,6 +100,7 @@ WORST = 5
     help="Directory for the report: tables, ledger, timeline, plots, one HTML page. Of a prompt and "
     "new tokens: figures, calls, a plot, and the reports of two calls.",
 )
+@png_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the summary as JSON, and nothing else, on stdout."
 )

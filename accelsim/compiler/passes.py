@@ -14,7 +14,6 @@ from accelsim.compiler.graph.place import place
 from accelsim.compiler.graph.turn import turn
 from accelsim.compiler.lower.capacity import check_capacity
 from accelsim.compiler.lower.lower import lower
-from accelsim.compiler.numbers.integerise import integerise
 from accelsim.compiler.numbers.quantise import quantise
 from accelsim.compiler.numbers.sparsify import sparsify
 from accelsim.compiler.state import Options, Pass, State, check_choices, check_kinds
@@ -32,9 +31,18 @@ from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import node_work
 from accelsim.workload.value_memory import check_values
 
+
+def _integerise(state: State) -> None:
+    """Call ``integerise`` where a graph has nodes for it."""
+    if any(node.op in ("Quantize", "Dequantize") for node in state.graph.nodes):
+        from accelsim.compiler.numbers.integerise import integerise
+
+        integerise(state)
+
+
 PASSES: tuple[Pass, ...] = (
     Pass(
-        "integerise", "dequantise, float op, quantise of a quantised model become one integer op", integerise
+        "integerise", "dequantise, float op, quantise of a quantised model become one integer op", _integerise
     ),
     Pass("legalise", "canonical ops become the ones that the compiler handles; dead nodes go", legalise),
     Pass("absorb_batch_norm", "batch normalisation disappears into the weights before it", absorb_batch_norm),

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from accelsim.engines.base import Tuner
 from accelsim.errors import Problem, UsageError, known
-from accelsim.formats.ranges.methods import METHODS
 from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
@@ -95,6 +94,8 @@ def check_kinds(options: Options, chip: Chip) -> None:
 
 def check_choices(options: Options) -> None:
     """UsageError, all at once, for choices that do not exist."""
+    from accelsim.formats.ranges.methods import METHODS
+
     problems: list[Problem] = []
     for what, given, valid in (
         ("range method", options.ranges, METHODS),

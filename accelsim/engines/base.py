@@ -11,11 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
-from accelsim.engines.kernel_times import KernelModel
-from accelsim.engines.timer import Ports, Table, Timer
 from accelsim.program.commands import Command, Phase, Program, Step
 from accelsim.program.mapping import ProductMapping
 from accelsim.program.roles import Unit
@@ -26,6 +24,10 @@ from accelsim.spec.status import Status
 from accelsim.time import Clock
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops.base import Conv, Gemm, Op
+
+if TYPE_CHECKING:
+    from accelsim.engines.kernel_times import KernelModel
+    from accelsim.engines.timer import Ports, Table, Timer
 
 
 class Offer(NamedTuple):
@@ -172,8 +174,6 @@ class EngineType(ABC):
     """Kinds of energy that it brings."""
     pieces: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Kinds of pieces of the critical path that ``back`` emits, each with what happens in it."""
-    mapping: ClassVar[MappingKind | None] = None
-    """What it chooses of a product, None where there is no choice."""
     searches: ClassVar[bool] = False
     """Whether the effort of a search changes what it chooses."""
     sequential: ClassVar[bool] = True
@@ -190,6 +190,11 @@ class EngineType(ABC):
     """Whether all that it reads and leaves lies in memories of its own, with no other in reach."""
     hue: ClassVar[str] = "grey"
     """Its colour in plots, a name of ``accelsim.report.style.HUES``."""
+
+    @property
+    def mapping(self) -> MappingKind | None:
+        """What it chooses of a product, None where there is no choice."""
+        return None
 
     def accepts(self, offer: Offer) -> str | None:
         """Whether an engine of this type does a node: '' yes; else why not, in plain words; None: it is not the kind

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from accelsim.machine.critical_path import critical_path
-from accelsim.machine.lifetimes import lifetimes
 from accelsim.machine.run import LawError, Run, Slice
 from accelsim.program.actions import COMMANDS, MAC, PADDING, RD, READ, WAYS, WR, WRITE, is_done
 from accelsim.program.commands import Transfer
@@ -223,6 +222,8 @@ def bursts_are_served_once(run: Run) -> Iterator[str]:
 
 def bytes_hold_one_thing_at_a_time(run: Run) -> Iterator[str]:
     """No byte of a buffer belongs to two versions in use at once, and no tile exceeds its region, unless it streams."""
+    from accelsim.machine.lifetimes import lifetimes
+
     regions = run.program.regions
     events: list[tuple[int, int, int, int]] = []
     for live in lifetimes(run):

@@ -11,22 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from accelsim.engines.device import Edges, Point
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.paced import Paced
-from accelsim.machine.replay import whole_path
 from accelsim.machine.run import PATH_KINDS, LawError, Run, Segment
 from accelsim.machine.shifts import port_order
 from accelsim.machine.sram import scarce
-from accelsim.machine.timetable import Timetable
-from accelsim.machine.unrolling import Unrolling, unrolled_path
 from accelsim.program.commands import Command, Phase, Transfer, Wait
 from accelsim.program.roles import unit_of
 from accelsim.program.rolled import Unroller
 from accelsim.spec.levels import cache_of
 from accelsim.time import Clock
+
+if TYPE_CHECKING:
+    from accelsim.machine.paced import Paced
+    from accelsim.machine.timetable import Timetable
 
 
 def critical_path(run: Run) -> Sequence[Segment]:
@@ -38,6 +38,10 @@ def critical_path(run: Run) -> Sequence[Segment]:
 
 
 def _path(run: Run) -> Sequence[Segment]:
+    from accelsim.machine.paced import Paced
+    from accelsim.machine.replay import whole_path
+    from accelsim.machine.unrolling import Unrolling, unrolled_path
+
     if not run.slices:
         return []
     found: Sequence[Segment] | None = None

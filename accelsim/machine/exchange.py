@@ -9,8 +9,6 @@ import simpy
 
 from accelsim.engines.device import Delivery
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.network.link import lane
-from accelsim.network.shared import Fabric
 from accelsim.program.commands import Meet, Message
 from accelsim.spec.link import Link
 from accelsim.time import FS_PER_S
@@ -33,6 +31,9 @@ class Exchange:
         links: Mapping[str, Link],
         routes: Mapping[tuple[str, str], Sequence[str]],
     ) -> None:
+        from accelsim.network.link import lane
+        from accelsim.network.shared import Fabric
+
         self._env, self._links = env, dict(links)
         self._routes: dict[tuple[str, str], Route] = {
             (end, start): tuple(_turned(name) for name in reversed(route))
@@ -92,6 +93,8 @@ class Exchange:
     def _move(
         self, start: str, end: str, message: Message, delivery: Delivery
     ) -> Generator[simpy.Event, Any, None]:
+        from accelsim.network.link import lane
+
         ways = [lane(link, False) for link in self.links_between(start, end)]
         path = [self._channel(step) for step in self._routes[start, end]]
         yield self._fabric.transfer(path, max(1, max(way.wire_B(message.nbytes) for way in ways)))

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
 
-from accelsim.dram.device import Device
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.machine.addressed import Addressed, Dram
-from accelsim.machine.cached import Behind, Cached, Front
 from accelsim.machine.port import Port
 from accelsim.machine.rates import Bandwidth, Ideal, lane_of
 from accelsim.program.addresses import AddressMap
@@ -24,6 +21,11 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.levels import cache_of
 from accelsim.spec.memory import Attachment
 from accelsim.time import Clock
+
+if TYPE_CHECKING:
+    from accelsim.dram.device import Device
+    from accelsim.machine.addressed import Addressed, Dram
+    from accelsim.machine.cached import Behind, Cached
 
 
 class Level(NamedTuple):
@@ -121,6 +123,9 @@ def memories(
     ``record``: keep every burst. Both directions share a port, unless a full-duplex link is in between and nothing
     behind it is shared; a DRAM is, so its controller has one queue, and a cache before it is.
     """
+    from accelsim.machine.addressed import Addressed
+    from accelsim.machine.cached import Cached, Front
+
     chip, level, found = program.chip, MODELS[name], Memories({}, {}, {})
     addresses = cache(lambda: AddressMap(program))
     for memory, attached in chip.memories.items():

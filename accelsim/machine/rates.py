@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from accelsim.engines.device import Asked, Served
-from accelsim.machine.bursts import Addresses
-from accelsim.network import link
 from accelsim.spec.memory import Attachment
 from accelsim.time import FS_PER_S, transfer_fs
+
+if TYPE_CHECKING:
+    from accelsim.machine.bursts import Addresses
+    from accelsim.network import link
 
 
 class Ideal:
@@ -74,6 +77,8 @@ class Bandwidth:
 
 def lane_of(attached: Attachment) -> Lane:
     """The lane of a memory with the link before it, by the figures of 'bandwidth'."""
+    from accelsim.network import link
+
     memory, before, ways = attached.memory, attached.link, None
     latency = memory.latency
     if before is not None:

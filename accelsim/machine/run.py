@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.cache_stats import CacheStats
-from accelsim.machine.dram_stats import Accesses, DramStats
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program
 from accelsim.spec.chip import Chip
@@ -16,6 +14,8 @@ from accelsim.time import FS
 from accelsim.types import Array
 
 if TYPE_CHECKING:
+    from accelsim.machine.cache_stats import CacheStats
+    from accelsim.machine.dram_stats import Accesses, DramStats
     from accelsim.machine.replay import Replay
     from accelsim.machine.timetable import Timetable
     from accelsim.machine.unrolling import Unrolling

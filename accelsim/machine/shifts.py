@@ -13,17 +13,20 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.rates import Lane, lane_of
 from accelsim.machine.run import Run
-from accelsim.machine.timeline import Instances, Timeline
 from accelsim.program.commands import Program, Transfer, Wait
 from accelsim.time import FS_PER_S, Clock
 from accelsim.types import Ints
+
+if TYPE_CHECKING:
+    from accelsim.machine.timeline import Instances
+
 
 Int = TypeVar("Int", int, Ints)
 
@@ -90,6 +93,8 @@ class Fractions:
     written command, ``cut`` of all that the ``Timeline`` has, int64 [commands, 3]. Raises _Unclear."""
 
     def __init__(self, run: Run) -> None:
+        from accelsim.machine.timeline import Timeline
+
         self.run, self.clocks = run, clocks_of(run.program)
         self._line = Timeline(run)
         self.den = lcm(*(clock.period.denominator for clock in self.clocks))
@@ -185,6 +190,8 @@ class Fractions:
 
     def _processors(self) -> None:
         """Engines without a clock start as soon as all is there."""
+        from accelsim.machine.timeline import Instances
+
         program, free = self.run.program, dict[str, int]()
         own = {engine for engine in program.engines if self._clock(engine) is None}
         for command in program.commands if own else ():

@@ -8,13 +8,8 @@ from dataclasses import replace
 from accelsim.engines.device import EngineLog
 from accelsim.machine.check import LAWS_OF_A_PART, LAWS_OF_A_REPLAY, check
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
-from accelsim.machine.paced import Paced, timed, turns_of
-from accelsim.machine.recurrence import cycles, recurrence
-from accelsim.machine.replay import replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import How, Simulation
-from accelsim.machine.turning import Turning
-from accelsim.machine.unrolling import Unrolling, unrolled
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat
@@ -72,6 +67,9 @@ def _of_all_blocks(program: Program) -> Program:
 def _unrolled(program: Program, rolled: Program, how: How, progress: Progress) -> Run | set[int]:
     """The run of a program whose loops are rolled up, from that of a ``rolled`` form; where it does not follow, the
     places of the loops that are to blame."""
+    from accelsim.machine.turning import Turning
+    from accelsim.machine.unrolling import Unrolling, unrolled
+
     if (paced := _paced(program, rolled, how)) is not None:
         return paced
     how = how._replace(laws=LAWS_OF_A_PART)
@@ -95,6 +93,11 @@ def _unrolled(program: Program, rolled: Program, how: How, progress: Progress) -
 
 def _paced(program: Program, rolled: Program, how: How) -> Run | None:
     """The same where nobody competes for anything: laps at whatever pace; None elsewhere."""
+    from accelsim.machine.paced import Paced, timed, turns_of
+    from accelsim.machine.recurrence import recurrence
+    from accelsim.machine.replay import replayed
+    from accelsim.machine.unrolling import unrolled
+
     repeat, replay = rolled.repeat, None
     with no_collection():
         short = timed(rolled if repeat is None else repeat.short(rolled), how.memory_model)
@@ -121,6 +124,9 @@ def _replayed(
 ) -> tuple[Run, Mapping[str, EngineLog]] | None:
     """The run of a program that repeats itself, simulated without its copies; None where it cannot be. With it how
     the engines spent their time in what was simulated."""
+    from accelsim.machine.recurrence import cycles, recurrence
+    from accelsim.machine.replay import replayed
+
     short, logs = _simulate(repeat.short(program), None, how, progress)
     replay = recurrence(program, short)
     for wider in cycles(program, short) if replay is None else ():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,9 @@ from accelsim.account.latency import summary, traffic_by_memory
 from accelsim.explore.generation import Generation
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
-from accelsim.report.plot import SUFFIXES
+from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.saved_summary import CALLS_IN_A_GENERATION
-from accelsim.report.style import BLUE, INK, VERMILLION, figure, picture, prefixed, styled, subtitle
+from accelsim.report.style import BLUE, INK, VERMILLION, figure, prefixed, styled, subtitle
 from accelsim.report.text import count_of, si
 from accelsim.report.write import file_names, refuse_foreign, report_makers
 from accelsim.version import tool_version
@@ -113,11 +112,7 @@ def write_generation(found: Generation, folder: Path) -> Path:
         CALLS: csv_table(*call_records(found)),
     }
     if found.calls:
-        drawn = time_per_token(found)
-        for suffix in SUFFIXES:
-            file = BytesIO()
-            picture(drawn, f".{suffix}")(file)
-            makers[f"{PLOT}.{suffix}"] = as_bytes(file.getvalue())
+        makers |= {name: as_bytes(made) for name, made in pictures(PLOT, time_per_token(found)).items()}
     for part, run in _runs(found):
         if run is not None:
             makers |= {f"{part}/{name}": make for name, make in report_makers(run).items()}

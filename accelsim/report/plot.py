@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = ("png", "svg")
+"""Formats in which a report may have its pictures."""
+_ALSO_PNG: ContextVar[bool] = ContextVar("pictures of reports as PNG too", default=False)
 
 
 PLOTS: dict[str, Plot] = {
@@ -34,12 +39,28 @@ def draw(name: str, run: Run) -> Figure:
 
 
 def all_bytes(run: Run) -> dict[str, bytes]:
-    """Every plot that has something to show, as PNG and SVG: 'latency.png' and so on. Same run, same bytes."""
-    found = {}
+    """Return every plot that has something to show: 'latency.svg' and so on. Same run, same bytes."""
+    found: dict[str, bytes] = {}
     for name in [name for name, entry in PLOTS.items() if entry.applies(run)]:
-        drawn = draw(name, run)
-        for suffix in SUFFIXES:
-            file = BytesIO()
-            picture(drawn, f".{suffix}")(file)
-            found[f"{name}.{suffix}"] = file.getvalue()
+        found |= pictures(name, draw(name, run))
     return found
+
+
+def pictures(name: str, drawn: Figure) -> dict[str, bytes]:
+    """Return the files of one picture of a report: its SVG, and within ``also_png`` its PNG."""
+    found = {}
+    for suffix in SUFFIXES if _ALSO_PNG.get() else ("svg",):
+        file = BytesIO()
+        picture(drawn, f".{suffix}")(file)
+        found[f"{name}.{suffix}"] = file.getvalue()
+    return found
+
+
+@contextmanager
+def also_png(wanted: bool = True) -> Iterator[None]:
+    """Within it, reports have their pictures as PNG beside SVG, if ``wanted``."""
+    token = _ALSO_PNG.set(wanted)
+    try:
+        yield
+    finally:
+        _ALSO_PNG.reset(token)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,8 @@ from accelsim.cluster.serving.what_if import Change
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.kernels.whole import Interval
-from accelsim.report.plot import SUFFIXES
-from accelsim.report.style import BLUE, SKY, VERMILLION, figure, picture, prefixed, styled, subtitle
+from accelsim.report.plot import SUFFIXES, pictures
+from accelsim.report.style import BLUE, SKY, VERMILLION, figure, prefixed, styled, subtitle
 from accelsim.report.text import at_most, count_of, interval_text, percent, si
 from accelsim.report.write import refuse_foreign
 from accelsim.version import tool_version
@@ -253,11 +252,7 @@ def write_serving(found: Served, folder: Path, changes: Sequence[Change] = ()) -
         FACTS: text(json.dumps(facts(found, changes), indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
         CALLS: csv_table(*records(found)),
     }
-    drawn = where_time_goes(found)
-    for suffix in SUFFIXES:
-        file = BytesIO()
-        picture(drawn, f".{suffix}")(file)
-        makers[f"{PLOT}.{suffix}"] = as_bytes(file.getvalue())
+    makers |= {name: as_bytes(made) for name, made in pictures(PLOT, where_time_goes(found)).items()}
     write_folder(folder, makers, [name for name in _names() if name not in makers])
     return folder
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 WIDTH_IN = 9.0
 DPI = 120
+SVG_DPI = 72
+"""Dots per inch of every SVG that matplotlib writes."""
 INK = "#222222"
 FAINT = "#bbbbbb"
 
@@ -134,11 +136,29 @@ def picture(drawn: Figure, suffix: str) -> Make:
     def make(file: IO[bytes]) -> None:
         with styled():
             if suffix == ".svg":
-                drawn.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+                _write_svg(drawn, file)
             else:
                 drawn.savefig(file, format="png", metadata={"Software": None})
 
     return make
+
+
+def _write_svg(drawn: Figure, file: IO[bytes]) -> None:
+    """Write a figure as SVG. ``Figure.savefig`` would walk through it a second time, only to lay it out."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    usual, dpi, engine = drawn.canvas, drawn.dpi, drawn.get_layout_engine()
+    try:
+        canvas = FigureCanvasSVG(drawn)
+        drawn.dpi = SVG_DPI
+        if engine is not None:
+            engine.execute(drawn)
+            drawn.set_layout_engine("none")
+        canvas.print_svg(file, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
+    finally:
+        drawn.set_canvas(usual)
+        drawn.dpi = dpi
+        drawn.set_layout_engine(engine)
 
 
 def prefixed(values: Iterable[float], unit: str) -> tuple[float, str]:

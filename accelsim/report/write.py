@@ -16,9 +16,7 @@ from accelsim.files import Make, as_bytes, check_folder, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.files.reading import read_text
 from accelsim.machine.run import Run
-from accelsim.report import plot, trace
-from accelsim.report.page.data import PAGE, packed, page_data
-from accelsim.report.page.document import Entry, html
+from accelsim.report.page import PAGE
 
 SUMMARY = "summary.json"
 MOST_FACTS_B = 2**26
@@ -60,6 +58,8 @@ def refuse_foreign(
 
 def file_names() -> list[str]:
     """Every file of a report, as a path in its directory."""
+    from accelsim.report import plot
+
     return [*FILES, *(f"plots/{name}.{suffix}" for name in plot.PLOTS for suffix in plot.SUFFIXES)]
 
 
@@ -74,6 +74,10 @@ def is_report(folder: Path, facts: str = SUMMARY) -> bool:
 
 def report_makers(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str, Make]:
     """What makes each file of the report, in the order of ``file_names``; no plot that would be empty."""
+    from accelsim.report import plot, trace
+    from accelsim.report.page.data import packed, page_data
+    from accelsim.report.page.document import Entry, html
+
     rows, facts = layers(run), facts_of(run, what_ifs)
     plots = plot.all_bytes(run)
     data = page_data(run, rows, facts, [name for name in plot.PLOTS if f"{name}.svg" in plots])

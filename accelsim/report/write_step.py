@@ -26,7 +26,7 @@ from accelsim.report.cluster.topology import draw
 from accelsim.report.page.data import packed
 from accelsim.report.page.document import Entry, html
 from accelsim.report.page.tables import Section, section
-from accelsim.report.plot import SUFFIXES
+from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.step import facts_of, records, sentences
 from accelsim.report.style import picture
 from accelsim.report.write import STEP, STEP_PAGE, refuse_foreign
@@ -74,10 +74,7 @@ def write_step(
         TIMELINE: as_bytes(timeline.getvalue()),
     }  # fmt: skip
     for name, (_, _, drawn) in figures.items():
-        for suffix in SUFFIXES:
-            file = BytesIO()
-            picture(drawn, f".{suffix}")(file)
-            makers[f"plots/{name}.{suffix}"] = as_bytes(file.getvalue())
+        makers |= {f"plots/{file}": as_bytes(made) for file, made in pictures(name, drawn).items()}
     write_folder(folder, makers, [name for name in NAMES if name not in makers])
     return folder
 

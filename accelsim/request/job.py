@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,25 +17,21 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options, copies
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError, Problem, UsageError, brief, known, nearest
-from accelsim.files.npz import NUMBERS as NUMERIC
-from accelsim.files.npz import read_npz
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.batch import batch_shape, whole_batch
 from accelsim.mapping.search import known_effort
+from accelsim.program.commands import Program
 from accelsim.program.mapping import ProductMapping
-from accelsim.program.mapping_file import load_mappings
 from accelsim.program.roles import units
 from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of
 from accelsim.request.fields import DEFAULTS, compiled
 from accelsim.request.needs import check_needs, notes
-from accelsim.request.tuning import Tuning
 from accelsim.seeds import of_inputs, of_ranges
 from accelsim.spec.chip import Chip
 from accelsim.spec.energy import EnergyTable
-from accelsim.spec.site import load_site, with_site
 from accelsim.spec.yaml.load import load_chip, override
 from accelsim.spec.yaml.parts import energy_override, with_table
 from accelsim.types import Array
@@ -44,6 +40,10 @@ from accelsim.workload.limits import DEFAULT as ALLOWED
 from accelsim.workload.limits import Limits, limited
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.value_memory import check_values
+
+if TYPE_CHECKING:
+    from accelsim.request.tuning import Tuning
+
 
 Progress = Callable[[str, float], None]
 Arrays = Mapping[str, Array]
@@ -103,14 +103,8 @@ def execute(
     ``record``: keep every burst of the memories that are followed one by one, as ``Run.accesses``.
     """
     progress("compile", 0.0)
-    tuner = job.options.tuner
     with limited(job.limits.commands, job.limits.memory_B, job.limits.ignore_capacity):
-        if isinstance(tuner, Tuning):
-            tuner.told = progress
-        program = compile(job.graph, job.chip, job.options)
-        program.notes += job.notes
-        if isinstance(tuner, Tuning):
-            program.notes.append(tuner.note())
+        program = _compiled(job, progress)
     progress("simulate", 0.0)
     told = simulate(
         program,
@@ -123,6 +117,22 @@ def execute(
     )
     told.asked, told.job = job.asked, job
     return told
+
+
+def _compiled(job: Job, progress: Callable[[str, float], None]) -> Program:
+    """Return the program of a job; a tuner reports its progress and leaves a note."""
+    tuner = job.options.tuner
+    if tuner is None:
+        program = compile(job.graph, job.chip, job.options)
+        program.notes += job.notes
+        return program
+    from accelsim.request.tuning import Tuning
+
+    assert isinstance(tuner, Tuning)
+    tuner.told = progress
+    program = compile(job.graph, job.chip, job.options)
+    program.notes += [*job.notes, tuner.note()]
+    return program
 
 
 def changed(job: Job, overrides: Sequence[str], **options: Any) -> Job:
@@ -228,6 +238,8 @@ def _chip(request: Request, gather: Gather) -> Chip | None:
 
 def _as_asked(chip: Chip, request: Request) -> Chip:
     """With the streams of the request, at its site."""
+    from accelsim.spec.site import load_site, with_site
+
     chip = chip if request.streams is None else with_streams(chip, request.streams)
     return chip if request.site is None else with_site(chip, load_site(request.site))
 
@@ -260,8 +272,10 @@ def _shapes_of_inputs(request: Request, cores: int) -> dict[str, tuple[int, ...]
     if isinstance(request.inputs, Mapping):
         given = {name: np.asarray(value) for name, value in request.inputs.items()}
     elif request.inputs is not None:
+        from accelsim.files.npz import NUMBERS, read_npz
+
         with suppress(UsageError):
-            given = read_npz(Path(request.inputs), "", UsageError, NUMERIC + "U")
+            given = read_npz(Path(request.inputs), "", UsageError, NUMBERS + "U")
     return {
         name: (*(size // cores for size in each.shape[:1]), *each.shape[1:]) for name, each in given.items()
     }
@@ -280,6 +294,8 @@ def _check_names(request: Request) -> None:
 
 
 def _options(request: Request, chip: Chip | None, ranges_from: Arrays | None, gather: Gather) -> Options:
+    from accelsim.program.mapping_file import load_mappings
+
     pinned: Mapping[str, Mapping[str, Any]] = {}
     with gather.also():
         given = request.mapping
@@ -299,10 +315,12 @@ def _kinds(chip: Chip | None) -> list[type[ProductMapping]]:
 
 
 def _tuner(request: Request) -> Tuning | None:
+    if not request.tune:
+        return None
+    from accelsim.request.tuning import Tuning
+
     cache = request.tune_cache
-    return (
-        Tuning(request.tune, request.memory_model, Path(cache) if cache else None) if request.tune else None
-    )
+    return Tuning(request.tune, request.memory_model, Path(cache) if cache else None)
 
 
 def _feeds(
@@ -324,6 +342,9 @@ def _feeds(
 
 def _arrays(source: str | Path | Arrays, graph: Graph | None) -> dict[str, Array]:
     """Arrays by name, texts only where the model takes some; UsageError when the file is no npz of plain arrays."""
+    from accelsim.files.npz import NUMBERS as NUMERIC
+    from accelsim.files.npz import read_npz
+
     if isinstance(source, Mapping):
         return {name: np.asarray(value) for name, value in source.items()}
     texts = graph is not None and any(graph.tensors[name].dtype == "string" for name in graph.inputs)

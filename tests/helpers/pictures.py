@@ -14,6 +14,7 @@ def unpainted() -> Iterator[None]:
     """What is saved inside is an empty picture."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("matplotlib.figure.Figure.savefig", _saved)
+        patch.setattr("accelsim.report.style._write_svg", _saved)
         yield
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.graph.affine import Affine, Baked, Vector, affine_of
 from accelsim.compiler.state import State
 from accelsim.program.roles import function_unit
 from accelsim.program.writing.sides import channel_axis
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
+
+if TYPE_CHECKING:
+    from accelsim.compiler.graph.affine import Affine, Baked, Vector
+
 
 _BIASED = frozenset({"Conv", "Gemm"})
 """Matrix ops with a bias input."""
@@ -69,6 +73,8 @@ class _Absorbing:
 
     def into(self, node: Node) -> int:
         """Absorb everything that can be behind ``node``; returns how many nodes went."""
+        from accelsim.compiler.graph.affine import affine_of
+
         graph, count, bias = self.graph, 0, None
         axis = channel_axis(graph, node)
         assert axis is not None  # weights are a matrix
@@ -98,6 +104,8 @@ class _Absorbing:
         return edit.moved(self.counts, name, found)
 
     def _scale_weights(self, node: Node, affine: Affine) -> None:
+        from accelsim.compiler.graph.affine import Baked
+
         weight = self.graph.tensors[node.inputs[1]]
         make = Baked(weight, affine.scale, axis=0 if node.op == "Conv" else len(weight.shape) - 1)
         node.inputs[1] = self._derive(weight.name, weight.shape, make, weight.dtype)
@@ -131,6 +139,8 @@ class _Absorbing:
 
 
 def _new_bias(old: Tensor | None, channels: int, affine: Affine) -> Baked:
+    from accelsim.compiler.graph.affine import Baked
+
     before = Tensor("", (channels,), data=np.zeros(channels, np.float32)) if old is None else old
     return Baked(before, affine.scale, affine.shift)
 
@@ -149,6 +159,8 @@ def _split_batch_norms(state: State) -> int:
 
 
 def _split_batch_norm(graph: Graph, node: Node) -> list[Node]:
+    from accelsim.compiler.graph.affine import affine_of
+
     affine = affine_of(graph, node, node.inputs[0], 1) if node.op == "BatchNormalization" else None
     if affine is None or affine.scale is None or affine.shift is None:
         return [node]

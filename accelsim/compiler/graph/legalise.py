@@ -6,17 +6,20 @@ import functools
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accelsim.compiler.graph import caches, edit
-from accelsim.compiler.graph.affine import Affine, Baked, affine_of
 from accelsim.compiler.state import State
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.values import common_shape
+
+if TYPE_CHECKING:
+    from accelsim.compiler.graph.affine import Affine
+
 
 _NAMES_ONLY = frozenset({"Identity", "Dropout"})
 _CHAINED = {"Sum": "Add", "Min": "Min", "Max": "Max"}
@@ -254,6 +257,8 @@ def _merge_into_batch_norm(graph: Graph) -> int:
 
 
 def _joinable(graph: Graph, readers: edit.Readers, node: Node) -> tuple[Node, Affine] | None:
+    from accelsim.compiler.graph.affine import affine_of
+
     follower = readers.only(node.outputs[0])
     if follower is None or follower.op == "BatchNormalization":
         return None
@@ -263,6 +268,8 @@ def _joinable(graph: Graph, readers: edit.Readers, node: Node) -> tuple[Node, Af
 
 def _rescale(graph: Graph, node: Node, affine: Affine, counts: Counter[str]) -> None:
     """scale' = scale * a, B' = B * a + b."""
+    from accelsim.compiler.graph.affine import Baked
+
     scale, shift = (graph.tensors[name] for name in node.inputs[1:3])
     if affine.scale is not None:
         make = Baked(scale, affine.scale)

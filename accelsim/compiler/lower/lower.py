@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.lower.capacity import check_permanent
 from accelsim.compiler.lower.hosts import check_host
-from accelsim.compiler.lower.repeating import Repeating
 from accelsim.compiler.lower.streams import Streams
 from accelsim.compiler.state import State
 from accelsim.engines.base import Lowering
@@ -26,6 +26,10 @@ from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import check_commands
 from accelsim.workload.nodes import node_work
+
+if TYPE_CHECKING:
+    from accelsim.compiler.lower.repeating import Repeating
+
 
 OFF_CHIP = {HOST: "cpu"}
 """Name of an engine that is no engine of the chip -> its type."""
@@ -103,6 +107,8 @@ def _least_fs(state: State) -> int:
 def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
     """What finds blocks of the model that repeat; None where there are none, values are asked for, or several cores
     share a level."""
+    from accelsim.compiler.lower.repeating import Repeating
+
     asked = state.options
     alone = state.copies == state.chip.core_count
     may = asked.repeat and asked.values == "off" and alone

@@ -6,7 +6,6 @@ from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers import ranges
 from accelsim.compiler.state import State
 from accelsim.formats import integer
-from accelsim.formats.bias_correction import output_shift
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.nodes import is_product
@@ -22,6 +21,8 @@ def mean_shift(state: State, node: Node, weights: Tensor, codes: Tensor) -> Arra
     means, conv = state.means.get(node.inputs[0]), node.op == "Conv"
     if not has_bias or means is None or codes.quant is None or (not conv and len(weights.shape) != 2):
         return 0.0
+    from accelsim.formats.bias_correction import output_shift
+
     rounded = integer.dequantise(codes.value(), codes.quant.scale, axis=codes.quant.axis)
     group = node.attrs["group"] if conv else 1
     return -output_shift(edit.peek(weights), rounded, means, group, axis=0 if conv else 1)

@@ -10,7 +10,6 @@ from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.formats import operands_of
 from accelsim.compiler.state import State
 from accelsim.engines.registry import ENGINES
-from accelsim.formats import sparsity
 from accelsim.formats.sparsity import pattern
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
@@ -91,6 +90,8 @@ def pruned(tensor: Tensor, op: str, n: int, m: int) -> Array:
 
     The reduction is all of a row for ``op`` 'Conv' [Co, ...], else the axis before the last.
     """
+    from accelsim.formats import sparsity
+
     values = edit.peek(tensor)
     if op == "Conv":
         rows = values.reshape(values.shape[0], -1)

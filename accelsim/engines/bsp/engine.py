@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
+from accelsim.engines.base import Improvement, Lowering, Mapped, MappingKind, Offer, Price
 from accelsim.engines.bsp import words
-from accelsim.engines.bsp.accepting import refusal
-from accelsim.engines.bsp.improve import improvements
-from accelsim.engines.bsp.lower import StepWriter
-from accelsim.engines.bsp.partition import Parts
-from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.clocked import Clocked
 from accelsim.program.commands import Command, Stages
 from accelsim.program.roles import Unit
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
+
+if TYPE_CHECKING:
+    from accelsim.engines.bsp.spec import BspUnit
 
 
 class Bsp(Clocked):
@@ -27,16 +25,26 @@ class Bsp(Clocked):
     plural = True
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
-    mapping = Parts
     keeps = True
     hue = "green"
 
+    @property
+    def mapping(self) -> MappingKind:
+        """How a product is cut into parts, one for each tile."""
+        from accelsim.engines.bsp.partition import Parts
+
+        return Parts
+
     def accepts(self, offer: Offer) -> str | None:
         """Products in its formats, functions that its spec lists."""
+        from accelsim.engines.bsp.accepting import refusal
+
         return refusal(offer)
 
     def lower(self, lowering: Lowering) -> Mapped | None:
         """One command for each superstep."""
+        from accelsim.engines.bsp.lower import StepWriter
+
         return StepWriter(lowering).lower()
 
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
@@ -57,6 +65,8 @@ class Bsp(Clocked):
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """See ``improve``."""
+        from accelsim.engines.bsp.improve import improvements
+
         return improvements(chip, unit)
 
 

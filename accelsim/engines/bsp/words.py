@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from accelsim.engines.base import Category, Price, Reason
-from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.prices import mac_prices, op_prices
 from accelsim.program.actions import PADDING, ActionName
 from accelsim.spec.chip import Chip
 from accelsim.spec.status import UNSTATED
+
+if TYPE_CHECKING:
+    from accelsim.engines.bsp.spec import BspUnit
+
 
 SEND = ActionName("exchange", "send")
 """Ledger action: bytes that tiles send into the exchange."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.device import Asked, Device, Point, Process, Served, Walk
-from accelsim.engines.dma.lower import lower_append
-from accelsim.engines.dma.timer import TransferTimer
-from accelsim.engines.timer import Ports, Table
 from accelsim.program.commands import Command, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
 from accelsim.time import FS_PER_S, Clock, clock_of
+
+if TYPE_CHECKING:
+    from accelsim.engines.dma.timer import TransferTimer
+    from accelsim.engines.timer import Ports, Table
 
 
 class Dma(EngineType):
@@ -38,6 +39,8 @@ class Dma(EngineType):
 
     def lower(self, lowering: Lowering) -> None:
         """New rows behind those of a state that grows in place."""
+        from accelsim.engines.dma.lower import lower_append
+
         lower_append(lowering.layout, lowering.index, lowering.node)
 
     def clock(self, chip: Chip, engine: str) -> Clock:
@@ -50,6 +53,8 @@ class Dma(EngineType):
 
     def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> TransferTimer:
         """Where nobody else asks its ports."""
+        from accelsim.engines.dma.timer import TransferTimer
+
         return TransferTimer(table, delay_fs, clock_of(chip.clock), ports)
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:

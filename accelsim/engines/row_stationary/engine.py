@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
+from accelsim.engines.base import Improvement, Lowering, Mapped, MappingKind, Offer, Price
 from accelsim.engines.clocked import Clocked
 from accelsim.engines.device import Device
 from accelsim.engines.row_stationary import words
-from accelsim.engines.row_stationary.accepting import refusal
-from accelsim.engines.row_stationary.lower import lower_product
-from accelsim.engines.row_stationary.shape import Mapping
-from accelsim.engines.row_stationary.spec import RowStationary as Spec
 from accelsim.program.commands import Command, Cycles, Phase
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock
+
+if TYPE_CHECKING:
+    from accelsim.engines.row_stationary.spec import RowStationary as Spec
 
 
 class PassRecord(NamedTuple):
@@ -35,16 +34,26 @@ class RowStationary(Clocked):
     title = "the PE array"
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
-    mapping = Mapping
     searches = True
     hue = "blue"
 
+    @property
+    def mapping(self) -> MappingKind:
+        """How a convolution is cut into processing passes."""
+        from accelsim.engines.row_stationary.shape import Mapping
+
+        return Mapping
+
     def accepts(self, offer: Offer) -> str | None:
         """Convolutions whose rows fit the PEs, and products as convolutions of single pixels."""
+        from accelsim.engines.row_stationary.accepting import refusal
+
         return refusal(offer)
 
     def lower(self, lowering: Lowering) -> Mapped:
         """Pass by pass, by the mapping that is pinned or the best of those that are tried."""
+        from accelsim.engines.row_stationary.lower import lower_product
+
         return lower_product(lowering)
 
     def gates_zeros(self, spec: Spec) -> bool:

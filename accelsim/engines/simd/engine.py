@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import REMAPPED, Category, Improvement, Lowering, Offer, Price, Reason
 from accelsim.engines.clocked import Clocked, ClockedTimer, clocks_of
 from accelsim.engines.prices import op_prices
-from accelsim.engines.simd.lower import lower_vector
-from accelsim.engines.timer import Ports, Table
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
+
+if TYPE_CHECKING:
+    from accelsim.engines.timer import Ports, Table
 
 
 class Simd(Clocked):
@@ -34,6 +36,8 @@ class Simd(Clocked):
 
     def lower(self, lowering: Lowering) -> None:
         """One command, or as many as the buffer asks for."""
+        from accelsim.engines.simd.lower import lower_vector
+
         lower_vector(lowering.layout, lowering.index, lowering.node, lowering.unit)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:

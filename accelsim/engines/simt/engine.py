@@ -5,29 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelsim.engines.accepting import not_a_function
-from accelsim.engines.base import Improvement, Lowering, Mapped, Offer, Price
+from accelsim.engines.base import Improvement, Lowering, Mapped, MappingKind, Offer, Price
 from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.device import Device, Process
 from accelsim.engines.simt import words
-from accelsim.engines.simt.attending import lower_attention
-from accelsim.engines.simt.drawn import busy
-from accelsim.engines.simt.kernels import Blocks
-from accelsim.engines.simt.lower import lower_product
-from accelsim.engines.simt.model import Kernels
-from accelsim.engines.simt.sharing import Sharing
-from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.streaming import lower_stream
-from accelsim.engines.simt.writing import LAUNCH
 from accelsim.program.actions import multiplications
 from accelsim.program.commands import Command, Step
 from accelsim.program.roles import Unit, spec_of, streams_of
-from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_attention, is_product
+
+if TYPE_CHECKING:
+    from accelsim.engines.simt.model import Kernels
+    from accelsim.engines.simt.sharing import Sharing
+    from accelsim.engines.simt.spec import Simt
+    from accelsim.spec.chip import Chip
 
 
 class Multiprocessors(Clocked):
@@ -38,10 +34,16 @@ class Multiprocessors(Clocked):
     plural = True
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
-    mapping = Blocks
     reads_turned = attends = True
     hue = "green"
     disturbed = "beside"
+
+    @property
+    def mapping(self) -> MappingKind:
+        """How a product is cut into thread blocks."""
+        from accelsim.engines.simt.kernels import Blocks
+
+        return Blocks
 
     def accepts(self, offer: Offer) -> str:
         """Products in its formats, functions that its spec lists, on numbers that it knows."""
@@ -58,6 +60,10 @@ class Multiprocessors(Clocked):
 
     def lower(self, lowering: Lowering) -> Mapped | None:
         """A kernel with the best tile for a product, one that streams for everything else."""
+        from accelsim.engines.simt.attending import lower_attention
+        from accelsim.engines.simt.lower import lower_product
+        from accelsim.engines.simt.streaming import lower_stream
+
         if is_product(lowering.node):
             return lower_product(lowering)
         (lower_attention if is_attention(lowering.node) else lower_stream)(lowering)
@@ -86,6 +92,9 @@ class Multiprocessors(Clocked):
 
     def _run_beside(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
         """As of any clocked engine, but that pieces take longer where others have what they want."""
+        from accelsim.engines.simt.sharing import Sharing
+        from accelsim.engines.simt.writing import LAUNCH
+
         clock, log, last = self.clock(device.chip, engine), device.logs[engine], 0
         spec: Simt = spec_of(device.chip, engine)
         spacing = ceil(Fraction(spec.spacing) * FS_PER_S / clock.period)
@@ -111,10 +120,14 @@ class Multiprocessors(Clocked):
 
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
         """Products, convolutions, functions, attention."""
+        from accelsim.engines.simt.model import Kernels
+
         return Kernels(chip, unit)
 
     def busy(self, unit: Unit, step: Step) -> float:
         """Multiprocessors that have blocks of its kernel."""
+        from accelsim.engines.simt.drawn import busy
+
         return busy(unit.spec, step)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
@@ -150,6 +163,8 @@ def _width(command: Command) -> int:
 
 def _piece(command: Command) -> str:
     """What happens in a command, a key of ``words.PIECES``."""
+    from accelsim.engines.simt.writing import LAUNCH
+
     if command.label == LAUNCH:
         return "launch"
     done = {"product": "products", "epilogue": "block_ends"}.get(command.effect.what)

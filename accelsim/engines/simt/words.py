@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accelsim.engines.base import Category, Price, Reason
 from accelsim.engines.prices import mac_prices, op_prices, undone_prices
-from accelsim.engines.simt.actions import AROUND, OPERATION
-from accelsim.engines.simt.drawn import active_W, around_J, around_operation_J
 from accelsim.program.actions import ACTIVE, WAYS, WRITE, ActionName, multiplications
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
@@ -49,6 +47,9 @@ PIECES = (
 def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
     """Multiplications by format, operations of lanes, what instructions draw around both, bytes of registers and of
     shared memory."""
+    from accelsim.engines.simt.actions import AROUND, OPERATION
+    from accelsim.engines.simt.drawn import active_W, around_J, around_operation_J
+
     table = chip.energy
     found = (
         mac_prices(table, PRODUCTS) | undone_prices(table, PRODUCTS) | op_prices(table, LANES, "the lanes")

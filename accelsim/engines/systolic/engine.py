@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, Offer, Price
+from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, MappingKind, Offer, Price
 from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
 from accelsim.engines.systolic import words
 from accelsim.engines.systolic.accepting import refusal
-from accelsim.engines.systolic.improve import improvements
-from accelsim.engines.systolic.mapping.search import lower_product
-from accelsim.engines.systolic.path import ArrayPath
-from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
-from accelsim.engines.systolic.sharing import lower_shared
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.timer import ArrayTimer
-from accelsim.engines.systolic.times import ArrayTime, edges_of
-from accelsim.engines.timer import Ports, Table
 from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.mapping import Mapping as Tiling
 from accelsim.program.roles import Unit, spec_of
@@ -30,6 +22,11 @@ from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, Clock, clock_of
 from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops.base import Conv
+
+if TYPE_CHECKING:
+    from accelsim.engines.systolic.timer import ArrayTimer
+    from accelsim.engines.timer import Ports, Table
+
 
 PARTIAL_SUM_B = 4
 """Bytes of one partial sum."""
@@ -43,10 +40,14 @@ class Systolic(EngineType):
     multiplies_as = "the matrix unit"
     rank = 0
     reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
-    mapping = Tiling
     searches = True
     drains = True
     hue = "blue"
+
+    @property
+    def mapping(self) -> MappingKind:
+        """How a product is cut into tiles."""
+        return Tiling
 
     def accepts(self, offer: Offer) -> str | None:
         """Products of activations that stream past what stays in the array."""
@@ -54,6 +55,9 @@ class Systolic(EngineType):
 
     def lower(self, lowering: Lowering) -> Mapped:
         """In the tiles of the mapping that the search finds, on as many cores as that is faster with."""
+        from accelsim.engines.systolic.mapping.search import lower_product
+        from accelsim.engines.systolic.sharing import lower_shared
+
         gemm = gemm_view(lowering.layout.graph, lowering.node)
         assert gemm is not None
         return lower_shared(lowering, gemm) if lowering.cores else lower_product(lowering, gemm)
@@ -82,6 +86,8 @@ class Systolic(EngineType):
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """See ``improve``."""
+        from accelsim.engines.systolic.improve import improvements
+
         return improvements(chip, unit)
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
@@ -102,16 +108,22 @@ class Systolic(EngineType):
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """Both processes."""
+        from accelsim.engines.systolic.process import MatrixEngine
+
         MatrixEngine(
             device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue
         ).start()
 
     def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> ArrayTimer:
         """Of one array."""
+        from accelsim.engines.systolic.timer import ArrayTimer
+
         return ArrayTimer(table, delay_fs, spec_of(chip, engine), self.clock(chip, engine))
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """To the command before, or to the operand or slot that came last."""
+        from accelsim.engines.systolic.path import ArrayPath
+
         unit, clock = spec_of(walk.chip, command.engine), self.clock(walk.chip, command.engine)
         return ArrayPath(walk, unit, clock).back(command, event)
 
@@ -146,6 +158,8 @@ class Systolic(EngineType):
         summed: Callable[[EngineLog], Times],
     ) -> Times:  # fmt: skip
         """From the edges of its commands: streaming, or why not."""
+        from accelsim.engines.systolic.times import ArrayTime, edges_of
+
         commands = program.commands
         mine = [record for record in records if commands[record.command].engine == engine]
         steps = np.array([commands[record.command].op for record in mine], np.int64)

@@ -19,8 +19,6 @@ from accelsim.report.page.tables import first, last
 from accelsim.report.page.timeline import timeline
 from accelsim.report.words import sentences
 
-PAGE = "page.json.gz"
-"""The file of a run folder that holds it."""
 FORMAT, VERSION = "accelsim page", 1
 """What the data say they are. A change of what a key means is a new version."""
 

@@ -284,7 +284,7 @@ def _files(entry: Entry) -> str:
         f'<li><a href="{base}{quote(name)}">{escape(name)}</a>: {escape(text)}</li>' for name, text in listed
     ]
     plots = ", ".join(
-        f'<a href="{base}plots/{quote(name)}.png">{escape(name)}</a>' for name in entry.data["plots"]
+        f'<a href="{base}plots/{quote(name)}.svg">{escape(name)}</a>' for name in entry.data["plots"]
     )
-    told = f"<li>plots for papers as PNG, each also as SVG: {plots}</li>" if plots else ""
+    told = f"<li>plots for papers as SVG: {plots}</li>" if plots else ""
     return _titled("Files of this report", "<ul>\n" + "\n".join(links) + told + "\n</ul>")

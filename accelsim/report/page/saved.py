@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.reading import is_file
-from accelsim.report.page.data import FORMAT, PAGE, VERSION
+from accelsim.report.page import PAGE
+from accelsim.report.page.data import FORMAT, VERSION
 from accelsim.report.page.document import Entry
 from accelsim.report.saved_summary import read_summaries
 from accelsim.report.write import SUMMARY

@@ -12,10 +12,9 @@ import numpy as np
 from accelsim.formats.table import FORMATS
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.onnx.importing.constants import Filled
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Shape
-from accelsim.workload.ops.values import contain
+from accelsim.workload.ops.values import Filled, contain
 
 
 def is_float(dtype: str) -> bool:

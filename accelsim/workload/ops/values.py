@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -28,6 +29,20 @@ ROUNDED = frozenset(
     name for name, row in FORMATS.items() if row.kind == "float" and name not in ("fp64", "fp32")
 )
 """Formats whose values are rounded when a tensor is written; the container is wider."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """``value`` everywhere: an array [shape]."""
+
+    shape: tuple[int, ...]
+    value: Any
+    dtype: str
+
+    def __call__(self) -> Array:
+        """The array, in the container type of its format."""
+        return np.full(self.shape, self.value, CONTAINERS[self.dtype])
+
 
 KNOWN_INDICES = 1 << 16
 """Constant indices that are checked when the shape of a result is told."""

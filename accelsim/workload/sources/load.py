@@ -13,8 +13,6 @@ from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.files.reading import exists, is_file
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import LARGEST, check_sizes
-from accelsim.workload.onnx.importing.refusing import located
-from accelsim.workload.sources.other_tools import refuse_other_tools
 from accelsim.workload.sources.weights import parse_weights, randomise
 from accelsim.workload.zoo import ZOO, Entry
 
@@ -60,6 +58,9 @@ def load_model(
     shapes of given inputs, for dimensions that an ONNX file leaves open. Raises ModelError and UsageError, all
     problems at once.
     """
+    from accelsim.workload.onnx.importing.refusing import located
+    from accelsim.workload.sources.other_tools import refuse_other_tools
+
     text, inline = split_parameters(str(name_or_path))
     seed = parse_weights(weights)
     given = {**inline, **(params or {})}

@@ -11,7 +11,6 @@ from accelsim.errors import ModelError, Problem
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.limits import MOST_NODES, check_memory
-from accelsim.workload.onnx.importing.constants import Filled
 from accelsim.workload.ops import base
 
 OPSET = 20
@@ -35,6 +34,8 @@ class Builder:
 
     def weight(self, name: str, shape: Sequence[int]) -> str:
         """A learnt parameter; zero until the graph is given seeded values."""
+        from accelsim.workload.ops.values import Filled
+
         return self._add(Tensor(name, tuple(shape), source=Filled(tuple(shape), 0.0, "fp32")))
 
     def constant(self, name: str, values: Array | float) -> str:

@@ -63,7 +63,7 @@ def test_the_search_is_printed_and_written(tmp_path: Path, found: TunedStep) -> 
     for part in (*headers(found), *sentences(found)):
         assert part in told
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "Fused gradients by threshold and cycle" in page and (out / "plots" / "fusion.png").stat().st_size
+    assert "Fused gradients by threshold and cycle" in page and (out / "plots" / "fusion.svg").stat().st_size
     facts = json.loads((out / "step.json").read_text())
     best, asked = facts["tuning"]["best"], facts["tuning"]["asked"]
     assert best["step_s"] <= asked["step_s"] == facts["time_s"]

@@ -185,7 +185,7 @@ def test_the_files_of_a_generation_are_those_of_its_calls(tmp_path: Path) -> Non
     result = CliRunner().invoke(main, asked)
     assert result.exit_code == 0, result.output
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert {"generation.json", "calls.csv", "time_per_token.png", "time_per_token.svg"} <= names
+    assert {"generation.json", "calls.csv", "time_per_token.svg"} <= names
     assert {
         f"{part}/{name}" for part in ("prefill", "decode") for name in ("report.html", "summary.json")
     } <= names

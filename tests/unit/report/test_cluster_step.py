@@ -133,7 +133,7 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
         and "stage 1 (2 devices)" in page
     )
     write_step(one, step, folders[0])  # again in its own folder
-    assert not (folders[0] / "plots" / "fusion.png").exists()
+    assert not (folders[0] / "plots" / "fusion.svg").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "diary.txt").write_text("mine")
     with pytest.raises(UsageError, match="report of a training step"):

@@ -26,7 +26,7 @@ from accelsim.report import trace, write
 from accelsim.report.page.data import packed, page_data
 from accelsim.report.page.document import SCRIPTS, Entry, html
 from accelsim.report.page.tables import provenance
-from accelsim.report.plot import PLOTS
+from accelsim.report.plot import PLOTS, also_png
 from accelsim.result import run
 from accelsim.workload.zoo.build import Builder
 from tests.helpers.synthetic_run import altered, make_run
@@ -45,10 +45,18 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_report_is_complete_and_leaves_nothing_beside_it(report: Path) -> None:
-    plots = {f"plots/{name}.{suffix}" for name in PLOTS for suffix in ("png", "svg")}
+    plots = {f"plots/{name}.svg" for name in PLOTS}
     files = {"summary.json", "layers.csv", "ledger.csv", "timeline.json.gz", "page.json.gz", "report.html"}
     assert set(contents(report)) == plots | files
     assert [path.name for path in report.parent.iterdir()] == ["run"]
+
+
+def test_pictures_come_as_png_too_where_they_are_wanted(tmp_path: Path) -> None:
+    with also_png():
+        write.write_run(RUN, tmp_path)
+    for name in PLOTS:
+        assert (tmp_path / f"plots/{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / f"plots/{name}.svg").read_bytes().startswith(b"<?xml")
 
 
 def test_writing_again_gives_the_same_bytes_and_keeps_other_files(report: Path) -> None:

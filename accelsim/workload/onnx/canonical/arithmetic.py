@@ -20,10 +20,10 @@ from accelsim.workload.onnx.canonical.rules import (
     rule,
     scalar,
 )
-from accelsim.workload.onnx.importing.constants import Filled
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.onnx.importing.types import FORMATS
 from accelsim.workload.ops import REGISTRY
+from accelsim.workload.ops.values import Filled
 
 DEFAULTS = {op.name: op.onnx for op in REGISTRY.values() if op.onnx is not None}
 """Ops whose canonical attributes are those of ONNX, with the defaults of the ONNX operator specification."""

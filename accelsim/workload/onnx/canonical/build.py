@@ -7,9 +7,9 @@ from typing import Any
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx.canonical.rules import Scope
-from accelsim.workload.onnx.importing.constants import Filled, constant_tensor
+from accelsim.workload.onnx.importing.constants import constant_tensor
 from accelsim.workload.onnx.importing.read import RawNode
-from accelsim.workload.ops.values import contain
+from accelsim.workload.ops.values import Filled, contain
 
 
 class Chain:

@@ -11,8 +11,8 @@ from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx.canonical.quantise import check_scale, is_whole
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, optional, rule
 from accelsim.workload.onnx.canonical.shape import window_attrs
-from accelsim.workload.onnx.importing.constants import Filled
 from accelsim.workload.onnx.importing.read import RawNode
+from accelsim.workload.ops.values import Filled
 
 _SUMS = "int32"
 

@@ -32,19 +32,6 @@ UNFOLDED = ("Dequantize",)
 
 
 @dataclass(frozen=True)
-class Filled:
-    """``value`` everywhere: an array [shape]."""
-
-    shape: tuple[int, ...]
-    value: Any
-    dtype: str
-
-    def __call__(self) -> Array:
-        """The array, in the container type of its format."""
-        return np.full(self.shape, self.value, CONTAINERS[self.dtype])
-
-
-@dataclass(frozen=True)
 class Made:
     """``make()``, an array [shape] of ``dtype`` that a node of the file asks for, made on first use.
 

@@ -171,7 +171,7 @@ def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.Ca
     assert "An all-reduce of a decode step (8.19 kB, 4 devices) takes" in words
     assert "of it is launch and step latency, which faster links do not shorten." in words
     assert {path.name for path in (tmp_path / "report").iterdir()} == {
-        "serving.json", "calls.csv", "where_time_goes.png", "where_time_goes.svg"
+        "serving.json", "calls.csv", "where_time_goes.svg"
     }  # fmt: skip
     with (tmp_path / "calls.csv").open(newline="") as file:
         assert [row["call"] for row in csv.DictReader(file)] == ["prefill", "decode", "decode"]
