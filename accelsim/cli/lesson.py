@@ -243,6 +243,8 @@ def grade(places: tuple[Path, ...], seconds: float, trusted: bool, as_json: bool
         click.echo(json.dumps(rows, indent=2))
         return
     show(text_table(list(COLUMNS), [[str(row[name]) for name in COLUMNS] for row in rows], width()))
+    missed = [row for row in rows if row["where"].startswith(NOT_GRADED)]
     passed = sum(bool(row["passed"]) for row in rows)
-    missed = sum(row["where"].startswith(NOT_GRADED) for row in rows)
-    click.echo(f"\n{passed} of {len(rows)} passed" + (f", {missed} could not be graded" if missed else ""))
+    click.echo(f"\n{passed} of {len(rows)} passed" + (f", {len(missed)} {NOT_GRADED}:" if missed else ""))
+    for row in missed:
+        click.echo(f"  {row['folder']}: {row['where'].removeprefix(NOT_GRADED + ': ')}")

@@ -59,6 +59,11 @@ def beside(real: Path) -> Path:
     return real.parent / f"{PREFIX}{sha256(os.fsencode(real.name)).hexdigest()[:8]}"
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether there is nothing in a directory but what a killed process may have left."""
+    return all(each.name.startswith(PREFIX) for each in folder.iterdir())
+
+
 @contextmanager
 def staged(path: Path, create: Callable[[Path], int]) -> Iterator[int]:
     """Hold something new at ``path`` that ``create`` makes and opens; it is gone afterwards unless it was renamed.
@@ -129,9 +134,7 @@ def put(makers: Mapping[Path, Make], told: Path | None) -> None:
     """
     made: dict[Path, Path] = {}
     with ExitStack() as stack:
-        for place, make in sorted(
-            makers.items()
-        ):  # in one order, so that no two processes wait for each other
+        for place, make in sorted(makers.items()):  # so that no two processes wait for each other
             temporary = beside(place)
             _write(stack.enter_context(staged(temporary, new_file)), make)
             temporary.chmod(stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o666 & ~_umask())
@@ -194,9 +197,8 @@ def put_folder(real: Path, makers: Mapping[str, Make], told: Path) -> None:
         except OSError:
             if not real.is_dir():
                 raise
-            put_into(
-                real, {name: copied(stage / name) for name in makers}, told
-            )  # another process was faster
+            # another process was faster
+            put_into(real, {name: copied(stage / name) for name in makers}, told)
 
 
 def put_into(real: Path, makers: Mapping[str, Make], told: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import AccelsimError, Problem, UsageError
 from accelsim.lessons.base import Lesson, clean
 from accelsim.lessons.running import check
 from accelsim.lessons.sandbox.process import HOW
@@ -57,7 +57,7 @@ def _guarded(folder: Path, lesson: Lesson, file: Path, seconds: float, isolated:
         with _at_most(2 * seconds + OWN_S):
             return _mark(folder, lesson, file, seconds, isolated)
     except Exception as error:
-        why = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        why = str(error) if isinstance(error, OSError | AccelsimError) else f"{type(error).__name__}: {error}"
         steps = f"0 of {len(lesson.steps)}"
         return _row(folder, lesson=lesson.number, steps=steps, where=f"{NOT_GRADED}: {why}")
 

@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import read_text
 from accelsim.lessons.base import Lesson, Sheet, Wrong, clean
 from accelsim.lessons.sandbox.student import SECONDS, Student
@@ -119,7 +120,7 @@ def check(
 ) -> Outcome:
     """Check a file. ``student``: whose numbers to expect; else those of the name in the file. ``isolated``: by bwrap.
 
-    Raises OSError where the file cannot be read, NotStarted where its process does not start.
+    Raises UsageError where the file cannot be read, NotStarted where its process does not start.
     """
     begun, done, sheet, wrong, printed = time.monotonic(), [], Sheet(), None, ""
     name = student or ""
@@ -140,6 +141,10 @@ def check(
 def _source(file: Path) -> str:
     try:
         return read_text(file, MOST_FILE_B)
+    except OSError as error:
+        raise UsageError(
+            Problem(f"cannot be read: {error.strerror}", str(file), "a file that you may read")
+        ) from None
     except ValueError as error:
         expected = f"a Python file in UTF-8 of at most {MOST_FILE_B >> 10} KiB"
         raise Wrong(

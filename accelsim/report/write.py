@@ -12,7 +12,7 @@ from accelsim.account.energy import CATEGORY_NAMES, energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_level, traffic_by_memory
 from accelsim.errors import Problem, UsageError
 from accelsim.explore.what_ifs import WhatIf
-from accelsim.files import Make, as_bytes, check_folder, text, write_folder
+from accelsim.files import Make, as_bytes, check_folder, is_empty, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.files.reading import read_text
 from accelsim.machine.run import Run
@@ -51,7 +51,7 @@ def refuse_foreign(
     Of reports of another kind: all their files, the one with the figures, and what they are called.
     """
     check_folder(target, names or file_names())
-    if target.is_dir() and any(target.iterdir()) and not is_report(target, facts):
+    if target.is_dir() and not is_empty(target) and not is_report(target, facts):
         expected = f"a new or empty directory, or one that holds an earlier {what}"
         raise UsageError(Problem(f"is not empty and holds no {what}", where=str(target), expected=expected))
 

@@ -193,6 +193,14 @@ def test_a_row_is_written_when_it_is_known_and_no_file_stops_the_others(
     ]
 
 
+def test_why_a_file_has_no_mark_is_printed_whole(cli: Cli, here: Path, class_of_two: list[Path]) -> None:
+    file = class_of_two[1] / FIRST.folder / FIRST.file
+    file.unlink()
+    file.symlink_to(class_of_two[0] / FIRST.folder / FIRST.file)
+    found = cli("lesson", "grade", "Ada", "Bob", "--trust-students")
+    assert found.stdout.endswith("1 of 2 passed, 1 could not be graded:\n  Bob: energy.py is a link\n")
+
+
 def test_the_grader_itself_has_a_time_limit(
     here: Path, class_of_two: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

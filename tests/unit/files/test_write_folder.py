@@ -153,9 +153,9 @@ def test_a_kill_before_a_new_directory_appears_leaves_only_what_the_next_run_rem
     done = subprocess.run([sys.executable, "-c", KILLED, out, "1", "SIGKILL"])
     assert done.returncode == -signal.SIGKILL
     assert not out.exists()
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(tmp_path.iterdir())) == 1 and files.is_empty(tmp_path)
     files.write_folder(out, makers("new"))
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"] and not files.is_empty(tmp_path)
 
 
 def test_two_processes_into_one_directory_leave_the_files_of_one(tmp_path: Path) -> None:
