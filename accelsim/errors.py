@@ -145,13 +145,19 @@ class TooLarge(AccelsimError):
         self.args = (what, resource, needed, limit, text, advice)
 
 
-class HazardError(AccelsimError):
+class InternalError(Exception):
+    """A fault of accelsim itself, whatever the input; the command line exits with code 70 and says how to report it."""
+
+
+class HazardError(InternalError):
     """A command read a buffer region that was not written, or was recycled: the schedule is wrong."""
 
     def __init__(self, command: str, region: str, writer: str) -> None:
         self.command, self.region, self.writer = command, region, writer
-        super().__init__(Problem(f"{command} reads {region}, whose last writer is {writer}"))
-        self.args = (command, region, writer)
+        super().__init__(command, region, writer)
+
+    def __str__(self) -> str:
+        return f"{self.command} reads {self.region}, whose last writer is {self.writer}"
 
 
 def memory_text(size_B: int) -> str:

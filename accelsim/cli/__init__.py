@@ -65,8 +65,13 @@ SECTIONS = {
 }
 """Sections of the help, and their commands; what is in none comes last."""
 
-BAD_INPUT, FAILED = 2, 1
-"""Exit codes: the user's input is wrong; a check that was asked for does not hold, or no memory left."""
+BAD_INPUT, FAILED, INTERNAL = 2, 1, 70
+"""Exit codes: the user's input is wrong; a check that was asked for does not hold, or no memory left; a fault of
+accelsim itself (EX_SOFTWARE of sysexits.h)."""
+
+REPORT = """\
+This is a fault of accelsim, not of your input. Please report it: send the maintainers the text above, the whole
+command, the files that it reads and the output of 'accelsim --version'."""
 
 ENDING = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated"}
 """Signals that end a command, with what was half made removed, and what is said; the exit code is 128 + number."""
@@ -160,7 +165,20 @@ class Commands(click.Group):
                     formatter.write_dl(rows, col_max=14)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; errors become one line each on stderr and an exit code."""
+        """Run the command; errors become one line each on stderr and an exit code; what no input may cause is told with
+        a traceback as a fault of accelsim."""
+        try:
+            return self._invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, OSError):
+            raise
+        except Exception as error:
+            import traceback
+
+            traceback.print_exception(error)
+            click.echo(f"internal error: {type(error).__name__}: {error}\n{REPORT}", err=True)
+            raise click.exceptions.Exit(INTERNAL) from None
+
+    def _invoke(self, ctx: click.Context) -> Any:
         files.forget()
         try:
             with ended_by_signals():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.errors import HazardError, Problem, UsageError
+from accelsim.errors import HazardError, InternalError, Problem, UsageError
 from accelsim.program.commands import Command, Program
 from accelsim.program.roles import buffer_of
 from accelsim.spec.chip import Chip
@@ -22,7 +22,7 @@ def verify(program: Program) -> None:
     """Check regions against capacities, uses against writes, waits against program order.
 
     Raises HazardError naming the command and the region when a command reads a version that no earlier command wrote,
-    or waits for one that comes later on its own queue; ValueError when a region lies outside its buffer.
+    or waits for one that comes later on its own queue; InternalError when a region lies outside its buffer.
     """
     if program.repeat is not None:  # what copies read is what their templates read
         program = program.repeat.short(program)
@@ -55,4 +55,4 @@ def _check_regions(program: Program) -> None:
     for region in program.regions:
         capacity = capacities.get(region.memory)
         if region.offset >= 0 and capacity is not None and region.offset + region.size_B > capacity:
-            raise ValueError(f"region {region.name} ends beyond {region.memory} ({capacity} B)")
+            raise InternalError(f"region {region.name} ends beyond {region.memory} ({capacity} B)")

@@ -33,16 +33,24 @@ class Blocks(NamedTuple):
 
 
 def alike_blocks(graph: Graph, pinned: Mapping[str, Any]) -> Blocks | None:
-    """The longest row of alike blocks, None without ``LEAST`` of them.
+    """Return the longest row of alike blocks, None without ``LEAST`` of them.
 
-    ``pinned``: node name -> what a user asked of it.
+    Copies of what is written again later would have to be told apart: such rows are left out. ``pinned``: node name ->
+    what a user asked of it.
     """
     if len(graph.nodes) < LEAST:
         return None
     kinds = _kinds(graph, pinned)
     found = [_row(graph, kinds, size) for size in _sizes(kinds)]
-    rows = [row for row in found if row is not None and row.number >= LEAST]
+    rows = [row for row in found if row and row.number >= LEAST and not _written_again(graph, row)]
     return max(rows, key=lambda row: (row.number * row.size, -row.size), default=None)
+
+
+def _written_again(graph: Graph, row: Blocks) -> bool:
+    """Whether a node behind the blocks writes in place to what differs from block to block: states in codes, say, whose
+    conversions are alike."""
+    parts = (part for node in graph.nodes[row.end :] for part in (node, *node.epilogue))
+    return any(part.op == "Append" and row.names.moves(part.inputs[0]) for part in parts)
 
 
 def _sizes(kinds: Ints) -> list[int]:

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 from pydantic import BaseModel, PlainSerializer
 
 from accelsim.cli import Stopped, ended_by_signals, main
+from accelsim.errors import HazardError
 from accelsim.spec.yaml.load import load_chip, show
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.sources.load import load_model
@@ -257,6 +258,21 @@ def test_no_memory_left_is_one_line(cli: Callable[..., object], monkeypatch: pyt
     result = cli("run", "cnn", "--on", "tpu-v1")
     assert result.exit_code == 1  # type: ignore[attr-defined]
     assert result.stderr.startswith("error: out of memory")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fault", [HazardError("load", "x version 2", "nobody"), KeyError("x")])
+def test_a_fault_of_accelsim_is_no_bad_input(
+    cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def wrong(*args: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("accelsim.request.job.simulate", wrong)
+    result = cli("run", "cnn", "--on", "tpu-v1")
+    assert result.exit_code == 70  # type: ignore[attr-defined]
+    told = result.stderr  # type: ignore[attr-defined]
+    assert f"internal error: {type(fault).__name__}: {fault}\nThis is a fault of accelsim" in told
+    assert "Please report it" in told and not re.search("^error:", told, re.MULTILINE)
 
 
 INPUTS = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from accelsim.program.commands import Program, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
+from accelsim.workload.limits import limited
 from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.sources.load import load_model
 from tests.fuzz.recurrent import RecurrentModel
 from tests.helpers.pass_graphs import Graphs, chip
 
@@ -174,3 +177,28 @@ def test_a_few_alike_steps_that_read_what_was_made_before_are_not_copied(kind: s
     drawn.steps = steps
     program = compile(import_proto(getattr(drawn, kind)()), chip("a100-80-sxm"), Options(values="off"))
     check(simulate(program), thorough=True)
+
+
+@pytest.mark.parametrize(("on", "dtype"), [("h100-sxm", "fp8_e4m3fn"), ("a100-80-sxm", "int8")])
+@pytest.mark.parametrize("layers", [3, 4, 5])
+def test_conversions_of_states_that_are_written_later_are_not_copied(
+    on: str, dtype: str, layers: int
+) -> None:
+    """In few layers the conversions of their states are the longest row of alike blocks."""
+    params = {
+        "layers": layers,
+        "past": 5,
+        "seq": 1,
+        "hidden": 32,
+        "heads": 2,
+        "kv_heads": 1,
+        "ffn": 32,
+        "vocab": 64,
+    }
+    graph, options = load_model("llama", params=params), Options(dtype=dtype, values="off")
+    with limited(ignore_capacity=True):
+        run, whole = (
+            simulate(compile(graph, chip(on), each)) for each in (options, replace(options, repeat=False))
+        )
+    check(run, thorough=True)
+    assert run.time_fs == whole.time_fs and list(run.slices) == list(whole.slices)

@@ -9,7 +9,7 @@ import pytest
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.errors import HazardError
+from accelsim.errors import HazardError, InternalError
 from accelsim.program.commands import Program, Use, Wait
 from accelsim.program.verify import verify
 from tests.helpers.pass_graphs import Graphs, chip
@@ -66,5 +66,5 @@ def test_hazards_are_found_and_named(program: Program, spoil: Callable[[Program]
 def test_a_region_beyond_its_buffer_is_refused(program: Program) -> None:
     index = next(region.id for region in program.regions if region.memory == "act_sram")
     program.regions[index] = program.regions[index]._replace(offset=(1 << 16) - 1)
-    with pytest.raises(ValueError, match="ends beyond act_sram"):
+    with pytest.raises(InternalError, match="ends beyond act_sram"):
         verify(program)
