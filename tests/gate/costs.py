@@ -1,7 +1,8 @@
 """What each test costs: ``tests/costs.txt``, in calibration loops (``tests/gate/loop.py``).
 
-A line is a name and its cost. A name with ``::`` is a test function with all its cases; one without is a module with all its
-tests. Laws are listed with their full draws. ``pytest --costs`` writes the lines of the modules that it ran again.
+A line is a name and a cost. A name without ``::`` is a module with all its tests. One with ``::`` is a test function; behind
+its cost stand the number of its cases and, where it is one, ``law`` (it draws examples; the cost is that of all its draws)
+or ``late`` (evidence, however cheap). ``pytest --costs`` writes the lines of the modules that it ran again.
 """
 
 from __future__ import annotations
@@ -33,36 +34,51 @@ def directory(name: str) -> str:
     return "/".join(parts[:2]) or "."
 
 
+@dataclass(frozen=True)
+class Kind:
+    """How many cases a function has; ``law``, ``late`` or nothing."""
+
+    cases: int = 1
+    what: str = ""
+
+
 @dataclass
 class Costs:
-    """Costs of functions and of whole modules, in calibration loops."""
+    """Costs of functions and of whole modules, in calibration loops; what kinds of functions they are."""
 
     functions: dict[str, float] = field(default_factory=dict)
     modules: dict[str, float] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path = LIST) -> Costs:
         """Read the committed list; a missing one is empty."""
         found = cls()
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            name, _, cost = line.rpartition(" ")
+            name, cost, *kind = line.split()
             (found.functions if "::" in name else found.modules)[name] = float(cost)
+            if kind:
+                found.kinds[name] = Kind(int(kind[0]), *kind[1:])
         return found
 
-    def updated(self, measured: Mapping[str, float]) -> Costs:
+    def updated(self, measured: Mapping[str, float], kinds: Mapping[str, Kind]) -> Costs:
         """Return these costs with those of the measured functions' modules in place of the old ones."""
         modules = defaultdict[str, float](float)
         for name, cost in measured.items():
             modules[module(name)] += cost
         kept = {name: cost for name, cost in self.functions.items() if module(name) not in modules}
         listed = {name: cost for name, cost in measured.items() if cost >= LEAST}
-        return Costs(kept | listed, self.modules | modules)
+        return Costs(kept | listed, self.modules | modules, self.kinds | dict(kinds))
 
     def write(self, path: Path = LIST) -> None:
         """Write the list, without modules that no longer exist."""
         lines = [
-            f"{name} {cost:.2f}"
+            f"{name} {cost:.2f}{self._kind(name)}"
             for name, cost in sorted((self.functions | self.modules).items())
             if (TESTS / module(name)).exists()
         ]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def _kind(self, name: str) -> str:
+        kind = self.kinds.get(name)
+        return f" {kind.cases} {kind.what}".rstrip() if kind is not None else ""

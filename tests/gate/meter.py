@@ -27,6 +27,7 @@ class Spent:
     """What processes of a run spent: CPU seconds by role and function, in all, and by each part of the loop."""
 
     tests_s: dict[str, dict[str, float]] = field(default_factory=dict)
+    kinds: dict[str, tuple[int, str]] = field(default_factory=dict)
     total_s: float = 0.0
     parts_s: list[float] = field(default_factory=list)
 
@@ -53,15 +54,19 @@ class Spent:
             mine = self.tests_s.setdefault(role, {})
             for name, seconds in functions.items():
                 mine[name] = mine.get(name, 0.0) + seconds
+        self.kinds |= other["kinds"]
         self.total_s += other["total_s"]
         self.parts_s += other["parts_s"]
 
 
 class Meter:
-    """Pytest plugin of one process: measures each test in its role (``roles``: case to role, else ``core``)."""
+    """Pytest plugin of one process: measures each test in its role (``roles``: case to role, else ``core``).
 
-    def __init__(self, roles: Mapping[str, str]) -> None:
-        self.roles = roles
+    ``kinds``: number of cases and kind of each function, for the list of costs.
+    """
+
+    def __init__(self, roles: Mapping[str, str], kinds: dict[str, tuple[int, str]]) -> None:
+        self.roles, self.kinds = roles, kinds
         self.seconds = defaultdict[str, defaultdict[str, float]](lambda: defaultdict(float))
         self.parts_s: list[float] = []
         self.since_s = EVERY_S
@@ -83,4 +88,4 @@ class Meter:
         if self.parts_s:
             self.parts_s.append(spin())
         tests = {role: dict(functions) for role, functions in self.seconds.items()}
-        return vars(Spent(tests, cpu_s(), self.parts_s))
+        return vars(Spent(tests, self.kinds, cpu_s(), self.parts_s))

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.gate.budget import CORE_LOOPS, SHARD_LOOPS, allowed_skips, overruns, summary, unknown_skips
-from tests.gate.costs import Costs, function
+from tests.gate.costs import Costs, Kind, function
 from tests.gate.laws import choose_seed, draw_few, is_law, name_examples
 from tests.gate.meter import Meter, Spent
-from tests.gate.tiers import CORE, FULL, TIERS, Case, expected, roles, turn
+from tests.gate.tiers import CORE, FULL, TIERS, Case, expected, kinds, roles, turn
 
 LIMITS = {"gate": {CORE: CORE_LOOPS, FULL: SHARD_LOOPS}, "core": {CORE: CORE_LOOPS}}
 
@@ -42,7 +42,8 @@ class Gate:
         self.tier, self.costs = config.getoption("--tier"), Costs.read()
         self.roles: dict[str, str] = {}
         self.expected: dict[str, float] = {}
-        self.meter = Meter(self.roles)
+        self.kinds: dict[str, tuple[int, str]] = {}
+        self.meter = Meter(self.roles, self.kinds)
         config.pluginmanager.register(self.meter, "gate-meter")
         self.worker = hasattr(config, "workerinput")
         self.turn: int = config.workerinput["turn"] if self.worker else turn()  # type: ignore[attr-defined]
@@ -55,6 +56,7 @@ class Gate:
         cases = [_case(item) for item in items]
         self.roles.update(roles(cases, self.costs, self.tier, self.turn))
         self.expected = expected(cases, self.roles, self.costs)
+        self.kinds.update(kinds(cases))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.roles])
         items[:] = [item for item in items if item.nodeid in self.roles]
         for item in filter(is_law, items):
@@ -127,7 +129,8 @@ class Summary:
             pytest.ExitCode.OK,
             pytest.ExitCode.TESTS_FAILED,
         ):
-            self.gate.costs.updated(self.spent.loops(FULL)).write()
+            kinds = {name: Kind(*kind) for name, kind in self.spent.kinds.items()}
+            self.gate.costs.updated(self.spent.loops(FULL), kinds).write()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -14,11 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.gate.costs import TESTS, Costs, directory, function, module
+from tests.gate.costs import TESTS, Costs, Kind, directory, function, module
 
 SHARDS = 10
-LIMIT = 2.5
-"""Calibration loops that one function may take in the core."""
+CORE_TESTS = 420.0
+"""Calibration loops of all tests of the core by the list of costs: the limit of one function (``limit``) follows."""
+LIMITS = [round(10 * 0.97**step, 3) for step in range(160)]
+"""Limits that are tried, the highest first: the cost from which on a function is too dear for the core."""
 FAST = 60.0
 """Calibration loops of all functions of the tier ``fast``."""
 SHARE = 0.2
@@ -52,6 +54,27 @@ def turn() -> int:
 TIERS = ("all", "core", "fast", "gate", "picked", *(f"shard-{at}" for at in range(SHARDS)))
 
 
+def limit(costs: Costs) -> float:
+    """Return the calibration loops that one function may take in the core, so that all take ``CORE_TESTS``."""
+    rest = sum(
+        max(0.0, cost - listed)
+        for name, (cost, listed) in _listed(costs).items()
+        if directory(name) not in EVIDENCE
+    )
+    rows = [
+        (cost * (SHARE if kind.what == "law" else 1.0), kind.cases)
+        for name, cost in costs.functions.items()
+        if directory(name) not in EVIDENCE and (kind := costs.kinds.get(name, Kind())).what != "late"
+    ]
+    fits = (most for most in LIMITS if rest + sum(_up_to(most, *row) for row in rows) <= CORE_TESTS)
+    return next(fits, LIMITS[-1])
+
+
+def _up_to(most: float, cost: float, cases: int) -> float:
+    """Cost of as many cases of a function as a limit lets into the core."""
+    return cost if cost <= most else int(most * cases / cost) * cost / cases
+
+
 def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str, str]:
     """Return the role of each case that runs in a tier: ``core`` or ``evidence``."""
     if tier == "all":
@@ -64,28 +87,28 @@ def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str,
     if tier == "core":
         return found
     shard = now if tier == "gate" else int(tier.removeprefix("shard-"))
-    place = shards(costs)
+    place, most = shards(costs), limit(costs)
     full = {
         case.nodeid: FULL
         for case in cases
-        if dear(case, costs) and shard_of(case.nodeid, place, costs) == shard
+        if dear(case, costs, most) and shard_of(case.nodeid, place, costs) == shard
     }
     return found | full if tier == "gate" else full
 
 
-def dear(case: Case, costs: Costs) -> bool:
+def dear(case: Case, costs: Costs, most: float) -> bool:
     """Return whether a case belongs to the evidence: dear, a law, or of a part that is evidence as a whole."""
     name = function(case.nodeid)
-    return case.law or case.late or directory(name) in EVIDENCE or costs.functions.get(name, 0.0) > LIMIT
+    return case.law or case.late or directory(name) in EVIDENCE or costs.functions.get(name, 0.0) > most
 
 
 def shards(costs: Costs) -> dict[str, int]:
     """Return the shard of each listed module (of ``laws``: of each function), packed so that all cost about the same."""
-    weights = defaultdict[str, float](float)
+    weights, most = defaultdict[str, float](float), limit(costs)
     for name, cost in (costs.functions | costs.modules).items():
         if directory(name) in EVIDENCE:
             weights[module(name)] += cost if "::" not in name else 0.0
-        elif LIMIT < cost <= SPREAD and "::" in name:
+        elif "::" in name and cost <= SPREAD and (cost > most or costs.kinds.get(name, Kind()).what):
             weights[_unit(name)] += cost
     loads, found = [0.0] * SHARDS, {}
     for unit in sorted(weights, key=lambda name: (-weights[name], name)):
@@ -114,6 +137,14 @@ def expected(cases: Iterable[Case], chosen: Mapping[str, str], costs: Costs) -> 
     return dict(found)
 
 
+def kinds(cases: Iterable[Case]) -> dict[str, tuple[int, str]]:
+    """Return the number of cases and the kind of each function."""
+    all_cases = list(cases)
+    counts = _counts(all_cases)
+    named = {function(case.nodeid): "late" if case.late else "law" if case.law else "" for case in all_cases}
+    return {name: (counts[name], what) for name, what in named.items()}
+
+
 def _unit(name: str) -> str:
     """What one shard holds as a whole: a module, whose tests share what it remembers, or a law."""
     return name if directory(name) == "laws" else module(name)
@@ -140,17 +171,17 @@ def _cost(case: Case, count: int, costs: Costs) -> float:
 
 def _core(cases: Sequence[Case], costs: Costs, now: int) -> list[str]:
     """Cases of the core; of a function that is too dear as many as fit, others with every commit."""
-    groups = defaultdict[str, list[Case]](list)
+    groups, most = defaultdict[str, list[Case]](list), limit(costs)
     for case in cases:
         if case.kept or not (case.late or directory(case.nodeid) in EVIDENCE):
             groups[function(case.nodeid)].append(case)
     found = []
     for group in groups.values():
         each = _cost(group[0], len(group), costs)
-        if group[0].kept or each * len(group) <= LIMIT:
+        if group[0].kept or each * len(group) <= most:
             found += group
         else:
-            fit, first = int(LIMIT / each), now * len(group) // SHARDS
+            fit, first = int(most / each), now * len(group) // SHARDS
             found += [group[(first + at) % len(group)] for at in range(fit)]
     return [case.nodeid for case in found]
 

@@ -9,11 +9,23 @@ import pytest
 
 from tests.gate import evidence
 from tests.gate.budget import allowed_skips, overruns, summary, unknown_skips, used
-from tests.gate.costs import Costs, directory, function, module
+from tests.gate.costs import Costs, Kind, directory, function, module
 from tests.gate.laws import Regressions
 from tests.gate.loop import PARTS, spin
 from tests.gate.meter import Spent
-from tests.gate.tiers import FAST, LIMIT, SHARDS, Case, expected, roles, shard_of, shards, turn
+from tests.gate.tiers import (
+    CORE_TESTS,
+    FAST,
+    LIMITS,
+    SHARDS,
+    Case,
+    expected,
+    limit,
+    roles,
+    shard_of,
+    shards,
+    turn,
+)
 
 CHEAP, DEAR, MANY, LAW = (
     "unit/test_a.py::cheap",
@@ -21,14 +33,17 @@ CHEAP, DEAR, MANY, LAW = (
     "unit/test_c.py::many",
     "laws/test_d.py::law",
 )
+MOST = LIMITS[0]
+"""The limit of a function where all fit into the core."""
 COSTS = Costs(
-    {DEAR: 3 * LIMIT, MANY: 10 * LIMIT, LAW: 3 * LIMIT},
+    {DEAR: 2.5 * MOST, MANY: 10 * MOST, LAW: 3 * MOST},
     {
         "unit/test_a.py": 1.0,
-        "unit/test_b.py": 3 * LIMIT,
-        "unit/test_c.py": 10 * LIMIT,
-        "laws/test_d.py": 3 * LIMIT,
+        "unit/test_b.py": 2.5 * MOST,
+        "unit/test_c.py": 10 * MOST,
+        "laws/test_d.py": 3 * MOST,
     },
+    {MANY: Kind(100), LAW: Kind(1, "law")},
 )
 CASES = [
     Case(f"tests/{CHEAP}"),
@@ -57,6 +72,26 @@ def test_the_core_has_what_is_cheap_some_cases_of_what_has_many_and_laws() -> No
     assert chosen("core") == {(CHEAP, "core"): 1, (MANY, "core"): 10, (LAW, "core"): 1}
 
 
+def test_the_limit_of_a_function_is_such_that_the_core_takes_what_it_may() -> None:
+    assert limit(COSTS) == MOST
+    names = [f"unit/test_{at}.py::test" for at in range(1000)]
+    costs = Costs(
+        dict.fromkeys(names, 2.0), dict.fromkeys(map(module, names), 2.0), dict.fromkeys(names, Kind(100))
+    )
+    cases = [Case(f"tests/{name}[{at}]") for name in names for at in range(100)]
+    assert (
+        0.85 * CORE_TESTS < sum(expected(cases, roles(cases, costs, "core", 0), costs).values()) <= CORE_TESTS
+    )
+
+
+def test_what_compiles_loops_is_evidence() -> None:
+    cases = [Case(f"tests/{CHEAP}", late=True)]
+    assert not chosen("core", cases=cases)
+    assert sum((chosen(f"shard-{at}", cases=cases) for at in range(SHARDS)), Counter()) == {
+        (CHEAP, "evidence"): 1
+    }
+
+
 def test_ten_commits_try_every_case_in_the_core() -> None:
     assert {case for now in range(SHARDS) for case in roles(CASES, COSTS, "core", now)} >= {
         case.nodeid for case in CASES if MANY in case.nodeid
@@ -74,15 +109,15 @@ def test_ten_shards_run_all_that_is_dear_once_and_in_full() -> None:
     assert sums == {(DEAR, "evidence"): 1, (MANY, "evidence"): 100, (LAW, "evidence"): 1}
 
 
-def test_the_gate_is_the_core_and_the_shard_of_the_commit_each_test_once() -> None:
+def test_the_gate_is_the_core_and_the_shard_of_the_commit_which_is_whole() -> None:
     for now in range(SHARDS):
-        core, shard, both = (chosen(tier, now) for tier in ("core", f"shard-{now}", "gate"))
-        full = {name for name, _ in shard}
-        assert both == shard + Counter({key: count for key, count in core.items() if key[0] not in full})
+        core, shard, both = (roles(CASES, COSTS, tier, now) for tier in ("core", f"shard-{now}", "gate"))
+        assert both.keys() == core.keys() | shard.keys()
+        assert {case for case, role in both.items() if role == "evidence"} == shard.keys()
 
 
 def test_shards_cost_about_the_same_and_hold_whole_modules() -> None:
-    functions = {f"unit/test_{at}.py::test_{part}": LIMIT + 1 + at % 7 for at in range(80) for part in "ab"}
+    functions = {f"unit/test_{at}.py::test_{part}": MOST + 1 + at % 7 for at in range(80) for part in "ab"}
     costs = Costs(functions, {})
     place = shards(costs)
     loads = Counter[int]()
@@ -112,9 +147,10 @@ def test_fast_is_the_cheapest_of_the_core() -> None:
 def test_the_list_is_written_again_for_modules_that_ran_and_forgets_what_is_gone(tmp_path: Path) -> None:
     old = Costs({"unit/test_gate.py::gone": 9, "unit/test_none.py::test": 9}, {"unit/test_units.py": 1})
     measured = {"unit/test_gate.py::dear": 2.0, "unit/test_gate.py::cheap": 0.01}
-    old.updated(measured).write(tmp_path / "costs.txt")
+    old.updated(measured, {"unit/test_gate.py::dear": Kind(3, "law")}).write(tmp_path / "costs.txt")
     found = Costs.read(tmp_path / "costs.txt")
     assert found.functions == {"unit/test_gate.py::dear": 2.0}
+    assert found.kinds == {"unit/test_gate.py::dear": Kind(3, "law")}
     assert found.modules == {"unit/test_gate.py": 2.01, "unit/test_units.py": 1.0}
 
 
@@ -125,7 +161,7 @@ def test_the_loop_is_a_second_or_so() -> None:
 def spent(**tests_s: dict[str, float]) -> Spent:
     """A run on a machine on which the loop takes two seconds, with 20 s of start."""
     parts = [2 / PARTS] * 3
-    return Spent(tests_s, sum(sum(each.values()) for each in tests_s.values()) + 20 + sum(parts), parts)
+    return Spent(tests_s, {}, sum(sum(each.values()) for each in tests_s.values()) + 20 + sum(parts), parts)
 
 
 def test_costs_are_in_loops_and_add_up_over_processes() -> None:
@@ -149,7 +185,7 @@ def test_a_budget_that_is_exceeded_names_what_grew() -> None:
 def test_what_a_module_should_cost_is_that_of_the_cases_that_run() -> None:
     found = expected(CASES, roles(CASES, COSTS, "core", 0), COSTS)
     assert found == {
-        "unit/test_a.py": 1.0, "unit/test_c.py": pytest.approx(LIMIT), "laws/test_d.py": pytest.approx(0.6 * LIMIT)
+        "unit/test_a.py": 1.0, "unit/test_c.py": pytest.approx(MOST), "laws/test_d.py": pytest.approx(0.6 * MOST)
     }  # fmt: skip
 
 
