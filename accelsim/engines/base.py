@@ -205,9 +205,9 @@ class EngineType(ABC):
         """Write the commands of a step. Raises Infeasible where something does not fit, TooLarge beyond the limits."""
         raise NotImplementedError(f"{self.type} does no nodes")
 
-    def skips(self, spec: Any, mac_format: str, n: int, m: int) -> bool:
-        """Whether it passes over the zeros of weights of which at most ``n`` of each ``m`` are none."""
-        return False
+    def sparse_pattern(self, spec: Any, mac_format: str) -> tuple[int, int] | None:
+        """Return (N, M) where it skips the zeros of weights of which at most N of each M are none, else None."""
+        return None
 
     def gates_zeros(self, spec: Any) -> bool:
         """Whether a multiplication by zero costs no energy."""

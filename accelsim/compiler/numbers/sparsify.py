@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
 
@@ -23,14 +24,14 @@ def sparsify(state: State) -> None:
 
     Groups run along the reduction as the array sees it (of a convolution: channel, row, column). A layer whose
     reduction is no multiple of M stays dense, and a note says so. Weights are stored compressed, with their indices,
-    and the rest skipped, where the unit has that pattern in the format of the layer; elsewhere they are zeros like any
-    other. Raises UsageError for a pattern that is none.
+    and the rest skipped, where the unit has that pattern in the format of the layer, or one that allows all that it
+    allows (1:4 runs as 2:4); elsewhere they are zeros like any other. Raises UsageError for a pattern that is none.
     """
     if not (state.options.sparsity or state.graph.sparsity) or multiplier(state.chip) is None:
         return
     asked = _patterns(state.graph, state.options.sparsity)
-    whole, skipping, dense = 0, 0, list[str]()
-    made: dict[tuple[str, bool, bool, tuple[int, int]], str] = {}
+    whole, skipping, dense = 0, Counter[tuple[int, int]](), list[str]()
+    made: dict[Hashable, str] = {}
     counts = edit.use_counts(state.graph)
     for node in state.graph.nodes:
         if (
@@ -46,15 +47,15 @@ def sparsify(state: State) -> None:
             dense.append(node.name)
             continue
         whole += 1
-        skip = skips(state.chip, operands_of(state, node).mac, n, m)
-        key = (node.inputs[1], node.op == "Conv", skip, (n, m))
+        own = skipped_as(state.chip, operands_of(state, node).mac, n, m, gemm.K)
+        key = (node.inputs[1], node.op == "Conv", own, (n, m))
         if key not in made:
             made[key] = _prune(state, node, n, m, counts)
         name = node.inputs[1] = edit.moved(counts, key[0], made[key])
-        if skip:
-            skipping += 1
-            node.attrs["sparse"] = (n, m)
-            state.graph.tensors[name].sparse = (n, m)
+        if own is not None:
+            skipping[own] += 1
+            node.attrs["sparse"] = own
+            state.graph.tensors[name].sparse = own
     edit.prune(state.graph)  # the weights as they were
     _tell(state, whole, skipping, dense)
 
@@ -66,10 +67,17 @@ def _patterns(graph: Graph, text: str) -> dict[str, tuple[int, int]]:
     return {name: pattern(each) for name, each in graph.sparsity.items()}
 
 
-def skips(chip: Chip, mac: str, n: int, m: int) -> bool:
-    """Whether the unit passes over the zeros of this pattern: its own pattern, whole in each column."""
+def skipped_as(chip: Chip, mac: str, n: int, m: int, depth: int) -> tuple[int, int] | None:
+    """Return the unit's own pattern if weights of at most ``n`` of each ``m`` fit it, so that it skips their zeros.
+
+    ``depth``: length of the reduction, a multiple of ``m``.
+    """
     unit = multiplier(chip)
-    return unit is not None and ENGINES[unit.type].skips(unit.spec, mac, n, m)
+    own = None if unit is None else ENGINES[unit.type].sparse_pattern(unit.spec, mac)
+    if own is None or depth % own[1] or (own[1] % m and m % own[1]):
+        return None
+    most = n * (own[1] // m) if own[1] >= m else n  # of a group of the unit
+    return own if most <= own[0] else None
 
 
 def _prune(state: State, node: Node, n: int, m: int, counts: Counter[str]) -> str:
@@ -122,16 +130,17 @@ def prune(graph: Graph, text: str) -> Graph:
     return result
 
 
-def _tell(state: State, whole: int, skipping: int, dense: list[str]) -> None:
+def _tell(state: State, whole: int, skipping: Counter[tuple[int, int]], dense: list[str]) -> None:
     texts = dict.fromkeys(
         [state.options.sparsity] if state.options.sparsity else state.graph.sparsity.values()
     )
     pattern_text, chip = " or ".join(texts), state.chip.name
     note = f"sparsify: {whole} layers are {pattern_text} sparse"
-    if skipping:
-        note += f"; {skipping} of them stored compressed and their zeros skipped"
-    if skipping < whole:
-        note += f"; {chip} multiplies the zeros of {whole - skipping} like any other weight"
+    for (n, m), count in skipping.items():
+        own = "" if texts == {f"{n}:{m}": None} else f" as {n}:{m}, which is what {chip} has"
+        note += f"; {count} of them stored compressed and their zeros skipped{own}"
+    if skipping.total() < whole:
+        note += f"; {chip} multiplies the zeros of {whole - skipping.total()} like any other weight"
     if dense:
         note += f"; dense, because their reduction is no multiple of the group: {', '.join(dense)}"
     state.notes.append(note)

@@ -69,10 +69,10 @@ class Multiprocessors(Clocked):
         (lower_attention if is_attention(lowering.node) else lower_stream)(lowering)
         return None
 
-    def skips(self, spec: Simt, mac_format: str, n: int, m: int) -> bool:
-        """Its own pattern."""
+    def sparse_pattern(self, spec: Simt, mac_format: str) -> tuple[int, int] | None:
+        """That of the format."""
         own = spec.formats[mac_format].sparse if mac_format in spec.formats else None
-        return own is not None and (own.n, own.m) == (n, m)
+        return None if own is None else (own.n, own.m)
 
     def has_epilogue(self, spec: Simt) -> bool:
         """In registers, before results leave a block."""

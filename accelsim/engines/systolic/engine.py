@@ -62,10 +62,10 @@ class Systolic(EngineType):
         assert gemm is not None
         return lower_shared(lowering, gemm) if lowering.cores else lower_product(lowering, gemm)
 
-    def skips(self, spec: MatrixUnit, mac_format: str, n: int, m: int) -> bool:
-        """Its own pattern, whole in each column."""
+    def sparse_pattern(self, spec: MatrixUnit, mac_format: str) -> tuple[int, int] | None:
+        """That of the format, if its groups are whole in each column."""
         own = spec.formats[mac_format].sparse if mac_format in spec.formats else None
-        return own is not None and own.m == m and own.n == n and spec.rows % m == 0
+        return None if own is None or spec.rows % own.m else (own.n, own.m)
 
     def gates_zeros(self, spec: MatrixUnit) -> bool:
         """As its spec says."""

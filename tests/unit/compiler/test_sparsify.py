@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.compiler.numbers.ranges import synthetic
-from accelsim.compiler.numbers.sparsify import pattern, prune, pruned, skips
+from accelsim.compiler.numbers.sparsify import pattern, prune, pruned, skipped_as
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
@@ -167,7 +167,7 @@ def test_what_the_unit_does_with_them_is_said() -> None:
     assert "stored compressed and their zeros skipped" in note(built(graph, "fp16"))
     for dtype, text, on in (
         ("fp32", "2:4", "edu-mixed"),
-        ("fp16", "1:4", "edu-mixed"),
+        ("fp16", "3:4", "edu-mixed"),
         ("int8", "2:4", "tpu-v1"),
     ):
         program = built(graph, dtype, text, on)
@@ -233,12 +233,25 @@ def with_pattern(n: int, m: int, rows: int = 64) -> Chip:
 
 
 def test_which_patterns_a_unit_skips() -> None:
-    assert skips(with_pattern(2, 4), "fp16", 2, 4)
-    assert not skips(with_pattern(2, 4), "fp16", 1, 4)
-    assert not skips(with_pattern(2, 4), "fp16", 2, 8)
-    assert not skips(with_pattern(2, 4, rows=66), "fp16", 2, 4)
-    assert not skips(with_pattern(2, 4), "bf16", 2, 4)
-    assert not skips(chip("haswell-e5-2699v3"), "fp32", 2, 4)
+    fitting = [(2, 4), (1, 4), (1, 2), (2, 8), (1, 8), (2, 16)]
+    for n, m in [*fitting, (3, 4), (2, 2), (3, 8), (1, 3), (2, 6)]:
+        own = (2, 4) if (n, m) in fitting else None
+        assert skipped_as(with_pattern(2, 4), "fp16", n, m, 48) == own
+    assert skipped_as(with_pattern(2, 4), "fp16", 1, 2, 6) is None  # half a group
+    assert skipped_as(with_pattern(2, 4, rows=66), "fp16", 2, 4, 48) is None
+    assert skipped_as(with_pattern(2, 4), "bf16", 2, 4, 48) is None
+    assert skipped_as(chip("haswell-e5-2699v3"), "fp32", 2, 4, 48) is None
+
+
+@pytest.mark.parametrize("on", ["edu-mixed", "a100-80-sxm"])
+def test_a_sparser_pattern_runs_as_that_of_the_unit(on: str) -> None:
+    graph = load_model("gemm?M=8,N=16,K=64")
+    sparse, sparser = (built(graph, text=text, on=on, values="off") for text in ("2:4", "1:4"))
+    assert simulate(sparser).time_fs == simulate(sparse).time_fs
+    assert "1 layers are 1:4 sparse; 1 of them stored compressed and their zeros skipped as 2:4" in note(
+        sparser
+    )
+    assert note(sparse).endswith("their zeros skipped")
 
 
 @pytest.mark.parametrize("values", ["exact", "fast", "off"])
