@@ -144,9 +144,12 @@ def _by_core(run: Run) -> list[Run]:
     ]
 
 
-def _streamed(run: Run) -> list[str]:
-    """What the matrix nodes stream."""
-    return [node.inputs[0] for node in run.program.graph.nodes if is_product(node)]
+def _multiplies_codes(graph: Graph) -> bool:
+    """Whether some product streams codes, or has weights that are stored as codes."""
+    products = [node for node in graph.nodes if is_product(node)]
+    streamed = (graph.tensors[node.inputs[0]].dtype for node in products)
+    weights = (graph.tensors[node.inputs[1]].memory_format for node in products)
+    return any(is_code(name) for name in (*streamed, *weights))
 
 
 def _check_core(run: Run, model: Graph) -> Verdict:
@@ -154,7 +157,7 @@ def _check_core(run: Run, model: Graph) -> Verdict:
     ours = {name: value for name, value in ours.items() if name not in model.inputs}
     graph = run.program.graph
     scaled = any(graph.tensors[name].quant is not None for name in ours)
-    if scaled or any(is_code(graph.tensors[name].dtype) for name in _streamed(run)):
+    if scaled or _multiplies_codes(graph):
         return _integer(run, model, ours)
     made = choices(model, graph, ours, run.feeds)
     try:

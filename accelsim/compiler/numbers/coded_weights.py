@@ -34,6 +34,7 @@ class CodedWeights:
         self.graph, self.options = state.graph, state.options
         self._counts = edit.use_counts(state.graph)
         self._made: dict[Hashable, tuple[str, Array]] = {}
+        self._alone: dict[Hashable, str] = {}
 
     def of(self, node: Node, operands: Operands, x: Codes) -> tuple[str, Array]:
         """Name of the weights of a node as codes, now a tensor of the graph, and their scale (0-d or [channels]).
@@ -48,6 +49,27 @@ class CodedWeights:
             make = _Make(operands, axis, largest, least)
             self._made[key] = self._make(self.graph.tensors[name], make)
         return self._made[key]
+
+    def round_alone(self, node: Node, operands: Operands) -> None:
+        """Round the weights of a node whose activations are numbers: they are stored as codes, multiplied as numbers.
+
+        Their bytes are those of the codes, their values scale x code in the format of the unit.
+        """
+        name, how = node.inputs[1], _Make(operands, self._axis(node), 0, np.zeros((), np.float32))
+        key, tensor = (name, operands.weights, how.axis), self.graph.tensors[name]
+        if key not in self._alone:
+            make, dtype = partial(self._rounded, tensor, how), operands.stored_weights
+            made = edit.derive_constant(self.graph, name, tensor.shape, make, dtype, self._counts)
+            self.graph.tensors[made].stored = operands.weights
+            self.graph.tensors[made].sparse = tensor.sparse
+            self._alone[key] = made
+        node.inputs[1] = edit.moved(self._counts, name, self._alone[key])
+
+    def _rounded(self, tensor: Tensor, how: _Make) -> Array:
+        values = edit.peek(tensor)
+        scale = self._scale(tensor.name, values, how)
+        codes = integer.quantise(values, scale, how.operands.weights, axis=how.axis)
+        return integer.dequantise(codes, scale, axis=how.axis)
 
     def _least(self, node: Node, operands: Operands, axis: int | None, x: Codes) -> Array:
         """Scale below which the bias would leave int32: only sums of 16-bit codes are so fine."""

@@ -42,6 +42,11 @@ class Operands(NamedTuple):
         return is_code(self.activations)
 
     @property
+    def weights_alone(self) -> bool:
+        """Whether only the weights are codes: kept as such, and turned into numbers before they are multiplied."""
+        return not self.codes and is_code(self.weights)
+
+    @property
     def integer_sums(self) -> bool:
         """Whether the unit adds up integers."""
         return is_integer(self.stored_weights) and is_integer(self.stored_activations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from accelsim.compiler.graph import edit
+from accelsim.compiler.numbers.coded_weights import CodedWeights
 from accelsim.compiler.numbers.correction import input_means
 from accelsim.compiler.numbers.formats import Operands, is_code, memory_format, operands_of
 from accelsim.compiler.numbers.requantise import Rewriter
@@ -55,6 +56,14 @@ def quantise(state: State) -> None:
     if formats.codes or any(entry.codes for entry in operands.values()):
         Rewriter(state, formats).run()
     _store(state)
+    weights = CodedWeights(state)
+    for node in graph.nodes:
+        if (
+            node.name in operands
+            and operands[node.name].weights_alone
+            and graph.tensors[node.inputs[1]].is_constant
+        ):
+            weights.round_alone(node, operands[node.name])
     if any(entry != FP32 for entry in operands.values()):
         state.notes.append(_note(state, formats))
 
@@ -85,7 +94,17 @@ def _note(state: State, formats: Plan) -> str:
     options, kinds = state.options, sorted({entry.mac for entry in formats.operands.values()})
     emulated = any(entry.emulated for entry in formats.operands.values())
     through = f", computed as {' and '.join(kinds)}" if emulated else ""
+    per = "per output channel" if options.per_channel else "per tensor"
     if not any(entry.codes for entry in formats.operands.values()):
+        alone = sorted({entry.weights for entry in formats.operands.values() if entry.weights_alone})
+        if alone:
+            others = sorted({entry.activations for entry in formats.operands.values()})
+            kept = sorted({entry.stored_activations for entry in formats.operands.values()})
+            where = "" if kept == others else f", kept as {' and '.join(kept)}"
+            return (
+                f"quantise: weights are kept as {' and '.join(alone)}, symmetric, {per}; other tensors are "
+                f"{' and '.join(others)}{where}; products are computed as {' and '.join(kinds)}"
+            )
         if emulated:
             return (
                 f"quantise: values are rounded to {state.dtype}, kept and computed as {' and '.join(kinds)}"
@@ -95,7 +114,6 @@ def _note(state: State, formats: Plan) -> str:
             "" if held == state.dtype else f"; operands are rounded to {state.dtype} as they are multiplied"
         )
         return f"quantise: tensors are {held} in every memory, fp32 inside a fused node{rounded}"
-    per = "per output channel" if options.per_channel else "per tensor"
     data = "one random batch" if options.ranges_from is None else "the data for ranges"
     method = {"absmax": "max |x|"}.get(options.ranges, options.ranges)
     scales = "unknown, because values are off" if options.values == "off" else f"{method} of {data}"
@@ -123,7 +141,10 @@ def _narrow(graph: Graph, formats: Plan) -> None:
         if node.name in formats.operands and not formats.operands[node.name].codes:
             weights = node.inputs[1]
             if graph.tensors[weights].is_constant:
-                chosen.setdefault(weights, memory_format(formats.operands[node.name].weights))
+                own = formats.operands[node.name]
+                chosen.setdefault(
+                    weights, own.stored_weights if own.weights_alone else memory_format(own.weights)
+                )
     default = _common(formats)
     names = {*graph.inputs, *(name for node in graph.nodes for name in (*node.inputs, *node.writes) if name)}
     coded = {node.inputs[1] for node in graph.nodes if _has_codes(formats, node)}

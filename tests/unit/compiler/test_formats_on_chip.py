@@ -194,3 +194,27 @@ def test_a_pair_that_emulates_keeps_each_operand_as_its_multiplier_takes_it() ->
             streamed, weights = (program.graph.tensors[name] for name in node.inputs[:2])
             assert node.format == "int4xint8"
             assert (streamed.memory_format, weights.memory_format) == ("int8", "int4")
+
+
+@pytest.mark.parametrize("on", ["edu-4x4", "a100-80-sxm"])
+@pytest.mark.parametrize(
+    ("weights", "least_dB"), [("int4", 6), ("int8", 40), ("fp8_e4m3fn", 25), ("fp4_e2m1fn", 6)]
+)
+def test_weights_alone_in_codes_keep_their_bytes_and_are_multiplied_as_numbers(
+    on: str, weights: str, least_dB: float
+) -> None:
+    """What is counted, what is printed and what the values are: weights in their codes, arithmetic in the unit's."""
+    program, exact, verdict = ran(net("cnn"), on, dtype=f"{weights}xfp16", emulate=True)
+    assert verdict.holds, verdict.wrong
+    assert min(verdict.sqnr_dB.values()) > least_dB
+    mac = "fp16" if on == "a100-80-sxm" else "fp32"
+    (note,) = [text for text in program.notes if text.startswith("quantise")]
+    assert f"weights are kept as {weights}" in note and note.endswith(f"products are computed as {mac}")
+    for node in matrix_nodes(program):
+        tensor = program.graph.tensors[node.inputs[1]]
+        assert node.format == mac and tensor.nbytes == np.ceil(tensor.elements * table.bytes_of(weights))
+        codes = np.unique(
+            tensor.value().reshape(tensor.shape[0], -1)[0] if node.op == "Conv" else tensor.value()[:, 0]
+        )
+        assert len(codes) <= 2 ** table.get(weights).bits
+    assert {row.action for row in exact.ledger if str(row.action).startswith("mac.")} >= {f"mac.{mac}"}
