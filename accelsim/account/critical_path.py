@@ -102,6 +102,10 @@ class Blame(NamedTuple):
 Times = dict[Blame, int]
 
 
+_Known = dict[Segment, list[tuple[Blame, int]]]
+"""A piece of the path that begins at 0 -> what its time goes to."""
+
+
 class Part(NamedTuple):
     """A share of a piece of the path: whose (index of the step, ``OUTSIDE`` for none), blamed on what, fs."""
 
@@ -120,16 +124,21 @@ def parts(run: Run) -> Iterator[Part]:
     return _parts(run, critical_path(run))
 
 
-def _parts(run: Run, path: Iterable[Segment], before: int = OUTSIDE) -> Iterator[Part]:
-    """Pieces of the path, blamed; ``before``: the step of the piece before them."""
-    steps = run.program.steps
+def _parts(
+    run: Run, path: Iterable[Segment], before: int = OUTSIDE, known: _Known | None = None
+) -> Iterator[Part]:
+    """Pieces of the path, blamed; ``before``: the step of the piece before them; ``known``: pieces blamed so far."""
+    steps, known = run.program.steps, {} if known is None else known
     for piece in path:
         command = run.program.commands[piece.command]
         step = command.op if 0 <= command.op < len(steps) else OUTSIDE
         if step != OUTSIDE and steps[step].outside and before != OUTSIDE:
             step = before
         before = step
-        for blame, fs in blamed(run, piece):
+        key = piece._replace(start=0, end=piece.end - piece.start)
+        if key not in known:
+            known[key] = blamed(run, piece)
+        for blame, fs in known[key]:
             if fs:
                 yield Part(step, blame, fs)
 
@@ -154,12 +163,12 @@ def _by_step(run: Run) -> dict[int, Times]:
     else:
         near = blocks.short if isinstance(replay, Paced) else run  # the same commands, at hand
         commands, steps = blocks.repeat.commands.size, blocks.repeat.steps.size
-        before = list(_parts(near, path.before))
+        before, known = list(_parts(near, path.before)), _Known()
         _add(table, before)
         for copies in blocks.alike():
             first, unit = copies[0], dict[int, Times]()
             like = (piece._replace(command=piece.command - first * commands) for piece in path.copy(first))
-            _add(unit, _parts(near, like, before[-1].step))
+            _add(unit, _parts(near, like, before[-1].step, known))
             for copy in copies:
                 moved = ((step + copy * steps, parts) for step, parts in unit.items())
                 _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))

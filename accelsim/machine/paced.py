@@ -126,9 +126,9 @@ class Paced(Unrolling):
                 )
         return found
 
-    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Any, int]]) -> dict[Any, int]:
+    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Any, int]], engine: str = "") -> dict[Any, int]:
         """See ``Replay.summed``; of laps ``of`` looks at nothing but how long data moved."""
-        found = dict(of(self.rolled.slices) if self.base is None else self.base.summed(of))
+        found = dict(of(self.rolled.slices) if self.base is None else self.base.summed(of, engine))
         for loop, _, steps in self.laps():
             place = self._place(loop)
             unit = self.short.slices[place.end - loop.span.size : place.end]

@@ -121,14 +121,18 @@ class Replay:
             command=ident, op=self.program.commands[ident].op
         )
 
-    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]]) -> dict[Key, int]:
+    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]], engine: str = "") -> dict[Key, int]:
         """Figures of the whole run by keys that begin with a step: ``of`` gives those of some slices of the short
-        run, in which steps behind the copies have the numbers that they have in the whole run."""
+        run, in which steps behind the copies have the numbers that they have in the whole run. ``engine``: the only
+        one whose slices matter."""
         pieces, span, steps = self.short.slices, self.repeat.commands, self.repeat.steps.size
         found, times = dict(of(pieces[: span.end])), self.repeat.times
         units = dict[int, Mapping[Key, int]]()
+        last = [
+            piece for piece in pieces[span.end - span.size : span.end] if not engine or piece.engine == engine
+        ]
         for copies in self.alike():
-            unit = of([self.moved(piece, copies[0]) for piece in pieces[span.end - span.size : span.end]])
+            unit = of([self.moved(piece, copies[0]) for piece in last])
             units |= dict.fromkeys(copies, unit)
         for copy, unit in sorted(units.items()):
             _add(found, {cast(Key, (key[0] + copy * steps, *key[1:])): count for key, count in unit.items()})

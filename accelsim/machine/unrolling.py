@@ -110,7 +110,7 @@ class Unrolling:
             f"{laps:,} laps of {len(self.unroller.loops):,} tile loops {self.pace}{blocks}"
         )
 
-    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]]) -> dict[Key, int]:
+    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]], engine: str = "") -> dict[Key, int]:
         """See ``Replay.summed``: laps that were left out count as often as there are."""
 
         def weighed(pieces: Sequence[Slice]) -> dict[Key, int]:
@@ -124,7 +124,7 @@ class Unrolling:
                     found[key] = found.get(key, 0) + times * count
             return found
 
-        return weighed(self.rolled.slices) if self.base is None else self.base.summed(weighed)
+        return weighed(self.rolled.slices) if self.base is None else self.base.summed(weighed, engine)
 
     def times(self, piece: Slice, cut: int, copy: int) -> tuple[int, int, int]:
         """Start, data and end of a command behind so many cuts, in so many-th copy of its unit, fs."""
