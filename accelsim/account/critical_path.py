@@ -7,7 +7,7 @@ array did while a MatMul streamed, which operand a transfer moved. All parts add
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
@@ -102,7 +102,7 @@ class Blame(NamedTuple):
 Times = dict[Blame, int]
 
 
-_Known = dict[Segment, list[tuple[Blame, int]]]
+_Known = dict[Any, list[tuple[Blame, int]]]
 """A piece of the path that begins at 0 -> what its time goes to."""
 
 

@@ -60,7 +60,7 @@ def fastest(
     of few large tiles are the loosest, so of those whose turn does not come the smallest have one of their own.
     """
     least, found, done = inf, list[_Found](), set[int]()
-    if len(leaders) == 1 or leaders[0].costs[TILES] > effort.tiles:
+    if not worth_rehearsing(effort, leaders):
         return None
     queue = [leaders[0], *sorted(leaders[1:], key=_first)]
     for left, waiting in ((effort.tiles, queue), (effort.tiles // SMALL, sorted(queue, key=_smallest))):
@@ -77,6 +77,11 @@ def fastest(
     if not near:
         return None
     return min(near, key=lambda each: _key(each, step.layout.roles, described)).mapping, least
+
+
+def worth_rehearsing(effort: Effort, leaders: Sequence[Candidate]) -> bool:
+    """Whether there is a choice, and its first candidate has few enough tiles."""
+    return len(leaders) > 1 and leaders[0].costs[TILES] <= effort.tiles
 
 
 def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate, most: float) -> _Found | None:

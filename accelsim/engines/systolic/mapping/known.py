@@ -33,11 +33,13 @@ class Choice(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """A search that was made: its result, the rooms it had, and the rooms from which on more changes nothing, bytes."""
+    """A search that was made: its result, the rooms it had, and the rooms from which on more changes nothing, bytes;
+    whether candidates were ``rehearsed``."""
 
     choice: Choice
     rooms: list[int]
     needs: list[int]
+    rehearsed: bool
 
     def holds_for(self, rooms: list[int]) -> bool:
         """Whether the same search with other rooms has the same result."""
@@ -83,13 +85,22 @@ def product_key(lowering: Lowering, step: Step, *more: object) -> str:
     product = (
         step.streamed, step.resident, step.homes, step.rows, step.buffers, step.sharing, step.pinned, step.ahead,
     )  # fmt: skip
-    behind = [(part.op, sorted(part.attrs.items(), key=str)) for part in node.epilogue]
+    behind = [
+        (part.op, [_geometry(part.attrs[name]) for name in sorted(part.attrs)]) for part in node.epilogue
+    ]
     written = (
         lowering.dtype, node.format, node.op, behind,
         [(tensors[name].shape, tensors[name].memory_format) for name in (*node.reads, *node.writes)],
     )  # fmt: skip
     text = f"{more}\n{product}\n{written}\n{_hardware(lowering, step)}"
     return sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def _geometry(value: Any) -> Any:
+    """Return an attribute of a fused function without the numbers that only values depend on, such as scales."""
+    if isinstance(value, list | tuple):
+        return [_geometry(each) for each in value]
+    return value if isinstance(value, int | str | None) else type(value).__name__
 
 
 def _hardware(lowering: Lowering, step: Step) -> list[str]:
@@ -113,15 +124,15 @@ def _hardware(lowering: Lowering, step: Step) -> list[str]:
 
 def _encoded(searched: Searched) -> list[Any]:
     mapping, *rest = searched.choice
-    return [list(astuple(mapping)), rest, searched.rooms, searched.needs]
+    return [list(astuple(mapping)), rest, searched.rooms, searched.needs, searched.rehearsed]
 
 
 def _decoded(kept: Any) -> Iterator[Searched]:
     """Yield the searches of a value of the user's cache; none of what is no such value."""
     for entry in kept if isinstance(kept, list) else ():
         try:
-            mapping, (clocks, binds, scored), rooms, needs = entry
+            mapping, (clocks, binds, scored), rooms, needs, rehearsed = entry
             choice = Choice(Mapping(*mapping), float(clocks), str(binds), int(scored))
-            yield Searched(choice, list(map(int, rooms)), list(map(int, needs)))
+            yield Searched(choice, list(map(int, rooms)), list(map(int, needs)), bool(rehearsed))
         except (TypeError, ValueError):
             return

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from accelsim.engines.alone import decided
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.mapping.alone import written
-from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort, fastest
+from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort, fastest, worth_rehearsing
 from accelsim.engines.systolic.mapping.describe import describe
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
@@ -60,18 +60,27 @@ def choose(step: Lowering, gemm: Gemm, least: bool = False) -> Choice:
     """
     search = ProductSearch(step, gemm, least)
     rooms = [option.room.tiles_B for option in search.options]
-    key = product_key(step, search.step, search.flags, least, step.search, search.effort)
-    shared = step.tuner is None and isinstance(step.search, str)  # others depend on more than on the product
-    made: list[Searched] = KNOWN.searches(key) if shared else step.memo.setdefault(key, [])
-    for entry in made:
-        if entry.holds_for(rooms):
-            return entry.choice
-    found = Searched(search.best(), rooms, search.needs)
-    if shared:
-        KNOWN.add(key, found)
-    else:
+    made: list[Searched] = step.memo.setdefault((search.step, search.flags, least), [])
+    found = next((entry for entry in made if entry.holds_for(rooms)), None)
+    if found is None:
+        found = _searched(step, search, rooms, least)
         made.append(found)
     return found.choice
+
+
+def _searched(step: Lowering, search: ProductSearch, rooms: list[int], least: bool) -> Searched:
+    """Return the search of a product that this compilation has not made before, from an earlier one if possible."""
+    if step.tuner is not None or not isinstance(step.search, str):  # it depends on more than on the product
+        return Searched(search.best(), rooms, search.needs, search.rehearsed)
+    key = product_key(step, search.step, search.flags, least, step.search, search.effort)
+    found = next((entry for entry in KNOWN.searches(key) if entry.holds_for(rooms)), None)
+    if found is None:
+        found = Searched(search.best(), rooms, search.needs, search.rehearsed)
+        KNOWN.add(key, found)
+    elif found.rehearsed:  # a rehearsal gives operands their homes, and the numbers of these must be the same
+        for name in step.node.reads:
+            step.layout.place(name)
+    return found
 
 
 class _Leaders(NamedTuple):
@@ -95,6 +104,7 @@ class ProductSearch:
         self._too_large: list[Need] = []
         self.options = list(self._residencies())
         self.needs = [0] * len(self.options)
+        self.rehearsed = False
 
     def best(self) -> Choice:
         """The mapping that costs least; or the one that the tuner takes of that and the other best."""
@@ -128,6 +138,7 @@ class ProductSearch:
 
     def _decided(self, found: _Leaders) -> tuple[Mapping, float | None]:
         """The first of the leaders, or where few tiles let it be known which is fastest that one, and its clocks."""
+        self.rehearsed |= worth_rehearsing(self.effort, found.best)
         decided = fastest(self._lowering, self._gemm, self.step, self.effort, found.best)
         return decided or (found.best[0].mapping(), None)
 

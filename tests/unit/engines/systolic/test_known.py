@@ -40,16 +40,18 @@ def _table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
 
 
 def mappings(*sets: str, **options: Any) -> tuple[list[Any], int]:
-    """The mappings of all steps on edu-4x4, and how many searches were made for them."""
+    """Mappings and commands of all steps on edu-4x4, and how many searches were made for them."""
     before = Counted.made
     program = compile(load_model(MODEL), load_chip("edu-4x4", sets), Options(values="off", **options))
-    return [(step.mapping, step.binds, step.scored) for step in program.steps], Counted.made - before
+    found = [(step.mapping, step.binds, step.scored) for step in program.steps]
+    return [found, list(program.commands), program.regions], Counted.made - before
 
 
 def test_what_a_search_does_not_read_makes_no_new_one() -> None:
     first, made = mappings()
     assert made > 0 and mappings() == (first, 0)
-    assert mappings("host.overhead=1 ms") == (first, 0)
+    other, more = mappings("host.overhead=1 ms")
+    assert more == 0 and other[0] == first[0] and other[2] == first[2]
     assert mappings("memories.dram.memory.latency=400 ns")[1] == made
     assert mappings("act_sram.write_width=64 B")[1] == made
     assert mappings(search="best")[1] == made
@@ -69,7 +71,9 @@ def test_later_processes_find_the_same(monkeypatch: pytest.MonkeyPatch, table: T
     assert mappings() == (first, 0)
 
 
-@pytest.mark.parametrize("kept", [3, [1], [[[], [1.0, "", 2], [], []]], [[["nmk"], [1.0, "", "x"], [], []]]])
+@pytest.mark.parametrize(
+    "kept", [3, [1], [[[], [1.0, "", 2], [], [], 0]], [[["nmk"], [1, "", "x"], [], [], 0]]]
+)
 def test_what_is_no_search_is_made_anew(kept: Any, monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     first, made = mappings()
     monkeypatch.setattr(table, "get", lambda key: kept)
