@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.gate.budget import CORE_LOOPS, SHARD_LOOPS, allowed_skips, overruns, 
 from tests.gate.costs import Costs, Kind, function
 from tests.gate.laws import choose_seed, draw_few, is_law, name_examples
 from tests.gate.meter import Meter, Spent
-from tests.gate.tiers import CORE, FULL, TIERS, Case, expected, kinds, roles, turn
+from tests.gate.tiers import CORE, FULL, SHARE, TIERS, Case, expected, kinds, roles, turn
 
 LIMITS = {"gate": {CORE: CORE_LOOPS, FULL: SHARD_LOOPS}, "core": {CORE: CORE_LOOPS}}
 
@@ -31,6 +31,8 @@ def add_options(parser: pytest.Parser) -> None:
     )
 
 
+UNLISTED = 0.02
+"""About what a function costs that is too cheap for the list."""
 COMPILED = "compiled"
 """Group of tests that compile loops first, which takes a minute; all others have the same loops in plain Python."""
 
@@ -43,6 +45,7 @@ class Gate:
         self.roles: dict[str, str] = {}
         self.expected: dict[str, float] = {}
         self.kinds: dict[str, tuple[int, str]] = {}
+        self.skipped = Counter[str]()  # whole modules, while they are collected
         self.meter = Meter(self.roles, self.kinds)
         config.pluginmanager.register(self.meter, "gate-meter")
         self.worker = hasattr(config, "workerinput")
@@ -69,13 +72,17 @@ class Gate:
 
     def _dearest_first(self, items: list[pytest.Item]) -> None:
         """Sort by the cost of what one process does as a whole, so that no process is left with something long."""
-        weights: Counter[str] = Counter()
+        weights = defaultdict[str, float](float)
         for item in items:
-            weights[_group(item)] += self._weight(item.nodeid)  # type: ignore[assignment]
+            name = function(item.nodeid)
+            cases, kind = self.kinds[name]
+            share = SHARE if kind == "law" and self.roles[item.nodeid] == CORE else 1.0
+            weights[_group(item)] += share * self.costs.functions.get(name, UNLISTED) / cases
         items.sort(key=lambda item: (-weights[_group(item)], _group(item)))
 
-    def _weight(self, nodeid: str) -> float:
-        return self.costs.functions.get(function(nodeid), 0.02)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.skipped[_reason(report)] += 1
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
@@ -84,7 +91,10 @@ class Gate:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self.worker:
-            session.config.workeroutput["gate"] = self.meter.spent() | {"expected": self.expected}  # type: ignore[attr-defined]
+            session.config.workeroutput["gate"] = self.meter.spent() | {
+                "expected": self.expected,
+                "skipped": dict(self.skipped),
+            }  # type: ignore[attr-defined]
 
 
 class Summary:
@@ -94,29 +104,28 @@ class Summary:
         self.config, self.gate, self.seed = config, gate, choose_seed(config)
         self.spent, self.skipped, self.problems = Spent(), Counter[str](), list[str]()
         self.outcomes = Counter[str]()
-        self.expected: dict[str, float] = {}
 
     def pytest_testnodedown(self, node: Any) -> None:
         told = getattr(node, "workeroutput", {}).get("gate")
         if told is not None:
             self.spent.add(told)
-            self.expected = told["expected"]
+            self.gate.expected, self.gate.skipped = told["expected"], Counter(told["skipped"])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed or report.when == "call":
             self.outcomes[report.outcome] += 1
         if report.skipped and not hasattr(report, "wasxfail"):
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            self.skipped[reason.removeprefix("Skipped: ")] += 1
+            self.skipped[_reason(report)] += 1
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        self.skipped += self.gate.skipped
         self.spent.add(self.gate.meter.spent())
         tier = self.gate.tier
         if tier == "all":
             self._keep(exitstatus)
         elif tier != "picked":
             self.problems += unknown_skips(self.skipped, allowed_skips())
-            self.problems += overruns(self.spent, self.expected or self.gate.expected, LIMITS.get(tier, {}))
+            self.problems += overruns(self.spent, self.gate.expected, LIMITS.get(tier, {}))
         if self.problems and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.config.getoption("--result"):
@@ -150,6 +159,11 @@ def register(config: pytest.Config) -> None:
     config.pluginmanager.register(gate, "gate")
     if not gate.worker:
         config.pluginmanager.register(Summary(config, gate), "gate-summary")
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return reason.removeprefix("Skipped: ")
 
 
 def in_full(item: pytest.Item) -> bool:
