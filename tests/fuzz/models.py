@@ -20,7 +20,7 @@ from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 
 from .corpus import corpus
-from .mutate import flipped, mutate
+from .mutate import flipped, lose_data, mutate
 from .run_options import compile_loops, drawn_chip, drawn_request
 
 CHIPS = (("edu-4x4", ("fp32", "int8")), ("tpu-v1", ("int8",)), ("neuroncore-v2", ("bf16", "fp8_e4m3fn")))
@@ -42,7 +42,10 @@ def case(seed: int) -> None:
 
 def try_model(model: onnx.ModelProto, rng: random.Random) -> None:
     """Mutate, write to a file, and run it with options drawn from ``rng``."""
-    data = mutate(model, rng).SerializeToString()
+    mutated = mutate(model, rng)
+    if rng.random() < 0.1:
+        lose_data(mutated, rng)
+    data = mutated.SerializeToString()
     if rng.random() < 0.03:
         data = flipped(data, rng)
     with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +73,16 @@ def _few_options(path: Path, rng: random.Random) -> Request:
     chip, formats = rng.choice(CHIPS)
     values = rng.choice(("off", "fast", "exact"))
     batch, scheme = rng.choice((None, None, None, 1, 2)), rng.choice(("symmetric", "affine"))
-    return Request(path, _chip(chip), dtype=rng.choice(formats), values=values, batch=batch, scheme=scheme)
+    weights = rng.choice(("model", "model", "random:1"))
+    return Request(
+        path,
+        _chip(chip),
+        dtype=rng.choice(formats),
+        values=values,
+        batch=batch,
+        scheme=scheme,
+        weights=weights,
+    )
 
 
 def _any_options(path: Path, rng: random.Random) -> Request:

@@ -38,6 +38,19 @@ def mutate(model: onnx.ModelProto, rng: random.Random) -> onnx.ModelProto:
     return made
 
 
+def lose_data(model: onnx.ModelProto, rng: random.Random) -> None:
+    """Take the values of most initialisers away, as files without weights have it: empty, or in a file that is gone."""
+    for tensor in model.graph.initializer:
+        if rng.random() < 0.8:
+            bare = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+            if rng.random() < 0.5:
+                bare.data_location = onnx.TensorProto.EXTERNAL
+                bare.external_data.add(
+                    key="location", value=rng.choice(("gone.bin", "gone.bin", "data.bin", "../gone"))
+                )
+            tensor.CopyFrom(bare)
+
+
 def flipped(data: bytes, rng: random.Random) -> bytes:
     """The bytes with a few changed, cut or repeated."""
     changed = bytearray(data)

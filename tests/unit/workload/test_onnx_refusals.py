@@ -12,7 +12,8 @@ from onnx import helper, numpy_helper
 
 import accelsim
 from accelsim.errors import ModelError, UsageError
-from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.onnx.importing.importer import build, import_proto
+from accelsim.workload.onnx.importing.read import raw_model
 from accelsim.workload.sources.load import load_model
 from tests.helpers.onnx_models import FLOAT, model, node
 
@@ -143,6 +144,15 @@ def test_weights_without_data_are_drawn_where_their_values_do_not_matter(kind: s
 def test_shapes_and_indices_without_data_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"type int64 has 0 entries in int64_data; expected 20$"):
         load_model(without_data(tmp_path, "empty", onnx.TensorProto.INT64), data=False)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2**30, 1), (3, 2**30)])
+def test_a_transposed_convolution_of_more_places_than_any_has(kernel: int, stride: int) -> None:
+    """Weights without data may state any size."""
+    proto = model([node("ConvTranspose", ["x", "w"], ["y"], strides=[stride])], {"x": (1, 1, 4)}, ["y"])
+    proto.graph.initializer.add(name="w", data_type=FLOAT, dims=[1, 1, kernel])
+    with pytest.raises(ModelError, match="65,536 at the most"):
+        build(raw_model(proto, Path("m"), 0), None, {})
 
 
 def test_external_data_missing_truncated_or_elsewhere(tmp_path: Path) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
+
+from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, rule
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.transposed import Geometry, transposed_conv
+
+MOST_PLACES = 65_536
+"""Places of a kernel along an axis, and phases (the product of the strides), of a transposed convolution."""
 
 
 @rule("ConvTranspose")
@@ -19,6 +25,9 @@ def conv_transpose(raw: RawNode, scope: Scope) -> list[Node]:
     extra = tuple(a.get("output_padding") or [0] * rank)
     if weights[0] % group:
         raise Foreign
+    if max(prod(strides), *weights[2:]) > MOST_PLACES:
+        what = f"kernel {list(weights[2:])} and strides {list(strides)} of a transposed convolution"
+        raise ModelError(Problem(what, raw.name, f"{MOST_PLACES:,} at the most, and so many phases"))
     begins, ends = _pads(raw, list(shape[2:]), list(weights[2:]), list(strides), list(dilations), list(extra))
     out = tuple(
         strides[i] * (shape[2 + i] - 1)
