@@ -122,19 +122,18 @@ def check(
 
     Raises UsageError where the file cannot be read, NotStarted where its process does not start.
     """
-    begun, done, sheet, wrong, printed = time.monotonic(), [], Sheet(), None, ""
+    begun, done, sheet, wrong, asked = time.monotonic(), [], Sheet(), None, None
     name = student or ""
     try:
         source = _source(file)
         name = _named(source) if student is None else student
-        with Student(file.name, source, seconds, isolated) as ask:
-            try:
-                for step, _ in zip(lesson.steps, lesson.check(ask, lesson.numbers(name), sheet), strict=True):
-                    done.append(step)
-            finally:
-                printed = ask.printed
+        asked = Student(file.name, source, seconds, isolated)
+        with asked:
+            for step, _ in zip(lesson.steps, lesson.check(asked, lesson.numbers(name), sheet), strict=True):
+                done.append(step)
     except Wrong as found:
         wrong = found
+    printed = asked.printed if asked else ""
     return Outcome(lesson, name, tuple(done), wrong, printed, sheet, time.monotonic() - begun)
 
 

@@ -80,7 +80,7 @@ class Student:
 
     @property
     def printed(self) -> str:
-        """The beginning of what it printed so far."""
+        """The beginning of what it printed; complete when its process has ended."""
         return self._printed.decode("utf-8", "replace")
 
     def _write(self, question: Any) -> None:
