@@ -32,9 +32,9 @@ class OnCluster(NamedTuple):
 def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
     """Whether a cluster is among what follows ``--on``, or a chip is to train: a cluster of one. UsageError for options
     of clusters on chips."""
-    from accelsim.spec.yaml.clusters import is_cluster
+    from accelsim.spec.yaml.clusters import is_cluster, listed
 
-    if given.train or any(is_cluster(name) for text in on for name in text.split(",")):
+    if given.train or any(is_cluster(name) for text in on for name in listed(text)):
         return True
     options = {"--plan": bool(given.plan), "--whole": given.whole, "--tokens": given.tokens is not None}
     wrong = [name for name, there in options.items() if there] + given.fused.given
@@ -87,8 +87,9 @@ def _ignores_capacity() -> bool:
 def _problems(asked: Mapping[str, Any], unused: Mapping[str, bool]) -> list[Problem]:
     from accelsim.request.fields import DEFAULTS, OPTIONS
     from accelsim.request.recording import flag
+    from accelsim.spec.yaml.clusters import is_cluster, listed
 
-    chips = [name for text in asked["on"] for name in text.split(",")]
+    chips = [name for text in asked["on"] for name in listed(text)]
     found = []
     if len(chips) > 1:
         found.append(
@@ -99,7 +100,9 @@ def _problems(asked: Mapping[str, Any], unused: Mapping[str, bool]) -> list[Prob
         if name in asked and name not in USED and asked[name] and asked[name] != DEFAULTS[name]
     ]  # fmt: skip
     changed += [name for name, there in unused.items() if there]
-    return found + [Problem(f"{name} on a cluster", expected="a chip for it") for name in changed]
+    if any(map(is_cluster, chips)):
+        return found + [Problem(f"{name} on a cluster", expected="a chip for it") for name in changed]
+    return found + [Problem(f"{name} with --train", expected="a run without --train") for name in changed]
 
 
 def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Problem]:

@@ -161,11 +161,10 @@ def test_data_of_every_collective(
     kind, name = case
     groups = tuple(i // per_node for i in range(ranks))
     assume(not COLLECTIVES[name].why_not(kind, Members(ranks, groups)))
-    apart = kind in ("reduce_scatter", "all_gather", "all_to_all")
     size = elements * ranks if kind == "all_to_all" else elements
     random = np.random.default_rng(data.draw(st.integers(0, 99)))
     held = list(random.integers(-9, 9, (ranks, size)))
-    got = run_collective(kind, name, held, 1 if apart else chunks, groups)
+    got = run_collective(kind, name, held, chunks, groups)
     total, own = np.sum(held, 0), [part(i, ranks, size) for i in range(ranks)]
     if kind == "all_reduce":
         assert all((each == total).all() for each in got)

@@ -54,7 +54,7 @@ class Collective:
     """One algorithm.
 
     ``program(kind, members, chunks)`` are its rounds. ``pipelined``: it makes its own use of chunks; others do all at
-    once for each chunk, so that device i has part i of each. ``rule`` says which devices it can do with;
+    once for each chunk, which has a share of the part of every device. ``rule`` says which devices it can do with;
     ``count(members, chunks)`` about how many messages it takes, at most.
     """
 

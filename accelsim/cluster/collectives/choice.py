@@ -19,7 +19,7 @@ from accelsim.cluster.collectives.timing import AUTO, CollectiveTime, check, col
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.collectives import Collectives
-from accelsim.time import FS_PER_S
+from accelsim.time import FS_PER_S, NEVER
 
 LIBRARY = "library"
 ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES)
@@ -69,6 +69,9 @@ def by_library(
     wire_B = carried_B(topology, program, members, nbytes)
     busy = [topology.occupancy_fs(wire, count) for wire, count in enumerate(wire_B.tolist())]
     time_fs = max(round(found.time_s * FS_PER_S), *busy)
+    if time_fs > NEVER:
+        what = f"{kind} takes longer than {NEVER // FS_PER_S:,} s"
+        raise UsageError(Problem(what, topology.name, "fewer bytes"))
     finish = np.zeros(topology.ranks, np.int64)
     finish[list(members)] = time_fs
     return CollectiveTime(

@@ -31,6 +31,8 @@ MOST_TRIED = 200_000
 """Messages up to which 'auto' plays an algorithm; a ring that needs no events is always among those tried."""
 MOST_PLAYED = 10_000_000
 """Messages of a collective that is played event by event."""
+MOST_B = 1 << 60
+"""Bytes of a buffer: sums over many devices are whole numbers of 64 bits."""
 MOST_CHUNKS = 64
 """Chunks that are chosen where nobody says how many."""
 
@@ -258,8 +260,8 @@ def check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: t
         for rank in dict.fromkeys(members)
         if not 0 <= rank < topology.ranks
     ]
-    if nbytes < 0:
-        problems.append(Problem(f"{nbytes} bytes", kind, "0 or more"))
+    if not 0 <= nbytes <= MOST_B:
+        problems.append(Problem(f"{nbytes:,} bytes", kind, "0 B to 1 EiB"))
     if len(set(members)) < len(members):
         problems.append(Problem(f"a group that has a device twice: {list(members)}", kind, "each once"))
     if not members:

@@ -189,7 +189,7 @@ def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iter
     where = "--plan"
     if plan.devices != fleet.size:
         what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {plan.devices:,} devices"
-        yield Problem(what, where, f"{fleet.size:,}, as many as the cluster has")
+        yield Problem(what, where, f"{fleet.size:,}, as many as the cluster has{fleet.resized(plan.devices)}")
     for name, size in (("heads", model.heads), ("ffn", model.ffn)):
         if size % plan.tp:
             yield Problem(f"tp={plan.tp} of {name}={size}", where, f"a number that divides {size}")

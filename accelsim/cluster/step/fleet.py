@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from accelsim.cluster.step.costs import PLAIN, Costs, Setting
 from accelsim.spec.chip import Chip
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.collectives import Collectives
+from accelsim.spec.yaml.clusters import is_cluster
 from accelsim.time import FS_PER_S
 
 Group = tuple[int, ...]
@@ -53,6 +55,18 @@ class Fleet:
     def size(self) -> int:
         """Devices."""
         return len(self.chips)
+
+    def resized(self, devices: int) -> str:
+        """Return a text that names the cluster with so many devices, '' where whole nodes do not give them."""
+        sizes = set(Counter(self.topology.groups).values())
+        each, whole = max(sizes), self.name.partition("?")[0]
+        name = next(filter(is_cluster, (re.sub(r"^\d+x-", "", whole), whole)), "")
+        if self.size == 1 or len(sizes) > 1 or not name:
+            return ""
+        if devices <= each:
+            asked = f"nodes=1,devices={devices}" if self.size > each else f"devices={devices}"
+            return f"; or --on '{name}?{asked}'"
+        return "" if devices % each else f"; or --on '{name}?nodes={devices // each}'"
 
     def first(self, count: int) -> Fleet:
         """Its first devices, on the same network; they know what is known of all."""

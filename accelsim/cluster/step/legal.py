@@ -10,11 +10,14 @@ from accelsim.cluster.step.work import Work
 from accelsim.errors import Problem, nearest
 
 
-def problems(work: Work, devices: int, plan: Plan, batch: int) -> Iterator[Problem]:
-    """Each thing that does not fit: devices, widths, layers, microbatches, the schedule's own laws."""
+def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") -> Iterator[Problem]:
+    """Each thing that does not fit: devices, widths, layers, microbatches, the schedule's own laws.
+
+    ``other``: what to say of a cluster with as many devices as the plan, see ``Fleet.resized``.
+    """
     if plan.devices != devices:
         what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {plan.devices:,} devices"
-        yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has")
+        yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has{other}")
     widths = work.widths()
     if plan.tp > 1 and not widths:
         yield Problem(

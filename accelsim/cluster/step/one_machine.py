@@ -87,7 +87,10 @@ def machines(
     ways: Sequence[bool] = (False, True),
 ) -> list[OneMachine]:  # fmt: skip
     """The same for several ways to treat copies, compiled once."""
-    found = [*problems(work, fleet.size, plan, batch), *_beyond(work, fleet, plan)]
+    found = [
+        *problems(work, fleet.size, plan, batch, fleet.resized(plan.devices)),
+        *_beyond(work, fleet, plan),
+    ]
     if found:
         raise UsageError(found)
     given = options or Options()

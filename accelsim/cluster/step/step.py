@@ -36,7 +36,7 @@ def _made(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) ->
 
 
 def _check(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> None:
-    found = [*problems(work, fleet.size, plan, batch)]
+    found = [*problems(work, fleet.size, plan, batch, fleet.resized(plan.devices))]
     kind = SCHEDULES.get(plan.schedule)
     if kind is not None and not kind.synchronous and options.gradients.policy != FUSED.policy:
         what = f"gradients by {options.gradients.policy} with {plan.schedule}, which sums them behind each update"

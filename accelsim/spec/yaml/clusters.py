@@ -1,11 +1,11 @@
-"""Clusters by name, with a number before it or not: ``load_cluster("16x-dgx-a100")``."""
+"""Clusters by name, with a number before it or not: ``load_cluster("16x-dgx-a100")``, ``"dgx-a100?devices=2"``."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -20,11 +20,21 @@ COUNTED = re.compile(r"([1-9]\d{0,6})x-(.+)")
 """A number before a name: '16x-dgx-a100'."""
 
 
+COUNTS = ("nodes", "devices")
+"""What may be asked for behind the name: 'dgx-h100?nodes=4,devices=2', so many nodes, so many devices in each."""
+
+
 class Named(NamedTuple):
-    """What a name means: the file, and how many of what it counts are asked for, or None."""
+    """What a name means: the file, how many of what it counts are asked for, or None, and the ``COUNTS`` behind it."""
 
     file: Path
     many: int | None
+    counts: Mapping[str, int]
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether no number is asked for."""
+        return self.many is None and not self.counts
 
 
 def clusters() -> list[str]:
@@ -34,26 +44,32 @@ def clusters() -> list[str]:
 
 def is_cluster(name: str | Path) -> bool:
     """Whether a name (with a number before it or not) or the path of a YAML file is that of a cluster."""
-    text = str(name)
+    text = str(name).partition("?")[0]
     if _is_path(text):
         file = where.find(str(Path(text).absolute()))
         return file is not None and kind_of(file) == FOLDER
     return _named(text) is not None
 
 
+def listed(text: str) -> list[str]:
+    """Return the names that commas separate; those behind a '?' belong to its name."""
+    return re.split(r",(?!\w+=)", text)
+
+
 def load_cluster(name_or_path: str | Path, overrides: Sequence[str] = ()) -> ClusterSpec:
     """The cluster of a name ('dgx-a100', '16x-dgx-a100') or YAML file, with ``path.to.field=value`` overrides.
 
     A number before the name is that of its nodes, or of its devices where ``counts`` says so (a torus then gets
-    dimensions to match); of a name that begins with a number ('4x-edu') another number takes its place. ``nodes=16``
-    is the number of the only kind of nodes. Raises SpecError with all problems at once, with file, line and column.
+    dimensions to match); of a name that begins with a number ('4x-edu') another number takes its place. Behind a '?'
+    stand the number of the only kind of nodes and that of the only kind of devices in each, which keep their share of
+    its network cards: 'dgx-h100?nodes=4,devices=2'. Raises SpecError with all problems at once, with file, line and
+    column.
     """
     named = resolve_cluster(name_or_path)
-    asked = [] if named.many is None else list(_counted(named.file, named.many))
-    made, problems = read_part(named.file, ClusterSpec, [*asked, *overrides])
+    made, problems = read_part(named.file, ClusterSpec, [*_counted(named), *overrides])
     if problems or made is None:
         raise SpecError(problems)
-    return made if named.many is None else made.model_copy(update={"name": str(name_or_path)})
+    return made if named.as_it_is else made.model_copy(update={"name": str(name_or_path)})
 
 
 def load_devices(name_or_path: str | Path, overrides: Sequence[str] = ()) -> ClusterSpec:
@@ -85,20 +101,39 @@ def _is_chip(name: str) -> bool:
 
 def resolve_cluster(name_or_path: str | Path) -> Named:
     """The file of a cluster and the number that is asked for; SpecError with the nearest name when there is none."""
-    text = str(name_or_path)
+    text, _, asked = str(name_or_path).partition("?")
+    counts = _counts(asked)
     if _is_path(text):
         file = where.find(str(Path(text).absolute()))
         if file is None:
             raise SpecError(
                 Problem(f"no spec file {brief(text)}", expected="a cluster's name or the path of a YAML file")
             )
-        return Named(file, None)
+        return Named(file, None, counts)
     named = _named(text)
     if named is None:
         known = clusters()
         expected = f"one of {', '.join(known)}, with a number before it ('16x-dgx-a100') or without"
         raise SpecError(Problem(f"no cluster {brief(text)}", "", expected, nearest(text, known)))
-    return named
+    return named._replace(counts=counts)
+
+
+def _counts(asked: str) -> dict[str, int]:
+    """The numbers behind the '?' of a name. SpecError with all that is wrong with them."""
+    found: dict[str, int] = {}
+    problems = []
+    for part in filter(None, asked.split(",")):
+        name, _, value = part.partition("=")
+        if name not in COUNTS or name in found:
+            what = f"{name} is given twice" if name in found else f"a cluster has no {brief(name)}"
+            problems.append(Problem(what, "", f"one of {', '.join(COUNTS)}", nearest(name, COUNTS)))
+        elif not re.fullmatch(r"[1-9]\d{0,6}", value):
+            problems.append(Problem(f"{name}={brief(value)[1:-1]}", "", "a whole number from 1 to 9,999,999"))
+        else:
+            found[name] = int(value)
+    if problems:
+        raise SpecError(problems)
+    return found
 
 
 def _is_path(text: str) -> bool:
@@ -109,38 +144,48 @@ def _named(text: str) -> Named | None:
     """A name as it is, or behind a number; or None."""
     known = where.names(FOLDER)
     if text in known:
-        return Named(known[text], None)
+        return Named(known[text], None, {})
     found = COUNTED.fullmatch(text)
     if found is None:
         return None
     count, name = int(found[1]), found[2]
     if name in known:
-        return Named(known[name], count)
+        return Named(known[name], count, {})
     alike = [each for each in known if (begun := COUNTED.fullmatch(each)) and begun[2] == name]
-    return Named(known[alike[0]], count) if len(alike) == 1 else None
+    return Named(known[alike[0]], count, {}) if len(alike) == 1 else None
 
 
-def _counted(file: Path, count: int) -> Iterator[str]:
-    """Overrides that make the only kind of nodes, or of devices in them, so many."""
-    made, _ = read_part(file, ClusterSpec)
+def _counted(named: Named) -> Iterator[str]:
+    """Overrides that make the only kind of nodes, and of devices in them, as many as are asked for."""
+    made = None if named.as_it_is else read_part(named.file, ClusterSpec)[0]
     if made is None:
         return
     kinds = list(made.nodes) if "nodes" in made.__dict__ else []
+    counts = dict(named.counts) if named.many is None else {made.counts: named.many, **named.counts}
     if len(kinds) != 1:
-        what = f"{count}x: the cluster has {len(kinds)} kinds of nodes"
-        raise SpecError(Problem(what, str(file), "--set NODE.count=..., for each of them"))
-    if made.counts == "nodes":
-        yield f"nodes.{kinds[0]}.count={count}"
+        what = f"{_told(named)}: the cluster has {len(kinds)} kinds of nodes"
+        raise SpecError(Problem(what, str(named.file), "--set NODE.count=..., for each of them"))
+    at, node = f"nodes.{kinds[0]}", made.nodes[kinds[0]]
+    if "nodes" in counts:
+        yield f"{at}.count={counts['nodes']}"
+    if "devices" not in counts:
         return
-    node = made.nodes[kinds[0]]
+    count = counts["devices"]
     if len(node.devices) != 1:
-        what = f"{count}x: its node has {len(node.devices)} kinds of devices"
-        raise SpecError(Problem(what, str(file), "--set DEVICE.count=..., for each of them"))
-    yield f"nodes.{kinds[0]}.devices.{next(iter(node.devices))}.count={count}"
+        what = f"{_told(named)}: its node has {len(node.devices)} kinds of devices"
+        raise SpecError(Problem(what, str(named.file), "--set DEVICE.count=..., for each of them"))
+    yield f"{at}.devices.{next(iter(node.devices))}.count={count}"
+    if node.nics is not None and "devices" in named.counts:
+        yield f"{at}.nics.count={-(-node.nics.count * count // node.size)}"
     for name, fabric in node.fabrics.items():
         if fabric.dims is not None:
             dims = json.dumps(balanced(count, len(fabric.dims)))
-            yield f"nodes.{kinds[0]}.fabrics.{name}.dims={dims}"
+            yield f"{at}.fabrics.{name}.dims={dims}"
+
+
+def _told(named: Named) -> str:
+    many = [] if named.many is None else [f"{named.many}x"]
+    return ", ".join([*many, *(f"{name}={count}" for name, count in named.counts.items())])
 
 
 def balanced(count: int, dimensions: int) -> list[int]:

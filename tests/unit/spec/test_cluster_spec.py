@@ -9,7 +9,7 @@ import pytest
 
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.cluster import MOST_DEVICES, OPTIONAL, SHAPES, ClusterSpec, Fabric
-from accelsim.spec.yaml.clusters import clusters, is_cluster, load_cluster, resolve_cluster
+from accelsim.spec.yaml.clusters import clusters, is_cluster, listed, load_cluster, resolve_cluster
 from accelsim.spec.yaml.load import check, show
 
 Write = Callable[..., Path]
@@ -80,6 +80,38 @@ def test_set_knows_nodes_and_what_is_in_them() -> None:
     assert wide.networks["infiniband"].oversubscription == 3
     quick = load_cluster("4x-edu", ["node.link.link.bandwidth=1 GB/s"]).nodes["node"].fabrics["link"].link
     assert quick.bandwidth == 10**9
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "devices", "cards"),
+    [
+        ("dgx-h100?devices=2", 1, 2, 2),
+        ("dgx-h100?nodes=4,devices=2", 4, 2, 2),
+        ("3x-dgx-h100?devices=4", 3, 4, 4),
+        ("p4d-cluster?nodes=2,devices=4", 2, 4, 2),
+        ("4x-edu?devices=6", 1, 6, 0),
+    ],
+)
+def test_numbers_behind_the_name(name: str, nodes: int, devices: int, cards: int) -> None:
+    """Fewer devices of a node keep their share of its network cards, rounded up."""
+    assert is_cluster(name)
+    made = load_cluster(name)
+    (node,) = made.nodes.values()
+    assert (made.name, node.count, node.size) == (name, nodes, devices)
+    assert (node.nics.count if node.nics else 0) == cards
+
+
+def test_wrong_numbers_behind_the_name_are_told_at_once() -> None:
+    with pytest.raises(SpecError) as told:
+        load_cluster("dgx-h100?node=2,devices=0,devices=x,nodes=2,nodes=3")
+    assert [problem.what for problem in told.value.problems] == [
+        "a cluster has no 'node'", "devices=0", "devices=x", "nodes is given twice",
+    ]  # fmt: skip
+    assert listed("edu-4x4,dgx-h100?nodes=2,devices=1,4x-edu") == [
+        "edu-4x4",
+        "dgx-h100?nodes=2,devices=1",
+        "4x-edu",
+    ]
 
 
 def test_several_kinds_of_nodes_are_counted_one_by_one() -> None:

@@ -181,3 +181,10 @@ def test_bad_requests() -> None:
     with pytest.raises(UsageError, match="did you mean 'library'"):
         answer(net, NONE, "all_reduce", 1, "libary")
     assert ALGORITHMS[:2] == (LIBRARY, "auto")
+
+
+@pytest.mark.parametrize("nbytes", [10**19, 1 << 60, 10**17])
+def test_more_bytes_than_a_run_has_time_for(nbytes: int) -> None:
+    for algorithm in (LIBRARY, "ring", "auto"):
+        with pytest.raises(UsageError, match=r"0 B to 1 EiB|longer than|takes longer"):
+            answer(nodes(2, 4), SOME, "all_reduce", nbytes, algorithm)
