@@ -109,6 +109,15 @@ def paragraphs(sentences: Sequence[str]) -> str:
     return click.wrap_text(" ".join(sentences), min(width(), 110))
 
 
+def show_notes(notes: Iterable[str]) -> None:
+    """Print what a user should know beside the figures, each note once; nothing where there is none."""
+    found = dict.fromkeys(notes)
+    if found:
+        click.echo("\nNotes:")
+    for note in found:
+        click.echo(click.wrap_text(note, min(width(), 110), "- ", "  "))
+
+
 @contextmanager
 def progress(steps: int) -> Iterator[Callable[[str, float], None]]:
     """A bar on stderr, only on a terminal; the value is called with a stage of ``steps`` and the share of it that is

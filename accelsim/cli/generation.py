@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import check_file_target, paragraphs, progress, show, width
+from accelsim.cli.common import check_file_target, paragraphs, progress, show, show_notes, width
 from accelsim.errors import Problem, UsageError
 from accelsim.files import table, write_file
 
@@ -133,6 +133,7 @@ def show_generation(found: Generation) -> None:
     ]
     show(text_table(["generation", ""], rows, width()))
     click.echo("\n" + paragraphs(sentences(found)))
+    show_notes(found.prefill.job.notes)
 
 
 def _last_call(found: Generation) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from accelsim.cli.common import (
     png_option,
     progress,
     show,
+    show_notes,
     width,
 )
 from accelsim.cli.fusion import fusion_options, taken
@@ -323,10 +324,7 @@ def _print(result: Run, changes: list[WhatIf] | None, most: int | None, verdict:
         _print_what_ifs([what.as_dict() for what in changes])
     if result.dram:
         _print_dram(result)
-    if facts["notes"]:
-        click.echo("\nNotes:")
-        for note in facts["notes"]:
-            click.echo(click.wrap_text(note, min(width(), 110), "- ", "  "))
+    show_notes(facts["notes"])
     if verdict is not None:
         click.echo()
         _print_check(verdict)

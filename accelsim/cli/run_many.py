@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import progress, show, width
+from accelsim.cli.common import progress, show, show_notes, width
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.files import table as csv_table
 from accelsim.files import write_file
@@ -142,6 +142,7 @@ def show_table(found: Sequence[Outcome]) -> None:
     show(table(columns, cells, width()))
     if text := basis(entries):
         click.echo("\n" + text)
+    show_notes(note for each in found if each.run is not None for note in each.run.job.notes)
     for each in found:
         if each.run is None:
             click.echo(f"error: {each.variant.label}: {each.why}", err=True)

@@ -69,6 +69,21 @@ def test_one_table_with_the_figures_of_the_single_runs(cli: Cli, tmp_path: Path)
     assert [each["latency_s"] for each in told] == [float(row["latency_s"]) for row in rows]
 
 
+@pytest.mark.parametrize(
+    ("model", "chips"),
+    [("gemm?M=4,N=4,K=4", "edu-4x4,edu-mixed"), ("gpt?layers=1,prompt=2,new=1", "edu-4x4")],
+)
+def test_an_option_without_effect_on_a_chip_is_told_under_tables_too(
+    cli: Cli, model: str, chips: str
+) -> None:
+    result = cli("run", model, "--on", chips, "--values", "off", "--share", "layer")
+    assert result.exit_code == 0, result.stderr
+    notes = result.stdout.partition("\nNotes:\n")[2].splitlines()
+    assert notes == [
+        f"- --share has no effect on {chip}: it needs a chip with several cores" for chip in chips.split(",")
+    ]
+
+
 def test_what_does_not_fit_is_a_row_and_stops_no_other(cli: Cli) -> None:
     result = cli("run", "cnn", "--on", "edu-4x4", "--values", "off", "--set",
                  "act_sram.capacity=64 B", "--set", "act_sram.capacity=8 KiB")  # fmt: skip
