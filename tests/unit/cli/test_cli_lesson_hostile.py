@@ -19,7 +19,7 @@ from accelsim.lessons.work import filled, start
 
 Cli = Callable[..., Result]
 FIRST = find("1")
-SECONDS = 2.0
+SECONDS = 3.0
 
 ANSWERS = "\ndef counts(M, N, K):\n    {}\n"
 HOSTILE = {
@@ -28,13 +28,13 @@ HOSTILE = {
     "nan": ("MAC = float('nan')", "nan"),
     "infinity": ("def picojoules(M, N, K): return -1e999", "-inf"),
     "30 MB of text": ("MAC = 'x' * 30_000_000", "a text of 30,000,000 characters"),
-    "list of 30 MB": ("MAC = [1.5] * 100_000", "more than 1 MiB"),
+    "list of 30 MB": ("MAC = [1.5] * 60_000", "more than 1 MiB"),
     "deep list": ("MAC = []\nfor _ in range(100_000): MAC = [MAC]", "too deep"),
     "own class": ("class X(float):\n    def __float__(self): raise SystemExit\nMAC = X(1)", "SystemExit"),
     "lone surrogate": ("MAC = '\\ud800'", r"\ud800"),
     "escape codes": ("MAC = '\\x1b[2J\\nstudent,passed'", r"\x1b[2J\nstudent,passed"),
     "formula": ("MAC = '=HYPERLINK(\"http://evil\")'", "=HYPERLINK"),
-    "colliding keys": ("MAC = {k * (2**61 - 1): 0 for k in range(5_000)}", "{0: 0, 2305843009213693951: 0"),
+    "colliding keys": ("MAC = {k * (2**61 - 1): 0 for k in range(2_000)}", "{0: 0, 2305843009213693951: 0"),
     "many keys": ("MAC = {k: 0 for k in range(20_000)}", "a dict of 20,000 entries"),
     "recursion": (ANSWERS.format("return counts(M, N, K)"), "RecursionError"),
     "long recursion of syntax": ("MAC = " + "-" * 100_000 + "1", "Error"),
@@ -157,7 +157,8 @@ def test_hostile_files_and_their_neighbours(
     assert _state(tmp_path) == before
     with pytest.raises(BlockingIOError):
         listener.accept()
-    assert not [pid for pid in Path("/proc").glob("[0-9]*") if _is_student(pid)]
+    while any(map(_is_student, Path("/proc").glob("[0-9]*"))):  # killed, and gone a moment later
+        assert time.monotonic() - clock < len(places) * (SECONDS + 4)
 
 
 def _state(folder: Path) -> dict[Path, tuple[int, ...]]:
@@ -171,7 +172,9 @@ def _as_expected(row: dict[str, str], said: str) -> bool:
 
 
 def _is_student(process: Path) -> bool:
+    """Whether it is a process that this grader started for a student's file."""
+    user = 64_000 + os.getpid() % 1000 if os.geteuid() == 0 else os.geteuid()
     try:
-        return b"/lesson/child.py" in (process / "cmdline").read_bytes()
+        return process.stat().st_uid == user and b"/lesson/child.py" in (process / "cmdline").read_bytes()
     except OSError:
         return False
