@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import IO
 
 from accelsim.files.makers import Make, copied
 
@@ -78,6 +79,10 @@ def staged(path: Path, create: Callable[[Path], int]) -> Iterator[int]:
             except FileExistsError:
                 _sweep(path, wait=True)
                 continue
+            except FileNotFoundError:  # swept by another process before it was open
+                if path.parent.is_dir():
+                    continue
+                raise
             _lock(handle)
             if identity(path) != identity(handle):  # swept by another process before it had its lock
                 os.close(handle)
@@ -97,10 +102,8 @@ def new_file(path: Path) -> int:
 
 def new_folder(path: Path) -> int:
     """Make and open a directory for ``staged``."""
-    while True:
-        path.mkdir()
-        with suppress(FileNotFoundError):  # swept by another process
-            return os.open(path, os.O_RDONLY)
+    path.mkdir()
+    return os.open(path, os.O_RDONLY)
 
 
 def _sweep(path: Path, wait: bool) -> None:
@@ -136,7 +139,9 @@ def put(makers: Mapping[Path, Make], told: Path | None) -> None:
     with ExitStack() as stack:
         for place, make in sorted(makers.items()):  # so that no two processes wait for each other
             temporary = beside(place)
-            _write(stack.enter_context(staged(temporary, new_file)), make)
+            handle = stack.enter_context(staged(temporary, new_file))
+            with os.fdopen(handle, "wb", closefd=False) as file:
+                _write(file, make)
             temporary.chmod(stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o666 & ~_umask())
             note(told, place, temporary)
             made[place] = temporary
@@ -147,12 +152,12 @@ def put(makers: Mapping[Path, Make], told: Path | None) -> None:
             raise
 
 
-def _write(handle: int, make: Make) -> None:
+def _write(file: IO[bytes], make: Make) -> None:
     """Write content to the disk, before its name: after a power cut there would be an empty file under it."""
-    with os.fdopen(handle, "wb", closefd=False) as file:
-        make(file)
-        file.flush()
-        os.fsync(handle)
+    make(file)
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _rename(made: Mapping[Path, Path], told: Path | None) -> None:
@@ -170,10 +175,7 @@ def overwrite(place: Path, make: Make, told: Path | None) -> None:
     """Write a file in its place, where nothing can be put into its directory."""
     note(told, place, place)
     with place.open("r+b") as file:
-        make(file)
-        file.truncate()
-        file.flush()
-        os.fsync(file.fileno())
+        _write(file, make)
 
 
 def _umask() -> int:
@@ -190,7 +192,7 @@ def put_folder(real: Path, makers: Mapping[str, Make], told: Path) -> None:
         for name, make in makers.items():
             (stage / name).parent.mkdir(parents=True, exist_ok=True)
             with (stage / name).open("wb") as file:
-                _write(file.fileno(), make)
+                _write(file, make)
             note(told, real / name, stage / name)
         try:
             stage.rename(real)
