@@ -1,4 +1,4 @@
-"""Text with a unit -> SI number, and back. QuantiPhy knows the prefixes; nothing else in accelsim does.
+"""Text with a unit -> SI number, and back. QuantiPhy knows all prefixes; it is loaded for what is rare.
 
 A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m², T/s, A, V. Arithmetic is exact (the digits as
 they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is the float nearest to 9e-13.
@@ -10,12 +10,14 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from sys import float_info
-
-from quantiphy import QuantiPhyError, Quantity
+from typing import TYPE_CHECKING
 
 from accelsim.errors import brief
+
+if TYPE_CHECKING:
+    from quantiphy import Quantity
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,24 @@ MOST_CHARACTERS = 1000
 """Characters of a number with its unit, spaces included."""
 
 
-class _Quantity(Quantity):
+_USUAL = dict(zip(range(-6, 6), [*"afpnum", "", *"kMGTP"], strict=True))
+"""Power of a thousand -> the prefix that we write."""
+_WORTH = {prefix: Fraction(1000) ** power for power, prefix in _USUAL.items()} | {
+    f"{prefix}i": Fraction(1024) ** power for power, prefix in enumerate("KMGT", 1)
+}
+"""Prefixes that need no QuantiPhy."""
+
+
+@cache
+def _quantity() -> type[Quantity]:
     """QuantiPhy with the prefixes that we write; a class of its own keeps other users' preferences alone."""
+    from quantiphy import Quantity
 
+    class Ours(Quantity):
+        pass
 
-_Quantity.set_prefs(output_sf=_PREFIXES, spacer=" ", unity_sf="")
+    Ours.set_prefs(output_sf=_PREFIXES, spacer=" ", unity_sf="")
+    return Ours
 
 
 def dimension(unit: str) -> Dimension:
@@ -151,8 +166,10 @@ def _scale(suffix: str, unit: str) -> Fraction | None:
 
 def _prefix(prefix: str) -> Fraction | None:
     """Worth of an SI or binary prefix ('' is 1), None when QuantiPhy does not know it."""
-    if not prefix:
-        return Fraction(1)
+    if prefix in _WORTH:
+        return _WORTH[prefix]
+    from quantiphy import QuantiPhyError, Quantity
+
     try:
         quantity = Quantity(f"1 {prefix}g", binary=True)
     except QuantiPhyError:
@@ -167,10 +184,24 @@ def show(value: float, unit: str, digits: int = 4, binary: bool = False) -> str:
     """
     if unit == "m²":
         return f"{value * 1e6:.{digits}g} mm²"
-    quantity = _Quantity(value, units=unit)
+    if not binary and (text := _engineering(float(value), unit, digits)):
+        return text
+    quantity = _quantity()(value, units=unit)
     if binary:
         return str(quantity.binary(prec=digits - 1, strip_zeros=True))
     return str(quantity.render(prec=digits - 1, strip_zeros=True))
+
+
+def _engineering(value: float, unit: str, digits: int) -> str:
+    """Return what QuantiPhy renders, '' for what has no prefix of ours: 0, an infinity, 1e30."""
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    power, places = divmod(int(exponent or -99), 3)
+    if not value or power not in _USUAL:
+        return ""
+    sign, figures = "-" * (value < 0), mantissa.lstrip("-").replace(".", "").ljust(places + 1, "0")
+    rest = figures[places + 1 :].rstrip("0")
+    number = f"{sign}{figures[: places + 1]}{'.' * bool(rest)}{rest}"
+    return f"{number}{' ' * bool(unit)}{_USUAL[power]}{unit}"
 
 
 def spell(value: float, unit: str) -> str:

@@ -45,12 +45,12 @@ def remembered(name: str, files: Callable[[], Iterable[Path]], make: Callable[[]
     gives after it was written to JSON and read again, whether it comes from the cache or not.
     """
     place = folder()
-    key = _key(files()) if place else None
+    key = key_of(files()) if place else None
     kept = _read(place / f"{name}.json", key) if place and key else None
     if kept is not None:
         return kept
     made = json.loads(json.dumps(make()))
-    if place and key and complete(made) and key == _key(files()):
+    if place and key and complete(made) and key == key_of(files()):
         _write(place / f"{name}.json", json.dumps({"key": key, "result": made}))
     return made
 
@@ -78,7 +78,7 @@ class Table:
 
     def save(self) -> None:
         """Write all values of the file and of this process, as far as there is room."""
-        place, key = folder(), _key(())
+        place, key = folder(), key_of(())
         if place and key and self._new:
             path = place / f"{self._name}.json"
             every = {**self._read(path, key), **self._new}
@@ -87,7 +87,7 @@ class Table:
 
     @cached_property
     def _kept(self) -> dict[str, Any]:
-        place, key = folder(), _key(())
+        place, key = folder(), key_of(())
         return self._read(place / f"{self._name}.json", key) if place and key else {}
 
     @staticmethod
@@ -96,7 +96,7 @@ class Table:
         return found if isinstance(found, dict) else {}
 
 
-def _key(files: Iterable[Path]) -> str | None:
+def key_of(files: Iterable[Path]) -> str | None:
     """Return a hash of the sources of accelsim, of the interpreter and of the names and contents of ``files``.
 
     None where the sources are no files, as in an archive.
@@ -110,6 +110,13 @@ def _key(files: Iterable[Path]) -> str | None:
             content = path.read_bytes()
             found.update(f"\0{path}\0{len(content)}\0".encode(errors="surrogateescape") + content)
     return found.hexdigest()
+
+
+def digest(texts: Iterable[str]) -> str:
+    """Return a hash of texts, which differs where any of them does."""
+    return hashlib.sha256(
+        "".join(f"{len(text)} {text}" for text in texts).encode(errors="surrogateescape")
+    ).hexdigest()
 
 
 @cache

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from accelsim.spec.chip import Chip
-from accelsim.spec.energy import EnergyTable
+from accelsim.spec.digest import digest
 from accelsim.spec.silicon import ESTIMATE
 from accelsim.units import show
 
@@ -40,16 +38,11 @@ def energy_basis(chip: Chip, by_command: Iterable[str] = ()) -> dict[str, Any]:
         what = ESTIMATED if (chip.power.note or "").startswith(ESTIMATE) else STATED
     return {
         "table_node": chip.energy.node,
-        "table_sha256": _digest(chip.energy),
+        "table_sha256": digest(chip.energy, FIGURES),
         "idle_power_W": chip.power.idle if chip.power is not None else None,
         "idle_power": what,
         "by_command": sorted(by_command),
     }
-
-
-def _digest(table: EnergyTable) -> str:
-    figures = table.model_dump(mode="json", include=FIGURES)
-    return sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()
 
 
 def caveats(

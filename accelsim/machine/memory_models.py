@@ -123,9 +123,6 @@ def memories(
     ``record``: keep every burst. Both directions share a port, unless a full-duplex link is in between and nothing
     behind it is shared; a DRAM is, so its controller has one queue, and a cache before it is.
     """
-    from accelsim.machine.addressed import Addressed
-    from accelsim.machine.cached import Cached, Front
-
     chip, level, found = program.chip, MODELS[name], Memories({}, {}, {})
     addresses = cache(lambda: AddressMap(program))
     for memory, attached in chip.memories.items():
@@ -133,12 +130,16 @@ def memories(
             continue
         model: Behind = _by_bytes(name, attached)
         if level.dram is not None and attached.memory.dram is not None:
+            from accelsim.machine.addressed import Addressed
+
             device = device_of(attached)
             model = found.drams[memory] = Addressed(
                 name, memory, level.dram(device), device, program, addresses(), record
             )
         first = second = Port(env, clock, model)
         if before := cache_of(chip, memory):
+            from accelsim.machine.cached import Cached, Front
+
             front = Front(None if name == "ideal" else lane_of(chip.memories[before]))
             found.caches[before] = Cached(before, front, model, program, addresses())
             first = second = Port(env, clock, found.caches[before])

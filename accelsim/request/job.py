@@ -32,8 +32,7 @@ from accelsim.request.needs import check_needs, notes
 from accelsim.seeds import of_inputs, of_ranges
 from accelsim.spec.chip import Chip
 from accelsim.spec.energy import EnergyTable
-from accelsim.spec.yaml.load import load_chip, override
-from accelsim.spec.yaml.parts import energy_override, with_table
+from accelsim.spec.yaml.chips import load_chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import DEFAULT as ALLOWED
@@ -143,9 +142,11 @@ def changed(job: Job, overrides: Sequence[str], **options: Any) -> Job:
     assert job.request is not None
     given = job.request.on
     if isinstance(given, Chip):
+        from accelsim.spec.yaml.load import override
+
         chip = override(given, overrides)
     else:
-        chip = load_chip(given, [*energy_override(job.request.energy), *job.request.set, *overrides])
+        chip = load_chip(given, [*_overrides(job.request), *overrides])
     chip = _as_asked(chip, job.request)
     check_model(job.memory_model, chip)
     without = replace(job.options, values="off", ranges_from=None, **options)
@@ -221,8 +222,7 @@ def _seeded(request: Request, gather: Gather) -> Request:
 def _chip(request: Request, gather: Gather) -> Chip | None:
     """The chip, if it can be read and can do what is asked of it."""
     with gather.also():
-        overrides = [*energy_override(request.energy), *request.set]
-        chip = request.on if isinstance(request.on, Chip) else load_chip(request.on, overrides)
+        chip = request.on if isinstance(request.on, Chip) else load_chip(request.on, _overrides(request))
         if isinstance(request.on, Chip) and request.set:
             raise UsageError(
                 Problem("overrides of a chip that is loaded already", expected="its name or file")
@@ -232,16 +232,31 @@ def _chip(request: Request, gather: Gather) -> Chip | None:
         resolve(chip, request.dtype or preferred_format(chip), request.emulate)
         chip = _as_asked(chip, request)
         loaded = isinstance(request.on, Chip) or isinstance(request.energy, EnergyTable)
-        return with_table(chip, request.energy) if loaded else chip
+        if not loaded:
+            return chip
+        from accelsim.spec.yaml.parts import with_table
+
+        return with_table(chip, request.energy)
     return None
+
+
+def _overrides(request: Request) -> list[str]:
+    """Return what the request changes of the file of its chip: the energy table, then single values."""
+    if request.energy is None:
+        return list(request.set)
+    from accelsim.spec.yaml.parts import energy_override
+
+    return [*energy_override(request.energy), *request.set]
 
 
 def _as_asked(chip: Chip, request: Request) -> Chip:
     """With the streams of the request, at its site."""
+    chip = chip if request.streams is None else with_streams(chip, request.streams)
+    if request.site is None:
+        return chip
     from accelsim.spec.site import load_site, with_site
 
-    chip = chip if request.streams is None else with_streams(chip, request.streams)
-    return chip if request.site is None else with_site(chip, load_site(request.site))
+    return with_site(chip, load_site(request.site))
 
 
 def with_streams(chip: Chip, count: int) -> Chip:
@@ -251,6 +266,8 @@ def with_streams(chip: Chip, count: int) -> Chip:
         raise UsageError(
             Problem(f"{chip.name} has no engine that runs kernels side by side", "streams", "a GPU")
         )
+    from accelsim.spec.yaml.load import override
+
     return override(chip, [f"{name}.streams={count}" for name in engines])
 
 
@@ -293,13 +310,20 @@ def _check_names(request: Request) -> None:
     gather.done()
 
 
-def _options(request: Request, chip: Chip | None, ranges_from: Arrays | None, gather: Gather) -> Options:
+def _pinned(request: Request, chip: Chip | None) -> Mapping[str, Mapping[str, Any]]:
+    """Return the mappings that the request gives, as they are or in a file."""
+    given = request.mapping
+    if not isinstance(given, str | Path):
+        return given or {}
     from accelsim.program.mapping_file import load_mappings
 
+    return load_mappings(Path(given), _kinds(chip))
+
+
+def _options(request: Request, chip: Chip | None, ranges_from: Arrays | None, gather: Gather) -> Options:
     pinned: Mapping[str, Mapping[str, Any]] = {}
     with gather.also():
-        given = request.mapping
-        pinned = load_mappings(Path(given), _kinds(chip)) if isinstance(given, str | Path) else given or {}
+        pinned = _pinned(request, chip)
     with gather.also():
         known_effort(request.search)
     return Options(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file
 from accelsim.request.fields import DEFAULTS, OPTIONS, Request
 from accelsim.request.option import BY_NAME
+from accelsim.spec.digest import digest
 
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
@@ -39,7 +39,7 @@ def record(request: Request, chip: Chip, graph: Graph) -> dict[str, Any]:
         "asked": asked,
         "in_memory": lost,
         "files": _files(request),
-        "chip_sha256": _digest(json.dumps(chip.model_dump(mode="json"), sort_keys=True, default=str)),
+        "chip_sha256": digest(chip),
         "model_sha256": _digest("\n".join(_lines(graph))),
         "versions": {"python": platform.python_version(), **dict(_versions())},
     }

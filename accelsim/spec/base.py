@@ -26,7 +26,7 @@ Day = Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$"), AfterValidator(_in_t
 class Model(BaseModel):
     """Base: frozen, strict about keys, with the provenance that every block may carry."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     former: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Key of older files -> the field that it became, and how that is written."""

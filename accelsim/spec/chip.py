@@ -74,7 +74,7 @@ class Chip(Model):
     die_area: SquareMetres | None = Field(None, description="area of the die")
     clock: Hertz = Field(description="clock of every unit that states none of its own")
     cores: Annotated[dict[Name, Core], BeforeValidator(_kinds)] = Field(
-        {"core": Core()},
+        {"core": Core.model_construct()},  # validated when a chip is
         min_length=1,
         description="kinds of cores by name; all cores share the memories of the chip",
     )

@@ -86,7 +86,7 @@ class Arithmetic(Model):
     )
     add: Column = Field(description="format -> one addition; the same")
     status: ArithmeticStatus = Field(
-        ArithmeticStatus(default="guess"),
+        ArithmeticStatus.model_construct(default="guess"),
         description="how far each can be trusted; absent: every one is a guess",
     )
 

@@ -208,4 +208,4 @@ class Dram(Model):
     energy_status: Status | None = Field(
         None, description="how far its energies can be trusted; absent: a guess"
     )
-    controller: MemoryController = Field(MemoryController(), description="memory controller")
+    controller: MemoryController = Field(MemoryController.model_construct(), description="memory controller")

@@ -74,7 +74,7 @@ class Noc(Model):
     )
     clock: Hertz = Field(description="of routers and wires")
     flit: Width = Field(description="what a link carries per clock and direction")
-    router: Router = Field(Router(), description="pipeline and buffers")
+    router: Router = Field(Router.model_construct(), description="pipeline and buffers")
     wire: Wire | None = Field(None, description="wires; absent: they cost no energy")
 
     @model_validator(mode="after")

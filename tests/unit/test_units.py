@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quantiphy import Quantity
 
 from accelsim import units
 
@@ -76,6 +77,23 @@ def test_bytes_read_back_exactly(value: int) -> None:
 def test_showing_rounds_to_the_digits_asked_for(value: float, unit: str, digits: int) -> None:
     shown = units.parse(units.show(value, unit, digits), unit)
     assert abs(shown - value) <= 0.5000001 * value * 10.0 ** (1 - digits)
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False).filter(
+        lambda value: not value or 1e-250 < abs(value) < 1e250
+    ),
+    st.sampled_from(["", "B", "op/s"]),
+    st.integers(1, 9),
+)
+def test_showing_is_what_quantiphy_renders(value: float, unit: str, digits: int) -> None:
+    theirs = units._quantity()(value, units=unit).render(prec=digits - 1, strip_zeros=True)
+    assert units.show(value, unit, digits) == theirs
+
+
+@pytest.mark.parametrize("prefix", [name for name in units._WORTH if name])
+def test_usual_prefixes_are_worth_what_quantiphy_says(prefix: str) -> None:
+    assert float(units._WORTH[prefix]) == float(Quantity(f"1 {prefix}g", binary=True))
 
 
 def test_show() -> None:

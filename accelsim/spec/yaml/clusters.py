@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.errors import Problem, SpecError, brief, nearest
-from accelsim.spec.cluster import ClusterSpec, Devices, Node
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.load import kind_of, load_chip, read_part
+
+if TYPE_CHECKING:
+    from accelsim.spec.cluster import ClusterSpec
+
 
 FOLDER = "clusters"
 COUNTED = re.compile(r"([1-9]\d{0,6})x-(.+)")
@@ -46,6 +48,8 @@ def is_cluster(name: str | Path) -> bool:
     """Whether a name (with a number before it or not) or the path of a YAML file is that of a cluster."""
     text = str(name).partition("?")[0]
     if _is_path(text):
+        from accelsim.spec.yaml.load import kind_of
+
         file = where.find(str(Path(text).absolute()))
         return file is not None and kind_of(file) == FOLDER
     return _named(text) is not None
@@ -65,6 +69,9 @@ def load_cluster(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Clu
     its network cards: 'dgx-h100?nodes=4,devices=2'. Raises SpecError with all problems at once, with file, line and
     column.
     """
+    from accelsim.spec.cluster import ClusterSpec
+    from accelsim.spec.yaml.load import read_part
+
     named = resolve_cluster(name_or_path)
     made, problems = read_part(named.file, ClusterSpec, [*_counted(named), *overrides])
     if problems or made is None:
@@ -77,6 +84,9 @@ def load_devices(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Clu
 
     Raises SpecError as ``load_cluster`` and ``load_chip``.
     """
+    from accelsim.spec.cluster import ClusterSpec, Devices, Node
+    from accelsim.spec.yaml.load import load_chip
+
     if is_cluster(name_or_path):
         return load_cluster(name_or_path, overrides)
     if not _is_path(text := str(name_or_path)) and not _is_chip(text):
@@ -157,6 +167,9 @@ def _named(text: str) -> Named | None:
 
 def _counted(named: Named) -> Iterator[str]:
     """Overrides that make the only kind of nodes, and of devices in them, as many as are asked for."""
+    from accelsim.spec.cluster import ClusterSpec
+    from accelsim.spec.yaml.load import read_part
+
     made = None if named.as_it_is else read_part(named.file, ClusterSpec)[0]
     if made is None:
         return

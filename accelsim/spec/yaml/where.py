@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,13 +54,22 @@ def names(folder: str) -> dict[str, Path]:
 
 def every_file() -> list[Path]:
     """Return all spec files below the roots, of every kind, in a fixed order."""
-    return [
-        Path(inside, name)
-        for root in roots()
-        for inside, _, names_in in sorted(os.walk(root))
-        for name in sorted(names_in)
-        if name.endswith(SUFFIXES)
-    ]
+    return [Path(path) for path, *_ in states()]
+
+
+def states() -> tuple[tuple[str, int, int], ...]:
+    """Return path, bytes and time of the last change (ns) of every spec file below the roots, in a fixed order."""
+    return tuple(state for root in roots() for state in sorted(_states(str(root))))
+
+
+def _states(inside: str) -> Iterator[tuple[str, int, int]]:
+    with suppress(OSError), os.scandir(inside) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _states(entry.path)
+            elif entry.name.endswith(SUFFIXES):
+                state = entry.stat()
+                yield entry.path, state.st_size, state.st_mtime_ns
 
 
 def listing(name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:

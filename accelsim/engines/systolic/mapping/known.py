@@ -112,7 +112,7 @@ def _hardware(lowering: Lowering, step: Step) -> list[str]:
     def text(key: str, model: Any) -> str:
         found = memo.setdefault(("text", key), [])
         if not found:
-            found.append(model.model_dump_json())
+            found.append(repr(model))
         return str(found[0])
 
     memories = [
