@@ -26,7 +26,8 @@ ROOT = TESTS.parent
 STATE = ROOT / ".evidence.json"
 PAGE = ROOT / "reports" / "evidence.md"
 PYTEST = ("pytest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider")
-LEAST_COVERED = 95
+LEAST_COVERED, LEAST_KILLED = 95, 0.85
+"""Per cent of lines, and share of planted faults."""
 FUZZ_PARTS = 40
 """A step draws so small a part of the seeds of ``make fuzz``, others with every commit."""
 
@@ -77,6 +78,9 @@ def steps() -> Iterator[Step]:
         )
     covered = (*PYTEST, "--tier", "core", "--cov", "--cov-report=term:skip-covered")
     yield Step("line coverage by the gate", (*covered, f"--cov-fail-under={LEAST_COVERED}"), _coverage)
+    yield Step(
+        "planted faults, which test reaches which line", ("tests.mutants", "--only-measure"), _last_line
+    )
     for at in range(SHARDS):
         yield Step(f"planted faults, part {at}", ("tests.mutants", "--part", str(at)), _last_line)
 
@@ -140,7 +144,20 @@ def page(done: dict[str, Done]) -> str:
         lines.append(
             f"| {name} | {'passed' if row.passed else '**failed**'} | {row.said} | {row.cpu_s} | {row.at} |"
         )
+    killed, planted = faults(done)
+    if planted:
+        lines += [
+            "",
+            f"Planted faults: {killed} of {planted} killed, {killed / planted:.0%}; wanted {LEAST_KILLED:.0%}.",
+        ]
     return "\n".join(lines) + "\n"
+
+
+def faults(done: dict[str, Done]) -> tuple[int, int]:
+    """Return how many planted faults the tests found, and how many were planted, over all parts."""
+    found = [re.search(r"(\d+) of +(\d+) killed", row.said) for row in done.values()]
+    pairs = [(int(each[1]), int(each[2])) for each in found if each is not None]
+    return sum(killed for killed, _ in pairs), sum(planted for _, planted in pairs)
 
 
 def main() -> int:
@@ -158,7 +175,8 @@ def main() -> int:
             print(f"== {step.name} ({time.monotonic() - began:.0f} s so far)", flush=True)
             done[step.name] = step.run()
             save(now, done)
-    return int(not all(row.passed for row in done.values()))
+    killed, planted = faults(done)
+    return int(not all(row.passed for row in done.values()) or killed < LEAST_KILLED * planted)
 
 
 if __name__ == "__main__":

@@ -176,6 +176,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--measure", action="store_true", help="measure that anew (by default only where there is no file)"
     )
+    parser.add_argument("--only-measure", action="store_true", help="measure that anew and plant nothing")
     parser.add_argument("--tests", nargs="*", default=TESTS, help="what is measured")
     return parser.parse_args()
 
@@ -185,8 +186,10 @@ def main() -> None:
     asked = arguments()
     packages = asked.packages or PACKAGES
     os.environ["HYPOTHESIS_PROFILE"] = "unshrunk"
-    if asked.measure or not asked.map.exists():
+    if asked.measure or asked.only_measure or not asked.map.exists():
         measure(PACKAGES, asked.tests).save(asked.map)
+        if asked.only_measure:
+            return
         os.execv(
             sys.executable,
             [sys.executable, "-m", "tests.mutants", *(word for word in sys.argv[1:] if word != "--measure")],

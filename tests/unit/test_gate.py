@@ -248,6 +248,10 @@ def test_evidence_that_was_stopped_goes_on_with_what_did_not_pass(
     assert evidence.load("other sources") == {}
     text = (tmp_path / "evidence.md").read_text(encoding="utf-8")
     assert "| tests, shard 1 | **failed** | 1 failed | 4 | 2026-01-01 10:01 |" in text
+    parts = {
+        str(at): evidence.Done(True, f"all       {at} of  16 killed, 90% (3 s)", 4, "") for at in (13, 15)
+    }
+    assert "28 of 32 killed, 88%" in evidence.page(parts) and evidence.faults(parts) == (28, 32)
 
 
 def test_a_step_says_what_its_command_printed_and_whether_it_failed(
