@@ -7,7 +7,7 @@ from typing import Any
 
 from accelsim.cluster.step.fusing import TunedStep
 from accelsim.cluster.step.lasting import HOUR, Lasting
-from accelsim.cluster.step.result import PARTS, Device, Refused, StepResult, device_facts
+from accelsim.cluster.step.result import NOT_CALIBRATED, PARTS, Device, Refused, StepResult, device_facts
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.errors import memory_text
 from accelsim.report import fusing
@@ -98,7 +98,10 @@ def sentences(
     found = [_binding(result), _memory(result)]
     if result.refused is not None:
         found.append(_refused(result, result.refused))
-    found += [f"{chip} is calibrated on {origin}." for chip, origin in result.calibrated.items()]
+    found += [
+        f"{chip} is {origin}." if origin == NOT_CALIBRATED else f"{chip} is calibrated on {origin}."
+        for chip, origin in result.calibrated.items()
+    ]
     if helps is not None:
         found.append(helping(helps))
     if fused is not None:

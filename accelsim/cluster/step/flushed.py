@@ -18,7 +18,7 @@ from accelsim.cluster.step.gradients import Synced, synced
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B, static_B
 from accelsim.cluster.step.ops import Ops, Planned, Replica
 from accelsim.cluster.step.options import Options
-from accelsim.cluster.step.result import Device, StepResult
+from accelsim.cluster.step.result import NOT_CALIBRATED, Device, StepResult
 from accelsim.cluster.step.timeline import Shown, slices
 from accelsim.kernels.whole import Interval, together
 from accelsim.time import FS
@@ -203,6 +203,6 @@ class Step:
     def _calibrated(self) -> dict[str, str]:
         chips = {chip.name: chip for chip in self.fleet.chips[: self.plan.devices]}
         return {
-            name: chip.calibration.fitted_on if chip.calibration else "not calibrated"
+            name: chip.calibration.fitted_on if chip.calibration else NOT_CALIBRATED
             for name, chip in chips.items()
         }

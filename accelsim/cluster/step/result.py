@@ -37,6 +37,10 @@ class Slice(NamedTuple):
     label: str
 
 
+NOT_CALIBRATED = "not calibrated"
+"""What ``StepResult.calibrated`` says of a chip without fitted constants."""
+
+
 @dataclass(frozen=True)
 class Device:
     """One device for all that do the same: ``ranks``. ``memory``: by kind over time, ``capacity_B`` what it has.

@@ -21,6 +21,7 @@ from accelsim.errors import UsageError
 from accelsim.report.cluster import trace
 from accelsim.report.cluster.page import page_data
 from accelsim.report.cluster.pictures import parts_caption, scaling_sentence
+from accelsim.report.step import sentences
 from accelsim.report.text import percent
 from accelsim.report.write_step import NAMES, check_target, write_step
 
@@ -147,3 +148,7 @@ def test_a_chip_alone_has_no_traffic_to_show(tmp_path: Path) -> None:
     assert {path.stem for path in (folder / "plots").iterdir()} == {"where_time_goes"}
     titles = [each["title"] for each in page_data(step, [], [])["last"]]
     assert titles == ["What the constants of the chips come of"]
+
+
+def test_a_chip_without_fitted_constants_is_said_to_be_so(made: dict[str, tuple[Ready, StepResult]]) -> None:
+    assert "edu-4x4 is not calibrated." in sentences(made[PLANS[0]][1])
