@@ -184,7 +184,8 @@ import accelsim.engines
 accelsim.engines.__path__.append(sys.argv[1])
 from accelsim.errors import SpecError
 from accelsim.spec.yaml.load import load_chip, show
-from accelsim.spec.yaml.schema import reference_markdown, schema
+from accelsim.spec.yaml.schema import schema
+from tests.helpers.spec_reference import reference_markdown
 BASE = ["cores={core: {engines: {car: {type: toy, wheels: 4}}}}", "peak={int8: 18.4 GOPS}",
     "memories={m: {memory: memories/hbm2, holds: [activations, weights, host]}}"]
 chip = load_chip("haswell-e5-2699v3", BASE)

@@ -13,13 +13,13 @@ from accelsim.request.job import Request, prepare
 from accelsim.spec.base import Model
 from accelsim.spec.energy import SramPoint
 from accelsim.spec.sram_energy import sram_J_per_B
-from accelsim.spec.yaml import schema
 from accelsim.spec.yaml.kinds import KINDS
 from accelsim.spec.yaml.load import check, load_chip, show
 from accelsim.spec.yaml.load_dram import load_dram
 from accelsim.spec.yaml.parts import load_energy, load_memory
 from accelsim.spec.yaml.shape import annotation_of, core, model_of
 from accelsim.units import DIMENSIONS, parse, spell
+from tests.helpers import spec_reference as schema
 from tests.helpers.effort import calls
 
 Write = Callable[..., Path]

@@ -1,0 +1,190 @@
+"""docs/spec-reference.md, made from the models of specs: ``python -m tests.helpers.spec_reference``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from accelsim import units
+from accelsim.spec.base import Model
+from accelsim.spec.constants import Fitted
+from accelsim.spec.families import NONE
+from accelsim.spec.names import FUNCTIONS
+from accelsim.spec.yaml.load import KINDS
+from accelsim.spec.yaml.shape import annotation_of, choices, core, families_of, model_of
+
+
+def reference_markdown() -> str:
+    """docs/spec-reference.md: every block and field with type, unit, default and description."""
+    blocks: dict[str, type[Model]] = {}
+    for model in KINDS.values():
+        _collect(model, blocks)
+    parts = [_HEAD, _ranges(), *(_block(blocks[name]) for name in blocks), _families()]
+    return "\n".join(parts)
+
+
+_HEAD = """# Spec reference
+
+Made from the models in `accelsim/spec` and of the engine types (`accelsim/engines/*/spec.py`); do not
+edit. A field with a dimension is a number with its unit (`34 GB/s`, `24 MiB`); a bare number there is an error. Where
+a block is expected, the name of a file may stand instead (`memory: memories/ddr3-1600`), or a block that starts from
+a file and changes some keys (`use: memories/ddr3-1600`). Which fields an engine has is a matter of its `type`. Every
+file states `source` and `as_of`.
+"""
+
+
+def _ranges() -> str:
+    """Least and most of each dimension, where a field states no range of its own."""
+    rows = [
+        f"| {row.what} | {row.unit} | {units.show(row.least, row.unit, binary=row.binary)} | "
+        f"{units.show(row.most, row.unit, binary=row.binary)} |"
+        for row in units.DIMENSIONS.values()
+    ]
+    head = (
+        "Beyond these a number is refused; times, energies and powers may also be 0. A field with a range of its own "
+        "says so.\n\n| a field that is | unit | least | most |\n|---|---|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+def _families() -> str:
+    """Families of functions and their operators."""
+    rows = [f"| `{family}` | {', '.join(ops)} |" for family, ops in FUNCTIONS.members.items()]
+    head = (
+        "## Families\n\nIn `functions` of a vector unit the name of a family stands for all of its operators: "
+        f"`{{activations: 1, Gelu: 2, Clip: {NONE}}}` is one clock for each activation, two for Gelu, and no Clip.\n\n"
+        "| family | operators |\n|---|---|\n"
+    )
+    return head + "\n".join(rows) + f"\n\nIn none: {', '.join(FUNCTIONS.others)}.\n"
+
+
+def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
+    """``model`` and every block inside it, in order of first use."""
+    if model.__name__ in blocks:
+        return
+    blocks[model.__name__] = model
+    for name in model.model_fields:
+        annotation: Any = annotation_of(model, name)
+        while get_origin(core(annotation)) in (dict, list):
+            annotation = annotation_of(annotation, 0)
+        inner = model_of(annotation)
+        for each in choices(annotation).values() or ([inner] if inner is not None else []):
+            if issubclass(each, Model):
+                _collect(each, blocks)
+
+
+def _block(model: type[Model]) -> str:
+    folder = next((name for name, each in KINDS.items() if each is model), "")
+    where = f"A file in `hwspecs/{folder}/`, or a block.\n\n" if folder else ""
+    rows = [_row(name, info, model) for name, info in model.model_fields.items()]
+    table = "| field | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows)
+    return f"## {model.__name__}\n\n{(model.__doc__ or '').strip()}\n\n{where}{table}\n"
+
+
+def _row(name: str, info: FieldInfo, model: type[Model]) -> str:
+    default = (
+        "**required**"
+        if info.is_required()
+        else ""
+        if info.default is None or info.default_factory is not None
+        else f"`{_written(info.default)}`"
+    )
+    return f"| `{name}` | {_type(annotation_of(model, name))} | {default} | {_meaning(info)} |"
+
+
+def _meaning(info: FieldInfo) -> str:
+    """What a field says of itself, and whether it is a constant that measurements have to give."""
+    mark = next((each for each in info.metadata if isinstance(each, Fitted)), None)
+    said = info.description or ""
+    if mark is None:
+        return said
+    low, high = (units.show(end, mark.unit) if mark.unit else f"{end:,g}" for end in mark[:2])
+    return f"{said}; a [constant](constants.md), looked for from {low} to {high}"
+
+
+def _written(default: Any) -> str:
+    """A default as one writes it in YAML."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, Model):
+        default = default.model_dump(exclude_defaults=True)
+    elif isinstance(default, dict):
+        default = {name: each.model_dump(exclude_defaults=True) for name, each in default.items()}
+    return str(default).replace("'", "") if isinstance(default, list | dict) else str(default)
+
+
+def _type(annotation: Any) -> str:
+    """A declared type in words, with its unit."""
+    if models := choices(annotation):
+        return " or ".join(f"[{model.__name__}](#{model.__name__.lower()})" for model in models.values())
+    model = model_of(annotation)
+    if model is not None:
+        return f"[{model.__name__}](#{model.__name__.lower()})"
+    inner = core(annotation)
+    if words := _words(annotation):
+        return words
+    unit = _unit(annotation)
+    if unit:
+        own = _own_range(annotation)
+        return f"quantity in {unit}" + (f", {own[0]} to {own[1]}" if own else "")
+    if get_origin(inner) is dict:
+        or_none = f", or `{NONE}`" if families_of(annotation) else ""
+        return f"table of {_type(get_args(inner)[1])}{or_none}"
+    if get_origin(inner) is list:
+        return f"list of {_type(get_args(inner)[0])}"
+    if get_origin(inner) is not None:
+        return ", ".join(f"`{choice}`" for choice in get_args(inner))
+    named = {str: "text", int: "whole number", float: "number", bool: "true or false"}[inner]
+    least, most = _limits(annotation)
+    return named if least is None or most is None else f"{named}, {least:,} to {most:,}"
+
+
+def _words(annotation: Any) -> str:
+    """How a type calls itself, '' for one that does not: it stands in its JSON schema."""
+    schemas = (getattr(part, "json_schema", None) for part in _parts(annotation))
+    return next((str(each["words"]) for each in schemas if isinstance(each, dict) and "words" in each), "")
+
+
+def _limits(annotation: Any) -> tuple[float | None, float | None]:
+    """(least, most) of a number, as its type or its field states them; None where nothing is stated."""
+    least = most = None
+    for part in _parts(annotation):
+        below, above = getattr(part, "ge", None), getattr(part, "le", None)
+        below = 1 if getattr(part, "gt", None) == 0 and core(annotation) is int else below
+        least = below if least is None or (below is not None and below > least) else least
+        most = above if most is None or (above is not None and above < most) else most
+    return least, most
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """Everything that is annotated to a type, inside ``| None`` and Annotated too."""
+    for part in (*getattr(annotation, "__metadata__", ()), *getattr(annotation, "metadata", ())):
+        yield part
+        yield from _parts(part)
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for inner in get_args(annotation)[: 1 if get_origin(annotation) is Annotated else None]:
+            yield from _parts(inner)
+
+
+def _own_range(annotation: Any) -> list[str]:
+    """['1 ps', '1 us'] of a quantity with a range of its own, [] of one with that of its dimension."""
+    schemas = (getattr(part, "json_schema", None) for part in _parts(annotation))
+    return next((each["range"] for each in schemas if isinstance(each, dict) and "range" in each), [])
+
+
+def _unit(annotation: Any) -> str:
+    """Unit of a quantity, '' of anything else: it stands in the JSON schema of the type."""
+    json_schema = getattr(annotation, "json_schema", None)
+    if isinstance(json_schema, dict):
+        return str(json_schema.get("unit", ""))
+    if get_origin(core(annotation)) in (dict, list):
+        return ""
+    parts = (*get_args(annotation), *getattr(annotation, "__metadata__", ()))
+    return next((unit for part in parts if not isinstance(part, str) and (unit := _unit(part))), "")
+
+
+if __name__ == "__main__":
+    print(reference_markdown(), end="")
