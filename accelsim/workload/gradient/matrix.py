@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+from accelsim.types import Array
 from accelsim.workload.gradient.context import Context, Value
 from accelsim.workload.gradient.rules import Gradients, only, rule
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Shape
+from accelsim.workload.transposed import Geometry, transposed_conv
 
 
 @rule("MatMul")
@@ -60,14 +63,13 @@ def gemm(ctx: Context, node: Node, grads: Gradients) -> Gradients:
 def conv(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     """Two convolutions of the same ``group``, for any rank, stride, dilation and padding.
 
-    dX slides the kernel, turned around and with its channels exchanged, over dY with ``stride - 1`` zeros between
-    its elements. dW slides dY, with the roles of stride and dilation exchanged, over X, images and channels
-    exchanged. A matrix unit multiplies the inserted zeros like all other elements, as a plain systolic array
-    does; the MACs of these nodes count them. Source: Dumoulin and Visin, arXiv:1603.07285, section 4.
+    dX slides the kernel, turned around and with its channels exchanged, over dY; where the stride is above 1, it is a
+    transposed convolution of dY (``workload.transposed``). dW slides dY, with the roles of stride and dilation
+    exchanged, over X, images and channels exchanged. Source: Dumoulin and Visin, arXiv:1603.07285, section 4.
     """
     x, w, *bias = ctx.inputs(node)
     g = only(grads)
-    found: Gradients = [_conv_input(node, x, w, g), _conv_kernel(node, x, w, g)]
+    found: Gradients = [_conv_input(ctx, node, x, w, g), _conv_kernel(node, x, w, g)]
     if bias and bias[0]:
         found.append(g.sum([0, *range(2, g.rank)], keepdims=False))
     return found
@@ -80,8 +82,33 @@ def _slide(
                 pads=list(pads), group=group, a_zero_point=0, b_zero_point=0)  # fmt: skip
 
 
-def _conv_input(node: Node, x: Value, w: Value, g: Value) -> Value:
-    group, rank = node.attrs["group"], x.rank - 2
+class _Made(NamedTuple):
+    """Appends the nodes of a transposed convolution; ``like``: a tensor of its format."""
+
+    ctx: Context
+    like: Value
+
+    def add(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        """Append a node of one result."""
+        return self.ctx.op(op, inputs, **attrs)
+
+    def constant(self, value: Array) -> Value:
+        """Return places in a tensor as a constant."""
+        return self.ctx.constant(value, "int64")
+
+    def zeros(self, *shape: int) -> Value:
+        """Return a constant of zeros."""
+        return self.ctx.filled(shape, 0.0, self.like.dtype)
+
+
+def _conv_input(ctx: Context, node: Node, x: Value, w: Value, g: Value) -> Value:
+    group, rank, a = node.attrs["group"], x.rank - 2, node.attrs
+    if max(a["strides"]) > 1:
+        geometry = Geometry(
+            g.shape[0], g.shape[1], x.shape[1], group, g.shape[2:], w.shape[2:], tuple(a["strides"]),
+            tuple(a["dilations"]), tuple(a["pads"][:rank]), x.shape[2:],
+        )  # fmt: skip
+        return transposed_conv(_Made(ctx, g), g, w, None, geometry)
     out, depth = w.shape[0] // group, w.shape[1]
     split = w.reshape((group, out, depth, *w.shape[2:])) if group > 1 else w
     order = [0, 2, 1, *range(3, rank + 3)] if group > 1 else [1, 0, *range(2, rank + 2)]

@@ -82,8 +82,9 @@ def test_gradients_of_a_conv_are_its_adjoints(
     np.testing.assert_allclose(
         np.sum(grads["w"] * other_w), np.sum(dy * conv(x, other_w, attrs)[0]), rtol=1e-9, atol=1e-9
     )
-    assert {node.op for node in graph.nodes} <= {"Conv", "Transpose", "Reshape", "Pad", "Slice", "ReduceSum"}
-    assert sum(node.op == "Conv" for node in graph.nodes) == 3
+    moves = {"Conv", "Transpose", "Reshape", "Pad", "Slice", "ReduceSum", "Gather", "Concat"}
+    assert {node.op for node in graph.nodes} <= moves
+    assert max(attrs["strides"]) > 1 or sum(node.op == "Conv" for node in graph.nodes) == 3
 
 
 TORCH = [
@@ -143,7 +144,7 @@ def test_gradient_of_an_average_pool_is_its_adjoint(
     )
 
 
-def test_the_gradient_of_the_weights_takes_the_products_of_the_forward_pass() -> None:
+def test_each_gradient_takes_the_products_of_the_forward_pass() -> None:
     """The window that no element of dY reaches is not computed and cut away, where the padding allows to leave it out."""
     attrs = {"kernel_shape": [3, 3], "strides": [2, 2], "dilations": [1, 1], "pads": [1, 1, 1, 1], "group": 1}
     x, w = np.zeros((2, 3, 8, 8)), np.zeros((4, 3, 3, 3))
@@ -154,7 +155,6 @@ def test_the_gradient_of_the_weights_takes_the_products_of_the_forward_pass() ->
         ins = [graph.tensors[name] for name in node.inputs]
         return REGISTRY["Conv"].work(node, ins, [graph.tensors[name] for name in node.outputs]).macs
 
-    assert [macs(node) for node in backwards] == [
-        4 * macs(forward),
-        macs(forward),
-    ]  # dX multiplies 3 zeros of 4
+    *dx, dw = [macs(node) for node in backwards]
+    assert [sum(dx), dw] == [macs(forward)] * 2
+    assert len(dx) == 4  # one for each phase of the stride
