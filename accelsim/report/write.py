@@ -32,9 +32,9 @@ def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None =
 
     ``what_ifs``: changes that were tried (``accelsim.what_ifs``), None where none were asked for.
 
-    The files are made first, then they take their places: there never is half a report. The files of an earlier report
-    are replaced, all others in the directory stay. UsageError when ``out_dir`` is a file, holds something that
-    is no report, or cannot be written.
+    The files are made first, then they take their places; an interrupt never leaves half a report. The files of an
+    earlier report are replaced, all others in the directory stay. UsageError when ``out_dir`` is a file, holds
+    something that is no report, or cannot be written.
     """
     target = Path(out_dir)
     refuse_foreign(target)
