@@ -6,8 +6,8 @@ from pathlib import Path
 
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.report.cluster.schedule import Panel, schedule_plot
 from accelsim.report.style import save
+from tests.helpers.schedule_picture import Panel, schedule_plot
 
 STAGES, MICROBATCHES = 4, 4
 SHOWN = (("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("zb-h1", 1))

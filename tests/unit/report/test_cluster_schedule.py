@@ -10,8 +10,8 @@ from accelsim.cluster.schedules.base import Schedule
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.report.cluster.schedule import Panel, schedule_plot, sentence
 from accelsim.report.style import save
+from tests.helpers.schedule_picture import Panel, schedule_plot, sentence
 
 
 def played(entry: Schedule, microbatches: int = 4) -> PlayedSchedule:

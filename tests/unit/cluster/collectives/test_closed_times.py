@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelsim.cluster.collectives.closed import CLOSED, SENT, closed_s, crossover_B, hierarchical_s
 from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.timing import best_chunks, collective
 from accelsim.errors import UsageError
 from accelsim.time import FS_PER_S
+from tests.helpers.closed_collectives import CLOSED, SENT, closed_s, crossover_B, hierarchical_s
 from tests.helpers.cluster_networks import NS, full, rails, ring, switch
 
 ALPHA, BETA = Fraction(1, 10**6), Fraction(50 * 10**9)

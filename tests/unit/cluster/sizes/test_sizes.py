@@ -13,10 +13,10 @@ from accelsim.cluster.sizes.activations import (
     state_B,
     tensor_parallel_B,
 )
-from accelsim.cluster.sizes.flops import hfu, layer_forward_flops, mfu, training_flops, training_s
 from accelsim.cluster.sizes.transformer import RECOMPUTE, Transformer
-from accelsim.cluster.sizes.zero import STAGES, gathered_layers_fs, zero_B, zero_traffic
 from accelsim.errors import UsageError
+from tests.helpers.transformer_flops import hfu, layer_forward_flops, mfu, training_flops, training_s
+from tests.helpers.zero_sizes import STAGES, gathered_layers_fs, zero_B, zero_traffic
 
 GIB = 2**30
 MODELS = {
