@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+from accelsim.cluster.partition.assign import Assigned
 from accelsim.cluster.step.result import PARTS, StepResult
 from accelsim.cluster.step.search import Found
 from accelsim.errors import memory_text
@@ -72,6 +74,40 @@ def facts(found: Found) -> dict[str, Any]:
         "plans": len(found.looked), "loses_by": found.why, "sentences": sentences(found),
         "best": [result.as_dict() for result in found.best],
     }  # fmt: skip
+
+
+STAGES = ("stage", "layers", "replicas", "one minibatch")
+"""Headings of the stages that PipeDream's optimiser chooses."""
+
+
+def stage_rows(found: Assigned) -> list[tuple[object, ...]]:
+    """A row for each stage."""
+    return [
+        (
+            row["stage"],
+            f"{row['first_layer']} to {row['last_layer']}",
+            f"{row['replicas']:,}",
+            si(row["compute_s"], "s"),
+        )
+        for row in found.rows()
+    ]
+
+
+def stage_sentences(found: Assigned) -> list[str]:
+    """How long a minibatch takes by the optimiser's own model, and how that compares."""
+    best, devices = found.partition, prod(found.machines)
+    stages = count_of(len(best.stages), "stage")
+    told = [
+        f"PipeDream's optimiser cuts {found.model} into {stages} on {devices:,} devices of {found.cluster}: "
+        f"{si(best.time_s, 's')} per minibatch by its own model, {si(best.speedup)} times as fast as one device and "
+        f"{si(best.speedup_over_data_parallel)} times as fast as data parallelism on all of them. The model leaves "
+        "out latencies, overlap and bubbles.",
+    ]
+    replicas = {row["replicas"] for row in found.rows()}
+    if len(replicas) == 1 and found.samples and len(best.stages) * max(replicas) == devices:
+        plan = f"pp={len(best.stages)},dp={max(replicas)},schedule=pipedream"
+        told.append(f"'accelsim run MODEL --on {found.cluster} --plan {plan} --train' simulates such a plan.")
+    return told
 
 
 def plans_figure(found: Found) -> Figure:

@@ -76,10 +76,12 @@ class Partition:
 @dataclass(frozen=True)
 class Rules:
     """``straight``: no replicas; ``memory_B``: of a machine, for weights and stashes of all minibatches in flight;
+    ``least``: minibatches in flight that each stage has room for at least (PipeDream asks for none in the last one);
     ``fewer``: leave machines unused where they do not help; ``transfers``: boundaries take time."""
 
     straight: bool = False
     memory_B: float | None = None
+    least: int = 0
     fewer: bool = False
     transfers: bool = True
 
@@ -184,7 +186,7 @@ class Level:
         )
         time_s: Floats = (compute + shared) / counts
         if self.rules.memory_B is not None:
-            flying = np.ceil((self.machines - counts) / counts)
+            flying = np.maximum(self.rules.least, np.ceil((self.machines - counts) / counts))
             time_s[flying * self.held_B[self.starts][:, :, None] > self.rules.memory_B] = np.inf
         if self.rules.straight:
             time_s[:, :, 1:] = np.inf
@@ -202,7 +204,8 @@ class Level:
                 np.maximum(time_s, 2.0 * output_B[j] / (self.rate * counts), out=time_s)
         paired: Floats = time_s[:, self.pair_used - 1]
         if self.rules.memory_B is not None:
-            flying = np.ceil((self.machines - (self.pair_total + 1)) / self.pair_used)
+            behind = np.ceil((self.machines - (self.pair_total + 1)) / self.pair_used)
+            flying = np.maximum(self.rules.least, behind)
             paired[flying * self.held_B[ks + 1, j][:, None] > self.rules.memory_B] = np.inf
         return paired
 
