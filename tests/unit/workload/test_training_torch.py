@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,7 @@ from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam, Session, training_graph
 from tests.helpers.torch_oracle import torch_says
 
-pytest.importorskip("sklearn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 
 STEPS, BATCH = 50, 32
 BOUND = 1e-5
