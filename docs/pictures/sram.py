@@ -11,13 +11,12 @@ from accelsim.report.style import BLUE, GREEN, GREY, INK, VERMILLION, figure, sa
 from accelsim.sram.banks import Banking, bank_loads, strided_clocks
 from accelsim.sram.model import sram
 from accelsim.sram.patterns import feed
-from accelsim.sram.terms import Point, read_points
+from accelsim.sram.terms import CACTI, Point, read_points
 from accelsim.units import show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TABLE = Path(__file__).parents[2] / "accelsim" / "validate" / "data" / "sram" / "cacti_sram.csv"
 CELLS = (("itrs-hp", VERMILLION, "o"), ("itrs-lop", BLUE, "s"))
 BANKS = 8
 STRIDES = ((64, VERMILLION), (65, GREEN))
@@ -81,7 +80,7 @@ def _strides(axes: Axes) -> None:
 
 def draw(path: Path) -> None:
     """Write the picture."""
-    points = read_points(TABLE)
+    points = read_points(CACTI)
     with styled():
         drawn, (energy, leakage, banks, strides) = figure(6.2, 2, 2)
         _over_capacity(energy, points, "read_J", 1e12)
