@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.files.reading import read_text
 from accelsim.formats.table import FORMATS as KNOWN_FORMATS
 from accelsim.formats.table import get
 from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS
@@ -25,6 +26,8 @@ from accelsim.types import Floats, Ints
 from accelsim.units import parse
 
 Cells = Mapping[str, str]
+MOST_B = 2**26
+"""Bytes of a table that is read: 64 MiB; a kernel takes about 50."""
 MOST_TOLD = 20
 """Problems of a table that are told one by one."""
 MOST = 2.0**48
@@ -132,9 +135,11 @@ def several(op: str, dtype: str, rows: Sequence[Mapping[str, str]]) -> Table:
 
 def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        text = read_text(path, MOST_B)
+    except (OSError, ValueError) as error:
+        why = (
+            "it is no text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or error
+        )
         raise UsageError(Problem(f"cannot read it: {why}", str(path), "a CSV file")) from None
     reader = csv.reader(text.splitlines())
     try:

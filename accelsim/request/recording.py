@@ -151,11 +151,16 @@ def _files(request: Request) -> dict[str, str]:
     given = [getattr(request, name) for name, row in OPTIONS.items() if row.file]
     named = [Path(value) for value in given if isinstance(value, str | Path) and is_file(Path(value))]
     beside = [data for path in named if path.suffix == ".onnx" for data in external_files(path)]
-    return {str(path): _digest(path.read_bytes()) for path in sorted({*named, *beside})}
+    return {str(path): _digest_of_file(path) for path in sorted({*named, *beside})}
 
 
-def _digest(content: str | bytes) -> str:
-    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+def _digest_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _lines(graph: Graph) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,14 @@ def test_files_that_are_no_table_are_refused(tmp_path: Path, lines: list[str], t
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read it: No such file"):
         read_table(tmp_path / "nowhere.csv")
+
+
+def test_a_table_of_a_tebibyte_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.csv"
+    path.touch()
+    os.truncate(path, 2**40)  # a hole, which takes no room
+    with pytest.raises(UsageError, match="cannot read it: more than"):
+        read_table(path)
 
 
 def test_some_rows_are_a_table_of_their_own(tmp_path: Path) -> None:
