@@ -19,6 +19,8 @@ REPEATED_CHIPS = (
     "neuroncore-v2",
     "systolic-generic",
     "tpu-v1",
+    "tpu-v4",
+    "trainium1",
 )
 FEW_LAYERS, LAYERS_RATIO, LAYERS_S, LAYERS_MB = 8, 2.0, 10.0, 700.0
 """Chips on which GPT-3 is replayed; layers to compare all 96 with, and how many times as much these may take (1.06 to 1.2

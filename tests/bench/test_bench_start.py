@@ -23,7 +23,12 @@ assert not heavy, heavy
 """
 
 
-COMMANDS = {"chips": 3.0, "clusters": 3.0, "models": 3.0, "memories": 4.0}
+COMMANDS = {
+    "chips": 3.0, "clusters": 3.0, "models": 3.0, "memories": 4.0,
+    "run resnet50 --on systolic-generic --values off --no-advice --json": 20.0,
+    "run gpt3?layers=2 --on tpu-v4 --values off --no-advice --json": 18.0,
+    "run gpt3 --on tpu-v4 --values off --no-advice --json --ignore-capacity": 55.0,
+}  # fmt: skip
 """Command line -> CPU time that it may take, as a multiple of that of ``python -c "import numpy"``."""
 
 
