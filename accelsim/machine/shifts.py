@@ -20,7 +20,7 @@ import numpy as np
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.rates import Lane, lane_of
 from accelsim.machine.run import Run
-from accelsim.program.commands import Program, Transfer, Wait
+from accelsim.program.commands import Phase, Program, Transfer, Wait
 from accelsim.time import FS_PER_S, Clock
 from accelsim.types import Ints
 
@@ -104,6 +104,7 @@ class Fractions:
             raise _Unclear
         self.cut = np.zeros_like(self.times)
         self.loose = np.zeros(len(self.times), bool)  # data and end at no edge
+        self._tokens: dict[tuple[int, Phase], int] = {}
         self._edges()
         self._transfers()
         self._processors()
@@ -131,6 +132,21 @@ class Fractions:
             raise _Unclear
         found: Ints = (at + self.delay_fs) * self.den + cut
         return found
+
+    @cached_property
+    def _done(self) -> list[int]:
+        """When the token of each command may be acquired once it is done, exact."""
+        found: list[int] = (self.ticks(np.arange(len(self.times)), 2) + self.delay_fs * self.den).tolist()
+        return found
+
+    def _token(self, each: Instances, wait: Wait) -> int:
+        """The same as ``released`` of a single command, worked out once for all that wait for it."""
+        if wait.phase == "done":
+            return self._done[self._line.referred(wait.command, each.command.id)]
+        key = self._line.referred(wait.command, each.command.id), wait.phase
+        if key not in self._tokens:
+            self._tokens[key] = int(self.released(each, wait)[0])
+        return self._tokens[key]
 
     def _clock(self, engine: str) -> Clock | None:
         return ENGINES[self.run.program.engines[engine]].clock(self.run.chip, engine)
@@ -275,6 +291,9 @@ class Fractions:
         """Whether what commands wait for last is the same one whatever is cut off."""
         if len(each.command.waits) < 2 or self._line.notes(each.command):  # an array tells edges, not causes
             return True
+        if each.loop is None:
+            tokens = [self._token(each, wait) for wait in each.command.waits]
+            return all(token == max(tokens) or max(tokens) - token >= self.den for token in tokens)
         released = np.stack([self.released(each, wait) for wait in each.command.waits])
         last = released.max(0)
         before = np.where(released == last, 0, released).max(0)
