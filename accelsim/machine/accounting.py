@@ -47,8 +47,11 @@ def costs(commands: Iterable[Command]) -> dict[Entry, int]:
 
 def engine_times(program: Program, logs: Mapping[str, EngineLog], records: Sequence[Any]) -> dict[str, Times]:
     """Engine -> how it spent its time, as its type tells it."""
+    noted = defaultdict[str, list[Any]](list)
+    for record in records:
+        noted[program.commands[record.command].engine].append(record)
     return {
-        engine: ENGINES[kind].times(program, engine, logs[engine], records, _unit_time)
+        engine: ENGINES[kind].times(program, engine, logs[engine], noted[engine], _unit_time)
         for engine, kind in program.engines.items()
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from accelsim.engines.systolic.spec import MatrixUnit
@@ -26,6 +26,7 @@ _CORE = re.compile(r"^core(\d+)[./:]")
 _ARRAY = re.compile(r":\d+$")
 
 
+@lru_cache(maxsize=4096)  # asked for each command, of few components
 def unit_of(component: str) -> str:
     """Name in the spec of a ledger component: 'core1.matrix', 'matrix:3' and 'core1.matrix:3' are a 'matrix'."""
     return _ARRAY.sub("", _CORE.sub("", component))
@@ -46,7 +47,9 @@ class Unit(NamedTuple):
 
 def core_of(chip: Chip, component: str) -> Core:
     """The kind of core that a component belongs to, by its name in a program ('core1.matrix')."""
-    found = _CORE.match(component) if len(chip.cores) > 1 else None
+    if len(chip.cores) == 1:
+        return next(iter(chip.cores.values()))
+    found = _CORE.match(component)
     return chip.cores[chip.kind_of(int(found[1]))] if found else chip.core
 
 
