@@ -13,7 +13,6 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file
 from accelsim.request.fields import DEFAULTS, OPTIONS, Request
 from accelsim.request.option import BY_NAME
-from accelsim.spec.digest import digest
 
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
@@ -32,6 +31,8 @@ def record(request: Request, chip: Chip, graph: Graph) -> dict[str, Any]:
     every field that is not the default; 'files': SHA-256 of each file named; 'chip_sha256' and 'model_sha256': of what
     was simulated (the chip with its overrides, the graph with its shapes); 'versions': of Python and the packages.
     """
+    from accelsim.spec.digest import digest
+
     asked = dict(_asked(request))
     lost = sorted(name for name, value in asked.items() if value == IN_MEMORY)
     return {
