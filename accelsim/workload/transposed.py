@@ -21,6 +21,12 @@ from accelsim.types import Array
 T = TypeVar("T")
 
 
+MOST_PLACES = 65_536
+"""Places of a kernel along an axis, and phases (the product of the strides), of a transposed convolution."""
+MOST_FILTERS = 1 << 24
+"""Filters of all phases together: a number for each is made where they must be put in order."""
+
+
 class Maker(Protocol[T]):
     """Appends nodes to a graph; ``T``: how it names tensors."""
 
@@ -52,6 +58,12 @@ class Geometry:
     dilations: tuple[int, ...]
     begins: tuple[int, ...]
     out: tuple[int, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is within ``MOST_PLACES`` and ``MOST_FILTERS``."""
+        phases = prod(self.strides)
+        return max(phases, *self.kernel) <= MOST_PLACES and phases * self.filters <= MOST_FILTERS
 
 
 @dataclass(frozen=True)

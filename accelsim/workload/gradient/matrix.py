@@ -103,11 +103,11 @@ class _Made(NamedTuple):
 
 def _conv_input(ctx: Context, node: Node, x: Value, w: Value, g: Value) -> Value:
     group, rank, a = node.attrs["group"], x.rank - 2, node.attrs
-    if max(a["strides"]) > 1:
-        geometry = Geometry(
-            g.shape[0], g.shape[1], x.shape[1], group, g.shape[2:], w.shape[2:], tuple(a["strides"]),
-            tuple(a["dilations"]), tuple(a["pads"][:rank]), x.shape[2:],
-        )  # fmt: skip
+    geometry = Geometry(
+        g.shape[0], g.shape[1], x.shape[1], group, g.shape[2:], w.shape[2:], tuple(a["strides"]),
+        tuple(a["dilations"]), tuple(a["pads"][:rank]), x.shape[2:],
+    )  # fmt: skip
+    if max(a["strides"]) > 1 and geometry.fits:
         return transposed_conv(_Made(ctx, g), g, w, None, geometry)
     out, depth = w.shape[0] // group, w.shape[1]
     split = w.reshape((group, out, depth, *w.shape[2:])) if group > 1 else w

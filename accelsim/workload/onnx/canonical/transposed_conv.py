@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, rule
 from accelsim.workload.onnx.importing.read import RawNode
-from accelsim.workload.transposed import Geometry, transposed_conv
-
-MOST_PLACES = 65_536
-"""Places of a kernel along an axis, and phases (the product of the strides), of a transposed convolution."""
+from accelsim.workload.transposed import MOST_PLACES, Geometry, transposed_conv
 
 
 @rule("ConvTranspose")
@@ -25,32 +20,22 @@ def conv_transpose(raw: RawNode, scope: Scope) -> list[Node]:
     extra = tuple(a.get("output_padding") or [0] * rank)
     if weights[0] % group:
         raise Foreign
-    if max(prod(strides), *weights[2:]) > MOST_PLACES:
-        what = f"kernel {list(weights[2:])} and strides {list(strides)} of a transposed convolution"
-        raise ModelError(Problem(what, raw.name, f"{MOST_PLACES:,} at the most, and so many phases"))
     begins, ends = _pads(raw, list(shape[2:]), list(weights[2:]), list(strides), list(dilations), list(extra))
     out = tuple(
-        strides[i] * (shape[2 + i] - 1)
-        + dilations[i] * (weights[2 + i] - 1)
-        + 1
-        + extra[i]
-        - begins[i]
-        - ends[i]
-        for i in range(rank)
+        stride * (length - 1) + dilation * (k - 1) + 1 + more - begin - end
+        for stride, length, dilation, k, more, begin, end in zip(
+            strides, shape[2:], dilations, weights[2:], extra, begins, ends, strict=True
+        )
     )
-    chain = Chain(raw, scope)
     geometry = Geometry(
-        shape[0],
-        shape[1],
-        weights[1] * group,
-        group,
-        shape[2:],
-        weights[2:],
-        strides,
-        dilations,
-        tuple(begins),
-        out,
-    )
+        shape[0], shape[1], weights[1] * group, group, shape[2:], weights[2:], strides, dilations, tuple(begins), out
+    )  # fmt: skip
+    if not geometry.fits:
+        what = f"kernel {list(weights[2:])} and strides {list(strides)} of a transposed convolution"
+        raise ModelError(Problem(what, raw.name, f"{MOST_PLACES:,} at the most, and so many phases"))
+    if min(out) < 1:
+        raise ModelError(Problem(f"a result of {list(out)} places", raw.name, "at least one along each axis"))
+    chain = Chain(raw, scope)
     transposed_conv(chain, x, w, bias[0] if bias and bias[0] else None, geometry)
     chain.nodes[-1].outputs[0] = raw.outputs[0]
     return chain.nodes
