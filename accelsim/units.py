@@ -184,12 +184,22 @@ def show(value: float, unit: str, digits: int = 4, binary: bool = False) -> str:
     """
     if unit == "m²":
         return f"{value * 1e6:.{digits}g} mm²"
-    if not binary and (text := _engineering(float(value), unit, digits)):
+    text = _whole_binary(value, unit) if binary else _engineering(float(value), unit, digits)
+    if text:
         return text
     quantity = _quantity()(value, units=unit)
     if binary:
         return str(quantity.binary(prec=digits - 1, strip_zeros=True))
     return str(quantity.render(prec=digits - 1, strip_zeros=True))
+
+
+def _whole_binary(value: float, unit: str) -> str:
+    """Return '24 MiB' for a number of at most two digits before its binary prefix, '' for any other."""
+    for prefix in ("", "Ki", "Mi", "Gi", "Ti"):
+        count, rest = divmod(value, int(_WORTH[prefix]))
+        if not rest and 1 <= count < 100 and unit:
+            return f"{int(count)} {prefix}{unit}"
+    return ""
 
 
 def _engineering(value: float, unit: str, digits: int) -> str:

@@ -6,7 +6,7 @@ array did while a MatMul streamed, which operand a transfer moved. All parts add
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accelsim.account.spans import OUTSIDE
@@ -150,12 +150,23 @@ def by_step(run: Run) -> dict[int, Times]:
 
 def _by_step(run: Run) -> dict[int, Times]:
     from accelsim.machine.critical_path import critical_path
+
+    table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
+    if run.replay is None:
+        _add(table, _parts(run, critical_path(run)))
+    else:
+        _add_replayed(table, run, run.replay, critical_path(run))
+    return {step: ranked(times) for step, times in table.items()}
+
+
+def _add_replayed(
+    table: dict[int, Times], run: Run, replay: Replay | Unrolling, path: Sequence[Segment]
+) -> None:
+    """Add the path of a run of which a part was simulated."""
     from accelsim.machine.paced import Paced
     from accelsim.machine.sequences import Repeated
     from accelsim.machine.unrolling import Unrolling
 
-    table: dict[int, Times] = {step: {} for step in range(len(run.program.steps))}
-    path, replay = critical_path(run), run.replay
     if isinstance(replay, Unrolling) and isinstance(path, Unrolled):
         _add_laps(table, replay, path)
     elif not isinstance(path, Repeated) or (blocks := _blocks(replay)) is None:
@@ -173,7 +184,6 @@ def _by_step(run: Run) -> dict[int, Times]:
                 moved = ((step + copy * steps, parts) for step, parts in unit.items())
                 _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))
         _add(table, _parts(run, path.behind, before[-1].step + blocks.repeat.times * steps))
-    return {step: ranked(times) for step, times in table.items()}
 
 
 def _blocks(replay: Replay | Unrolling | None) -> Replay | None:

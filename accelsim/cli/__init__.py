@@ -18,6 +18,7 @@ import click
 
 from accelsim import files
 from accelsim.errors import AccelsimError
+from accelsim.pause import rare_collection
 
 COMMANDS = {
     "run": ("accelsim.cli.run", "simulate a model on a chip"),
@@ -131,7 +132,8 @@ class Commands(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """As click does, with all three standard streams."""
         open_streams()
-        return super().main(*args, **kwargs)
+        with rare_collection():
+            return super().main(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""

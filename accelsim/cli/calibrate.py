@@ -17,6 +17,7 @@ from accelsim.cli.common import (
     example,
     json_option,
     paragraphs,
+    progress,
     save_csv,
     show,
     show_json,
@@ -96,7 +97,13 @@ def calibrate(
     rows = _rows(read_table(data, timed=True), loaded, device)
     names = _groups(constants, loaded, site)
     devices = ", ".join(dict.fromkeys(name or "no device named" for name in rows.devices))
-    found = fitted(rows, loaded, f"{len(rows.ops)} kernels of {data.name} ({devices})", day, names, seed)
+    basis = f"{len(rows.ops)} kernels of {data.name} ({devices})"
+    with progress(1) as stage:
+        stage(
+            f"fit {len(names)} groups of constants to {len(rows.ops)} kernels" if names else "fit constants",
+            0.0,
+        )
+        found = fitted(rows, loaded, basis, day, names, seed)
     if out is not None:
         _write(found, site, out)
     save_csv(table, [{"kernels": name, **each._asdict()} for name, each in found.errors.items()])

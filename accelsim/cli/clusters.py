@@ -10,6 +10,7 @@ import click
 
 from accelsim.cli.common import (
     check_outputs,
+    counted,
     csv_option,
     example,
     flat,
@@ -103,7 +104,7 @@ def _every_row() -> list[dict[str, Any]]:
     from accelsim.spec.yaml.clusters import clusters as names
     from accelsim.spec.yaml.clusters import load_cluster
 
-    return [_row(facts(load_cluster(name))) for name in names()]
+    return [_row(facts(load_cluster(name))) for name in counted(names(), str)]
 
 
 def _row(found: Facts) -> dict[str, Any]:

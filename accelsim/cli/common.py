@@ -120,8 +120,8 @@ def show_notes(notes: Iterable[str]) -> None:
 
 @contextmanager
 def progress(steps: int) -> Iterator[Callable[[str, float], None]]:
-    """A bar on stderr, only on a terminal; the value is called with a stage of ``steps`` and the share of it that is
-    done."""
+    """A bar on stderr, only on a terminal, with the stage and its number of ``steps``; the value is called with a stage
+    and the share of it that is done."""
     if not sys.stderr.isatty():
         yield lambda stage, share: None
         return
@@ -134,9 +134,18 @@ def progress(steps: int) -> Iterator[Callable[[str, float], None]]:
 
         def stage(name: str, share: float) -> None:
             begun.extend([] if name in begun else [name])
-            bar.update(task, description=name, completed=len(begun) - 1 + share)
+            text = f"{name}, {len(begun)} of {steps}" if steps > 1 else name
+            bar.update(task, description=text, completed=len(begun) - 1 + share)
 
         yield stage
+
+
+def counted(items: Sequence[T], what: Callable[[T], str]) -> Iterator[T]:
+    """Yield items one after the other; on a terminal say on stderr ``what`` each is, and which of how many."""
+    with progress(len(items)) as stage:
+        for item in items:
+            stage(what(item), 0.0)
+            yield item
 
 
 def pairs(option: str, texts: Sequence[str], read: Callable[[str], T | None], expected: str) -> dict[str, T]:

@@ -10,6 +10,7 @@ import click
 
 from accelsim.cli.common import (
     check_outputs,
+    counted,
     csv_option,
     example,
     flat,
@@ -119,7 +120,8 @@ def _all_memories() -> list[dict[str, Any]]:
     """Return a row of ``_memory_facts`` for every memory."""
     from accelsim.spec.yaml.parts import list_memories
 
-    return [_memory_facts(name, memory) for name, memory in list_memories().items()]
+    found = counted(list(list_memories().items()), lambda item: item[0])
+    return [_memory_facts(name, memory) for name, memory in found]
 
 
 MEMORY_COLUMNS = ("capacity", "peak", "usable", "latency", "read", "write", "standby", "energies")

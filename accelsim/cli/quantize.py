@@ -19,6 +19,7 @@ from accelsim.cli.common import (
     json_option,
     pairs,
     paragraphs,
+    progress,
     save_csv,
     show,
     show_json,
@@ -102,10 +103,13 @@ def quantize(
     with gather.also():
         quantise_api.check_choices(dtype, ranges, format, scheme, percentile)
     gather.done()
-    result = quantise_api.quantize(
-        model, dtype=dtype, ranges=ranges, data=data, format=format, scheme=scheme, per_tensor=per_tensor,
-        bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, shape=sizes, seed=seed,
-    )  # fmt: skip
+    with progress(1) as stage:
+        stage(f"quantise {model}", 0.0)
+        result = quantise_api.quantize(
+            model, dtype=dtype, ranges=ranges, data=data, format=format, scheme=scheme, per_tensor=per_tensor,
+            bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, shape=sizes,
+            seed=seed,
+        )  # fmt: skip
     result.save(out)
     facts = _facts(result, out)
     save_csv(table, facts["layers"])

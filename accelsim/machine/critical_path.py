@@ -38,20 +38,22 @@ def critical_path(run: Run) -> Sequence[Segment]:
 
 
 def _path(run: Run) -> Sequence[Segment]:
+    if not run.slices:
+        return []
+    replay = run.replay
+    if replay is None:
+        return _plainly_walked(run)
     from accelsim.machine.paced import Paced
     from accelsim.machine.replay import whole_path
     from accelsim.machine.unrolling import Unrolling, unrolled_path
 
-    if not run.slices:
-        return []
     found: Sequence[Segment] | None = None
-    replay = run.replay
     if isinstance(replay, Paced):
         path = _walked(replay)
         found = path if replay.blocks is None else whole_path(replay.blocks, path)
     elif isinstance(replay, Unrolling):
         found = unrolled_path(replay, critical_path(replay.rolled))
-    elif replay is not None:
+    else:
         found = whole_path(replay, critical_path(replay.short))
     return _plainly_walked(run) if found is None else found
 

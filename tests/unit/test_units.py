@@ -91,6 +91,12 @@ def test_showing_is_what_quantiphy_renders(value: float, unit: str, digits: int)
     assert units.show(value, unit, digits) == theirs
 
 
+@given(st.integers(1, 5000), st.sampled_from([1024**power for power in range(6)]), st.integers(3, 6))
+def test_binary_prefixes_are_as_quantiphy_renders_them(count: int, scale: int, digits: int) -> None:
+    theirs = units._quantity()(count * scale, units="B").binary(prec=digits - 1, strip_zeros=True)
+    assert units.show(count * scale, "B", digits, binary=True) == theirs
+
+
 @pytest.mark.parametrize("prefix", [name for name in units._WORTH if name])
 def test_usual_prefixes_are_worth_what_quantiphy_says(prefix: str) -> None:
     assert float(units._WORTH[prefix]) == float(Quantity(f"1 {prefix}g", binary=True))

@@ -107,8 +107,6 @@ def _least_fs(state: State) -> int:
 def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
     """What finds blocks of the model that repeat; None where there are none, values are asked for, or several cores
     share a level."""
-    from accelsim.compiler.lower.repeating import Repeating
-
     asked = state.options
     alone = state.copies == state.chip.core_count
     may = asked.repeat and asked.values == "off" and alone
@@ -122,7 +120,11 @@ def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: li
     if blocks is not None and why:
         state.notes.append(f"repeat: alike blocks are simulated one by one, for {why}")
         return None
-    return Repeating(state.graph, blocks, layouts, uses, steps) if blocks is not None else None
+    if blocks is None:
+        return None
+    from accelsim.compiler.lower.repeating import Repeating
+
+    return Repeating(state.graph, blocks, layouts, uses, steps)
 
 
 def _rolls(state: State, builder: Builder) -> bool:

@@ -143,8 +143,22 @@ def test_progress_goes_to_a_terminal_only(
         stage("compile", 0.0)
         stage("simulate", 0.5)
     shown = capsys.readouterr()
-    assert "simulate" in shown.err
+    assert "simulate, 2 of 2" in shown.err
     assert shown.out == ""
+
+
+def test_what_is_counted_is_told_with_its_number_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    from accelsim.cli.common import counted
+
+    assert list(counted(["a", "b"], str.upper)) == ["a", "b"]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert list(counted(["a", "b"], str.upper)) == ["a", "b"]
+    assert "B, 2 of 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("chip", "values", "said"), [("a100-80-sxm", "exact", True), ("a100-80-sxm", "fast", False), ("tpu-v1", "exact", False)])  # fmt: skip
