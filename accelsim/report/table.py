@@ -281,14 +281,6 @@ def energy_rows(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def energy_table(summary: dict[str, Any], width: int = 80) -> Table:
-    """Energy by category with the total."""
-    columns = (Column("energy", right=False), Column("", 0), Column("share", 1))
-    return table(
-        columns, energy_rows(summary), width, footer=("total", si(summary["energy_J"], "J"), percent(1.0))
-    )
-
-
 def text_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], width: int = 80, title: str = ""
 ) -> Table:

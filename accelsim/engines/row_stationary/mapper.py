@@ -15,12 +15,9 @@ from accelsim.engines.row_stationary.counts import Counts, layer_counts
 from accelsim.engines.row_stationary.laws import active_pes, ceil, legal, refusals
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.engines.row_stationary.timing import layer_clocks
-from accelsim.errors import Infeasible, known
+from accelsim.errors import Infeasible
 from accelsim.mapping.listed import solve_listed
 from accelsim.types import Floats, Ints
-
-RELATIVE_ENERGY = {"macs": 1, "pad": 1, "noc": 2, "glb": 6, "dram": 200}
-"""Cost of an access over that of a multiply-accumulate: ISCA 2016, Table IV."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +26,6 @@ class Costs:
 
     clocks: Ints
     counts: Counts[Ints]
-
-    @property
-    def energy(self) -> Ints:
-        """Energy in multiply-accumulates, by ``RELATIVE_ENERGY``."""
-        total = np.zeros_like(self.clocks)
-        for level, cost in RELATIVE_ENERGY.items():
-            total += cost * getattr(self.counts, level)
-        return total
 
 
 class Objective(NamedTuple):
@@ -59,23 +48,6 @@ def least_clocks(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
 def _psums(conv: Conv, maps: Mappings) -> Ints:
     """Psums that leave the array: an ofmap for each block of channels."""
     return conv.N * conv.G * conv.M * conv.E * conv.F * ceil(conv.C + 0 * maps.r, maps.q * maps.r)
-
-
-def _least_energy(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
-    """Products with their four accesses of pads, psums to the buffer and back, what DRAM gives for whole blocks."""
-    ifmaps = conv.N * conv.G * conv.C * conv.columns * (conv.M // maps.m)
-    filters = conv.G * conv.M * conv.C * conv.R * conv.S * (conv.N // maps.n) * (conv.E // maps.e)
-    rows = conv.rows(maps.e) * (conv.E // maps.e)
-    dram, glb = ifmaps * rows + filters, 2 * _psums(conv, maps)
-    least: Ints = 5 * conv.macs + RELATIVE_ENERGY["dram"] * dram + RELATIVE_ENERGY["glb"] * glb
-    return least
-
-
-OBJECTIVES = {
-    "clocks": Objective(lambda x: (x.clocks, x.counts.dram, x.counts.glb), least_clocks),
-    "energy": Objective(lambda x: (x.energy, x.clocks), _least_energy),
-}
-"""What the best mapping has least of: clocks, then words of DRAM, then of the buffer; or energy, as the paper chose."""
 
 
 CHUNK = 4096
@@ -185,15 +157,6 @@ def _with_blocks(
     m = np.concatenate(lists) if lists else np.zeros(0, dtype=np.int64)
     e, p, t = (np.repeat(axis, times) for axis in (e, p, t))
     return Mappings(m, np.full_like(m, n), e, p, np.full_like(m, q), np.full_like(m, r), t)
-
-
-def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
-    """The mapping with the least of an objective of ``OBJECTIVES``; of equal ones the first.
-
-    Raises UsageError for an unknown objective, Infeasible where no mapping is legal.
-    """
-    keys = OBJECTIVES[known("objective", objective, OBJECTIVES)]
-    return least(conv, array, Legal(conv, array, keys)).mapping
 
 
 def least(

@@ -17,7 +17,6 @@ from accelsim.compiler.state import Options
 from accelsim.engines.row_stationary.choice import candidates, choose
 from accelsim.engines.row_stationary.counts import COUNTS, counts
 from accelsim.engines.row_stationary.laws import refusals
-from accelsim.engines.row_stationary.mapper import best
 from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.engines.row_stationary.viewing import geometry
@@ -31,6 +30,7 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, residual_block
+from tests.helpers.rs_best import best
 from tests.helpers.rs_cases import problems
 from tests.helpers.rs_runs import chip_of, one_layer
 
