@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,19 +67,16 @@ class Gate:
             if self.roles[item.nodeid] == CORE:
                 draw_few(item)
         if config.getoption("--shuffle"):
-            _shuffle(items, str(config.getoption("--hypothesis-seed")))
+            shuffle(items, str(config.getoption("--hypothesis-seed")))
         elif config.getoption("--dist", "no") == "loadgroup" and self.tier != "all":
-            self._dearest_first(items)
+            dearest_first(items, self._cost)
 
-    def _dearest_first(self, items: list[pytest.Item]) -> None:
-        """Sort by the cost of what one process does as a whole, so that no process is left with something long."""
-        weights = defaultdict[str, float](float)
-        for item in items:
-            name = function(item.nodeid)
-            cases, kind = self.kinds[name]
-            share = SHARE if kind == "law" and self.roles[item.nodeid] == CORE else 1.0
-            weights[_group(item)] += share * self.costs.functions.get(name, UNLISTED) / cases
-        items.sort(key=lambda item: (-weights[_group(item)], _group(item)))
+    def _cost(self, nodeid: str) -> float:
+        """Cost of a case by the list, in its role."""
+        name = function(nodeid)
+        cases, kind = self.kinds[name]
+        share = SHARE if kind == "law" and self.roles[nodeid] == CORE else 1.0
+        return share * self.costs.functions.get(name, UNLISTED) / cases
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:
@@ -178,7 +176,15 @@ def _case(item: pytest.Item) -> Case:
     )
 
 
-def _shuffle(items: list[pytest.Item], seed: str) -> None:
+def dearest_first(items: list[pytest.Item], cost: Callable[[str], float]) -> None:
+    """Sort by the cost of what one process does as a whole, so that no process is left with something long."""
+    weights = defaultdict[str, float](float)
+    for item in items:
+        weights[_group(item)] += cost(item.nodeid)
+    items.sort(key=lambda item: (-weights[_group(item)], _group(item)))
+
+
+def shuffle(items: list[pytest.Item], seed: str) -> None:
     """Put groups, modules of a group and tests of a module in an order that only the seed decides."""
 
     def place(name: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.gate import evidence
+from tests.gate import evidence, plugin
 from tests.gate.budget import allowed_skips, overruns, summary, unknown_skips, used
 from tests.gate.costs import Costs, Kind, directory, function, module
 from tests.gate.laws import Regressions
@@ -269,3 +272,30 @@ def test_evidence_has_every_shard_fault_and_seed_once() -> None:
         assert sum(f"--tier shard-{at} " in command for command in found) == 1
         assert sum(command.endswith(f"tests.mutants --part {at}") for command in found) == 1
     assert sum("--cov-fail-under=95" in command for command in found) == 1
+
+
+def item(module: str, name: str, group: str = "") -> Any:
+    """Stands for a test that pytest collected."""
+    nodeid = f"tests/{module}::{name}"
+    mark = SimpleNamespace(args=(group or module,))
+    return SimpleNamespace(nodeid=nodeid, path=Path(module), get_closest_marker=lambda name: mark)
+
+
+ITEMS = [item(f"unit/test_{at}.py", f"test_{part}") for at in range(6) for part in "abc"]
+
+
+def test_an_order_by_seed_keeps_modules_together_and_differs_by_seed() -> None:
+    orders = []
+    for seed in ("1", "1", "2"):
+        items = list(ITEMS)
+        plugin.shuffle(items, seed)
+        assert sorted(each.nodeid for each in items) == [each.nodeid for each in ITEMS]
+        assert len([key for key, _ in groupby(items, lambda each: each.path)]) == 6
+        orders.append([each.nodeid for each in items])
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_the_dearest_group_comes_first_so_that_no_process_is_left_with_it() -> None:
+    items, seconds = list(ITEMS), {"unit/test_4.py": 3.0, "unit/test_2.py": 1.0}
+    plugin.dearest_first(items, lambda nodeid: seconds.get(module(nodeid), 0.0))
+    assert [path.name for path, _ in groupby(items, lambda each: each.path)][:2] == ["test_4.py", "test_2.py"]
