@@ -109,7 +109,7 @@ def sources() -> str:
     ).stdout.split("\0")  # fmt: skip
     made, files = hashlib.sha256(), sorted({name for name in listed if name and (ROOT / name).is_file()})
     for name in files:
-        if name != str(PAGE.relative_to(ROOT)):
+        if ROOT / name != PAGE:
             made.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
     return made.hexdigest()[:16]
 

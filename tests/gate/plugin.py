@@ -16,6 +16,7 @@ from tests.gate.costs import Costs, Kind, function
 from tests.gate.laws import choose_seed, draw_few, is_law, name_examples
 from tests.gate.meter import Meter, Spent
 from tests.gate.tiers import CORE, FULL, SHARE, TIERS, Case, expected, kinds, roles, turn
+from tests.helpers import doc_cache
 
 LIMITS = {"gate": {CORE: CORE_LOOPS, FULL: SHARD_LOOPS}, "core": {CORE: CORE_LOOPS}}
 
@@ -145,6 +146,8 @@ class Summary:
             return
         limits = LIMITS.get(self.gate.tier, {})
         terminalreporter.write_line(f"random tests drew with --hypothesis-seed={self.seed}")
+        stale = sum(page.stale for page in doc_cache.read().values())
+        terminalreporter.write_line(f"{stale} pages were last run with other sources; each runs in its shard")
         for line in summary(self.spent, self.skipped, limits, self.gate.turn):
             terminalreporter.write_line(line)
         for line in self.problems:
