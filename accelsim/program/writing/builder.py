@@ -86,17 +86,29 @@ class Builder:
 
         So slots that are taken and not used leave no trace, however often that happens.
         """
-        found = {past: None for past in overlaps if self.histories[past].version}
+        written = [past for past in overlaps if self.histories[past].version]
+        before: dict[int, None] = {}
         for past in overlaps:
             if not self.histories[past].version:
-                found |= dict.fromkeys(
-                    other for other in self.regions[past].overlaps if self._share(region, other)
+                before |= dict.fromkeys(
+                    other for other in self.regions[past].overlaps if self._shows(region, other, written)
                 )
-        return tuple(found)
+        return tuple(dict.fromkeys((*written, *before)))
 
-    def _share(self, region: Region, other: int) -> bool:
+    def _shows(self, region: Region, other: int, written: Sequence[int]) -> bool:
+        """Whether a new region has bytes of an older one that none of those ``written`` later has wholly overwritten;
+        who overwrote them has waited for it."""
         past = self.regions[other]
-        return past.offset < region.offset + region.size_B and region.offset < past.offset + past.size_B
+        start, end = (
+            max(past.offset, region.offset),
+            min(past.offset + past.size_B, region.offset + region.size_B),
+        )
+        return start < end and not any(
+            each > other
+            and self.regions[each].offset <= start
+            and end <= self.regions[each].offset + self.regions[each].size_B
+            for each in written
+        )
 
     @property
     def written(self) -> int:

@@ -11,6 +11,7 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
+from accelsim.workload.sources.load import load_model
 from tests.helpers.long_graphs import LONG
 
 SHORT, FACTOR = 40, 4
@@ -39,3 +40,10 @@ def test_making_room_does_not_look_at_all_that_is_there() -> None:
         for size in ("8 KiB", "64 KiB")
     )
     assert large < 1.1 * small
+
+
+def test_a_prompt_of_a_decoder_is_lowered_for_a_few_layers_only() -> None:
+    """Slots that are taken and not used name no more older regions in each layer: the state recurs."""
+    params = {"layers": 6, "seq": 2048}
+    program = compile(load_model("llama3-8b", params=params), load_chip("h100-sxm"), Options(values="off"))
+    assert program.repeat is not None and program.repeat.times == 2
