@@ -65,26 +65,33 @@ def models(table: Path | None, as_json: bool) -> None:
 
     Decoders (those with past=0) take prompt=P and new=N instead of seq and past: a prompt, and tokens behind it.
     """
-    from accelsim.workload.sources.load import list_models
+    from accelsim.usercache import remembered
 
     check_outputs(None, table)
-    found = list_models()
-    facts = [
-        {"name": row.name, "kind": row.kind, "description": row.description, "batch": row.batch,
-         "parameters": row.parameters}
-        for row in found
-    ]  # fmt: skip
-    save_csv(table, [{**fact, "parameters": [f"{k}={v}" for k, v in row.parameters.items()]}
-                     for fact, row in zip(facts, found, strict=True)])  # fmt: skip
+    facts = remembered("models", tuple, _model_facts)
+    save_csv(
+        table, [{**fact, "parameters": [f"{k}={v}" for k, v in fact["parameters"].items()]} for fact in facts]
+    )
     if as_json:
         show_json(facts)
         return
     rows = []
-    for row in found:
-        settings = [f"{name}={value}" for name, value in row.parameters.items()]
-        settings += [f"batch {row.batch}"] if row.batch != 1 else []
-        rows.append((row.name, row.description + (f"; {', '.join(settings)}" if settings else "")))
+    for fact in facts:
+        settings = [f"{name}={value}" for name, value in fact["parameters"].items()]
+        settings += [f"batch {fact['batch']}"] if fact["batch"] != 1 else []
+        rows.append((fact["name"], fact["description"] + (f"; {', '.join(settings)}" if settings else "")))
     _print(rows)
+
+
+def _model_facts() -> list[dict[str, Any]]:
+    """Return a row for JSON of every model."""
+    from accelsim.workload.sources.load import list_models
+
+    return [
+        {"name": row.name, "kind": row.kind, "description": row.description, "batch": row.batch,
+         "parameters": row.parameters}
+        for row in list_models()
+    ]  # fmt: skip
 
 
 @click.command(
@@ -118,10 +125,9 @@ def memories(table: Path | None, as_json: bool) -> None:
 
 def _all_memories() -> list[dict[str, Any]]:
     """Return a row of ``_memory_facts`` for every memory."""
-    from accelsim.spec.yaml.parts import list_memories
+    from accelsim.spec.yaml.parts import memory_named, memory_names
 
-    found = counted(list(list_memories().items()), lambda item: item[0])
-    return [_memory_facts(name, memory) for name, memory in found]
+    return [_memory_facts(name, memory_named(name)) for name in counted(memory_names(), str)]
 
 
 MEMORY_COLUMNS = ("capacity", "peak", "usable", "latency", "read", "write", "standby", "energies")

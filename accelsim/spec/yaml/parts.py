@@ -47,9 +47,21 @@ def memory_of(dram: Dram, reference: str = "") -> Memory:
 
 def list_memories() -> dict[str, Memory]:
     """Every memory that a chip may name: 'memories/NAME' as they are stated, 'dram/NAME' as they follow from a DRAM."""
-    stated = {f"memories/{name}": load_memory(name) for name in where.names("memories")}
-    names = [f"dram/{name}" for name in list_drams()]
-    return stated | {name: memory_of(load_dram(name.removeprefix("dram/")), name) for name in names}
+    return {name: memory_named(name) for name in memory_names()}
+
+
+def memory_names() -> list[str]:
+    """Return the names of ``list_memories``, without reading a file."""
+    return [
+        *(f"memories/{name}" for name in where.names("memories")),
+        *(f"dram/{name}" for name in list_drams()),
+    ]
+
+
+def memory_named(name: str) -> Memory:
+    """Return the memory of one of ``memory_names``."""
+    folder, _, rest = name.partition("/")
+    return load_memory(rest) if folder == "memories" else memory_of(load_dram(rest), name)
 
 
 def load_link(name_or_path: str | Path) -> Link:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import SpecError
-from accelsim.spec import digest
+from accelsim.spec import digest, dram_memory
 from accelsim.spec.yaml import chips, load, where
+from accelsim.spec.yaml.load_dram import load_dram
 from accelsim.usercache import Table
 
 CLOCK = ["clock=123 MHz"]
@@ -78,3 +79,15 @@ def test_a_digest_is_that_of_the_json_and_is_kept(monkeypatch: pytest.MonkeyPatc
     assert made[0] == sha256(json.dumps(first.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
     monkeypatch.setattr(type(first), "model_dump", lambda *_, **__: pytest.fail("it was written again"))
     assert [digest.digest(first), digest.digest(other), digest.digest(first, {"name"})] == made
+
+
+def test_figures_of_a_dram_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dram_memory, "_KNOWN", Table("drams", 8))
+    dram_memory._figures.cache_clear()
+    made = dram_memory.figures(load_dram("ddr3-1600"))
+    dram_memory._KNOWN.save()
+    monkeypatch.setattr(dram_memory, "_KNOWN", Table("drams", 8))
+    monkeypatch.setattr(dram_memory, "_stream", lambda _: pytest.fail("the stream was followed again"))
+    dram_memory._figures.cache_clear()
+    assert dram_memory.figures(load_dram("ddr3-1600")) == made
+    dram_memory._figures.cache_clear()
