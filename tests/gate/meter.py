@@ -13,6 +13,8 @@ import pytest
 from tests.gate.costs import function
 from tests.gate.loop import PARTS, spin
 
+ROLE = pytest.StashKey[str]()
+"""In which role a test runs: ``core`` or ``evidence``."""
 EVERY_S = 5.0
 """CPU seconds of tests between two parts of the calibration loop."""
 
@@ -60,13 +62,13 @@ class Spent:
 
 
 class Meter:
-    """Pytest plugin of one process: measures each test in its role (``roles``: case to role, else ``core``).
+    """Pytest plugin of one process: measures each test in its role.
 
     ``kinds``: number of cases and kind of each function, for the list of costs.
     """
 
-    def __init__(self, roles: Mapping[str, str], kinds: dict[str, tuple[int, str]]) -> None:
-        self.roles, self.kinds = roles, kinds
+    def __init__(self, kinds: dict[str, tuple[int, str]]) -> None:
+        self.kinds = kinds
         self.seconds = defaultdict[str, defaultdict[str, float]](lambda: defaultdict(float))
         self.parts_s: list[float] = []
         self.since_s = EVERY_S
@@ -80,7 +82,7 @@ class Meter:
         result = yield
         spent = cpu_s() - before
         self.since_s += spent
-        self.seconds[self.roles.get(item.nodeid.partition("@")[0], "core")][function(item.nodeid)] += spent
+        self.seconds[item.stash[ROLE]][function(item.nodeid)] += spent
         return result
 
     def spent(self) -> dict[str, Any]:

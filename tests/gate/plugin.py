@@ -14,7 +14,7 @@ import pytest
 from tests.gate.budget import CORE_LOOPS, SHARD_LOOPS, allowed_skips, overruns, summary, unknown_skips
 from tests.gate.costs import Costs, Kind, function
 from tests.gate.laws import choose_seed, draw_few, is_law, name_examples
-from tests.gate.meter import Meter, Spent
+from tests.gate.meter import ROLE, Meter, Spent
 from tests.gate.tiers import CORE, FULL, SHARE, TIERS, Case, expected, kinds, roles, turn
 from tests.helpers import doc_cache
 
@@ -48,11 +48,12 @@ class Gate:
         self.expected: dict[str, float] = {}
         self.kinds: dict[str, tuple[int, str]] = {}
         self.skipped = Counter[str]()  # whole modules, while they are collected
-        self.meter = Meter(self.roles, self.kinds)
+        self.meter = Meter(self.kinds)
         config.pluginmanager.register(self.meter, "gate-meter")
         self.worker = hasattr(config, "workerinput")
         self.turn: int = config.workerinput["turn"] if self.worker else turn()  # type: ignore[attr-defined]
 
+    @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
     def pytest_configure_node(self, node: Any) -> None:
         node.workerinput["turn"] = self.turn
 
@@ -64,8 +65,9 @@ class Gate:
         self.kinds.update(kinds(cases))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.roles])
         items[:] = [item for item in items if item.nodeid in self.roles]
-        for item in filter(is_law, items):
-            if self.roles[item.nodeid] == CORE:
+        for item in items:
+            item.stash[ROLE] = self.roles[item.nodeid]
+            if is_law(item) and item.stash[ROLE] == CORE:
                 draw_few(item)
         if config.getoption("--shuffle"):
             shuffle(items, str(config.getoption("--hypothesis-seed")))
@@ -104,6 +106,7 @@ class Summary:
         self.spent, self.skipped, self.problems = Spent(), Counter[str](), list[str]()
         self.outcomes = Counter[str]()
 
+    @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
     def pytest_testnodedown(self, node: Any) -> None:
         told = getattr(node, "workeroutput", {}).get("gate")
         if told is not None:
@@ -169,8 +172,7 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 def in_full(item: pytest.Item) -> bool:
     """Return whether a case runs as evidence."""
-    gate: Any = item.config.pluginmanager.getplugin("gate")
-    return bool(gate.roles.get(item.nodeid.partition("@")[0]) == FULL)
+    return item.stash[ROLE] == FULL
 
 
 def _case(item: pytest.Item) -> Case:
