@@ -74,7 +74,10 @@ class Table:
         """Keep a value under ``key`` from now on, for later processes too."""
         if not self._new:
             atexit.register(self.save)
+        self._new.pop(key, None)
         self._new[key] = value
+        if len(self._new) > self._most:
+            del self._new[next(iter(self._new))]
 
     def save(self) -> None:
         """Write all values of the file and of this process, as far as there is room."""

@@ -213,11 +213,19 @@ class Roles:
 
     def load_engine(self, memory: str) -> str:
         """Engine that reads from an attached memory."""
-        return self.queue(self.memory(memory).load_engine)
+        return self._movers[memory][0]
 
     def store_engine(self, memory: str) -> str:
         """Engine that writes to an attached memory."""
-        return self.queue(self.memory(memory).store_engine)
+        return self._movers[memory][1]
+
+    @cached_property
+    def _movers(self) -> dict[str, tuple[str, str]]:
+        """Attached memory -> the engines that read from it and write to it."""
+        attached = self.chip.memories.items()
+        return {
+            name: (self.queue(each.load_engine), self.queue(each.store_engine)) for name, each in attached
+        }
 
     def engines(self) -> dict[str, str]:
         """Engine -> type for this core, of all streams; the host is shared by all cores."""

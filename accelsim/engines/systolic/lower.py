@@ -306,14 +306,19 @@ class MatrixStep:
         return slot
 
     def _product(self, step: Exec, array: int, a: int, b: int, acc: int) -> None:
-        roles, tile = self.layout.roles, step.tile
-        role_a, role_b = roles.matrix.flow.a_and_b("a", "w")
+        tile, (role_a, role_b) = step.tile, self._operand_roles
         work, actions = self.costs.product(tile, step.first, array)
         self.layout.builder.emit(
-            "MatMul", roles.arrays[array], self.op, self.node.name, work,
+            "MatMul", self.layout.roles.arrays[array], self.op, self.node.name, work,
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
             [(b, role_b), (a, role_a)], [(acc, PIECE[step.first, step.last])], actions,
         )  # fmt: skip
+
+    @cached_property
+    def _operand_roles(self) -> tuple[str, str]:
+        """Roles of the activations and of the weights in a MatMul."""
+        a, b = self.layout.roles.matrix.flow.a_and_b("a", "w")
+        return a, b
 
     def _finish(self, tile: Tile, sums: list[int]) -> None:
         """The sums of a tile are complete: through the vector unit into a buffer, or straight out.
@@ -324,15 +329,15 @@ class MatrixStep:
         role, last = self._piece(tile)
         place = layout.places[self.out.name]
         out_B = self.out.size_B(self._out_elements(tile))
-        operands = tuple(self.sides.items())
-        effect = Effect("epilogue", tile, operands, self.out.name, last)
+        effect = Effect("epilogue", tile, tuple(self.sides.items()), self.out.name, last)
         if not roles.matrix.epilogue:
             assert place.home is not None
             (acc,) = sums
             layout.store(self.op, acc, place.home, self.out.name, out_B, effect, role)
             return
-        sides = {name: self._side(name, region, tile) for name, region in self.sides.items()}
-        effect = effect._replace(operands=tuple(sides.items()))
+        if self.sides:
+            sides = tuple((name, self._side(name, region, tile)) for name, region in self.sides.items())
+            effect = effect._replace(operands=sides)
         if place.chip is not None:
             self._vector(tile, sums, place.chip, role, out_B, effect)
             return

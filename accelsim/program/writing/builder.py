@@ -124,13 +124,18 @@ class Builder:
         reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),
     ) -> int:  # fmt: skip
         """Append a command; ``reads`` and ``writes`` are (region, role) pairs, see ``Use``. Returns its id."""
-        ident, history = len(self.commands), self.histories
+        ident, history, commands = len(self.commands), self.histories, self.commands
         waits: dict[Wait, None] = {}
-        uses = tuple([Use(region, history[region].version, role) for region, role in reads])
-        for region, _, role in uses:
-            for writer in self._writers(history[region]):
-                if not self._ordered(engine, self.commands[writer].engine):
-                    waits[Wait(writer, "done", role if role in OPERANDS else "full")] = None
+        in_order = self.engines[engine] in self.sequential
+        uses = []
+        for region, role in reads:
+            past = history[region]
+            uses.append(Use(region, past.version, role))
+            if past.writer is not None:
+                why = role if role in OPERANDS else "full"
+                for writer in (past.writer, *past.beside):
+                    if not (in_order and commands[writer].engine == engine):
+                        waits[Wait(writer, "done", why)] = None
         done = []
         for region, role in writes:
             if role in OPENING:
@@ -145,9 +150,9 @@ class Builder:
         for region, _, role in uses:
             phase: Phase = cast(Phase, role) if kind == "MatMul" and role in OPERANDS else "done"
             history[region].readers[engine, port or phase] = (ident, phase)
-        self.commands.append(
+        commands.append(
             Command(ident, kind, engine, op, label, work, effect,
-                    tuple(waits), uses, tuple(done), tuple(actions), self.core)
+                    tuple(waits), tuple(uses), tuple(done), tuple(actions), self.core)
         )  # fmt: skip
         return ident
 

@@ -68,10 +68,6 @@ class Known:
         made.append(searched)
         self._table.put(key, [_encoded(each) for each in made[-MOST_ENTRIES:]])
 
-    def forget(self) -> None:
-        """Forget what this process has made."""
-        self._made.clear()
-
 
 KNOWN = Known(Table("mappings", MOST))
 

@@ -97,6 +97,9 @@ class Rehearsal:
             return self._time_fs(most_fs)
         except _TooLate:
             return None
+        finally:  # queues that wait refer to this object, and the collector of such circles rests while we compile
+            self._waiting.clear()
+            self._ports.clear()
 
     def _time_fs(self, most_fs: float) -> int | None:
         self._most_fs = most_fs
