@@ -16,9 +16,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from accelsim.errors import UsageError
-from accelsim.files import made_folder, text
-from accelsim.files.staging import put
+from accelsim.files import text
+from accelsim.files.writing import put
 
 MOST_B = 2**24
 """Bytes of a file of the cache that are read at most."""
@@ -155,5 +154,5 @@ def _read(path: Path, key: str) -> Any:
 
 def _write(path: Path, content: str) -> None:
     """Write a file of the cache, or leave the cache as it is."""
-    with suppress(OSError, UsageError):
-        put({made_folder(path.parent) / path.name: text(content)}, None)
+    with suppress(OSError):
+        put(path, text(content))

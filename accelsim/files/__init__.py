@@ -4,11 +4,10 @@ Every file that the tool writes goes through :func:`write_file`, :func:`write_fo
 """
 
 from accelsim.files.makers import Make, as_bytes, records, table, text
-from accelsim.files.staging import forget, is_empty, written
 from accelsim.files.targets import check_file, check_folder
-from accelsim.files.writing import made_folder, scratch_folder, write_file, write_folder, write_rows
+from accelsim.files.writing import forget, is_empty, write_file, write_folder, write_rows, written
 
 __all__ = [
-    "Make", "as_bytes", "check_file", "check_folder", "forget", "is_empty", "made_folder", "records", "scratch_folder",
-    "table", "text", "write_file", "write_folder", "write_rows", "written",
+    "Make", "as_bytes", "check_file", "check_folder", "forget", "is_empty", "records", "table", "text",
+    "write_file", "write_folder", "write_rows", "written",
 ]  # fmt: skip

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import IO, Any
 
 Make = Callable[[IO[bytes]], object]
@@ -21,12 +19,7 @@ def as_bytes(content: bytes) -> Make:
 def text(content: str | Iterable[str]) -> Make:
     """Makes a file of UTF-8 text, in one piece or in many; line ends stay as they are."""
     chunks = (content,) if isinstance(content, str) else content
-
-    def make(file: IO[bytes]) -> None:
-        for chunk in chunks:
-            file.write(chunk.encode("utf-8", "surrogateescape"))
-
-    return make
+    return lambda file: file.writelines(chunk.encode("utf-8", "surrogateescape") for chunk in chunks)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Make:
@@ -37,7 +30,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Make:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
-        stream.flush()
         stream.detach()
 
     return make
@@ -47,13 +39,3 @@ def records(rows: Sequence[Mapping[str, Any]]) -> Make:
     """Makes a CSV file of records: columns in the order of first appearance; None and what is missing are empty."""
     header = list(dict.fromkeys(name for row in rows for name in row))
     return table(header, ([row.get(name) for name in header] for row in rows))
-
-
-def copied(path: Path) -> Make:
-    """Makes a file like the one at ``path``."""
-
-    def make(file: IO[bytes]) -> None:
-        with path.open("rb") as made:
-            shutil.copyfileobj(made, file)
-
-    return make

@@ -10,15 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from accelsim.errors import Problem, UsageError
-from accelsim.files.staging import identity
+from accelsim.files.reading import is_file, kind_of
 
 KINDS = {
-    stat.S_IFREG: "a file", stat.S_IFDIR: "a directory", stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a character device", stat.S_IFIFO: "a pipe",
+    0: "a link to nothing", stat.S_IFREG: "a file", stat.S_IFDIR: "a directory", stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a character device", stat.S_IFIFO: "a pipe",
 }  # fmt: skip
 """Type bits of a mode -> what it is."""
-
-FILE, FOLDER = "a file in a directory that exists", "a directory where files can be made"
 
 
 def check_file(target: Path) -> None:
@@ -26,52 +24,49 @@ def check_file(target: Path) -> None:
     kind = _kind(target)
     if is_stream(target):
         return
-    if kind not in (None, stat.S_IFREG):
-        raise UsageError(Problem(f"is {_word(kind)}", str(target), "a file"))
+    if kind not in (0, stat.S_IFREG):
+        raise UsageError(Problem(f"is {KINDS[kind]}", str(target), "a file"))
     real = followed(target)
     if not real.parent.is_dir():
-        raise UsageError(Problem("its directory does not exist", str(target), FILE))
-    if kind is not None and not os.access(real, os.W_OK):
+        raise UsageError(
+            Problem("its directory does not exist", str(target), "a file in a directory that exists")
+        )
+    if kind and not os.access(real, os.W_OK):
         raise UsageError(Problem("cannot be written: Permission denied", str(target), "a file of your own"))
-    if kind is None or not closed(real.parent):
+    if not kind or not is_closed(real.parent):
         _check_place(target, (real if target.is_symlink() else target).parent)
 
 
 def check_folder(target: Path, names: Iterable[str] = ()) -> None:
     """UsageError when files called ``names`` could not be written into the directory ``target``, which may be new."""
     kind = _kind(target)
-    if kind not in (None, stat.S_IFDIR):
-        raise UsageError(Problem(f"is {_word(kind)}", str(target), "a directory"))
-    real = followed(target)
-    if kind is not None:
-        problems = dict.fromkeys(problem for name in names for problem in _obstacles(target, name))
-        if problems:
-            raise UsageError(problems)
-    _check_place(target, real if target.is_symlink() else target)
+    if kind not in (0, stat.S_IFDIR):
+        raise UsageError(Problem(f"is {KINDS[kind]}", str(target), "a directory"))
+    problems = dict.fromkeys(problem for name in names if kind for problem in _obstacles(target, name))
+    if problems:
+        raise UsageError(problems)
+    _check_place(target, followed(target) if target.is_symlink() else target)
 
 
 def is_stream(target: Path) -> bool:
     """Whether it is written to as it is and never replaced: a pipe, a character device, one of /dev/fd, or the file
     that our own stdout or stderr goes to."""
-    try:
-        mode = target.stat().st_mode
-    except (OSError, ValueError):
-        return False
-    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or own_output(target) is not None:
-        return True
+    kind = kind_of(target)
+    if kind in (0, stat.S_IFIFO, stat.S_IFCHR) or own_output(target):
+        return kind != 0
     return os.path.realpath(target.parent).startswith("/proc/")  # it only looks like a file
 
 
 def own_output(target: Path) -> int | None:
     """Return 1 or 2 when ``target`` is the regular file that stdout or stderr goes to."""
-    for number in (1, 2):
+    for number in (1, 2) if is_file(target) else ():
         with suppress(OSError):
-            if stat.S_ISREG(os.fstat(number).st_mode) and identity(target) == identity(number):
+            if os.path.samestat(os.fstat(number), target.stat()):
                 return number
     return None
 
 
-def closed(folder: Path) -> bool:
+def is_closed(folder: Path) -> bool:
     """Whether nothing can be made in a directory; a file in it may still be written."""
     return not os.access(folder, os.W_OK | os.X_OK)
 
@@ -81,38 +76,34 @@ def followed(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def unwritable(target: Path, error: Exception, expected: str = FILE) -> UsageError:
+def unwritable(
+    target: Path, error: Exception, expected: str = "a file in a directory that exists"
+) -> UsageError:
     """The error of a target that the system refuses."""
     why = getattr(error, "strerror", None) or str(error)
     return UsageError(Problem(f"cannot be written: {why}", str(target), expected))
 
 
-def _kind(path: Path) -> int | None:
-    """The type bits of what ``path`` leads to, None where there is nothing. UsageError when no file has such a name."""
+def _kind(path: Path) -> int:
+    """The type bits of what ``path`` leads to, 0 where there is nothing. UsageError when no file has such a name."""
     try:
         return stat.S_IFMT(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return 0
     except (OSError, ValueError) as error:
         raise unwritable(path, error) from error
 
 
-def _word(kind: int | None) -> str:
-    return "a link to nothing" if kind is None else KINDS.get(kind, "no file")
-
-
 def _obstacles(folder: Path, name: str) -> Iterator[Problem]:
     """What stands where a file, or the directory that it is in, is to go."""
-    *parents, _ = Path(name).parents
-    for above in (folder / parent for parent in reversed(parents)):
-        kind = _kind(above)
-        if os.path.lexists(above) and kind != stat.S_IFDIR:
-            yield Problem(f"is {_word(kind)}", str(above), "a directory, or nothing")
+    above = [
+        (parent, stat.S_IFDIR, "a directory, or nothing") for parent in reversed(Path(name).parents[:-1])
+    ]
+    for place, wanted, expected in (*above, (Path(name), stat.S_IFREG, "a file, or nothing")):
+        kind = _kind(folder / place)
+        if kind != wanted and os.path.lexists(folder / place):
+            yield Problem(f"is {KINDS[kind]}", str(folder / place), expected)
             return
-    place = folder / name
-    kind = _kind(place)
-    if os.path.lexists(place) and kind != stat.S_IFREG:
-        yield Problem(f"is {_word(kind)}", str(place), "a file, or nothing")
 
 
 def _check_place(target: Path, folder: Path) -> None:

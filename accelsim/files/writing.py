@@ -1,4 +1,8 @@
-"""Writing to whatever a path leads to: a file, a directory, a pipe, a device, our own stdout."""
+"""Write beside, flush to the disk, rename.
+
+Whoever writes into a directory holds its lock. What a killed process left there is removed by the next one that writes
+to the same place.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,41 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
 from accelsim.errors import Problem, UsageError
+from accelsim.files import targets
 from accelsim.files.makers import Make, as_bytes, table
-from accelsim.files.staging import note, overwrite, put, put_folder, put_into
-from accelsim.files.targets import (
-    check_file,
-    check_folder,
-    closed,
-    followed,
-    is_stream,
-    own_output,
-    unwritable,
-)
+
+if sys.platform != "win32":
+    import fcntl
+
+PREFIX = ".accelsim-"
+BEGUN = f"{PREFIX}files"
+"""Where the files of a directory are made."""
+NOT_REPLACED = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
+"""Why a file that can be written cannot be replaced: it is a mount point, or its directory is closed to us."""
+
+_written: dict[Path | None, None] = {}
+
+
+def forget() -> None:
+    """Begin to count anew what this process wrote."""
+    _written.clear()
+
+
+def written() -> list[Path]:
+    """Return what took its place since :func:`forget`, as its callers named it."""
+    return [told for told in _written if told is not None]
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether there is nothing in a directory but what a killed process left; it may have begun to put files there."""
+    names = [each.name for each in folder.iterdir()]
+    return BEGUN in names or all(name.startswith(PREFIX) for name in names)
 
 
 def write_file(path: str | Path, make: Make) -> Path:
@@ -37,38 +60,45 @@ def write_file(path: str | Path, make: Make) -> Path:
     """
     target = Path(path)
     try:
-        check_file(target)
-        real = followed(target)
-        if is_stream(target):
+        targets.check_file(target)
+        real = targets.followed(target)
+        if targets.is_stream(target):
             made = _made(make)
             with _opened(target) as file:
                 file.write(made)
-            note(target, target, target)
-        elif real.exists() and closed(real.parent):
-            overwrite(real, as_bytes(_made(make)), target)
+            _written[target] = None
+        elif real.exists() and targets.is_closed(real.parent):
+            _overwrite(real, _made(make), target)
         else:
-            put({real: make}, target)
+            put(real, make, target)
     except OSError as error:
-        raise unwritable(target, error) from error
+        raise targets.unwritable(target, error) from error
     return target
 
 
 def write_folder(folder: str | Path, makers: Mapping[str, Make], stale: Iterable[str] = ()) -> list[Path]:
     """Write files (name, which may hold a subdirectory -> maker) into ``folder``; returns their paths.
 
-    A new directory appears with all of them. In one that exists they take the places of their predecessors when the
-    last of them is made, and all other files stay untouched; a kill in that moment leaves each file whole, old or new.
-    ``stale``: files of an earlier time that are removed then. UsageError when ``folder`` cannot be written.
+    They take the places of their predecessors when the last of them is made, and all other files stay untouched; a
+    kill in that moment leaves each file whole, old or new. ``stale``: files of an earlier time that are removed then.
+    UsageError when ``folder`` cannot be written.
     """
     target = Path(folder)
     try:
-        check_folder(target, makers)
-        real = followed(target)
-        (put_into if real.is_dir() else put_folder)(real, makers, target)
+        targets.check_folder(target, makers)
+        real = targets.followed(target)
+        new = not real.exists()
+        real.mkdir(parents=True, exist_ok=True)
+        try:
+            _put(real, makers, real / BEGUN, target)
+        finally:
+            if new:
+                with suppress(OSError):
+                    real.rmdir()  # where nothing could be made
         for name in stale:
             (real / name).unlink(missing_ok=True)
     except OSError as error:
-        raise unwritable(target, error, "a directory where files can be made") from error
+        raise targets.unwritable(target, error, "a directory where files can be made") from error
     return [target / name for name in makers]
 
 
@@ -77,39 +107,111 @@ def write_rows(path: str | Path, header: Sequence[str]) -> Iterator[Callable[[Se
     """Write a CSV file row by row: what is called with a row has written it when it returns, so a command that is
     killed loses none. What was in the file before is gone at once. UsageError when it cannot be written."""
     target = Path(path)
-    check_file(target)
+    targets.check_file(target)
     try:
-        with _opened(target, 0) if is_stream(target) else followed(target).open("wb", 0) as file:
-            note(target, target, target)
+        with _opened(target) if targets.is_stream(target) else targets.followed(target).open("wb") as file:
+            _written[target] = None
 
             def add(row: Sequence[Any]) -> None:
-                left = memoryview(_made(table(row, ())))
-                while left:
-                    left = left[file.write(left) :]
+                table(row, ())(file)
+                file.flush()
 
             add(header)
             yield add
     except OSError as error:
-        raise unwritable(target, error) from error
+        raise targets.unwritable(target, error) from error
 
 
-def made_folder(folder: Path) -> Path:
-    """Make a folder, with those above it, where it is not there yet. Raises UsageError when that is not possible."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error, "a folder") from None
-    return folder
+def scratch_folder() -> AbstractContextManager[str]:
+    """Make a folder away from the user's, and remove it with all in it; what cannot be removed stays."""
+    return tempfile.TemporaryDirectory(prefix="accelsim-scratch-", ignore_cleanup_errors=True)
+
+
+def beside(place: Path) -> Path:
+    """Return the directory in which a file is made before it takes its place."""
+    return place.parent / f"{PREFIX}{sha256(os.fsencode(place.name)).hexdigest()[:8]}"
+
+
+def put(place: Path, make: Make, told: Path | None = None) -> None:
+    """Make a regular file at a place that is no link, and the directories above it. Raises OSError.
+
+    :func:`written` names it ``told``.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    _put(place.parent, {place.name: make}, beside(place), told)
+
+
+def _put(folder: Path, makers: Mapping[str, Make], stage: Path, told: Path | None) -> None:
+    """Make files in the new directory ``stage``, and when the last is made put each at its place in ``folder``."""
+    with _locked(folder):
+        _remove(stage)
+        try:
+            stage.mkdir()
+            for name, make in makers.items():
+                _make(stage / name, make, folder / name)
+            try:
+                _move(stage, folder, makers, told)
+            except BaseException:  # an interrupt when some of the files are in place: the others must follow
+                _move(stage, folder, makers, told)
+                raise
+        finally:
+            _remove(stage)
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Make a folder away from the user's, and remove it with all in it; what cannot be removed stays."""
-    folder = Path(tempfile.mkdtemp(prefix="accelsim-scratch-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes waiting that write into a directory, where directories have locks."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _remove(stage: Path) -> None:
+    shutil.rmtree(stage) if stage.is_dir() else stage.unlink(missing_ok=True)
+
+
+def _make(temporary: Path, make: Make, place: Path) -> None:
+    """Make a file with the mode of its predecessor."""
+    temporary.parent.mkdir(parents=True, exist_ok=True)
+    temporary.touch(0o600)
+    with temporary.open("wb") as file:
+        _write(file, make)
+    mask = os.umask(0)
+    os.umask(mask)
+    temporary.chmod(stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o666 & ~mask)
+
+
+def _write(file: IO[bytes], make: Make) -> None:
+    """Write content to the disk, before its name: after a power cut there would be an empty file under it."""
+    make(file)
+    file.truncate()
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _move(stage: Path, folder: Path, names: Iterable[str], told: Path | None) -> None:
+    """Put files at their places, links followed; what is not in ``stage`` is there already."""
+    for name in names:
+        place = targets.followed(folder / name)
+        try:
+            if (stage / name).exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                (stage / name).replace(place)
+            _written[told] = None
+        except OSError as error:
+            if error.errno not in NOT_REPLACED or not place.exists():
+                raise
+            _overwrite(place, (stage / name).read_bytes(), told)
+
+
+def _overwrite(place: Path, content: bytes, told: Path | None) -> None:
+    """Write a file in its place, where nothing can be put into its directory."""
+    _written[told] = None
+    with place.open("r+b") as file:
+        _write(file, as_bytes(content))
 
 
 def _made(make: Make) -> bytes:
@@ -118,12 +220,12 @@ def _made(make: Make) -> bytes:
     return made.getvalue()
 
 
-def _opened(target: Path, buffering: int = -1) -> IO[bytes]:
+def _opened(target: Path) -> IO[bytes]:
     """Open a stream to write to. UsageError for a pipe that nobody reads."""
-    own = own_output(target)
+    own = targets.own_output(target)
     if own is not None:
         (sys.stdout if own == 1 else sys.stderr).flush()
-        return os.fdopen(os.dup(own), "wb", buffering)
+        return os.fdopen(os.dup(own), "wb")
     pipe = stat.S_ISFIFO(target.stat().st_mode)
     try:  # without a reader a pipe would be waited for without end
         handle = os.open(target, os.O_WRONLY | os.O_APPEND | (os.O_NONBLOCK if pipe else 0))
@@ -134,4 +236,4 @@ def _opened(target: Path, buffering: int = -1) -> IO[bytes]:
             Problem("nobody reads from this pipe", str(target), "a pipe with a reader")
         ) from error
     os.set_blocking(handle, True)
-    return os.fdopen(handle, "wb", buffering)
+    return os.fdopen(handle, "wb")

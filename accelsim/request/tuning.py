@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from accelsim.errors import Infeasible, Problem, UsageError
-from accelsim.files import made_folder, text, write_file
+from accelsim.files import text, write_file, write_folder
 from accelsim.files.reading import exists, read_text
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -140,9 +140,11 @@ class Tuning:
 
     def _write(self, decisions: dict[str, Any]) -> None:
         try:
+            content = text(json.dumps(decisions, indent=1) + "\n")
             if self.cache is None:
-                made_folder(self._path.parent)
-            write_file(self._path, text(json.dumps(decisions, indent=1) + "\n"))
+                write_folder(self._path.parent, {self._path.name: content})
+            else:
+                write_file(self._path, content)
             self.unsaved = ""
         except UsageError as error:
             self._pass_over(error)

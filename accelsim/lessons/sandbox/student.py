@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.errors import nearest
-from accelsim.files import scratch_folder
+from accelsim.files.writing import scratch_folder
 from accelsim.lessons.base import Wrong
 from accelsim.lessons.sandbox.child import MOST_B, MOST_NAMES, decode, encode
 from accelsim.lessons.sandbox.process import FILE_B, MEMORY_B, has_bwrap, kill, start
@@ -41,7 +41,7 @@ class Student:
 
     def __enter__(self) -> Student:
         with ExitStack() as stack:
-            folder = Path("/") if self.isolated else stack.enter_context(scratch_folder())
+            folder = Path("/" if self.isolated else stack.enter_context(scratch_folder()))
             self._process = start(self.left, self.isolated, folder)
             stack.callback(self._end)
             self._threads = [threading.Thread(target=read, daemon=True) for read in (self._read, self._drain)]

@@ -270,7 +270,7 @@ def test_what_an_interrupt_says_is_true(tmp_path: Path, number: signal.Signals, 
 def test_a_signal_amid_the_writing_leaves_nothing(tmp_path: Path) -> None:
     """Sent while the first file is made."""
     words = ["run", *QUICK, "--out", str(tmp_path / "out")]
-    done = stopped(signal.SIGTERM, False, words, "accelsim.files.staging", "_write")
+    done = stopped(signal.SIGTERM, False, words, "accelsim.files.writing", "_write")
     assert (done.returncode, done.stderr) == (143, "terminated; nothing was written\n")
     assert list(tmp_path.iterdir()) == []
 

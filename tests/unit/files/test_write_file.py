@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from accelsim import files
 from accelsim.errors import UsageError
-from accelsim.files import staging
+from accelsim.files import writing
 
 
 def names(folder: Path) -> list[str]:
@@ -184,7 +185,7 @@ def test_checking_leaves_everything_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_leftover_of_a_killed_process_goes_and_files_of_others_stay(tmp_path: Path) -> None:
-    left = staging.beside(tmp_path / "a")
+    left = writing.beside(tmp_path / "a")
     left.write_text("left by a kill, longer than the new file")
     (tmp_path / ".accelsim-notes").write_text("a user's own file")
     files.write_file(tmp_path / "a", files.text("x"))
@@ -192,16 +193,20 @@ def test_a_leftover_of_a_killed_process_goes_and_files_of_others_stay(tmp_path: 
     assert names(tmp_path) == [".accelsim-notes", "a"]
 
 
-def test_what_others_put_at_the_temporary_name_is_never_written_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_at_the_temporary_name_is_never_written_to(tmp_path: Path, kind: str) -> None:
     (tmp_path / "precious").write_text("kept")
-    left = staging.beside(tmp_path / "a")
-    left.symlink_to("precious")
-    with pytest.raises(UsageError, match="a: cannot be written"):
-        files.write_file(tmp_path / "a", files.text("x"))
-    left.unlink()
-    os.mkfifo(left)
+    left = writing.beside(tmp_path / "a")
+    if kind == "link":
+        left.symlink_to("precious")
+    elif kind == "pipe":
+        os.mkfifo(left)
+    else:
+        left.mkdir()
+        (left / "a").symlink_to(tmp_path / "precious")
     files.write_file(tmp_path / "a", files.text("x"))
     assert (tmp_path / "precious").read_text() == "kept" and names(tmp_path) == ["a", "precious"]
+    assert not (tmp_path / "a").is_symlink()
 
 
 def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
@@ -223,20 +228,20 @@ def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "first, whole; second" and names(tmp_path) == ["a"]
 
 
-@pytest.mark.parametrize("name", ["new_file", "_lock"])
-def test_an_interrupt_before_or_after_the_lock_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize(("owner", "name"), [(fcntl, "flock"), (Path, "mkdir"), (Path, "touch")])
+def test_an_interrupt_amid_the_beginning_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
-    plain, calls = getattr(staging, name), []
+    plain, calls = getattr(owner, name), []
 
-    def interrupted(*args: object) -> object:
-        done = plain(*args)
+    def interrupted(*args: object, **named: object) -> object:
+        done = plain(*args, **named)
         calls.append(done)
         if len(calls) == 1:
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(staging, name, interrupted)
+    monkeypatch.setattr(owner, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         files.write_file(tmp_path / "a", files.text("x"))
     assert calls and names(tmp_path) == []

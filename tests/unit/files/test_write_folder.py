@@ -148,14 +148,18 @@ def test_an_interrupt_between_two_moves_leaves_the_new_files(tmp_path: Path, mov
     assert contents(out) == of("new")
 
 
-def test_a_kill_before_a_new_directory_appears_leaves_only_what_the_next_run_removes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("move", [1, 3])
+def test_a_kill_while_a_new_directory_is_filled_leaves_what_the_next_run_may_replace(
+    tmp_path: Path, move: int
+) -> None:
     out = tmp_path / "out"
-    done = subprocess.run([sys.executable, "-c", KILLED, out, "1", "SIGKILL"])
+    done = subprocess.run([sys.executable, "-c", KILLED, out, str(move), "SIGKILL"])
     assert done.returncode == -signal.SIGKILL
-    assert not out.exists()
-    assert len(list(tmp_path.iterdir())) == 1 and files.is_empty(tmp_path)
+    found = {name: text for name, text in contents(out).items() if not name.startswith(".")}
+    assert len(found) == move - 1 and found.items() <= of("new").items() and files.is_empty(out)
     files.write_folder(out, makers("new"))
-    assert [path.name for path in tmp_path.iterdir()] == ["out"] and not files.is_empty(tmp_path)
+    assert contents(tmp_path) == {f"out/{name}": text for name, text in of("new").items()}
+    assert not files.is_empty(out)
 
 
 def test_two_processes_into_one_directory_leave_the_files_of_one(tmp_path: Path) -> None:
