@@ -145,7 +145,7 @@ def _by_core(run: Run) -> list[Run]:
 
 
 def _multiplies_codes(graph: Graph) -> bool:
-    """Whether some product streams codes, or has weights that are stored as codes."""
+    """Return whether some product streams codes, or has weights that are stored as codes."""
     products = [node for node in graph.nodes if is_product(node)]
     streamed = (graph.tensors[node.inputs[0]].dtype for node in products)
     weights = (graph.tensors[node.inputs[1]].memory_format for node in products)

@@ -88,7 +88,7 @@ class Chains:
         return name in self._at
 
     def reaches(self, name: str, blocks: int) -> bool:
-        """Whether there is a name that has its part so many blocks on."""
+        """Return whether there is a name that has its part so many blocks on."""
         chain, depth = self._at.get(name, ([name], -blocks))
         return depth + blocks < len(chain)
 

@@ -61,7 +61,7 @@ class Geometry:
 
     @property
     def fits(self) -> bool:
-        """Whether it is within ``MOST_PLACES`` and ``MOST_FILTERS``."""
+        """Return whether it is within ``MOST_PLACES`` and ``MOST_FILTERS``."""
         phases = prod(self.strides)
         return max(phases, *self.kernel) <= MOST_PLACES and phases * self.filters <= MOST_FILTERS
 

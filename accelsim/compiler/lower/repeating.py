@@ -137,7 +137,7 @@ class Repeating:
         )
 
     def _reaches(self, index: int, times: int) -> bool:
-        """Whether what lies in memory is of the blocks so far, and each of the copies has its own name for it.
+        """Return whether everything in memory belongs to the blocks so far, and has a name of its own in each copy.
 
         Blocks may read what was made before all of them (slices of one tensor): their names are there already.
         """

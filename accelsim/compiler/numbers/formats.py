@@ -43,7 +43,7 @@ class Operands(NamedTuple):
 
     @property
     def weights_alone(self) -> bool:
-        """Whether only the weights are codes: kept as such, and turned into numbers before they are multiplied."""
+        """Return whether only the weights are codes: kept as such, and multiplied as numbers."""
         return not self.codes and is_code(self.weights)
 
     @property

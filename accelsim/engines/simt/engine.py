@@ -70,7 +70,7 @@ class Multiprocessors(Clocked):
         return None
 
     def sparse_pattern(self, spec: Simt, mac_format: str) -> tuple[int, int] | None:
-        """That of the format."""
+        """Return the pattern of the format."""
         own = spec.formats[mac_format].sparse if mac_format in spec.formats else None
         return None if own is None else (own.n, own.m)
 

@@ -63,7 +63,7 @@ class Systolic(EngineType):
         return lower_shared(lowering, gemm) if lowering.cores else lower_product(lowering, gemm)
 
     def sparse_pattern(self, spec: MatrixUnit, mac_format: str) -> tuple[int, int] | None:
-        """That of the format, if its groups are whole in each column."""
+        """Return the pattern of the format, if its groups are whole in each column."""
         own = spec.formats[mac_format].sparse if mac_format in spec.formats else None
         return None if own is None or spec.rows % own.m else (own.n, own.m)
 

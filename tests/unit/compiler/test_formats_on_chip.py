@@ -203,7 +203,7 @@ def test_a_pair_that_emulates_keeps_each_operand_as_its_multiplier_takes_it() ->
 def test_weights_alone_in_codes_keep_their_bytes_and_are_multiplied_as_numbers(
     on: str, weights: str, least_dB: float
 ) -> None:
-    """What is counted, what is printed and what the values are: weights in their codes, arithmetic in the unit's."""
+    """Bytes, notes and values agree: weights in their codes, arithmetic in the format of the unit."""
     program, exact, verdict = ran(net("cnn"), on, dtype=f"{weights}xfp16", emulate=True)
     assert verdict.holds, verdict.wrong
     assert min(verdict.sqnr_dB.values()) > least_dB

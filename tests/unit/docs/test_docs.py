@@ -225,9 +225,10 @@ def test_fold_timing_is_that_of_the_table() -> None:
     assert {row[0].strip("`") for row in rows} == set(SCHEDULES)
     for schedule, dataflows, shadow, *formulas in rows:
         for dataflow in codes(dataflows):
-            for R, C, T in rng.integers(1, 40, (20, 3)).tolist():
-                fold = fold_timing(R, C, dataflow, schedule.strip("`"), shadow.strip("`") or "column", T, p)
-                scope = {"R": R, "C": C, "T": T, "p": p, "ceil": lambda x: int(np.ceil(x))}
+            for R, C, T, q in rng.integers(1, 40, (20, 4)).tolist():
+                how = (dataflow, schedule.strip("`"), shadow.strip("`") or "column")
+                fold = fold_timing(R, C, *how, T, p, leave=q)
+                scope = {"R": R, "C": C, "T": T, "p": p, "q": q, "ceil": lambda x: int(np.ceil(x))}
                 expected = [eval(formula.strip("`"), scope) for formula in formulas]
                 assert [fold.load, fold.reload, fold.interval, fold.drain] == expected
 
