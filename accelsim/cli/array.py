@@ -11,7 +11,6 @@ import click
 
 from accelsim.cli.common import (
     FILE,
-    OUT,
     check_file_target,
     check_outputs,
     csv_option,
@@ -56,20 +55,15 @@ MOST_EDGES = 2000
 @click.option("--shapes", "given", type=FILE, help="Many products: a CSV file with columns array_rows, array_cols, "
               "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.")  # fmt: skip
 @csv_option
-@click.option(
-    "--out", type=OUT, hidden=True, help="Formerly, with --csv as the shapes: where the results go."
-)
 @json_option
 def array(
-    sizes: tuple[int, ...], given: Path | None, table: Path | None, out: Path | None, watch: bool, edge: int | None,
+    sizes: tuple[int, ...], given: Path | None, table: Path | None, watch: bool, edge: int | None,
     as_json: bool, **setup: Any,
 ) -> None:  # fmt: skip
     """Cycles, folds, utilisation, every access and its energy of Y[M,N] = A[M,K] x B[K,N] on an array of PEs.
 
     A, B and Y move and stay as the dataflow says; the memories always deliver in time.
     """
-    if out is not None:  # the spelling of earlier versions: --csv SHAPES --out RESULTS
-        given, table = given or table, out
     if given is not None:
         _many(given, table, bool(sizes or watch or as_json))
         return

@@ -195,7 +195,7 @@ def test_array_csv_fills_the_table(cli: Cli, tmp_path: Path) -> None:
     shapes.write_text(
         "id,array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\na,4,3,os,sequential,5,6,7\n"
     )
-    result = cli("array", "--csv", shapes, "--out", out)
+    result = cli("array", "--shapes", shapes, "--csv", out)
     assert result.exit_code == 0
     (row,) = csv.DictReader(out.read_text().splitlines())
     assert row["id"] == "a"
@@ -203,7 +203,7 @@ def test_array_csv_fills_the_table(cli: Cli, tmp_path: Path) -> None:
     shapes.write_text(
         "array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\n4,0,os,sequential,5,6,7\n"
     )
-    result = cli("array", "--csv", shapes, "--out", tmp_path / "none.csv")
+    result = cli("array", "--shapes", shapes, "--csv", tmp_path / "none.csv")
     assert result.exit_code == 2
     assert f"{shapes}:2: array_cols is '0'" in result.stderr
     assert not (tmp_path / "none.csv").exists()

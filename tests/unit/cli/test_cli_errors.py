@@ -347,7 +347,7 @@ def test_indices_outside_their_table(refused: Refused, tmp_path: Path) -> None:
         ("array", "1", "2"), ("array", "--rows", "0", "1", "1", "1"), ("array", "--dataflow", "sw", "1", "1", "1"),
         ("array", "--watch", "--rows", "9", "--cols", "9", "1", "1", "1"), ("array", "--watch", "9999", "1", "1"),
         ("array", "--watch", "--rows", "2", "--cols", "2", "--schedule", "scalesim", "2", "2", "2"),
-        ("array", "--csv", "in.csv"), ("array", "--csv", "in.csv", "--out", "out.csv", "1", "1", "1"),
+        ("array", "--csv", "in.csv"), ("array", "--shapes", "in.csv", "--csv", "out.csv", "1", "1", "1"),
         ("compare", "nowhere"), ("compare",), ("compare", "nowhere", "--plot", "x.pdf"), ("spec", "check", "nowhere"),
         ("spec", "schema", "chip"), ("validate", "scalesimm"), ("validate", "--rows", "x.csv"),
         ("validate", "scalesim", "--rows", "x.csv", "--csv", "y.csv"), ("validate", "rtl-machine", "--rows", "x.csv"),

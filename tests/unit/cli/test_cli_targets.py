@@ -71,7 +71,7 @@ def test_a_directory_has_a_name_and_is_no_file(
         ("run", "cnn", "--on", "edu-4x4", "--save-mapping"), ("run", "cnn", "--on", "edu-4x4", "--save-trace"),
         ("train", "digits-mlp", "--out"), ("train", "digits-mlp", "--plot"), ("compare", "x", "--plot"),
         ("quantize", "digits-cnn", "--out"), ("batching", "cnn", "--on", "tpu-v1", "--plot"),
-        ("formats", "show", "fp16", "1", "--plot"), ("array", "--csv", "x.csv", "--out"),
+        ("formats", "show", "fp16", "1", "--plot"), ("array", "--shapes", "x.csv", "--csv"),
         ("validate", "rtl-machine", "--rows", "x.csv", "--csv"),
         ("export-trace", "seq_read", "--on", "ddr3-1600", "--format", "dramsim3", "--out"),
     ],
