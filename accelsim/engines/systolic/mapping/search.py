@@ -70,7 +70,7 @@ def choose(step: Lowering, gemm: Gemm, least: bool = False) -> Choice:
 
 def _searched(step: Lowering, search: ProductSearch, rooms: list[int], least: bool) -> Searched:
     """Return the search of a product that this compilation has not made before, from an earlier one if possible."""
-    if step.tuner is not None or not isinstance(step.search, str):  # it depends on more than on the product
+    if step.tuner is not None or step.search not in EFFORTS:  # it depends on more than on the product
         return Searched(search.best(), rooms, search.needs, search.rehearsed)
     key = product_key(step, search.step, search.flags, least, step.search, search.effort)
     found = next((entry for entry in KNOWN.searches(key) if entry.holds_for(rooms)), None)
