@@ -9,7 +9,6 @@ CODE := accelsim tests examples
 RUN := run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 TESTS := $(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
-TORCH_INDEX := https://download.pytorch.org/whl/cpu
 # The newest of these that runs and can make a virtual environment; PYTHON=... on the command line takes another.
 CANDIDATES := python3.14 python3.13 python3.12 python3.11 python3 python
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -79,7 +78,7 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-# For tests against PyTorch; the index has it without the 2 GB for GPUs.
+# For tests that run networks on PyTorch itself: 2 GB with its libraries for GPUs.
 .venv/.installed-evidence: .venv/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --extra-index-url $(TORCH_INDEX) torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch>=2.13'
 	@touch $@
