@@ -6,19 +6,23 @@ A cache only saves time. What cannot be read, written or trusted is computed aga
 from __future__ import annotations
 
 import atexit
+import base64
 import hashlib
 import json
 import os
+import pickle
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.files import text
 from accelsim.files.writing import put
 
+T = TypeVar("T")
 MOST_B = 2**24
 """Bytes of a file of the cache that are read at most."""
 SWITCH = "ACCELSIM_CACHE"
@@ -96,6 +100,20 @@ class Table:
     def _read(path: Path, key: str) -> dict[str, Any]:
         found = _read(path, key)
         return found if isinstance(found, dict) else {}
+
+
+def packed(value: object) -> str:
+    """Return a pickle as text, for a ``Table``."""
+    return base64.b85encode(zlib.compress(pickle.dumps(value), 1)).decode()
+
+
+def unpacked(kept: object, kind: type[T]) -> T | None:
+    """Return the ``kind`` in a text of ``packed``, None where there is none in it."""
+    try:
+        value = pickle.loads(zlib.decompress(base64.b85decode(str(kept)))) if kept else None
+    except Exception:  # whatever a damaged pickle raises
+        return None
+    return value if isinstance(value, kind) else None
 
 
 def key_of(files: Iterable[Path]) -> str | None:

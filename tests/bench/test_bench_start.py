@@ -25,6 +25,8 @@ assert not heavy, heavy
 
 COMMANDS = {
     "chips": 3.0, "clusters": 3.0, "models": 3.0, "memories": 4.0,
+    "run gemm?M=4,N=4,K=4 --on edu-4x4 --json": 8.0,
+    "run resnet50 --on tpu-v1 --values off --no-advice --json": 9.0,
     "run resnet50 --on systolic-generic --values off --no-advice --json": 20.0,
     "run gpt3?layers=2 --on tpu-v4 --values off --no-advice --json": 18.0,
     "run gpt3 --on tpu-v4 --values off --no-advice --json --ignore-capacity": 55.0,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
-import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -27,14 +24,16 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
     elsewhere is read each time.
     """
     key = _key(str(name_or_path), overrides) if usercache.folder() else None
-    kept = _KNOWN.get(key) if key else None
-    if kept is not None and (chip := _unpacked(kept)) is not None:
-        return chip
+    if key and (kept := _KNOWN.get(key)):
+        from accelsim.spec.chip import Chip
+
+        if (chip := usercache.unpacked(kept, Chip)) is not None:
+            return chip
     from accelsim.spec.yaml import load
 
     made = load.load_chip(name_or_path, overrides)
     if key and set(where.every_file()) >= where.READ:
-        _KNOWN.put(key, base64.b85encode(zlib.compress(pickle.dumps(made), 1)).decode())
+        _KNOWN.put(key, usercache.packed(made))
     return made
 
 
@@ -48,14 +47,3 @@ def _key(name: str, overrides: Sequence[str]) -> str | None:
 def _contents(states: tuple[tuple[str, int, int], ...]) -> str | None:
     """Return a hash of the contents of files, whose sizes and times say when they must be read again."""
     return usercache.key_of(Path(path) for path, *_ in states)
-
-
-def _unpacked(kept: object) -> Chip | None:
-    """Return the chip in a text of the cache, None where there is none in it."""
-    from accelsim.spec.chip import Chip
-
-    try:
-        chip = pickle.loads(zlib.decompress(base64.b85decode(str(kept))))
-    except Exception:  # whatever a damaged pickle raises
-        return None
-    return chip if isinstance(chip, Chip) else None

@@ -7,8 +7,10 @@ seeded.
 from __future__ import annotations
 
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
+from accelsim import usercache
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.entry import Entry, Params, register
 
@@ -26,19 +28,31 @@ LIGHT = {
 """Name in the zoo -> (file name behind 'light_', description)."""
 
 
+_KNOWN = usercache.Table("graphs", 32)
+"""Graphs by file and batch: to import ``onnx`` takes longer than all the rest."""
+
+
 def light_path(name: str) -> Path:
     """Where the file of a light model is, in the installed ``onnx`` package."""
-    import onnx
-
-    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    found = find_spec("onnx")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("onnx is not installed", name="onnx")
+    folder = Path(found.origin).parent / "backend" / "test" / "data" / "light"
     return folder / f"light_{LIGHT[name][0]}.onnx"
 
 
 def _build(name: str, batch: int, params: Params) -> Graph:
+    path = light_path(name)
+    state = path.stat()
+    key = usercache.digest([str(path), str(state.st_size), str(state.st_mtime_ns), str(batch)])
+    kept = usercache.unpacked(_KNOWN.get(key), Graph) if usercache.folder() else None
+    if kept is not None:
+        return kept
     from accelsim.workload.onnx.importing.importer import import_onnx
 
-    graph = import_onnx(light_path(name), batch=batch)
+    graph = import_onnx(path, batch=batch)
     graph.name = name
+    _KNOWN.put(key, usercache.packed(graph))
     return graph
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from accelsim.errors import ModelError
+from accelsim.usercache import Table
 from accelsim.workload.execute import run
+from accelsim.workload.onnx.importing import importer
 from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.sources.load import list_models, load_model
+from accelsim.workload.zoo import light
 from accelsim.workload.zoo.entry import ZOO, register
 from accelsim.workload.zoo.vision import RESNET_STAGES
 from tests.helpers.macs import macs
@@ -206,3 +211,20 @@ def test_unet_is_that_of_the_paper() -> None:
     assert sum(node.op == "Conv" for node in graph.nodes) == 23
     with pytest.raises(ModelError, match="188, 204, 220"):
         load_model("unet?resolution=570")
+
+
+def test_a_kept_graph_is_the_one_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ACCELSIM_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(light, "_KNOWN", Table("graphs", 4))
+    made = load_model("squeezenet", batch=2)
+    light._KNOWN.save()
+    monkeypatch.setattr(light, "_KNOWN", Table("graphs", 4))
+    monkeypatch.setattr(importer, "import_onnx", lambda *_, **__: pytest.fail("the file was read again"))
+    kept = load_model("squeezenet", batch=2)
+    assert repr(kept.nodes) == repr(made.nodes) and kept.name == made.name
+    assert [(each.name, each.shape, each.dtype) for each in kept.tensors.values()] == [
+        (each.name, each.shape, each.dtype) for each in made.tensors.values()
+    ]
+    for name in [each.name for each in made.constants()][:4]:
+        assert np.array_equal(kept.tensors[name].value(), made.tensors[name].value())
