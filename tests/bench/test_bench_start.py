@@ -23,6 +23,7 @@ assert not heavy, heavy
 """
 
 
+TRAIN = "--train --values off"
 COMMANDS = {
     "chips": 3.0, "clusters": 3.0, "models": 3.0, "memories": 4.0,
     "run gemm?M=4,N=4,K=4 --on edu-4x4 --json": 8.0,
@@ -30,6 +31,11 @@ COMMANDS = {
     "run resnet50 --on systolic-generic --values off --no-advice --json": 20.0,
     "run gpt3?layers=2 --on tpu-v4 --values off --no-advice --json": 18.0,
     "run gpt3 --on tpu-v4 --values off --no-advice --json --ignore-capacity": 55.0,
+    "run llama3-8b?prompt=2048,new=256 --on h100-sxm --values off": 40.0,
+    f"run gpt3?layers=96 --on 128x-dgx-a100 --plan tp=8,pp=8,dp=16 --batch 1536 {TRAIN}": 30.0,
+    f"run gpt3?layers=96 --on 128x-dgx-a100 --plan tp=8,pp=8,dp=16 --batch 1536 {TRAIN} --no-advice": 18.0,
+    f"run gpt3?layers=96 --on 512x-dgx-a100 --plan tp=8,pp=8,dp=64 --batch 6144 {TRAIN} --no-advice": 35.0,
+    f"run gpt3?layers=96 --on 2048x-dgx-a100 --plan tp=8,pp=8,dp=256 --batch 24576 {TRAIN} --no-advice": 75.0,
 }  # fmt: skip
 """Command line -> CPU time that it may take, as a multiple of that of ``python -c "import numpy"``."""
 
