@@ -22,8 +22,9 @@ MOST_BITS = 128
 """Length of a whole number in an answer."""
 MOST_KEYS = 10_000
 """Entries of one dictionary in an answer."""
-MOST_NAMES = 200
-"""Names of the student's file that are listed where one is missing."""
+MEMORY_B = 1 << 30
+"""Memory that a student's file may take beside what Python has."""
+MEMORY = f"arrays that fit into {MEMORY_B >> 20} MiB"
 
 
 class Unsendable(TypeError):
@@ -36,8 +37,7 @@ def encode(value: Any) -> str:
         line = json.dumps(_plain(value), separators=(",", ":"))
     except RecursionError:
         raise Unsendable("a list in a list in a list, too deep to be sent") from None
-    if len(line) > MOST_B:
-        raise Unsendable(f"a {type(value).__name__} that takes more than {MOST_B >> 20} MiB as text")
+    _at_most(MOST_B, len(line), f"a {type(value).__name__} that takes more than {MOST_B >> 20} MiB as text")
     return line
 
 
@@ -52,22 +52,17 @@ def decode(line: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
+        value = float(value) if value.dtype.kind == "f" else value.item()
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        if len(value) > MOST_B:
-            raise Unsendable(f"a text of {len(value):,} characters")
+        _at_most(MOST_B, len(value), f"a text of {len(value):,} characters")
         return str(value)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
-        value = value.item() if value.dtype.kind != "f" else float(value)
-    if isinstance(value, bool):
-        return value
     if isinstance(value, int):
-        if value.bit_length() > MOST_BITS:
-            raise Unsendable(
-                f"a whole number of {value.bit_length():,} bits; at most {MOST_BITS} can be right"
-            )
+        bits = value.bit_length()
+        _at_most(MOST_BITS, bits, f"a whole number of {bits:,} bits; at most {MOST_BITS} can be right")
         return int(value)
     if isinstance(value, float):
         return {"float": float(value).hex()}
@@ -76,8 +71,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return {"tuple": [_plain(each) for each in value]}
     if isinstance(value, dict):
-        if len(value) > MOST_KEYS:
-            raise Unsendable(f"a dict of {len(value):,} entries")
+        _at_most(MOST_KEYS, len(value), f"a dict of {len(value):,} entries")
         return {"dict": [[_plain(key), _plain(each)] for key, each in value.items()]}
     if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biuf":
         data = base64.b64encode(numpy.ascontiguousarray(value).tobytes()).decode()
@@ -86,13 +80,16 @@ def _plain(value: Any) -> Any:
     raise Unsendable(f"{kind} is neither a number, a text, a list, a tuple, a dict nor an array of numbers")
 
 
+def _at_most(most: int, size: int, what: str) -> None:
+    if size > most:
+        raise Unsendable(what)
+
+
 def _value(plain: Any) -> Any:
     if isinstance(plain, list):
         return [_value(each) for each in plain]
-    if isinstance(plain, int) and plain.bit_length() > MOST_BITS:
-        raise ValueError("a whole number that is too long")
-    if isinstance(plain, float):
-        raise ValueError("a number that encode writes in another way")
+    if isinstance(plain, float) or (isinstance(plain, int) and plain.bit_length() > MOST_BITS):
+        raise ValueError("a number that encode writes in another way, or not at all")
     if not isinstance(plain, dict):
         return plain
     ((kind, inner),) = plain.items()
@@ -104,11 +101,10 @@ def _array(inner: Any) -> Any:
 
     dtype, shape, data = inner
     kind = np.dtype(dtype)
-    if kind.kind not in "biuf" or not all(type(extent) is int and extent >= 0 for extent in shape):
-        raise ValueError(f"an array of {kind}")
     content = base64.b64decode(data)
-    if len(content) != math.prod(shape) * kind.itemsize:
-        raise ValueError(f"an array of {len(content)} B")
+    sound = kind.kind in "biuf" and all(type(extent) is int and extent >= 0 for extent in shape)
+    if not sound or len(content) != math.prod(shape) * kind.itemsize:
+        raise ValueError(f"an array of {kind} with {len(content)} B")
     return np.frombuffer(content, kind).reshape(shape).copy()
 
 
@@ -119,16 +115,15 @@ def _dict(inner: Any) -> dict[Any, Any]:
 
 
 _KINDS: dict[str, Any] = {
-    "float": float.fromhex,
-    "tuple": lambda inner: tuple(_value(each) for each in inner),
-    "dict": _dict,
-    "array": _array,
-}
+    "float": float.fromhex, "tuple": lambda inner: tuple(map(_value, inner)), "dict": _dict, "array": _array,
+}  # fmt: skip
 
 
 def main(settings: dict[str, Any]) -> None:
     """Say that the process is ready, load the file that comes first, answer until the questions end."""
-    questions, answers = _streams()
+    questions, answers = os.fdopen(os.dup(0), encoding="ascii"), os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the student's code reads nothing, and prints to stderr
+    os.dup2(2, 1)
     sys.path[:] = [place for place in sys.path if place] + settings["site"]
     _restrict(settings["limits"])
     sys.modules["accelsim"] = None  # type: ignore[assignment]  # so that the import fails wherever it is checked
@@ -138,19 +133,11 @@ def main(settings: dict[str, Any]) -> None:
     try:
         exec(compile(source, name, "exec"), known)
     except BaseException as error:
-        _send(answers, encode({"error": _raised(error, name)}))
+        _send(answers, _raised(error, name, "reading the file"))
         return
     _send(answers, encode({"ok": None}))
     for line in questions:
         _send(answers, _answer(decode(line.encode()), known, name))
-
-
-def _streams() -> tuple[TextIO, TextIO]:
-    """Return questions and answers on streams of their own; the student's code reads nothing and prints to stderr."""
-    questions, answers = os.dup(0), os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
-    return os.fdopen(questions, encoding="ascii"), os.fdopen(answers, "w", encoding="ascii")
 
 
 def _restrict(limits: dict[str, int]) -> None:
@@ -177,31 +164,51 @@ def _answer(question: dict[str, Any], known: dict[str, Any], name: str) -> str:
     wanted = question["name"]
     try:
         if wanted not in known:
-            return encode({"missing": [each for each in known if not each.startswith("_")][:MOST_NAMES]})
+            return _missing(wanted, known)
         value = known[wanted]
         if "args" in question:
             if not callable(value):
-                return encode({"no function": type(value).__name__})
+                what = f"{wanted} is of type {type(value).__name__}"
+                return _wrong(f", {wanted}", "a function", what, "keep 'def' in front of it")
             value = value(*question["args"])
         return encode({"ok": value})
     except Unsendable as error:
-        return encode({"unsendable": str(error)})
+        kinds = "numbers, texts, lists, tuples, dicts or arrays"
+        return _wrong(f", {wanted}", kinds, str(error), "return such a value")
     except BaseException as error:
-        return encode({"error": _raised(error, name)})
+        return _raised(error, name, wanted)
 
 
-def _raised(error: BaseException, name: str) -> dict[str, Any]:
-    """Return what happened, and at which line of the student's file."""
-    if isinstance(error, SyntaxError):
-        text = f"{type(error).__name__}: {error.msg}"
-        return {"line": error.lineno or 0, "source": (error.text or "")[:200], "text": text[:500]}
+def _wrong(where: str, expected: str, got: str, rule: str) -> str:
+    """Return the answer that something is wrong; ``where``: what follows the name of the file."""
+    return encode({"wrong": [where, expected, got, rule]})
+
+
+def _missing(wanted: str, known: dict[str, Any]) -> str:
+    import difflib
+
+    names = [name[:100] for name in known if not name.startswith("_")][:200]
+    near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    got = ", but ".join([f"no {wanted}", *near])
+    return _wrong("", f"a definition of {wanted}", got, "names of the start file stay as they are")
+
+
+def _raised(error: BaseException, name: str, wanted: str) -> str:
+    """Return the answer that something was raised, and at which line of the student's file."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
+    line = own[-1].lineno if own else 0
     try:
-        said = str(error)
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
     except BaseException:
         said = ""
-    text = f"{type(error).__name__}: {said[:500]}" if said else type(error).__name__
-    return {"line": own[-1].lineno or 0 if own else 0, "source": "", "text": text}
+    got = f"{type(error).__name__}: {said[:500]}" if said else type(error).__name__
+    if isinstance(error, SyntaxError):
+        line, source = error.lineno, (error.text or "")[:200].strip()
+        got += f" in: {source}" if source else ""
+    where = f":{line}" if line else f", {wanted}"
+    if isinstance(error, MemoryError):
+        return _wrong(where, MEMORY, got, "what is too large to keep is computed piece by piece")
+    return _wrong(where, "no error", got, f"{wanted} has to run to its end")
 
 
 if __name__ == "__main__":

@@ -11,20 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from accelsim.lessons.sandbox import child
 
-MEMORY_B = 1 << 30
-"""Memory that a student's file may take beside what Python has."""
-PYTHON_B = 256 << 20
-"""Memory of Python and NumPy."""
 FILE_B = 16 << 20
 """Size of a file that it may write."""
-DISK_B = 64 << 20
-"""Size of all files together that it may write, isolated."""
-PROCESSES = 4
-"""Processes and threads that it may have, isolated; its own included."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/ld.so.cache")
 """What of the system a Python may need: each is visible and cannot be changed."""
 HOW = (
@@ -43,25 +34,17 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 def start(seconds: float, isolated: bool, folder: Path) -> subprocess.Popen[bytes]:
     """Start a process that waits for a student's file; ``folder``: where it is and may write, if not isolated."""
-    limits = {"CPU": int(seconds) + 1, "AS": MEMORY_B + PYTHON_B, "FSIZE": FILE_B, "CORE": 0, "NOFILE": 64}
-    limits |= {"NPROC": PROCESSES} if isolated else {}
-    settings = json.dumps({"site": _site(), "limits": limits})
-    if isolated:
-        command = [*_isolation(), *_PYTHON, "/lesson/child.py", settings]
-        return _started(command, {}, Path("/"))
-    return _started([*_PYTHON, str(_SCRIPT), settings], _environment(str(folder)), folder)
-
-
-def _started(command: list[str], environment: dict[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    memory_B = child.MEMORY_B + (256 << 20)  # of Python and NumPy
+    limits = {"CPU": int(seconds) + 1, "AS": memory_B, "FSIZE": FILE_B, "CORE": 0, "NOFILE": 64}
+    limits |= {"NPROC": 4} if isolated else {}  # its own included
+    script = "/lesson/child.py" if isolated else str(_SCRIPT)
+    python = [*_PYTHON, script, json.dumps({"site": [_site()], "limits": limits})]
+    command = [*_isolation(), *python] if isolated else python
+    variables = {} if isolated else _environment(str(folder))
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=folder, start_new_session=True
+        command, stdin=pipe, stdout=pipe, stderr=pipe, env=variables, cwd=folder, start_new_session=True
     )
-
-
-def has_bwrap() -> bool:
-    """Whether bubblewrap is installed."""
-    return shutil.which("bwrap") is not None
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -80,13 +63,15 @@ def _isolation() -> list[str]:
     The process cannot make namespaces of its own, in which it could mount more memory. Root becomes another user first:
     to the kernel root is root in any namespace, and may have as many processes as it likes.
     """
-    spaces = [f"--unshare-{space}" for space in ("pid", "user", "net", "ipc", "uts", "cgroup-try")]
-    scratch = f"--perms 1777 --size {DISK_B} --tmpfs {_ROOM} --remount-ro /dev --remount-ro / --chdir {_ROOM}"
-    variables = (word for name, value in _environment(_ROOM).items() for word in ("--setenv", name, value))
-    inner = (*spaces, "--disable-userns", "--new-session", "--clearenv", *variables)
     root = os.geteuid() == 0
+    spaces = [f"--unshare-{space}" for space in ("pid", "user", "net", "ipc", "uts", "cgroup-try")]
+    scratch = (
+        f"--perms 1777 --size {64 << 20} --tmpfs {_ROOM} --remount-ro /dev --remount-ro / --chdir {_ROOM}"
+    )
+    variables = (word for name, value in _environment(_ROOM).items() for word in ("--setenv", name, value))
     return [
-        *(_becoming(64_000 + os.getpid() % 1000) if root else ()), _tool("bwrap"), "--die-with-parent", *inner,
+        *(_becoming(64_000 + os.getpid() % 1000) if root else ()), _tool("bwrap"), "--die-with-parent", *spaces,
+        "--disable-userns", "--new-session", "--clearenv", *variables,
         *(("--ro-bind", "/", "/") if root else _visible()), "--dev", "/dev", "--proc", "/proc", *scratch.split(),
     ]  # fmt: skip
 
@@ -106,7 +91,7 @@ def _becoming(user: int) -> list[str]:
 def _visible() -> Iterator[str]:
     """Yield the options that show the system and Python, and hide accelsim, whose lessons hold the solutions."""
     shown = [Path(place) for place in SYSTEM if os.path.lexists(place)]
-    for place in map(Path, dict.fromkeys([os.path.realpath(sys.base_prefix), *_site()])):
+    for place in (Path(sys.base_prefix).resolve(), Path(_site())):
         if not any(place.is_relative_to(other) for other in shown):
             shown.append(place)
     for place in shown:
@@ -118,26 +103,17 @@ def _visible() -> Iterator[str]:
         yield from ("--ro-bind", str(place), str(place))
     if any(_PACKAGE.is_relative_to(place) for place in shown):
         yield from ("--tmpfs", str(_PACKAGE), "--remount-ro", str(_PACKAGE))
-    yield from (
-        "--perms",
-        "0755",
-        "--dir",
-        "/lesson",
-        "--dir",
-        _ROOM,
-        "--ro-bind",
-        str(_SCRIPT),
-        "/lesson/child.py",
-    )
+    yield from f"--perms 0755 --dir /lesson --dir {_ROOM} --ro-bind".split()
+    yield from (str(_SCRIPT), "/lesson/child.py")
 
 
-def _site() -> list[str]:
+def _site() -> str:
     """Return the folder with NumPy and whatever is installed beside it."""
     import numpy as np
 
-    return [str(Path(np.__file__).resolve().parents[1])]
+    return str(Path(np.__file__).resolve().parents[1])
 
 
 def _environment(home: str) -> dict[str, str]:
-    kept: dict[str, Any] = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
+    kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
     return {**kept, **_ONE_THREAD, "HOME": home, "TMPDIR": home, "PYTHONHASHSEED": "0", "PYTHONUTF8": "1"}
