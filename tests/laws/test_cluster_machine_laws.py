@@ -14,9 +14,9 @@ from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.asked import work_of
 from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.cluster.step.one_machine import one_machine
 from accelsim.cluster.step.step import train_step
 from accelsim.machine.run import Run
+from tests.helpers.one_machine import one_machine
 from tests.unit.cluster.step.test_one_machine import CLOCKED, HAND_OVER, OPTIONS, PERIOD
 
 FLUSHING = sorted(name for name, entry in SCHEDULES.items() if entry.synchronous)

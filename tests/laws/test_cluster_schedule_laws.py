@@ -19,7 +19,7 @@ from accelsim.cluster.schedules.memory import memory_traces
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.played import PlayedSchedule, stash_counts
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.cluster.schedules.versions import version_problems, weight_versions
+from tests.helpers.weight_versions import version_problems, weight_versions
 
 ENTRIES = st.sampled_from(list(SCHEDULES.values()))
 TIMES = st.integers(0, 40)

@@ -15,10 +15,11 @@ from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.patterns import doubling, halving, origin, whole
 from accelsim.cluster.collectives.program import Program, Rounds, rounds
 from accelsim.cluster.collectives.registry import COLLECTIVES
-from accelsim.cluster.network.messages import MessageGraph, plain_messages, side_by_side, starts
+from accelsim.cluster.network.messages import MessageGraph, starts
 from accelsim.cluster.network.play import Rules, play
 from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.types import Ints
+from tests.helpers.message_graphs import plain_messages, side_by_side
 from tests.validation.astrasim_settings import NO_MEMORY, NS, Dimension, Settings
 
 

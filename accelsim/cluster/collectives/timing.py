@@ -19,7 +19,6 @@ from accelsim.cluster.collectives.fast import Totals, play_ring
 from accelsim.cluster.collectives.program import Program
 from accelsim.cluster.collectives.registry import able
 from accelsim.cluster.collectives.registry import algorithm as named
-from accelsim.cluster.network.messages import MessageGraph, side_by_side
 from accelsim.cluster.network.play import play, wires_J
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, known
@@ -132,27 +131,6 @@ def ranked(
     return sorted(tried, key=lambda each: each.time_fs)
 
 
-def together(
-    topology: Topology, kind: str, nbytes: int, algorithm: str, groups: Sequence[Sequence[int]],
-    starts_fs: Sequence[int] | None = None,
-) -> CollectiveTime:  # fmt: skip
-    """The same collective in several groups at once, whose messages share the wires; ``group`` names all devices."""
-    graphs = []
-    for each in groups:
-        members = tuple(each)
-        check(topology, kind, nbytes, algorithm, members)
-        how = collective(topology, kind, nbytes, algorithm, members) if algorithm == AUTO else None
-        chosen = named(how.algorithm if how else algorithm, kind)
-        program = _program(topology, chosen, kind, nbytes, members, None)[0]
-        graphs.append(messages(program, nbytes).on(members))
-    played = play(topology, side_by_side(graphs), starts_fs)
-    everybody = tuple(rank for each in groups for rank in each)
-    return CollectiveTime(
-        topology, kind, nbytes, algorithm, 1, everybody, played.time_fs, played.finish_fs, played.busy_fs,
-        played.wire_B, "events",
-    )  # fmt: skip
-
-
 @lru_cache(maxsize=4096)
 def _collective(
     topology: Topology, kind: str, nbytes: int, name: str, members: tuple[int, ...], chunks: int | None
@@ -184,19 +162,6 @@ def _check_many(kind: str, name: str, members: tuple[int, ...], many: int) -> No
     if many > MOST_PLAYED:
         what = f"{kind} by {name} among {len(members):,} devices takes {many:,} messages"
         raise UsageError(Problem(what, "", f"at most {MOST_PLAYED:,}: fewer devices, or another algorithm"))
-
-
-def message_graph(
-    topology: Topology,
-    kind: str,
-    nbytes: int,
-    algorithm: str,
-    group: Sequence[int],
-    chunks: int | None = None,
-) -> MessageGraph:
-    """The messages of a collective between devices of a topology, as ``collective`` plays them."""
-    program, _ = _program(topology, named(algorithm, kind), kind, nbytes, tuple(group), chunks)
-    return messages(program, nbytes).on(tuple(group))
 
 
 def _program(

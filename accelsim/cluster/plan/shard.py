@@ -21,7 +21,6 @@ from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Shape
-from accelsim.workload.training.forward import trainable
 
 SEQUENCE = 1
 """Axis of the tokens in an activation [batch, tokens, features]."""
@@ -54,17 +53,6 @@ class Sharded:
         """A tensor from what each rank has of it."""
         axis = self.split.get(name)
         return parts[0] if axis is None else np.concatenate(parts, axis)
-
-
-def shard(graph: Graph, tp: int, sp: bool = False) -> Sharded:
-    """An inference graph (a network, a block, a prefill, a step of decoding) as each of ``tp`` ranks runs it.
-
-    Outputs are whole on every rank, but for states and what begins to stay on the chip (keys and values), which lie as
-    they are made. What cannot be split, because of its sizes or of an op without a rule, is computed whole by every
-    rank; an operand that is split is gathered before.
-    """
-    free = {*graph.states, *trainable(graph)}
-    return _Pass(graph, tp, sp, free, {}).result()
 
 
 def shard_objective(made: Objective, tp: int, sp: bool = False) -> Sharded:

@@ -71,17 +71,6 @@ class OneMachine:
         }  # fmt: skip
 
 
-def one_machine(
-    work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options | None = None, copies: bool = True
-) -> OneMachine:
-    """Simulate a training step on ``batch`` samples as one machine. ``copies``: see ``in_sequence``.
-
-    Raises UsageError, all problems at once, for plans that are not legal or are more than this does (tensor
-    parallelism, ZeRO, averaging now and then), and for clusters and programs that are too large; OutOfMemory.
-    """
-    return machines(work, fleet, plan, batch, options, (copies,))[0]
-
-
 def machines(
     work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options | None = None,
     ways: Sequence[bool] = (False, True),

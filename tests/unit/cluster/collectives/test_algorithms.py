@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from accelsim.cluster.collectives.base import KINDS, Collective, Members
-from accelsim.cluster.collectives.data import part, run_collective, run_data
+from accelsim.cluster.collectives.data import part, run_data
 from accelsim.cluster.collectives.registry import COLLECTIVES, able, algorithm
 from accelsim.errors import UsageError
 from accelsim.types import Array
+from tests.helpers.collective_data import run_collective
 
 CASES = [(kind, each.name) for each in COLLECTIVES.values() for kind in each.kinds]
 

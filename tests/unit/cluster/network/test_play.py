@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from accelsim.cluster.collectives.registry import COLLECTIVES
-from accelsim.cluster.network.messages import plain_messages, side_by_side
 from accelsim.cluster.network.play import play
 from accelsim.errors import UsageError
 from tests.helpers.cluster_networks import NS, full, nodes, ring, switch, topology
+from tests.helpers.message_graphs import plain_messages, side_by_side
 
 BUSY = 20 * NS
 """Of 1,000 bytes on a wire of 50 GB/s."""

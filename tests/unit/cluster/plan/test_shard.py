@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accelsim.cluster.plan.objective import objective
-from accelsim.cluster.plan.shard import shard, shard_objective, without_collectives
+from accelsim.cluster.plan.shard import shard_objective, without_collectives
 from accelsim.cluster.plan.spmd import SPMD
 from accelsim.cluster.values.lockstep import Lockstep
 from accelsim.types import Array
@@ -16,6 +16,7 @@ from accelsim.workload.execute import run
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops import get
 from accelsim.workload.sources.load import load_model
+from tests.helpers.sharding import shard
 
 SMALL = "hidden=16,heads=4,ffn=24,vocab=24"
 NETWORKS = (

@@ -10,7 +10,7 @@ import pytest
 from accelsim.cluster.plan.objective import objective
 from accelsim.cluster.plan.placing import WHOLE, Place, partial, split
 from accelsim.cluster.plan.placing.move import same_elements
-from accelsim.cluster.plan.shard import Sharded, shard, shard_objective
+from accelsim.cluster.plan.shard import Sharded, shard_objective
 from accelsim.cluster.plan.update import update_graph
 from accelsim.cluster.plan.verify import verify, verify_sharded, verify_update
 from accelsim.errors import ModelError
@@ -19,6 +19,7 @@ from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import SGD, Adam
 from accelsim.workload.training.precision import PRECISIONS
 from tests.helpers.cluster_training import MODELS, model
+from tests.helpers.sharding import shard
 from tests.unit.cluster.plan.test_shard import NETWORKS
 
 

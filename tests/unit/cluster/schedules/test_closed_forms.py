@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from accelsim.cluster.schedules import closed
-from accelsim.cluster.schedules.closed import CLOSED, Times
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES
+from tests.helpers import schedule_forms as closed
+from tests.helpers.schedule_forms import CLOSED, Times
 
 CASES = 125
 """Of each of the four schedules with a closed form: 500 in all."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.cluster.schedules.closed import CLOSED, Times
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES
+from tests.helpers.schedule_forms import CLOSED, Times
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "training" / "pipeline_schedule_golden.csv"
 NAMES = {

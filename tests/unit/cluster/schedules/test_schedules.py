@@ -11,13 +11,8 @@ from accelsim.cluster.schedules.memory import memory_traces
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
 from accelsim.cluster.schedules.text import schedule_text
-from accelsim.cluster.schedules.versions import (
-    staleness,
-    version_problems,
-    versions_held,
-    weight_versions,
-)
 from accelsim.errors import UsageError
+from tests.helpers.weight_versions import staleness, version_problems, versions_held, weight_versions
 
 ALL = [pytest.param(entry, id=name) for name, entry in SCHEDULES.items()]
 ASYNCHRONOUS = [pytest.param(entry, id=entry.name) for entry in SCHEDULES.values() if not entry.synchronous]

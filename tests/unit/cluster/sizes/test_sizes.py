@@ -6,16 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from accelsim.cluster.sizes.activations import (
-    first_stage_activation_B,
-    kv_cache_B,
-    layer_activation_B,
-    state_B,
-    tensor_parallel_B,
-)
+from accelsim.cluster.sizes.activations import layer_activation_B
 from accelsim.cluster.sizes.transformer import RECOMPUTE, Transformer
 from accelsim.errors import UsageError
 from tests.helpers.transformer_flops import hfu, layer_forward_flops, mfu, training_flops, training_s
+from tests.helpers.transformer_sizes import first_stage_activation_B, kv_cache_B, state_B, tensor_parallel_B
 from tests.helpers.zero_sizes import STAGES, gathered_layers_fs, zero_B, zero_traffic
 
 GIB = 2**30

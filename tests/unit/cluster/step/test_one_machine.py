@@ -13,7 +13,7 @@ from accelsim.cluster.step import one_machine as module
 from accelsim.cluster.step.asked import work_of
 from accelsim.cluster.step.device_parts import ring
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.cluster.step.one_machine import OneMachine, one_machine
+from accelsim.cluster.step.one_machine import OneMachine
 from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.step import train_step
 from accelsim.errors import UsageError
@@ -22,6 +22,7 @@ from accelsim.program.commands import Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock, transfer_fs
+from tests.helpers.one_machine import one_machine
 
 CLOCKED = load_chip("edu-4x4", ["cores.core.engines.vector.functions.Sign=1"])
 """All that the network needs runs on engines with a clock; plain edu-4x4 leaves the sign of its gradients to the host."""

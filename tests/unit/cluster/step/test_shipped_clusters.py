@@ -8,7 +8,6 @@ from accelsim.account.spans import peak_mac_rate
 from accelsim.cluster.step.asked import Asked, ready, step
 from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.memory import bandwidth_Bps, capacity_B
-from accelsim.cluster.step.one_machine import one_machine
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.errors import UsageError
@@ -16,6 +15,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.spec.yaml.clusters import clusters
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.zoo.build import Builder
+from tests.helpers.one_machine import one_machine
 
 FOUND = transformer_of("gpt?layers=1,hidden=32,heads=2,kv_heads=2,ffn=128,vocab=32,seq=32")
 assert FOUND is not None

@@ -10,7 +10,6 @@ import pytest
 from accelsim.cluster.buckets.base import Fusion
 from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.cluster.plan.plan import Plan, parse_plan
-from accelsim.cluster.sizes.activations import first_stage_activation_B
 from accelsim.cluster.sizes.transformer import Transformer as Sizes
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.costs import Costs
@@ -25,6 +24,7 @@ from accelsim.cluster.step.work import DecoderWork, stash_B
 from accelsim.errors import UsageError
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import FS_PER_S
+from tests.helpers.transformer_sizes import first_stage_activation_B
 
 CHIP = load_chip("a100-80-sxm")
 MODEL = transformer_of("gpt?layers=4,hidden=64,heads=4,kv_heads=4,ffn=256,vocab=256,seq=32")
