@@ -67,7 +67,7 @@ class Step:
 
 
 def steps() -> Iterator[Step]:
-    """Yield all steps in order: ten shards of tests, ten of fuzzing, coverage by the gate, ten of planted faults."""
+    """Yield all steps in order: ten shards of tests, ten of fuzzing, outside truth, coverage, ten of planted faults."""
     for at in range(SHARDS):
         tests = (*PYTEST, "--tier", f"shard-{at}", "--shuffle", "--result", "RESULT")
         yield Step(f"tests, shard {at}", tests, _counts)
@@ -76,6 +76,7 @@ def steps() -> Iterator[Step]:
         yield Step(
             f"fuzz, part {at}", ("tests.fuzz", "all", "--part", part, "--parts", str(FUZZ_PARTS)), _last_line
         )
+    yield Step("checks against the outside", ("accelsim", "validate"), _last_line)
     covered = (*PYTEST, "--tier", "core", "--cov", "--cov-report=term:skip-covered")
     yield Step("line coverage by the gate", (*covered, f"--cov-fail-under={LEAST_COVERED}"), _coverage)
     yield Step(
@@ -142,7 +143,7 @@ def page(done: dict[str, Done]) -> str:
     ]  # fmt: skip
     for name, row in done.items():
         lines.append(
-            f"| {name} | {'passed' if row.passed else '**failed**'} | {row.said} | {row.cpu_s} | {row.at} |"
+            f"| {name} | {'passed' if row.passed else '**failed**'} | {row.said.replace('|', '')} | {row.cpu_s} | {row.at} |"
         )
     killed, planted = faults(done)
     if planted:
