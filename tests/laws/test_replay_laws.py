@@ -82,7 +82,6 @@ def test_it_is_replayed(model: str, chip: str, sets: list[str]) -> None:
 @pytest.mark.parametrize(
     "model, chip, sets",
     [
-        ("llama2-7b?layers=9", "neuroncore-v2", ["scalar.clock=1.12 GHz", "gpsimd.clock=1.12 GHz"]),
         ("gpt?layers=9,hidden=192,heads=4,seq=64", "edu-4x4",
          ["clock=70 MHz", "act_sram.capacity=64 KiB", "accumulators.capacity=16 KiB"]),
         ("gpt?layers=9,hidden=64,heads=4,seq=33", "edu-4x4",
