@@ -85,9 +85,12 @@ class Meter:
         self.seconds[item.stash[ROLE]][function(item.nodeid)] += spent
         return result
 
-    def spent(self) -> dict[str, Any]:
-        """Return what this process spent so far, as plain data that another process can be sent."""
+    def spent(self, alone: bool = False) -> dict[str, Any]:
+        """Return what this process spent so far, as plain data that another process can be sent.
+
+        ``alone``: without its children, which are workers that tell it themselves.
+        """
         if self.parts_s:
             self.parts_s.append(spin())
         tests = {role: dict(functions) for role, functions in self.seconds.items()}
-        return vars(Spent(tests, self.kinds, cpu_s(), self.parts_s))
+        return vars(Spent(tests, self.kinds, sum(os.times()[:2]) if alone else cpu_s(), self.parts_s))

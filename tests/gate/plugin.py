@@ -121,7 +121,7 @@ class Summary:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         self.skipped += self.gate.skipped
-        self.spent.add(self.gate.meter.spent())
+        self.spent.add(self.gate.meter.spent(alone=bool(self.spent.parts_s)))
         tier = self.gate.tier
         if tier == "all":
             self._keep(exitstatus)
