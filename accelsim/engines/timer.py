@@ -20,7 +20,7 @@ from accelsim.types import Ints
 
 
 class Memory(Protocol):
-    """What serves the requests of a port, see ``accelsim.machine.port.MemoryModel``."""
+    """What serves the requests of a port, see ``accelsim.machine.memory_models.MemoryModel``."""
 
     def serve(self, asked: Asked, at_fs: int) -> Served:
         """Times of a request that is accepted then."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cluster.step.asked import Asked, ready
-from accelsim.report.cluster.pictures import parts_figure
 from accelsim.report.style import save
+from accelsim.report.write_step import parts_figure
 
 PLANS = ("dp=4", "tp=4", "pp=4,microbatches=8", "dp=2,pp=2,microbatches=4", "tp=2,pp=2,microbatches=8")
 MODEL, BATCH = "gpt", 16

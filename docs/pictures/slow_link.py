@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cluster.step.asked import Asked, ready
-from accelsim.report.cluster.pictures import parts_figure
 from accelsim.report.style import save
+from accelsim.report.write_step import parts_figure
 
 MODEL, BATCH = "digits-cnn", 64
 LINKS = ("100 MB/s", "400 kB/s")

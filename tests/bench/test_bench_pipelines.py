@@ -13,8 +13,8 @@ import pytest
 from accelsim.cluster.buckets.base import MIB, MILLISECOND_FS, Gradient
 from accelsim.cluster.buckets.overlap import ring_cost
 from accelsim.cluster.buckets.tune import Tuning, grid
+from accelsim.cluster.partition.assign import read_profile
 from accelsim.cluster.partition.pipedream import optimise
-from accelsim.cluster.partition.profile import read_profile
 from accelsim.cluster.partition.states import Layer, chain_states
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES

@@ -15,9 +15,8 @@ import accelsim
 from accelsim.account.latency import layers, summary, traffic_by_level, traffic_by_memory
 from accelsim.engines.device import Asked, Served
 from accelsim.explore.against_reference import check_run
-from accelsim.machine.cached import Cached, Front
+from accelsim.machine.cached import Cached, Front, Lines, pieces
 from accelsim.machine.check import check
-from accelsim.machine.lines import Lines, pieces
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.rates import Bandwidth, lane_of
 from accelsim.machine.simulate import simulate

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.cluster.collectives.base import Collective, Members
-from accelsim.cluster.collectives.carried import carried_B
+from accelsim.cluster.collectives.building import bounds
+from accelsim.cluster.collectives.program import Program, Rounds
 from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.collectives.timing import AUTO, CollectiveTime, check, collective
@@ -20,6 +21,7 @@ from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.collectives import Collectives
 from accelsim.time import FS_PER_S, NEVER
+from accelsim.types import Ints
 
 LIBRARY = "library"
 ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES)
@@ -83,3 +85,32 @@ def by_library(
 def _stand_in(algorithm: str, kind: str, who: Members) -> Collective:
     able = [COLLECTIVES[name] for name in STANDS_FOR[algorithm] if not COLLECTIVES[name].why_not(kind, who)]
     return able[0]
+
+
+def carried_B(topology: Topology, program: Program, ranks: Sequence[int], elements: int) -> Ints:
+    """Bytes per wire: of all messages of a program among ``ranks``, on buffers of so many bytes."""
+    names, edges = np.asarray(ranks, np.int64), bounds(program, elements)
+    found = np.zeros(len(topology.wires), np.int64)
+    for block in program.rounds:
+        sent = _sent(block, edges)
+        pairs = zip(names[block.source].tolist(), names[block.target].tolist(), sent.tolist(), strict=True)
+        for source, target, nbytes in pairs:
+            found[list(topology.route(source, target))] += nbytes
+    return found
+
+
+def _sent(block: Rounds, edges: Ints) -> Ints:
+    """Bytes of each message in all rounds of a block together: cells around within their period, by sums from 0 on."""
+    sizes = np.diff(edges)
+    upto = np.concatenate([[0], np.cumsum(sizes if block.names is None else sizes[block.names])])
+    if not block.step:
+        found: Ints = (upto[block.first + block.width] - upto[block.first]) * block.times
+        return found
+    begin = block.first // block.period * block.period
+    low = block.first - begin - (block.times - 1) * block.width  # all steps of rings lead downwards
+    whole = upto[begin + block.period] - upto[begin]
+    wrapped = np.where(
+        low < 0, upto[begin + low % block.period] - upto[begin] - whole, upto[begin + low] - upto[begin]
+    )
+    carried: Ints = upto[block.first + block.width] - upto[begin] - wrapped
+    return carried

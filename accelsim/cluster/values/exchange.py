@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 
 from accelsim.cluster.collectives.base import areas
-from accelsim.cluster.collectives.data import run_data
 from accelsim.cluster.collectives.registry import algorithm
 from accelsim.cluster.network.messages import MessageGraph
 from accelsim.types import Array
@@ -65,3 +64,32 @@ def reduce_scatter(arrays: Sequence[Array], axis: int) -> Arrays:
 
 def _back(array: Array, axis: int) -> Array:
     return np.ascontiguousarray(np.moveaxis(array, 0, axis))
+
+
+def run_data(graph: MessageGraph, arrays: Sequence[Array]) -> list[Array]:
+    """The buffers of all devices after the messages of a graph; ``arrays``: one flat buffer per device, left as it is.
+
+    Round by round: all messages of a round read, then each writes, in order of their numbers. An addition is ``what is
+    there + what comes``, in the type of the buffers. So the order of every sum is fixed by the graph, whatever the
+    network: every run gives the same bits.
+    """
+    buffers = [np.array(each) for each in arrays]
+    edges = np.flatnonzero(np.diff(graph.round)) + 1
+    source, target, begin, end, into, adds = (
+        column.tolist()
+        for column in (graph.source, graph.target, graph.begin, graph.end, graph.into, graph.reduces)
+    )
+    for first, last in zip([0, *edges.tolist()], [*edges.tolist(), len(graph)], strict=True):
+        sent = [buffers[source[m]][begin[m] : end[m]].copy() for m in range(first, last)]
+        for m, values in zip(range(first, last), sent, strict=True):
+            place = buffers[target[m]][into[m] : into[m] + len(values)]
+            if adds[m]:
+                np.add(place, values, out=place)
+            else:
+                place[:] = values
+    return buffers
+
+
+def part(index: int, ranks: int, elements: int) -> slice:
+    """Elements of part ``index`` of a buffer in as many parts as there are devices: equal but for one element."""
+    return slice(index * elements // ranks, (index + 1) * elements // ranks)

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.lower.capacity import check_permanent
-from accelsim.compiler.lower.hosts import check_host
 from accelsim.compiler.lower.streams import Streams
 from accelsim.compiler.state import State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, SEQUENTIAL
-from accelsim.program.commands import Program, Step
+from accelsim.errors import ModelError, Problem
+from accelsim.program.commands import OUTSIDE, Program, Step
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import HOST, Roles, Unit, units
 from accelsim.program.tiles import kept, sparsity
 from accelsim.program.verify import check_length
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
+from accelsim.spec.chip import Chip
 from accelsim.spec.levels import alone_at_ports, managed
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph, Node
@@ -240,3 +241,19 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
         steps=steps, presets=presets, results=results, engines=builder.engines, cores=len(layouts), notes=state.notes,
         loops=builder.loops,
     )  # fmt: skip
+
+
+def check_host(graph: Graph, chip: Chip) -> None:
+    """ModelError on a chip without a host that names every node which needs one, and what would do instead."""
+    if chip.host is not None:
+        return
+    problems = []
+    for node in graph.nodes:
+        if node.engine == HOST and not node.attrs.get(OUTSIDE):
+            what = f"{node.op} must run on a host processor and {chip.name} has none"
+            instead = "'host:' in the spec of the chip"
+            if node.attrs.get("edge"):
+                instead = f"--edges outside (somebody else converts inputs and outputs), or {instead}"
+            problems.append(Problem(what, node.name, instead))
+    if problems:
+        raise ModelError(problems)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from accelsim.engines.simd.chunks import ChunkedStep, node_actions, node_clocks
+from dataclasses import dataclass, field
+
+from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.errors import Infeasible
-from accelsim.program.commands import Effect
+from accelsim.program.actions import READ, WRITE, Action, op
+from accelsim.program.commands import Cycles, Effect
 from accelsim.program.roles import Unit
+from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Layout, Place
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.limits import check_commands
+from accelsim.workload.nodes import node_work
 
 
 def lower_vector(layout: Layout, op: int, node: Node, unit: Unit) -> None:
@@ -91,3 +97,120 @@ def _at_once(
         "Vector", roles.engine(unit.name), op, node.name, node_clocks(layout, node, names, unit, 1),
         Effect("node", operands=tuple(operands), last=True), reads, targets, node_actions(layout, node, names, unit, 1),
     )  # fmt: skip
+
+
+ADVICE = "a larger buffer for the activations, a smaller batch or model"
+
+
+@dataclass
+class ChunkedStep:
+    """One vector node while its chunks are written.
+
+    The chunks time and account the node; its values are computed with the last chunk, from the homes of its operands.
+    """
+
+    layout: Layout
+    op: int
+    node: Node
+    names: list[str]
+    parameters: list[tuple[int, str]]
+    unit: Unit
+    rings: dict[str, list[int]] = field(default_factory=dict)
+
+    def lower(self, chunks: int) -> None:
+        """Emit the loads, vector commands and stores of all chunks. Raises TooLarge before, where they are too many."""
+        layout, outs = self.layout, self.layout.graph.outs(self.node)
+        streamed = [name for name in self.names if layout.place(name).chip is None]
+        before, each = layout.builder.written, len(streamed) + 1 + len(outs)
+        check_commands(f"{self.node.name} in {chunks:,} chunks", chunks * each, before, ADVICE)
+        self.rings = {name: self._ring(name, chunks) for name in [*streamed, *(out.name for out in outs)]}
+        sources = {name: self._source(name) for name in self.names}
+        targets = {out.name: layout.result(out.name) for out in outs}
+        for chunk in range(chunks):
+            self._load(chunk, chunks, streamed, sources)
+            self._compute(chunk, chunks, streamed, sources, outs)
+            for out in outs:
+                self._store(chunk, chunks, out, targets[out.name])
+        for out in outs:
+            layout.places[out.name] = Place(home=targets[out.name])
+        layout.release(layout.roles.activations, [slot for ring in self.rings.values() for slot in ring])
+
+    def _ring(self, name: str, chunks: int) -> list[int]:
+        size, buffer = -(-self.layout.graph.tensors[name].nbytes // chunks), self.layout.roles.activations
+        slots = [self.layout.on_chip(buffer, f"chunk {name} {i}", size) for i in range(2)]
+        return [slot for slot in slots if slot is not None]
+
+    def _source(self, name: str) -> int:
+        place = self.layout.place(name)
+        source = place.chip if place.chip is not None else place.home
+        assert source is not None
+        return source
+
+    def _load(self, chunk: int, chunks: int, streamed: list[str], sources: dict[str, int]) -> None:
+        for name in streamed:
+            whole = self.layout.graph.tensors[name].nbytes
+            size, slot = _chunk_B(whole, chunk, chunks), self.rings[name][chunk % 2]
+            self.layout.load(
+                self.op, sources[name], slot, name, size, Effect("none"), _chunk_from(whole, chunk, chunks)
+            )
+
+    def _compute(
+        self, chunk: int, chunks: int, streamed: list[str], sources: dict[str, int], outs: list[Tensor]
+    ) -> None:
+        layout, last = self.layout, chunk == chunks - 1
+        reads = [(self.rings[name][chunk % 2], "src") for name in streamed]
+        reads += [(region, "src") for region in sources.values()]
+        layout.builder.emit(
+            "Vector", layout.roles.engine(self.unit.name), self.op, self.node.name,
+            node_clocks(layout, self.node, self.names, self.unit, chunks),
+            Effect("node" if last else "none", operands=tuple(sources.items()), last=last),
+            [*reads, *self.parameters], [(self.rings[out.name][chunk % 2], "whole") for out in outs],
+            node_actions(layout, self.node, self.names, self.unit, chunks),
+        )  # fmt: skip
+
+    def _store(self, chunk: int, chunks: int, out: Tensor, target: int) -> None:
+        slot, last = self.rings[out.name][chunk % 2], chunk == chunks - 1
+        effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
+        size, offset = _chunk_B(out.nbytes, chunk, chunks), _chunk_from(out.nbytes, chunk, chunks)
+        self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last], offset)
+
+
+def node_actions(layout: Layout, node: Node, names: list[str], unit: Unit, chunks: int) -> list[Action]:
+    """Ledger entries of one of so many chunks of a vector node."""
+    graph, roles = layout.graph, layout.roles
+    buffer = roles.engine(roles.activations)
+    entries = [Action(buffer, READ, name, round(graph.tensors[name].nbytes / chunks)) for name in names]
+    entries += [Action(buffer, WRITE, out.name, round(out.nbytes / chunks)) for out in graph.outs(node)]
+    entries.append(
+        Action(roles.engine(unit.name), op("fp32"), "", round(node_work(graph, node).ops / chunks))
+    )
+    return [entry for entry in entries if entry.count]
+
+
+def node_clocks(layout: Layout, node: Node, names: list[str], unit: Unit, chunks: int) -> Cycles:
+    """Work of one of so many chunks of a vector node."""
+    graph, roles = layout.graph, layout.roles
+    functions = [(part.op, -(-part_elements(layout, part) // chunks)) for part in (node, *node.epilogue)]
+    read_B = -(-sum(graph.tensors[name].nbytes for name in names) // chunks)
+    write_B = -(-sum(out.nbytes for out in graph.outs(node)) // chunks)
+    return Cycles(
+        vector_clocks(roles.chip, unit.spec, functions, read_B, write_B, roles.activations, roles.activations)
+    )
+
+
+def part_elements(layout: Layout, part: Node) -> int:
+    """Lane operations of one function: its arithmetic, at least one per result element."""
+    graph = layout.graph
+    outs = sum(graph.tensors[name].elements for name in part.outputs if name)
+    bare = Node(part.name, part.op, part.inputs, part.outputs, part.attrs)
+    return max(outs, node_work(graph, bare).ops)
+
+
+def _chunk_from(size: int, chunk: int, chunks: int) -> int:
+    """Where a chunk begins, B."""
+    return size * chunk // chunks
+
+
+def _chunk_B(size: int, chunk: int, chunks: int) -> int:
+    """Bytes of one chunk; all chunks together are the whole, unless there are more of them than bytes."""
+    return max(1, _chunk_from(size, chunk + 1, chunks) - _chunk_from(size, chunk, chunks))

@@ -14,8 +14,8 @@ from accelsim.engines.device import Asked
 from accelsim.errors import HazardError
 from accelsim.machine.check import check
 from accelsim.machine.context import Progress
+from accelsim.machine.memory_models import Port
 from accelsim.machine.milestones import Milestones
-from accelsim.machine.port import Port
 from accelsim.machine.rates import Bandwidth, Lane
 from accelsim.machine.run import LawError
 from accelsim.machine.simulate import simulate

@@ -15,15 +15,20 @@ from accelsim.cluster.buckets.registry import POLICIES
 from accelsim.cluster.step.asked import Asked, Ready, ready
 from accelsim.cluster.step.fusing import tuned
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.scaling import weak_scaling
 from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.errors import UsageError
 from accelsim.report.cluster import trace
 from accelsim.report.cluster.page import page_data
-from accelsim.report.cluster.pictures import parts_caption, scaling_sentence
 from accelsim.report.step import sentences
 from accelsim.report.text import percent
-from accelsim.report.write_step import NAMES, check_target, write_step
+from accelsim.report.write_step import (
+    NAMES,
+    check_target,
+    parts_caption,
+    scaling_sentence,
+    weak_scaling,
+    write_step,
+)
 
 PLANS = (
     "dp=2,pp=2",

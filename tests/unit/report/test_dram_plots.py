@@ -15,8 +15,15 @@ from accelsim.explore.dram_compare import TRACES, compare
 from accelsim.explore.dram_replay import Replay, replay
 from accelsim.explore.dram_waits import REASONS
 from accelsim.report import dram_plots, dram_words
-from accelsim.report.dram_activity import LOOKS, WORDS, activity, blocks, default_clocks
-from accelsim.report.dram_files import write_compare, write_replay
+from accelsim.report.dram_files import (
+    LOOKS,
+    WORDS,
+    activity,
+    blocks,
+    default_clocks,
+    write_compare,
+    write_replay,
+)
 from accelsim.spec.yaml.load_dram import load_dram
 from tests.validation.golden import anchor
 

@@ -10,9 +10,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from accelsim.workload.graph import Array
-from accelsim.workload.onnx import ort_sums
-from accelsim.workload.onnx.ort_sums import unsigned_weights
-from accelsim.workload.onnx.reference import _onnxruntime
+from accelsim.workload.onnx import reference
+from accelsim.workload.onnx.reference import _onnxruntime, unsigned_weights
 
 LONG = 64
 SCALE = np.float32(1)
@@ -98,7 +97,7 @@ def test_signed_activations_and_floats_are_left_alone() -> None:
 def test_models_are_changed_only_where_sums_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     a = large("uint8", 4, LONG)
     given = model("MatMulInteger", a, {"b": large("int8", LONG, 5)}, ["a", "b"], np.int32)
-    monkeypatch.setattr(ort_sums, "saturates", lambda: False)
-    assert ort_sums.unsaturated(given) is given
-    monkeypatch.setattr(ort_sums, "saturates", lambda: True)
-    assert ort_sums.unsaturated(given) is not given
+    monkeypatch.setattr(reference, "saturates", lambda: False)
+    assert reference.unsaturated(given) is given
+    monkeypatch.setattr(reference, "saturates", lambda: True)
+    assert reference.unsaturated(given) is not given

@@ -1,6 +1,6 @@
 """Closed forms of transfers: when so many requests have come through the port of a memory, in clocks of the array.
 
-They follow ``machine.port``: an engine issues one request per chip clock, a port serves them in order, a transfer
+They follow ``machine.memory_models``: an engine issues one request per chip clock, a port serves them in order, a transfer
 takes the latency and then whole beats. All arrays have one entry per candidate mapping.
 """
 

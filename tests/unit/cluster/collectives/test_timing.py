@@ -8,8 +8,7 @@ import pytest
 from accelsim.cluster.collectives import timing
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
-from accelsim.cluster.collectives.carried import carried_B
-from accelsim.cluster.collectives.choice import ALGORITHMS, LIBRARY, answer, by_library, stated
+from accelsim.cluster.collectives.choice import ALGORITHMS, LIBRARY, answer, by_library, carried_B, stated
 from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.registry import COLLECTIVES, able
 from accelsim.cluster.collectives.software import estimate

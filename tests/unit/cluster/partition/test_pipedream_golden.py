@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accelsim.cluster.partition.assign import read_profile
 from accelsim.cluster.partition.pipedream import Level, Rules, StagePart, optimise, read_off, solve_levels
-from accelsim.cluster.partition.profile import read_profile
 from accelsim.cluster.partition.states import States
 from accelsim.errors import UsageError
 from tests.validation.measured import ABSENT, folder

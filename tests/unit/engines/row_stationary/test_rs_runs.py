@@ -14,7 +14,7 @@ from accelsim.account.energy import energy_table, total_J
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.engines.row_stationary.choice import candidates, choose
+from accelsim.engines.row_stationary.choosing import candidates, choose
 from accelsim.engines.row_stationary.counts import COUNTS, counts
 from accelsim.engines.row_stationary.laws import refusals
 from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mapping
