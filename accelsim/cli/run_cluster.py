@@ -6,6 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
+
+from accelsim.cli.common import (
+    check_file_target,
+    pairs,
+    paragraphs,
+    progress,
+    save_csv,
+    show,
+    show_json,
+    whole,
+    width,
+)
 from accelsim.cli.fusion import Fused, problems
 from accelsim.errors import Problem, UsageError
 
@@ -68,8 +81,6 @@ def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping
         print_serving(wanted, Outputs(given.out, given.table, given.as_json))
         return
     if given.whole:
-        from accelsim.cli.run_cluster_whole import print_whole
-
         print_whole(asked, given, _ignores_capacity())
         return
     from accelsim.cli.run_cluster_train import print_training
@@ -131,3 +142,32 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
         what = f"--values {asked['values']} {'with --train' if given.train else 'on a cluster'}"
         found.append(Problem(what, expected="--values off; values are those of 'accelsim train'"))
     return found
+
+
+def print_whole(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: bool) -> None:
+    """Simulate and print. Raises UsageError, SpecError, OutOfMemory."""
+    from accelsim.cluster.step.asked import Asked, ready
+    from accelsim.cluster.step.one_machine import machines
+    from accelsim.report.one_machine import HEADERS, device_rows, facts_of, records, sentences
+    from accelsim.report.table import text_table
+
+    if given.table is not None:
+        check_file_target(given.table)
+    sizes = pairs("--param", asked["param"] or (), whole, "a whole number from 1")
+    wanted = Asked(
+        str(asked["model"]), asked["on"][0], given.plan, asked["batch"], asked["set"], asked["dtype"],
+        asked["fusion"], asked["site"], ignore_capacity=ignore_capacity, params=sizes,
+    )  # fmt: skip
+    with progress(2) as stage:
+        stage("read", 0.0)
+        made = ready(wanted)
+        stage("simulate", 0.0)
+        bare, full = machines(made.work, made.fleet, made.plan, made.batch, made.options)
+    save_csv(given.table, records(full))
+    if given.as_json:
+        show_json(facts_of(bare, full))
+        return
+    show(text_table(HEADERS, device_rows(full), width()))
+    click.echo("\n" + paragraphs(sentences(bare, full)))
+    if given.table is not None:
+        click.echo(f"\nCSV: {given.table}")

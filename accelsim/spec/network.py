@@ -96,8 +96,3 @@ class Noc(Model):
     def nodes(self) -> int:
         """Nodes that send and receive."""
         return self.shape[0] ** self.shape[1] if "levels" in SHAPES[self.topology] else prod(self.shape)
-
-    @property
-    def link_Bps(self) -> float:
-        """Bytes per second of a link in one direction."""
-        return self.flit * float(self.clock)

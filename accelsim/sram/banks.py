@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd
 
 import numpy as np
 
@@ -136,24 +135,3 @@ def conflicts(pattern: Pattern, banking: Banking) -> Conflicts:
     values, counts = np.unique(taken, return_counts=True)
     histogram = dict(zip(values.tolist(), counts.tolist(), strict=True))
     return Conflicts(pattern.clocks, int(taken.sum()), int(words.sum()), histogram)
-
-
-def strided_clocks(lanes: int, stride_words: int, banks: int, ports: int = 1) -> int:
-    """Clocks for ``lanes`` reads that are ``stride_words`` apart, interleaved 'low': a closed form.
-
-    They visit banks / gcd(stride, banks) banks in turn, so the busiest of them serves the ceiling of lanes over that
-    number; at stride 0 all share one access.
-    """
-    if stride_words == 0:
-        return 1
-    visited = banks // gcd(stride_words, banks)
-    busiest = -(-lanes // visited)
-    return -(-busiest // ports)
-
-
-def bank_loads(pattern: Pattern, banking: Banking, clock: int) -> Ints:
-    """Accesses to each bank at one clock of the array, for pictures and for understanding."""
-    addresses = pattern.at(np.array([clock]))[0]
-    live = addresses != IDLE
-    accesses = np.unique(addresses[live] // banking.word_B * 2 + pattern.writes[live])
-    return np.bincount(banking.bank(accesses // 2), minlength=banking.banks)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cluster.buckets.base import Fusion, Gradient
-from accelsim.cluster.buckets.overlap import ring_cost
 from accelsim.cluster.buckets.tune import Tuning, grid
-from accelsim.report.cluster.fusion import tuning_plot
+from accelsim.report.fusing import tuning_plot
 from accelsim.report.style import save
 from accelsim.time import FS_PER_S
+from tests.helpers.ring_cost import ring_cost
 
 LAYERS, LAYER_B, BACKWARD_FS = 160, 640_000, 120 * 10**12
 RANKS, LATENCY_FS, BANDWIDTH_BPS = 16, 20 * 10**9, 3 * 10**9

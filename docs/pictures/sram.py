@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accelsim.report.style import BLUE, GREEN, GREY, INK, VERMILLION, figure, save, styled, subtitle
-from accelsim.sram.banks import Banking, bank_loads, strided_clocks
+from accelsim.sram.banks import Banking
 from accelsim.sram.model import sram
 from accelsim.sram.patterns import feed
 from accelsim.sram.terms import CACTI, Point, read_points
 from accelsim.units import show
+from tests.helpers.sram_banks import bank_loads, strided_clocks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from math import lcm
 from typing import NamedTuple
 
 from accelsim.cluster.schedules.costs import Number
+from accelsim.cluster.schedules.played import PlayedSchedule
+from accelsim.errors import Problem, UsageError
 
 
 class Times(NamedTuple):
@@ -117,3 +120,24 @@ def asynchronous_period(
 def most_in_flight(replicas: Sequence[int]) -> int:
     """ceil(workers / replicas of the first stage): minibatches that PipeDream admits (NOAM, SOSP 2019, section 3.2)."""
     return -(-sum(replicas) // replicas[0])
+
+
+def steady_period_fs(played: PlayedSchedule, stage: int = 0) -> Fraction:
+    """Time between two minibatches in the middle of the run, where the pipeline neither fills nor drains.
+
+    Mean over the middle third of the ends of the backwards of ``stage``, over whole rounds of all replicas where
+    there are enough. UsageError: a single minibatch.
+    """
+    ends = {
+        op.microbatch: end
+        for device, ops in enumerate(played.orders) if played.stage_of[device] == stage
+        for op, end in zip(ops, played.end_fs[device], strict=True) if op.kind == "B"
+    }  # fmt: skip
+    if len(ends) < 2:
+        raise UsageError(Problem("a single minibatch has no period", "steady_period_fs", "at least two"))
+    counts = [played.stage_of.count(each) for each in range(played.stages)]
+    whole = lcm(*counts) * played.stages
+    first = len(ends) // 3
+    last = first + max(len(ends) // 3 // whole, 1) * whole
+    last = min(last, len(ends) - 1)
+    return Fraction(ends[last] - ends[first], last - first)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from accelsim.cluster.sizes.activations import layer_activation_B
-from accelsim.cluster.sizes.transformer import Exact, Recompute, Transformer, checked_split, whole
+from accelsim.cluster.sizes.transformer import (
+    Exact,
+    Recompute,
+    Transformer,
+    checked_split,
+    layer_activation_B,
+    whole,
+)
 
 
 def first_stage_activation_B(

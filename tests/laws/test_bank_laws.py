@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.sram.banks import INTERLEAVES, Banking, conflicts, degrees, strided_clocks
+from accelsim.sram.banks import INTERLEAVES, Banking, conflicts, degrees
 from accelsim.sram.patterns import IDLE, Pattern, accumulate, feed, im2col, strided
+from tests.helpers.sram_banks import strided_clocks
 
 sizes = st.integers(1, 12)
 bankings = st.builds(

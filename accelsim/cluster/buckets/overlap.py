@@ -120,12 +120,3 @@ def finish_fs(ready_fs: Sequence[int], cost_fs: Sequence[int]) -> int:
     """max over k of r_k + the costs of bucket k and of all behind it: when one stream in order is done (max-plus)."""
     behind = list(accumulate(reversed(cost_fs)))[::-1]
     return max((ready + rest for ready, rest in zip(ready_fs, behind, strict=True)), default=0)
-
-
-def ring_cost(ranks: int, latency_fs: int, bandwidth_Bps: int) -> Cost:
-    """2(N - 1)(alpha + S/(N beta)) of a ring of ``ranks``, in whole fs: for examples, where no network is at hand."""
-
-    def cost(nbytes: int) -> int:
-        return 2 * (ranks - 1) * (latency_fs + nbytes * FEMTOSECONDS // (ranks * bandwidth_Bps))
-
-    return cost

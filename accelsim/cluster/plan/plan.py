@@ -76,13 +76,6 @@ class Plan:
         _, d, t = self.place(rank)
         return tuple(self.rank(p, d, t) for p in range(self.pp))
 
-    def pp_neighbours(self, rank: int) -> tuple[int | None, int | None]:
-        """(device of the stage before, of the stage behind) ``rank``; None where there is none."""
-        p, d, t = self.place(rank)
-        before = self.rank(p - 1, d, t) if p > 0 else None
-        behind = self.rank(p + 1, d, t) if p + 1 < self.pp else None
-        return before, behind
-
     def __str__(self) -> str:
         """As ``parse_plan`` reads it: what differs from one device, such as 'dp=2,pp=2'."""
         parts = []

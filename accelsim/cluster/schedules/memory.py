@@ -29,11 +29,6 @@ class MemoryTrace:
         """The most that everything takes at one time."""
         return sum(self.static_B.values()) + self.peak_stash_B
 
-    @property
-    def peak_fs(self) -> Number:
-        """When that is first so."""
-        return self.times_fs[self.stash_B.index(self.peak_stash_B)]
-
     def parts_B(self) -> dict[str, int]:
         """Bytes by kind at that time."""
         return {**self.static_B, "stash": self.peak_stash_B}

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
 from typing import NamedTuple
 
 from accelsim.cluster.schedules.base import Kind, Op, Orders
 from accelsim.cluster.schedules.costs import Number
-from accelsim.errors import Problem, UsageError
 
 
 class Message(NamedTuple):
@@ -92,35 +90,10 @@ class PlayedSchedule:
         """Most activations that each device holds at one time, from F to B, of one microbatch and chunk each (R4)."""
         return tuple(peak_stash(ops) for ops in self.orders)
 
-    @cached_property
-    def peak_weight_stashes(self) -> tuple[int, ...]:
-        """As ``peak_stashes``, but held until the gradients of the weights are done (W; B where there is none)."""
-        return tuple(peak_stash(ops, "W") for ops in self.orders)
-
     def when(self, device: int) -> dict[Op, tuple[Number, Number]]:
         """Start and end of each op of a device."""
         spans = zip(self.start_fs[device], self.end_fs[device], strict=True)
         return dict(zip(self.orders[device], spans, strict=True))
-
-    def steady_period_fs(self, stage: int = 0) -> Fraction:
-        """Time between two minibatches in the middle of the run, where the pipeline neither fills nor drains.
-
-        Mean over the middle third of the ends of the backwards of ``stage``, over whole rounds of all replicas where
-        there are enough. UsageError: a single minibatch.
-        """
-        ends = {
-            op.microbatch: end
-            for device, ops in enumerate(self.orders) if self.stage_of[device] == stage
-            for op, end in zip(ops, self.end_fs[device], strict=True) if op.kind == "B"
-        }  # fmt: skip
-        if len(ends) < 2:
-            raise UsageError(Problem("a single minibatch has no period", "steady_period_fs", "at least two"))
-        counts = [self.stage_of.count(each) for each in range(self.stages)]
-        whole = lcm(*counts) * self.stages
-        first = len(ends) // 3
-        last = first + max(len(ends) // 3 // whole, 1) * whole
-        last = min(last, len(ends) - 1)
-        return Fraction(ends[last] - ends[first], last - first)
 
 
 def stash_ends(ops: Sequence[Op], until: Kind = "B") -> Kind:

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from accelsim.cluster.plan.plan import RECOMPUTE, Plan, Recompute
 from accelsim.cluster.schedules.registry import schedule
-from accelsim.cluster.sizes.activations import layer_activation_B
 from accelsim.cluster.sizes.transformer import Transformer as Sizes
+from accelsim.cluster.sizes.transformer import layer_activation_B
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.segments import Split, block, edge
 from accelsim.cluster.step.transformer import Transformer

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from accelsim.engines.base import Improvement, Lowering, Mapped, MappingKind, Offer, Price
+from accelsim.engines.accepting import not_a_function
+from accelsim.engines.base import REMAPPED, Improvement, Lowering, Mapped, MappingKind, Offer, Price
 from accelsim.engines.bsp import words
+from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.clocked import Clocked
 from accelsim.program.commands import Command, Stages
 from accelsim.program.roles import Unit
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
+from accelsim.units import spell
+from accelsim.workload.nodes import gemm_view
 
 if TYPE_CHECKING:
     from accelsim.engines.bsp.spec import BspUnit
@@ -37,7 +41,6 @@ class Bsp(Clocked):
 
     def accepts(self, offer: Offer) -> str | None:
         """Products in its formats, functions that its spec lists."""
-        from accelsim.engines.bsp.accepting import refusal
 
         return refusal(offer)
 
@@ -65,9 +68,48 @@ class Bsp(Clocked):
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """See ``improve``."""
-        from accelsim.engines.bsp.improve import improvements
 
         return improvements(chip, unit)
 
 
 ENGINE = Bsp()
+
+
+def refusal(offer: Offer) -> str | None:
+    """Why the tiles cannot do a node, '' where they can."""
+    tensors = offer.graph.tensors
+    if offer.op.kind == "matrix":
+        view = gemm_view(offer.graph, offer.node)
+        if view is None:
+            return "has no form as a matrix product"
+        if tensors[view.a].is_constant:
+            return "its left operand is a constant, and the tiles exchange activations"
+        if not offer.multiplies:
+            return f"the tiles do not multiply {tensors[view.a].dtype} by {tensors[view.b].dtype}"
+        return ""
+    return not_a_function(offer, "the tiles", "have")
+
+
+def improvements(chip: Chip, unit: Unit) -> Iterator[Improvement]:
+    """Weights that stay, a wider exchange, a shorter sync, less to do around each pass, more tiles."""
+    spec: BspUnit = unit.spec
+    if spec.weights == "loaded":
+        resident = f"{unit.name}.weights=resident"
+        yield Improvement("weights on the tiles before the run begins", (resident,), ("weights",), 1.0)
+    widths = tuple(
+        f"{unit.name}.{way}_width={spell(2 * getattr(spec, f'{way}_width'), 'B')}"
+        for way in ("send", "receive")
+    )
+    yield Improvement("twice the width of the exchange", widths, ("exchange",), 0.5)
+    yield Improvement("half the sync of the tiles", (f"{unit.name}.sync={spec.sync // 2}",), ("sync",), 0.5)
+    overheads = tuple(
+        f"{unit.name}.{name}={getattr(spec, name) // 2}" for name in ("pass_overhead", "thread_overhead")
+    )
+    yield Improvement("half the overhead of passes and threads", overheads, ("tiles",), REMAPPED)
+    for name, buffer in chip.buffers.items():
+        twice = (
+            f"{unit.name}.tiles={2 * spec.tiles}",
+            f"{chip.called(name)}.parts={2 * spec.tiles}",
+            f"{chip.called(name)}.capacity={spell(2 * buffer.capacity, 'B')}",
+        )
+        yield Improvement("twice as many tiles", twice, ("tiles", "exchange"), REMAPPED)

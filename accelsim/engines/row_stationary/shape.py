@@ -57,11 +57,6 @@ class Geometry:
     def __post_init__(self) -> None:
         _positive(self, tuple(field.name for field in fields(self)))
 
-    @property
-    def glb_B(self) -> int:
-        """Bytes of the whole global buffer."""
-        return self.glb_banks * self.glb_bank_B + self.glb_filter_B
-
 
 EYERISS = Geometry()
 

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accelsim.engines.base import EngineType, Improvement, Lowering, Mapped, MappingKind, Offer, Price
+from accelsim.engines.base import (
+    REMAPPED,
+    EngineType,
+    Improvement,
+    Lowering,
+    Mapped,
+    MappingKind,
+    Offer,
+    Price,
+)
 from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
 from accelsim.engines.systolic import words
-from accelsim.engines.systolic.accepting import refusal
+from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.commands import Command, Phase, Program
@@ -20,6 +29,7 @@ from accelsim.program.mapping import Mapping as Tiling
 from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, Clock, clock_of
+from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops.base import Conv
 
@@ -86,7 +96,6 @@ class Systolic(EngineType):
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """See ``improve``."""
-        from accelsim.engines.systolic.improve import improvements
 
         return improvements(chip, unit)
 
@@ -176,3 +185,61 @@ def accumulator_B(chip: Chip) -> int:
 
 
 ENGINE = Systolic()
+
+
+def refusal(offer: Offer) -> str | None:
+    """Why an array cannot do a node, '' where it can, None for what is no product."""
+    if offer.op.kind != "matrix":
+        return None
+    view, tensors, sources = (
+        gemm_view(offer.graph, offer.node),
+        offer.graph.tensors,
+        offer.unit.spec.stationary_from,
+    )
+    if view is None:
+        return "has no form as a matrix product"
+    a, b = tensors[view.a], tensors[view.b]
+    if a.is_constant:
+        return "its left operand is a constant, which the matrix unit does not stream"
+    if not offer.multiplies:
+        return f"the matrix unit does not multiply {a.dtype} by {b.dtype}"
+    if not b.is_constant and "activations" not in sources:
+        return "a product of two activations, and the matrix unit holds only weights"
+    if b.is_constant and "weights" not in sources:
+        return "a product with weights, and the matrix unit holds only activations"
+    return ""
+
+
+HALF = 0.5
+"""Weight of the time that something twice as fast takes less of."""
+
+
+def improvements(chip: Chip, unit: Unit) -> Iterator[Improvement]:
+    """Its sides, the rate of its weight shift, how folds follow each other, its dataflow."""
+    spec, path = unit.spec, unit.name
+    for side in ("rows", "cols"):
+        size = getattr(spec, side)
+        larger = (f"{path}.{side}={2 * size}", *_slots(chip))
+        yield Improvement(f"twice the {side} of the array", larger, ("compute", "weight_shift"), HALF)
+        if size > 1:
+            idle = ("padding", "fill_drain", "weight_shift")
+            yield Improvement(
+                f"half the {side} of the array", (f"{path}.{side}={size // 2}",), idle, REMAPPED
+            )
+    rate = f"{path}.load_rows_per_clock={2 * spec.load_rows_per_clock}"
+    yield Improvement("twice as many weight rows shifted per clock", (rate,), ("weight_shift",), HALF)
+    if spec.schedule == "sequential":
+        late, overlapped = ("weight_shift", "fill_drain"), (f"{path}.schedule=overlapped",)
+        yield Improvement("folds that overlap", overlapped, late, 1.0, "array_timing")
+    for name in DATAFLOWS:
+        if name != spec.dataflow:
+            idle = ("padding", "weight_shift", "fill_drain")
+            yield Improvement(f"dataflow {name}", (f"{path}.dataflow={name}",), idle, REMAPPED, "dataflow")
+
+
+def _slots(chip: Chip) -> Iterator[str]:
+    """Slots for the larger stationary tile, where their size is stated."""
+    for name, buffer in chip.buffers.items():
+        if buffer.slot_capacity is not None and "weights" in buffer.holds:
+            yield f"{chip.called(name)}.capacity={spell(2 * buffer.capacity, 'B')}"
+            yield f"{chip.called(name)}.slot_capacity={spell(2 * buffer.slot_capacity, 'B')}"

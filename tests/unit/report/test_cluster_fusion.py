@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from accelsim.cluster.buckets.base import MIB, MILLISECOND_FS, Fusion, Gradient
-from accelsim.cluster.buckets.overlap import ring_cost
 from accelsim.cluster.buckets.tune import Tuning, grid
-from accelsim.report.cluster.fusion import tuning_plot
+from accelsim.report.fusing import tuning_plot
+from tests.helpers.ring_cost import ring_cost
 
 GRADIENTS = [Gradient(str(i), (i + 1) * MILLISECOND_FS, MIB) for i in range(8)]
 END_FS = 8 * MILLISECOND_FS

@@ -9,8 +9,9 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.sram import banks as banks_module
-from accelsim.sram.banks import Banking, bank_loads, conflicts, degrees, strided_clocks
+from accelsim.sram.banks import Banking, conflicts, degrees
 from accelsim.sram.patterns import IDLE, Pattern, accumulate, feed, im2col, strided
+from tests.helpers.sram_banks import bank_loads, strided_clocks
 
 
 def every(pattern: Pattern) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Closed forms of transfers: when so many requests have come through the port of a memory, in clocks of the array.
 
-They follow ``machine.memory_models``: an engine issues one request per chip clock, a port serves them in order, a transfer
-takes the latency and then whole beats. All arrays have one entry per candidate mapping.
+They follow ``machine.memory_models``: an engine issues one request per chip clock, a port serves them in order, a
+transfer takes the latency and then whole beats. All arrays have one entry per candidate mapping.
 """
 
 from __future__ import annotations

@@ -10,10 +10,11 @@ from itertools import pairwise
 import pytest
 
 from accelsim.cluster.buckets.base import MIB, MILLISECOND_FS, Fusion, Gradient, Policy
-from accelsim.cluster.buckets.overlap import Overlapped, finish_fs, overlap, ring_cost
+from accelsim.cluster.buckets.overlap import Overlapped, finish_fs, overlap
 from accelsim.cluster.buckets.registry import POLICIES, policy
 from accelsim.cluster.buckets.tune import Tuning, grid, search
 from accelsim.errors import UsageError
+from tests.helpers.ring_cost import ring_cost
 
 MS, LATENCY_FS = MILLISECOND_FS, 20 * 10**9
 RANKS, BETA_BPS = 8, 3 * 10**9

@@ -47,5 +47,3 @@ def test_ranks_are_laid_out_as_in_megatron() -> None:
     assert plan.tp_group(6) == (4, 5, 6, 7)
     assert plan.dp_group(6) == (2, 6)
     assert plan.pp_group(6) == (6, 14, 22)
-    assert plan.pp_neighbours(6) == (None, 14) and plan.pp_neighbours(14) == (6, 22)
-    assert plan.pp_neighbours(22) == (14, None)

@@ -282,5 +282,5 @@ def test_a_pinned_mapping_must_be_legal():
 def test_the_chip_is_the_array_of_the_published_figures():
     chip = load_chip("eyeriss")
     assert geometry(chip, chip.engines["array"]) == EYERISS
-    assert EYERISS.glb_B == 108 * 1024
+    assert EYERISS.glb_banks * EYERISS.glb_bank_B + EYERISS.glb_filter_B == 108 * 1024
     assert np.isclose(chip.memories["dram"].rate_Bps, 8 * 60e6)
