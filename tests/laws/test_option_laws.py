@@ -32,9 +32,10 @@ def asked(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, dict[st
     def pick(values: Any) -> Any:
         return draw(st.sampled_from(list(values)))
 
-    graph, chip = random_graph(draw(st.integers(0, 10**6))), drawn_chip(pick)
-    request, extra = drawn_request(pick, graph, chip), drawn_options(pick, graph, chip)
+    graph = random_graph(draw(st.integers(0, 10**6)))
     try:
+        chip = drawn_chip(pick)
+        request, extra = drawn_request(pick, graph, chip), drawn_options(pick, graph, chip)
         by_policy = jobs(request, extra)
         runs = {name: execute(job, keep=name != "off") for name, job in by_policy.items()}
     except AccelsimError:
