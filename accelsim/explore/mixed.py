@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
 
 from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
+from accelsim.errors import Problem, UsageError, nearest
 from accelsim.explore.accuracy import STEPS, range_feeds, right_share, trained, with_matrix
-from accelsim.explore.sensitivity import Choice, choose
 from accelsim.explore.training_inputs import labelled
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
@@ -64,3 +65,132 @@ def layer_macs(graph: Graph) -> dict[str, int]:
             ins = [graph.tensors[name] if name else None for name in node.inputs]
             found[node.name] = op.work(node, ins, [graph.tensors[name] for name in node.outputs]).macs
     return found
+
+
+Score = Callable[[Mapping[str, bool]], float]
+"""Score of {layer: is it quantised}; larger is better. Called once per choice."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One layer: the score when it alone is quantised, when all but it are, and what keeping it costs."""
+
+    layer: str
+    alone: float
+    without: float
+    cost: float = 1.0
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Layers kept in higher precision (in the order given), the score with them, and how it was found.
+
+    ``loss`` is ``full`` - ``score``; ``calls`` is the number of scores that were computed.
+    """
+
+    kept: tuple[str, ...]
+    score: float
+    full: float
+    quantised: float
+    calls: int
+    rows: tuple[Row, ...]
+
+    @property
+    def loss(self) -> float:
+        """Score that is lost against the network without any quantised layer."""
+        return self.full - self.score
+
+
+class _Scores:
+    """Scores of sets of layers that are kept, each computed once."""
+
+    def __init__(self, layers: Sequence[str], score: Score) -> None:
+        doubled = sorted({layer for layer in layers if list(layers).count(layer) > 1})
+        if doubled:
+            raise UsageError([Problem(f"layer {layer!r} is named twice", "layers") for layer in doubled])
+        self.layers, self.score = tuple(layers), score
+        self.known: dict[frozenset[str], float] = {}
+
+    def keeping(self, kept: frozenset[str]) -> float:
+        if kept not in self.known:
+            found = float(self.score({layer: layer not in kept for layer in self.layers}))
+            if isnan(found):
+                names = ", ".join(layer for layer in self.layers if layer in kept) or "none"
+                raise UsageError(Problem("the score is NaN", f"kept: {names}", "a number"))
+            self.known[kept] = found
+        return self.known[kept]
+
+    def table(self, costs: Mapping[str, float], kept: frozenset[str]) -> tuple[Row, ...]:
+        everything = frozenset(self.layers)
+        return tuple(
+            Row(
+                layer, self.keeping(everything - {layer}), self.keeping(frozenset([layer])), costs[layer],
+                layer in kept,
+            )
+            for layer in self.layers
+        )  # fmt: skip
+
+
+def choose(
+    layers: Sequence[str], score: Score, budget: float, cost: Mapping[str, float] | None = None
+) -> Choice:
+    """A small set of layers to keep in higher precision so that at most ``budget`` of the score is lost.
+
+    Layers are kept one after another, by what keeping that one alone gains per cost (of equal ones the
+    first), until the loss is within the budget; then each is given back, the least useful first, if the
+    budget still holds without it. Where more layers kept never score less, no layer of the result can be
+    left out; a smaller set of others may exist, because layers interact. With all layers kept nothing is
+    lost, so that there always is a result. Raises UsageError for a negative budget, a layer that is named
+    twice, a cost that is missing, unknown or negative, and a score that is NaN.
+    """
+    if not budget >= 0:
+        raise UsageError(Problem(f"budget {budget:g}", "budget", "at least 0"))
+    scores = _Scores(layers, score)
+    costs = _costs(scores.layers, cost)
+    nothing, everything = frozenset[str](), frozenset(scores.layers)
+    least = scores.keeping(everything) - budget
+    order = _by_gain(scores, costs)
+    kept = nothing
+    for layer in order:
+        if scores.keeping(kept) >= least:
+            break
+        kept |= {layer}
+    for layer in reversed([layer for layer in order if layer in kept]):
+        if scores.keeping(kept - {layer}) >= least:
+            kept -= {layer}
+    rows = scores.table(costs, kept)
+    names = tuple(layer for layer in scores.layers if layer in kept)
+    full, quantised = scores.keeping(everything), scores.keeping(nothing)
+    return Choice(names, scores.keeping(kept), full, quantised, len(scores.known), rows)
+
+
+def _by_gain(scores: _Scores, costs: Mapping[str, float]) -> list[str]:
+    """Layers by (score with that one kept - score with none kept) / cost, the largest first; free ones before."""
+    base = scores.keeping(frozenset())
+
+    def rank(layer: str) -> tuple[bool, float]:
+        gain = scores.keeping(frozenset([layer])) - base
+        return costs[layer] > 0, -gain / (costs[layer] or 1.0)
+
+    return sorted(scores.layers, key=rank)
+
+
+def _costs(layers: Sequence[str], cost: Mapping[str, float] | None) -> dict[str, float]:
+    if cost is None:
+        return dict.fromkeys(layers, 1.0)
+    expected = "one of " + ", ".join(layers)
+    problems = [Problem(f"no cost of layer {layer!r}", "cost") for layer in layers if layer not in cost]
+    problems += [
+        Problem(f"no layer {name!r}", "cost", expected, nearest(name, layers))
+        for name in cost
+        if name not in layers
+    ]
+    problems += [
+        Problem(f"cost {value:g} of {name!r}", "cost", "at least 0")
+        for name, value in cost.items()
+        if not value >= 0
+    ]
+    if problems:
+        raise UsageError(problems)
+    return {layer: float(cost[layer]) for layer in layers}

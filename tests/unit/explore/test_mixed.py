@@ -12,8 +12,7 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.explore.accuracy import range_feeds, right_share, trained
-from accelsim.explore.mixed import keep_layers, layer_macs
-from accelsim.explore.sensitivity import Choice
+from accelsim.explore.mixed import Choice, keep_layers, layer_macs
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.datasets import Dataset

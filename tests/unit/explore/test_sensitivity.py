@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
-from accelsim.explore.sensitivity import choose
+from accelsim.explore.mixed import choose
 
 LAYERS = ["conv1", "conv2", "conv3", "fc"]
 LOSSES = {"conv1": 5.0, "conv2": 0.5, "conv3": 1.0, "fc": 3.0}
