@@ -8,7 +8,7 @@ the queue then. Between two clocks at which the stream is blocked, no request le
 from __future__ import annotations
 
 # isort: off
-from accelsim.dram.locator import TABLE_BITS
+from accelsim.dram.pattern import TABLE_BITS
 from accelsim.dram.pattern_kernel import INDEX, place, visit_of
 from accelsim.dram.pattern_state import (
     ACTIVE, ACTS, AHEAD, ANY_ACT, APART, BANK, BANKS, BEFORE, BEFORE_END, B_ACT, B_COLUMN, B_GROUP, B_PRE,

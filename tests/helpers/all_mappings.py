@@ -16,7 +16,7 @@ from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import SEQUENTIAL
-from accelsim.engines.systolic.mapping.alone import alone
+from accelsim.engines.systolic.mapping.decide import alone
 from accelsim.engines.systolic.mapping.search import ProductSearch
 from accelsim.engines.systolic.mapping.space import Tilings
 from accelsim.engines.systolic.mapping.tilings import Candidates

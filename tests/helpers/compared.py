@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import accelsim
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping import search as systolic
-from accelsim.engines.systolic.mapping.alone import alone
+from accelsim.engines.systolic.mapping.decide import alone
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
 from accelsim.program.mapping import Mapping as MappingOfProduct

@@ -14,8 +14,7 @@ from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import find
 from accelsim.workload.ops.values import CONTAINERS, contain
-from accelsim.workload.training.rounding import rounded
-from accelsim.workload.training.session import FLOATS, WHOLE
+from accelsim.workload.training.session import FLOATS, WHOLE, rounded
 
 Values = dict[str, Array]
 Each = list[list[Array]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
@@ -12,7 +13,6 @@ from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import find
 from accelsim.workload.ops.values import CONTAINERS, contain
-from accelsim.workload.training.rounding import rounded
 
 FLOATS = frozenset({"fp32", "fp16", "bf16"})
 WHOLE = frozenset({"fp32", "fp64", "int64", "int32", "bool"})
@@ -84,3 +84,39 @@ def _step(graph: Graph, node: Node) -> _Step:
 def _unchanged(node: Node, arrays: list[Array]) -> list[Array]:
     """A cast between floats: the rounding happens when the result is written."""
     return [arrays[0]]
+
+
+EXPONENT = np.uint32(0x7F800000)
+LOWEST = np.uint32((127 - 14) << 23)
+"""Exponent field of the smallest normal fp16; below it the spacing no longer shrinks."""
+HIGHEST = np.uint32((127 + 14) << 23)
+"""Above it rounding may overflow."""
+SHIFT = np.uint32((13 << 23) | 0x400000)
+"""From 2^e to 1.5 * 2^(e + 13): float32 has 13 bits more than fp16, so adding that rounds to fp16's spacing."""
+
+SMALL = 2048
+"""Up to so many elements NumPy's own conversion is faster."""
+
+
+def rounded(value: Array, dtype: str) -> Array:
+    """``value`` in the container of ``dtype``, rounded to nearest, ties to even."""
+    if value.dtype == np.float32:
+        if dtype == "fp16":
+            return _half(value)
+        if dtype == "bf16":
+            return np.asarray(value.astype(ml_dtypes.bfloat16).astype(np.float32))
+    return contain(value, dtype)
+
+
+def _half(x: Array) -> Array:
+    if x.size > SMALL:
+        shift = np.ascontiguousarray(x).view(np.uint32) & EXPONENT
+        if shift.max() <= HIGHEST:
+            np.maximum(shift, LOWEST, out=shift)
+            shift += SHIFT
+            large = shift.view(np.float32)
+            y = x + large
+            y -= large
+            return np.copysign(y, x, out=y)  # a negative number that rounds to zero keeps its sign
+    with np.errstate(over="ignore"):
+        return np.asarray(x.astype(np.float16).astype(np.float32))

@@ -31,7 +31,7 @@ from accelsim.workload.training import (
 )
 from accelsim.workload.training.fake import RANGES
 from accelsim.workload.training.forward import logits_of
-from accelsim.workload.training.rounding import SMALL, rounded
+from accelsim.workload.training.session import SMALL, rounded
 from accelsim.workload.zoo.build import Builder
 
 BATCH, CLASSES = 4, 3

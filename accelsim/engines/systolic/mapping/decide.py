@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from accelsim.engines.base import Lowering
-from accelsim.engines.systolic.mapping.alone import alone
+from accelsim.engines.alone import alone as step_alone
+from accelsim.engines.base import Lowering, Mapped
+from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.engines.systolic.mapping.space import ESTIMATE, RESOLUTION, TILES, TRAFFIC, steps
@@ -15,6 +16,7 @@ from accelsim.errors import Infeasible
 from accelsim.program.commands import Program
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import Roles
+from accelsim.program.tiles import in_strips
 from accelsim.time import FS_PER_S
 from accelsim.workload.limits import MOST_B, MOST_COMMANDS, limited
 from accelsim.workload.ops.base import Gemm
@@ -129,3 +131,15 @@ def _first(leader: Candidate) -> tuple[float, float]:
 def _smallest(leader: Candidate) -> tuple[float, float]:
     """Who takes the least to rehearse, of equals who may be fastest."""
     return leader.costs[TILES], leader.costs[ESTIMATE]
+
+
+def written(step: Lowering, gemm: Gemm, mapping: Mapping, binds: str = "", scored: int = 1) -> Mapped:
+    """Writes the commands of a product. Raises Infeasible where the mapping does not fit."""
+    gemm, dtype = in_strips(gemm, mapping.tq), step.node.format or step.dtype
+    MatrixStep(step.layout, step.index, step.node, gemm, mapping, dtype, binds=binds).lower()
+    return Mapped(gemm, mapping, binds, scored)
+
+
+def alone(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program:
+    """The commands of a product by itself. Raises Infeasible where the mapping does not fit."""
+    return step_alone(step, mapping, lambda lowering, mapping: written(lowering, gemm, mapping))

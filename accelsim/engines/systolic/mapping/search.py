@@ -11,8 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from accelsim.engines.alone import decided
 from accelsim.engines.base import Lowering, Mapped
-from accelsim.engines.systolic.mapping.alone import written
-from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort, fastest, worth_rehearsing
+from accelsim.engines.systolic.mapping.decide import (
+    EFFORTS,
+    Candidate,
+    Effort,
+    fastest,
+    worth_rehearsing,
+    written,
+)
 from accelsim.engines.systolic.mapping.describe import describe
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands

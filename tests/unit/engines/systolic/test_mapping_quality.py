@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelsim.engines.systolic.mapping.alone import alone
-from accelsim.engines.systolic.mapping.decide import rehearsed
+from accelsim.engines.systolic.mapping.decide import alone, rehearsed
 from accelsim.engines.systolic.mapping.search import ProductSearch, choose
 from accelsim.engines.systolic.mapping.space import ESTIMATE, TILES, Tilings
 from accelsim.request.tuning import Tuning

@@ -11,7 +11,7 @@ import pytest
 import accelsim
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping import search
-from accelsim.engines.systolic.mapping.alone import alone
+from accelsim.engines.systolic.mapping.decide import alone
 from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
