@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import pickle
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -159,15 +160,26 @@ def _modules(inside: str | Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _read(path: Path, key: str) -> Any:
-    """Return the result in a file of the cache; None where it has another key, or is not what we have written."""
+    """Return the result in a file of the cache; None where it has another key, or is not what we have written.
+
+    Results may be pickles, so a file that others own or may write is not read. Nor is a pipe, which could block.
+    """
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_uid not in (os.geteuid(), 0):
+        with open(path, "rb", opener=_without_waiting) as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode) or state.st_mode & stat.S_IWOTH:
+                return None
+            if state.st_uid not in (os.geteuid(), 0):
                 return None
             kept = json.loads(file.read(MOST_B))
         return kept["result"] if kept["key"] == key else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    """Open a file; a pipe without a writer does not block."""
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _write(path: Path, content: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,18 @@ def test_a_broken_file_is_replaced(ask: Ask, place: Path, content: str) -> None:
     (place / "question.json").write_bytes(content.encode(errors="surrogateescape"))
     assert ask() == [2, "a: 1\n", [0.1, None]]
     assert json.loads((place / "question.json").read_text())["result"] == [2, "a: 1\n", [0.1, None]]
+
+
+def test_a_pipe_in_place_of_a_file_does_not_block(ask: Ask, place: Path) -> None:
+    place.mkdir(parents=True)
+    os.mkfifo(place / "question.json")
+    assert ask() == [1, "a: 1\n", [0.1, None]]
+
+
+def test_a_file_that_everybody_may_write_is_not_trusted(ask: Ask, place: Path) -> None:
+    ask()
+    (place / "question.json").chmod(0o666)
+    assert ask() == [2, "a: 1\n", [0.1, None]]
 
 
 def test_a_folder_that_cannot_be_is_no_error(ask: Ask, place: Path) -> None:
