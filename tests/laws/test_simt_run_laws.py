@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil, fsum
 from typing import Any
 
@@ -20,7 +21,9 @@ from accelsim.program.commands import Cycles
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import SimtFormat
 from accelsim.spec.products import Sparse
+from accelsim.types import Array
 from accelsim.workload import execute
+from accelsim.workload.graph import Graph
 from tests.fuzz.graphs import right_values
 from tests.helpers.law_cases import (
     Case,
@@ -99,7 +102,22 @@ def test_values_do_not_depend_on_tiles(case: Case) -> None:
     exact, fast = case.run("exact", keep=True), case.run("fast", keep=True)
     for name, values in fast.tensors.items():
         np.testing.assert_array_equal(values, whole[name], err_msg=name)
-    right_values({"exact": exact, "fast": fast}, pruned(case))
+    if case.program.dtype != "fp16" or steady(plain, case.feeds, whole):
+        right_values({"exact": exact, "fast": fast}, pruned(case))
+
+
+def steady(graph: Graph, feeds: Mapping[str, Array], whole: Mapping[str, Array]) -> bool:
+    """Whether inputs that are rounded otherwise in FP16 give about the same values. Products of products may not."""
+    rng = np.random.default_rng(0)
+    moved = {
+        name: (values * rng.choice([1 - 2**-10, 1 + 2**-10], values.shape)).astype(values.dtype)
+        for name, values in feeds.items()
+    }
+    found = execute.run(graph, moved, keep=True)
+    return all(
+        np.abs(found[name] - values).max(initial=0) <= 5e-3 * np.abs(values).max(initial=0)
+        for name, values in whole.items()
+    )
 
 
 @settings(QUICK, max_examples=25)
