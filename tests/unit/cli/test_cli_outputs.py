@@ -149,13 +149,16 @@ def test_devices_links_and_pipes_as_targets(cli: Cli, refused: Refused, tmp_path
 
 @contextmanager
 def files_of_at_most(size_B: int) -> Iterator[None]:
-    """Every file that grows beyond it is refused by the system, as on a full disk."""
+    """Every file that grows beyond it is refused by the system, as on a full disk. Python would cut off byte code of
+    modules that are imported meanwhile, without a word."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_B, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size_B, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 WRITERS = [
