@@ -1,7 +1,7 @@
 # make demo | test | test-fast | evidence | check | bench | fuzz | mutants. The first call sets up .venv with whatever Python >= 3.11 is on the PATH.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast evidence costs check lint docs bench fuzz mutants clean
+.PHONY: help demo test test-fast evidence check lint docs bench fuzz mutants clean
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
@@ -18,8 +18,7 @@ help:
 	@echo 'make demo    run ResNet-50 on a TPU v1; the report goes to reports/resnet50-tpu-v1'
 	@echo 'make test    the gate: every cheap test, and a tenth of the dear ones; eight minutes on two cores'
 	@echo 'make test-fast  the cheapest tests of every part, in a minute'
-	@echo 'make evidence  everything that is slow and rarely breaks; goes on where it was stopped; writes reports/evidence.md'
-	@echo 'make costs   every test in full; writes what each costs to tests/costs.txt, which decides what the gate runs'
+	@echo 'make evidence  everything that is slow and rarely breaks; goes on where it was stopped; writes reports/evidence.md and tests/costs.txt'
 	@echo 'make check   formatter, linter, type checker, documentation, then the gate: what a merge must pass'
 	@echo 'make docs    the documentation as a site: site/index.html'
 	@echo 'make bench   how fast the simulator itself is'
@@ -40,9 +39,6 @@ test-fast: .venv/.installed-dev
 
 evidence: .venv/.installed-evidence
 	$(ONE_THREAD) nice -n 5 $(BIN)/python -m tests.gate.evidence
-
-costs: .venv/.installed-dev
-	$(TESTS) --costs
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check $(CODE)

@@ -2,7 +2,7 @@
 
 A line is a name and a cost. A name without ``::`` is a module with all its tests. One with ``::`` is a test function; behind
 its cost stand the number of its cases and, where it is one, ``law`` (it draws examples; the cost is that of all its draws)
-or ``late`` (evidence, however cheap). ``pytest --costs`` writes the lines of the modules that it ran again.
+or ``late`` (evidence, however cheap). ``make evidence`` writes the list, ``pytest --costs`` the lines of what it ran in full.
 """
 
 from __future__ import annotations
@@ -62,13 +62,19 @@ class Costs:
         return found
 
     def updated(self, measured: Mapping[str, float], kinds: Mapping[str, Kind]) -> Costs:
-        """Return these costs with those of the measured functions' modules in place of the old ones."""
+        """Return these costs with those that were measured in place of the old ones.
+
+        ``kinds``: of all functions of the measured modules. What they do not name exists no longer.
+        """
+        ran = {module(name) for name in measured}
+        here = {name: cost for name, cost in self.functions.items() if module(name) in ran and name in kinds}
+        elsewhere = {name: cost for name, cost in self.functions.items() if module(name) not in ran}
         modules = defaultdict[str, float](float)
-        for name, cost in measured.items():
+        for name, cost in (here | dict(measured)).items():
             modules[module(name)] += cost
-        kept = {name: cost for name, cost in self.functions.items() if module(name) not in modules}
         listed = {name: cost for name, cost in measured.items() if cost >= LEAST}
-        return Costs(kept | listed, self.modules | modules, self.kinds | dict(kinds))
+        left = {name: cost for name, cost in here.items() if name not in measured}
+        return Costs(elsewhere | left | listed, self.modules | modules, self.kinds | dict(kinds))
 
     def write(self, path: Path = LIST) -> None:
         """Write the list, without modules that no longer exist."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,12 +26,16 @@ def cpu_s() -> float:
 
 @dataclass
 class Spent:
-    """What processes of a run spent: CPU seconds by role and function, in all, and by each part of the loop."""
+    """What processes of a run spent: CPU seconds by role and function, in all, and by each part of the loop.
+
+    ``ran``: how many cases of a function ran, by role.
+    """
 
     tests_s: dict[str, dict[str, float]] = field(default_factory=dict)
     kinds: dict[str, tuple[int, str]] = field(default_factory=dict)
     total_s: float = 0.0
     parts_s: list[float] = field(default_factory=list)
+    ran: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def loop_s(self) -> float:
@@ -50,12 +54,22 @@ class Spent:
         """Return the cost of each function in calibration loops."""
         return {name: seconds / self.loop_s for name, seconds in self.tests_s.get(role, {}).items()}
 
+    def told(self) -> dict[str, Any]:
+        """Return the calibration loops and the number of cases of each function by role, and what kinds these are."""
+        costs = {
+            role: {name: (loops, self.ran[role][name]) for name, loops in self.loops(role).items()}
+            for role in self.tests_s
+        }
+        return {"costs": costs, "kinds": self.kinds}
+
     def add(self, other: Mapping[str, Any]) -> None:
         """Add what another process spent, as ``vars`` of its own."""
-        for role, functions in other["tests_s"].items():
-            mine = self.tests_s.setdefault(role, {})
-            for name, seconds in functions.items():
-                mine[name] = mine.get(name, 0.0) + seconds
+        kept: Any
+        for kept, added in ((self.tests_s, other["tests_s"]), (self.ran, other["ran"])):
+            for role, functions in added.items():
+                mine = kept.setdefault(role, {})
+                for name, amount in functions.items():
+                    mine[name] = mine.get(name, 0) + amount
         self.kinds |= other["kinds"]
         self.total_s += other["total_s"]
         self.parts_s += other["parts_s"]
@@ -70,6 +84,7 @@ class Meter:
     def __init__(self, kinds: dict[str, tuple[int, str]]) -> None:
         self.kinds = kinds
         self.seconds = defaultdict[str, defaultdict[str, float]](lambda: defaultdict(float))
+        self.ran = defaultdict[str, Counter[str]](Counter)
         self.parts_s: list[float] = []
         self.since_s = EVERY_S
 
@@ -82,7 +97,9 @@ class Meter:
         result = yield
         spent = cpu_s() - before
         self.since_s += spent
-        self.seconds[item.stash[ROLE]][function(item.nodeid)] += spent
+        role, name = item.stash[ROLE], function(item.nodeid)
+        self.seconds[role][name] += spent
+        self.ran[role][name] += 1
         return result
 
     def spent(self, alone: bool = False) -> dict[str, Any]:
@@ -93,4 +110,6 @@ class Meter:
         if self.parts_s:
             self.parts_s.append(spin())
         tests = {role: dict(functions) for role, functions in self.seconds.items()}
-        return vars(Spent(tests, self.kinds, sum(os.times()[:2]) if alone else cpu_s(), self.parts_s))
+        total_s = sum(os.times()[:2]) if alone else cpu_s()
+        ran = {role: dict(functions) for role, functions in self.ran.items()}
+        return vars(Spent(tests, self.kinds, total_s, self.parts_s, ran))

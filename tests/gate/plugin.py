@@ -12,13 +12,30 @@ from typing import Any
 import pytest
 
 from tests.gate.budget import CORE_LOOPS, SHARD_LOOPS, allowed_skips, overruns, summary, unknown_skips
-from tests.gate.costs import Costs, Kind, function
+from tests.gate.costs import Costs, function
 from tests.gate.laws import choose_seed, draw_few, is_law, name_examples
 from tests.gate.meter import ROLE, Meter, Spent
-from tests.gate.tiers import CORE, FULL, SHARE, TIERS, Case, expected, kinds, roles, turn
+from tests.gate.tiers import (
+    CORE,
+    FULL,
+    SHARDS,
+    SHARE,
+    TIERS,
+    Case,
+    expected,
+    kinds,
+    measured,
+    roles,
+    shard_in,
+    turn,
+)
 from tests.helpers import doc_cache
 
-LIMITS = {"gate": {CORE: CORE_LOOPS, FULL: SHARD_LOOPS}, "core": {CORE: CORE_LOOPS}}
+LIMITS = {
+    "gate": {CORE: CORE_LOOPS, FULL: SHARD_LOOPS},
+    "core": {CORE: CORE_LOOPS},
+    **{f"shard-{at}": {FULL: SHARD_LOOPS} for at in range(SHARDS)},
+}
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -26,8 +43,8 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addoption(
         "--tier", choices=TIERS, default="all", help="run the tests of a tier (tests/gate/tiers.py)"
     )
-    parser.addoption("--costs", action="store_true", help="write what the tests cost to tests/costs.txt")
-    parser.addoption("--result", type=Path, help="write counts of outcomes and CPU seconds to a JSON file")
+    parser.addoption("--costs", action="store_true", help="write to tests/costs.txt what ran in full")
+    parser.addoption("--result", type=Path, help="write counts of outcomes and costs to a JSON file")
     parser.addoption(
         "--shuffle", action="store_true", help="run modules, and tests of a module, in an order by seed"
     )
@@ -123,25 +140,22 @@ class Summary:
         self.skipped += self.gate.skipped
         self.spent.add(self.gate.meter.spent(alone=bool(self.spent.parts_s)))
         tier = self.gate.tier
-        if tier == "all":
+        if self.config.getoption("--costs"):
             self._keep(exitstatus)
-        elif tier != "picked":
+        if tier not in ("all", "picked"):
             self.problems += unknown_skips(self.skipped, allowed_skips())
             self.problems += overruns(self.spent, self.gate.expected, LIMITS.get(tier, {}))
         if self.problems and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.config.getoption("--result"):
             told = {"passed": self.outcomes["passed"], "failed": self.outcomes["failed"], "skipped": self.skipped.total(),
-                    "cpu_s": round(self.spent.total_s), "seed": self.seed}  # fmt: skip
+                    "cpu_s": round(self.spent.total_s), "seed": self.seed, **self.spent.told()}  # fmt: skip
             self.config.getoption("--result").write_text(json.dumps(told), encoding="utf-8")
 
     def _keep(self, exitstatus: int) -> None:
-        if self.config.getoption("--costs") and exitstatus in (
-            pytest.ExitCode.OK,
-            pytest.ExitCode.TESTS_FAILED,
-        ):
-            kinds = {name: Kind(*kind) for name, kind in self.spent.kinds.items()}
-            self.gate.costs.updated(self.spent.loops(FULL), kinds).write()
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            costs = self.gate.costs
+            costs.updated(*measured([self.spent.told()], costs)).write()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -151,7 +165,7 @@ class Summary:
         terminalreporter.write_line(f"random tests drew with --hypothesis-seed={self.seed}")
         stale = sum(page.stale for page in doc_cache.read().values())
         terminalreporter.write_line(f"{stale} pages were last run with other sources; each runs in its shard")
-        for line in summary(self.spent, self.skipped, limits, self.gate.turn):
+        for line in summary(self.spent, self.skipped, limits, shard_in(self.gate.tier, self.gate.turn)):
             terminalreporter.write_line(line)
         for line in self.problems:
             terminalreporter.write_line(line, red=True)

@@ -13,6 +13,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tests.gate.costs import TESTS, Costs, Kind, directory, function, module
 
@@ -86,7 +87,7 @@ def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str,
         return _cheapest(found, cases, costs)
     if tier == "core":
         return found
-    shard = now if tier == "gate" else int(tier.removeprefix("shard-"))
+    shard = shard_in(tier, now)
     place, most = shards(costs), limit(costs)
     full = {
         case.nodeid: FULL
@@ -94,6 +95,11 @@ def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str,
         if dear(case, costs, most) and shard_of(case.nodeid, place, costs) == shard
     }
     return found | full if tier == "gate" else full
+
+
+def shard_in(tier: str, now: int) -> int:
+    """Return the shard that a tier is, or else that of this commit."""
+    return int(tier.removeprefix("shard-")) if tier.startswith("shard-") else now
 
 
 def dear(case: Case, costs: Costs, most: float) -> bool:
@@ -143,6 +149,27 @@ def kinds(cases: Iterable[Case]) -> dict[str, tuple[int, str]]:
     counts = _counts(all_cases)
     named = {function(case.nodeid): "late" if case.late else "law" if case.law else "" for case in all_cases}
     return {name: (counts[name], what) for name, what in named.items()}
+
+
+def measured(runs: Iterable[Mapping[str, Any]], costs: Costs) -> tuple[dict[str, float], dict[str, Kind]]:
+    """Return the costs of functions whose cases all ran, as evidence has them, in these runs together; all kinds.
+
+    A run is ``costs``: role -> function -> calibration loops and cases that ran; ``kinds``: function -> cases and kind.
+    """
+    sums = {role: defaultdict[str, list[float]](lambda: [0.0, 0]) for role in (CORE, FULL)}
+    known: dict[str, Kind] = {}
+    for run in runs:
+        known |= {name: Kind(*kind) for name, kind in run["kinds"].items()}
+        for role, functions in run["costs"].items():
+            for name, (loops, ran) in functions.items():
+                sums[role][name] = [sums[role][name][0] + loops, sums[role][name][1] + ran]
+    most, found = limit(costs), dict[str, float]()
+    for role, functions in sums.items():
+        for name, (loops, ran) in functions.items():
+            less = role == CORE and (known[name].what == "law" or costs.functions.get(name, 0.0) > most)
+            if ran == known[name].cases and not less:
+                found[name] = loops
+    return found, known
 
 
 def _unit(name: str) -> str:

@@ -24,6 +24,7 @@ from tests.gate.tiers import (
     Case,
     expected,
     limit,
+    measured,
     roles,
     shard_of,
     shards,
@@ -157,6 +158,25 @@ def test_the_list_is_written_again_for_modules_that_ran_and_forgets_what_is_gone
     assert found.modules == {"unit/test_gate.py": 2.01, "unit/test_units.py": 1.0}
 
 
+def test_a_function_is_measured_where_all_its_cases_ran_as_evidence_has_them(tmp_path: Path) -> None:
+    kinds = {CHEAP: (1, ""), DEAR: (1, ""), MANY: (4, ""), LAW: (1, "law")}
+    core = {CHEAP: (0.5, 1), DEAR: (1.0, 1), MANY: (1.0, 1), LAW: (0.2, 1)}
+    runs = [
+        {"costs": {"core": core}, "kinds": kinds},
+        {"costs": {"evidence": {MANY: (20.0, 2), LAW: (4.0, 1)}}, "kinds": kinds},
+        {"costs": {"evidence": {MANY: (22.0, 2)}}, "kinds": kinds},
+    ]
+    found, known = measured(runs, COSTS)
+    assert found == {CHEAP: 0.5, MANY: 42.0, LAW: 4.0}
+    assert known[MANY] == Kind(4) and known[LAW] == Kind(1, "law")
+    assert measured(runs[:2], COSTS)[0] == {CHEAP: 0.5, LAW: 4.0}
+    units = {f"unit/test_units.py::{name}": cost for name, cost in (("kept", 9.0), ("gone", 9.0))}
+    new = {"unit/test_units.py::new": 1.0}
+    merged = Costs(units).updated(new, dict.fromkeys(("unit/test_units.py::kept", *new), Kind()))
+    assert merged.functions == {"unit/test_units.py::kept": 9.0, **new}
+    assert merged.modules == {"unit/test_units.py": 10.0}
+
+
 def test_the_loop_is_a_second_or_so() -> None:
     assert 0.1 < PARTS * spin() < 10
 
@@ -164,13 +184,17 @@ def test_the_loop_is_a_second_or_so() -> None:
 def spent(**tests_s: dict[str, float]) -> Spent:
     """A run on a machine on which the loop takes two seconds, with 20 s of start."""
     parts = [2 / PARTS] * 3
-    return Spent(tests_s, {}, sum(sum(each.values()) for each in tests_s.values()) + 20 + sum(parts), parts)
+    total_s = sum(sum(each.values()) for each in tests_s.values()) + 20 + sum(parts)
+    return Spent(
+        tests_s, {}, total_s, parts, {role: dict.fromkeys(each, 1) for role, each in tests_s.items()}
+    )
 
 
 def test_costs_are_in_loops_and_add_up_over_processes() -> None:
     run = spent(core={CHEAP: 4.0}, evidence={DEAR: 10.0})
     run.add(vars(spent(core={CHEAP: 2.0})))
     assert run.loops("core") == {CHEAP: pytest.approx(3.0)}
+    assert run.told()["costs"]["core"] == {CHEAP: (pytest.approx(3.0), 2)}
     assert used(run) == {"core": pytest.approx(3.0 + 20), "evidence": pytest.approx(5.0)}
 
 
@@ -242,19 +266,45 @@ def test_evidence_that_was_stopped_goes_on_with_what_did_not_pass(
     monkeypatch.setattr(evidence, "STATE", tmp_path / "state.json")
     monkeypatch.setattr(evidence, "PAGE", tmp_path / "evidence.md")
     good, bad = (
-        evidence.Done(True, "3 passed", 4, "2026-01-01 10:00"),
-        evidence.Done(False, "1 failed", 4, "2026-01-01 10:01"),
+        evidence.Done(True, "3 passed", 4, "2026-01-01 10:00", "sources", "abc"),
+        evidence.Done(False, "1 failed", 4, "2026-01-01 10:01", "sources", "abc"),
     )
-    assert evidence.load("sources") == {}
-    evidence.save("sources", {"tests, shard 0": good, "tests, shard 1": bad})
-    assert evidence.load("sources") == {"tests, shard 0": good}
-    assert evidence.load("other sources") == {}
+    assert evidence.load() == {}
+    evidence.save({"tests, shard 0": good, "tests, shard 1": bad, "a step of another day": good})
+    assert evidence.load() == {"tests, shard 0": good, "tests, shard 1": bad}
+    assert [evidence.holds(row, "sources") for row in (good, bad, None)] == [True, False, False]
+    assert not evidence.holds(good, "other sources")
     text = (tmp_path / "evidence.md").read_text(encoding="utf-8")
-    assert "| tests, shard 1 | **failed** | 1 failed | 4 | 2026-01-01 10:01 |" in text
-    parts = {
-        str(at): evidence.Done(True, f"all       {at} of  16 killed, 90% (3 s)", 4, "") for at in (13, 15)
-    }
-    assert "28 of 32 killed, 88%" in evidence.page(parts) and evidence.faults(parts) == (28, 32)
+    assert "| tests, shard 1 | **failed** | 1 failed | 4 | abc | 2026-01-01 10:01 |" in text
+
+
+def test_planted_faults_add_up_over_parts_by_package() -> None:
+    output = "survived: x\nengines    3 of   4 killed, 75%\nall        3 of   4 killed, 75% (3 s)\n"
+    step = next(step for step in evidence.steps() if step.name == "planted faults, part 0")
+    said = step.read(output, {})
+    assert said == "engines 3 of 4, all 3 of 4 killed"
+    parts = {str(at): evidence.Done(True, said, 4, "") for at in range(2)}
+    assert evidence.faults(parts) == {"engines": (6, 8), "all": (6, 8)}
+    assert "| engines | 6 | 8 | 75% |" in evidence.page(parts)
+
+
+def test_costs_are_written_once_all_tests_ran_with_the_same_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "costs.txt"
+    monkeypatch.setattr(Costs, "read", classmethod(lambda cls: Costs()))
+    monkeypatch.setattr(Costs, "write", lambda self: path.write_text(repr(self.modules), encoding="utf-8"))
+    told = {"costs": {"core": {"test_tiny.py::test": (0.5, 1)}}, "kinds": {"test_tiny.py::test": (1, "")}}
+    ran = {
+        step.name: evidence.Done(True, "", 4, "", "now", "abc", told if step.name == "tests, core" else {"costs": {}, "kinds": {}})
+        for step in evidence.steps()
+        if step.name.startswith("tests")
+    }  # fmt: skip
+    evidence.save_costs({name: row for name, row in ran.items() if name != "tests, shard 9"}, "now")
+    evidence.save_costs(ran, "then")
+    assert not path.exists()
+    evidence.save_costs(ran, "now")
+    assert "0.5" in path.read_text(encoding="utf-8")
 
 
 def test_a_step_says_what_its_command_printed_and_whether_it_failed(
@@ -270,7 +320,12 @@ def test_evidence_has_every_shard_fault_and_seed_once() -> None:
     found = [" ".join(step.command) for step in evidence.steps()]
     for at in range(SHARDS):
         assert sum(f"--tier shard-{at} " in command for command in found) == 1
-        assert sum(command.endswith(f"tests.mutants --part {at}") for command in found) == 1
+        assert (
+            sum(
+                command.startswith("tests.mutants") and command.endswith(f" --part {at}") for command in found
+            )
+            == 1
+        )
     assert sum("--cov-fail-under=95" in command for command in found) == 1
 
 
