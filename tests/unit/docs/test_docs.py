@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -111,6 +112,21 @@ def test_outputs_are_those_of_today(path: Path, full: bool) -> None:
         unified_diff(old.splitlines(), new.splitlines(), "as written", "as printed now", lineterm="")
     )
     assert new == old, f"python -m tests.helpers.doc_blocks {page_name(path)} writes it again\n{difference}"
+
+
+def test_everything_that_pages_import_exists() -> None:
+    """A page runs in its shard alone; that a name is gone shows at once."""
+    texts = [block.text for path in PAGES for block in blocks(path.read_text(encoding="utf-8"))
+             if block.language == "python"]  # fmt: skip
+    imports = [
+        ast.unparse(node)
+        for text in [*texts, *(path.read_text(encoding="utf-8") for path in SCRIPTS)]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("accelsim")
+    ]
+    assert len(imports) > 80
+    for each in imports:
+        exec(each, {})  # raises ImportError
 
 
 def commands() -> Iterator[tuple[str, str]]:
