@@ -105,12 +105,16 @@ class Layer:
         return sum(self.energy_by_category_J.values())
 
 
-@no_collection()
 def layers(run: Run) -> list[Layer]:
     """One entry per step of the program, in its order; behind them one for time and energy that no step causes.
 
     Times, traffic and energies add up to those of the run. Raises UnpricedAction (see ``energy``).
     """
+    return list(run.once("layers", lambda: _layers(run)))
+
+
+@no_collection()
+def _layers(run: Run) -> list[Layer]:
     from accelsim.account.titles import is_of_images, stage, titles
 
     paths, works, formats = critical_path.by_step(run), own_fs(run), macs_by_format(run)

@@ -285,11 +285,12 @@ def moving_data(run: Run) -> Figure:
 
 
 def _connect(axes: Axes, triples: list[list[float]], named: bool) -> None:
-    for place, values in enumerate(triples, 1):
-        present = [value for value in values if value]
-        if len(present) > 1:
-            line = axes.hlines if named else axes.vlines
-            line(place, min(present), max(present), color="#cccccc", linewidth=1, zorder=1)
+    present = [(place, [value for value in values if value]) for place, values in enumerate(triples, 1)]
+    spans = [(place, min(values), max(values)) for place, values in present if len(values) > 1]
+    if spans:
+        (axes.hlines if named else axes.vlines)(
+            *zip(*spans, strict=True), color="#cccccc", linewidth=1, zorder=1
+        )
 
 
 def access_note(run: Run) -> str:

@@ -18,6 +18,7 @@ from accelsim.report.style import (
     REASON_LOOKS,
     Plot,
     figure,
+    lay_out,
     log_axis,
     nothing,
     prefixed,
@@ -76,15 +77,13 @@ def roofline(run: Run) -> Figure:
     fig.suptitle("Roofline: how fast each layer ran, and how fast it could", x=0.01, ha="left", weight="bold")
     below(fig, panels[0], 3)
     dot = fig.dpi / POINTS_PER_IN
-    fig.draw_without_rendering()  # only then it is known where things are
+    lay_out(fig)  # only then it is known where things are
     for roof, axes in zip(roofs, panels, strict=True):
-        taken = [
-            _box_of(
-                axes, (p.intensity_ops_per_B, p.achieved_ops_per_s), _area(rows[p.layer], run) ** 0.5 * dot
-            )
+        marks = [
+            (p.intensity_ops_per_B, p.achieved_ops_per_s, _area(rows[p.layer], run) ** 0.5 * dot)
             for p in _shown(roof)
         ]
-        taken += [_box_of(axes, place, LINE_PX) for place in _along(axes, roof)]
+        taken = _boxes(axes, [*marks, *((*place, LINE_PX) for place in _along(axes, roof))])
         for told in (
             *_roof_names(axes, roof, multiplier_title(run.chip)),
             *_mark_names(axes, _shown(roof), rows, run),
@@ -201,11 +200,15 @@ def _along(axes: Axes, roof: Roofline) -> Iterator[tuple[float, float]]:
         yield x, roof.roof(x)
 
 
-def _box_of(axes: Axes, where: tuple[float, float], width_px: float) -> Bbox:
+def _boxes(axes: Axes, squares: Sequence[tuple[float, float, float]]) -> list[Bbox]:
+    """Boxes in pixels around points (x, y, width in pixels) of the axes."""
     from matplotlib.transforms import Bbox
 
-    x, y = axes.transData.transform(where)
-    return Bbox.from_bounds(x - width_px / 2, y - width_px / 2, width_px, width_px)
+    middles = axes.transData.transform([(x, y) for x, y, _ in squares])
+    return [
+        Bbox.from_bounds(x - width / 2, y - width / 2, width, width)
+        for (x, y), (*_, width) in zip(middles.tolist(), squares, strict=True)
+    ]
 
 
 def _inside(box: Bbox, frame: Bbox) -> bool:

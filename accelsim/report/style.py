@@ -117,6 +117,13 @@ def figure(height_in: float, rows: int = 1, cols: int = 1, **shared: Any) -> tup
     return result, [axis for line in axes for axis in line]
 
 
+def lay_out(fig: Figure) -> None:
+    """Place the axes of a figure of ours, as drawing it would."""
+    engine = fig.get_layout_engine()
+    if engine is not None:
+        engine.execute(fig)
+
+
 def renderer(fig: Figure) -> RendererAgg:
     """What measures the texts of a figure of ours."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -151,9 +158,8 @@ def _write_svg(drawn: Figure, file: IO[bytes]) -> None:
     try:
         canvas = FigureCanvasSVG(drawn)
         drawn.dpi = SVG_DPI
-        if engine is not None:
-            engine.execute(drawn)
-            drawn.set_layout_engine("none")
+        lay_out(drawn)
+        drawn.set_layout_engine("none")
         canvas.print_svg(file, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
     finally:
         drawn.set_canvas(usual)
