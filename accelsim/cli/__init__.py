@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import os
 import signal
 import sys
@@ -132,6 +134,7 @@ class Commands(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """As click does, with all three standard streams."""
         open_streams()
+        atexit.register(gc.freeze)  # else the end of the process would look for garbage in all that is left
         with rare_collection():
             return super().main(*args, **kwargs)
 
