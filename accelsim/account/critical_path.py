@@ -6,17 +6,22 @@ array did while a MatMul streamed, which operand a transfer moved. All parts add
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import tee
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
 from accelsim.program.commands import Command, Transfer
 from accelsim.program.rolled import Unrolled
+from accelsim.types import Ints
 
 if TYPE_CHECKING:
-    from accelsim.machine.replay import Replay
+    from accelsim.machine.replay import RepeatedPath, Replay
     from accelsim.machine.run import Run, Segment
     from accelsim.machine.unrolling import Unrolling
 
@@ -102,10 +107,6 @@ class Blame(NamedTuple):
 Times = dict[Blame, int]
 
 
-_Known = dict[Any, list[tuple[Blame, int]]]
-"""A piece of the path that begins at 0 -> what its time goes to."""
-
-
 class Part(NamedTuple):
     """A share of a piece of the path: whose (index of the step, ``OUTSIDE`` for none), blamed on what, fs."""
 
@@ -124,23 +125,25 @@ def parts(run: Run) -> Iterator[Part]:
     return _parts(run, critical_path(run))
 
 
-def _parts(
-    run: Run, path: Iterable[Segment], before: int = OUTSIDE, known: _Known | None = None
-) -> Iterator[Part]:
-    """Pieces of the path, blamed; ``before``: the step of the piece before them; ``known``: pieces blamed so far."""
-    steps, known = run.program.steps, {} if known is None else known
+def _parts(run: Run, path: Iterable[Segment], before: int = OUTSIDE) -> Iterator[Part]:
+    """Pieces of the path, blamed; ``before``: the step of the piece before them."""
+    pieces, again = tee(path)
+    for piece, step in zip(pieces, _steps_of(run, again, before), strict=True):
+        for blame, fs in blamed(run, piece):
+            if fs:
+                yield Part(step, blame, fs)
+
+
+def _steps_of(run: Run, path: Iterable[Segment], before: int) -> Iterator[int]:
+    """The step that each piece of a path belongs to; ``before``: that of the piece before them."""
+    steps, commands = run.program.steps, run.program.commands
     for piece in path:
-        command = run.program.commands[piece.command]
-        step = command.op if 0 <= command.op < len(steps) else OUTSIDE
+        step = commands[piece.command].op
+        step = step if 0 <= step < len(steps) else OUTSIDE
         if step != OUTSIDE and steps[step].outside and before != OUTSIDE:
             step = before
         before = step
-        key = piece._replace(start=0, end=piece.end - piece.start)
-        if key not in known:
-            known[key] = blamed(run, piece)
-        for blame, fs in known[key]:
-            if fs:
-                yield Part(step, blame, fs)
+        yield step
 
 
 def by_step(run: Run) -> dict[int, Times]:
@@ -164,26 +167,33 @@ def _add_replayed(
 ) -> None:
     """Add the path of a run of which a part was simulated."""
     from accelsim.machine.paced import Paced
-    from accelsim.machine.sequences import Repeated
+    from accelsim.machine.replay import RepeatedPath
     from accelsim.machine.unrolling import Unrolling
 
     if isinstance(replay, Unrolling) and isinstance(path, Unrolled):
         _add_laps(table, replay, path)
-    elif not isinstance(path, Repeated) or (blocks := _blocks(replay)) is None:
+    elif not isinstance(path, RepeatedPath) or (blocks := _blocks(replay)) is None:
         _add(table, _parts(run, path))
     else:
         near = blocks.short if isinstance(replay, Paced) else run  # the same commands, at hand
-        commands, steps = blocks.repeat.commands.size, blocks.repeat.steps.size
-        before, known = list(_parts(near, path.before)), _Known()
+        steps, before = blocks.repeat.steps.size, list(_parts(near, path.before))
         _add(table, before)
-        for copies in blocks.alike():
-            first, unit = copies[0], dict[int, Times]()
-            like = (piece._replace(command=piece.command - first * commands) for piece in path.copy(first))
-            _add(unit, _parts(near, like, before[-1].step, known))
-            for copy in copies:
-                moved = ((step + copy * steps, parts) for step, parts in unit.items())
-                _add(table, (Part(step, blame, fs) for step, parts in moved for blame, fs in parts.items()))
+        _add_copies(table, near, path, blocks, before[-1].step)
         _add(table, _parts(run, path.behind, before[-1].step + blocks.repeat.times * steps))
+
+
+def _add_copies(table: dict[int, Times], near: Run, path: RepeatedPath, blocks: Replay, before: int) -> None:
+    """Add the copies of the unit of a path; ``near``: the run that has its commands; ``before``: the step before it."""
+    groups, steps = blocks.alike(), blocks.repeat.steps.size
+    found: dict[tuple[int, Blame], Ints] = defaultdict(lambda: np.zeros(len(groups), np.int64))
+    took_fs = path.took_fs([copies[0] for copies in groups])
+    for piece, step, took in zip(path.unit, _steps_of(near, path.unit, before), took_fs, strict=True):
+        for fs in np.unique(took).tolist():
+            for blame, part_fs in blamed(near, piece._replace(end=piece.start + fs)):
+                found[step, blame] += part_fs * (took == fs)
+    for (step, blame), by_group in found.items():
+        for copies, fs in zip(groups, by_group.tolist(), strict=True):
+            _add(table, [Part(step + copy * steps, blame, fs) for copy in copies if fs])
 
 
 def _blocks(replay: Replay | Unrolling | None) -> Replay | None:

@@ -349,7 +349,28 @@ def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | N
         number = span.long(number) if number >= span.end else number + span.size * span.times
         return moments.later(piece, span.times)._replace(command=number)
 
-    return Repeated(path, Span(*cut, span.times), later, behind)
+    return RepeatedPath(moments, path, Span(*cut, span.times), later, behind)
+
+
+class RepeatedPath(Repeated[Segment]):
+    """The critical path of a run that was replayed."""
+
+    def __init__(
+        self,
+        moments: _Moments,
+        path: Sequence[Segment],
+        span: Span,
+        later: Callable[[Segment, int], Segment],
+        behind: Callable[[Segment], Segment],
+    ) -> None:
+        super().__init__(path, span, later, behind)
+        self.unit = path[span.end - span.size : span.end]
+        """Pieces of which all copies are."""
+        self._moments = moments
+
+    def took_fs(self, copies: Sequence[int]) -> Ints:
+        """How long each piece of the unit takes in some copies, fs, [pieces, copies]."""
+        return self._moments.took_fs(self.unit, copies)
 
 
 class _Moments:
@@ -369,6 +390,16 @@ class _Moments:
             self._shift.later(at, 0 if self._known is None else self._known[at], times) for at in piece[:2]
         )
         return piece._replace(start=start, end=end)
+
+    def took_fs(self, pieces: Sequence[Segment], copies: Sequence[int]) -> Ints:
+        """How long pieces take so many shifts later, fs, [pieces, copies]."""
+        spans = np.array([piece[:2] for piece in pieces], np.int64)
+        cut = np.zeros_like(spans)
+        if self._known is not None:
+            cut = np.array([[self._known[at] for at in span] for span in spans.tolist()], np.int64)
+        moved = np.stack([self._shift.later(spans, cut, copy) for copy in copies], axis=1)
+        took: Ints = moved[..., 1] - moved[..., 0]
+        return took
 
 
 def path_period(replay: Replay, path: Sequence[Segment], moments: _Moments) -> tuple[int, int] | None:
