@@ -201,7 +201,7 @@ def test_what_does_not_end_is_ended(body: str) -> None:
     begun = time.monotonic()
     text = f"def f():\n    try:\n        {body}\n    except BaseException:\n        import time; time.sleep(60)\n"
     found = wrong(text, seconds=0.3)
-    assert time.monotonic() - begun < 10 and found.got == "none in time" and "work.py, f" in found.where
+    assert time.monotonic() - begun < 50 and found.got == "none in time" and "work.py, f" in found.where
 
 
 def test_a_question_that_is_not_read_does_not_hang() -> None:
