@@ -313,3 +313,14 @@ def test_a_transfer_of_nothing_has_no_addresses() -> None:
     program = compiled("gemm?M=8,N=8,K=8", "edu-4x4")
     load = transfers(program)[0]
     assert AddressMap(program).runs(replace(load, work=load.work._replace(nbytes=0))) == ()
+
+
+def test_rows_of_experts_are_as_many_as_the_tile_has_and_all_tokens_in_turn() -> None:
+    """Three experts of 4 rows of 2 each, which 5 tokens share: a tile is read over and over, then in part."""
+    gemm, tokens = Gemm(3, 4, 6, 2, "a", "b"), Tensor("x", (5, 2), "fp32")
+    node = Node("y", "ExpertMatMul", ("x", "w"), ("y",), {})
+    for tile in (Tile(0, 3, 0, 4, 0, 6, 0, 2), Tile(1, 2, 2, 4, 0, 6, 1, 2), Tile(0, 2, 0, 4, 0, 6, 0, 2)):
+        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.k1 - tile.k0)
+        found = elements(a_nests(gemm, node, tokens, tile))
+        assert len(found) == count and set(found) <= set(range(10))
+        assert found[: count - count % 10] == list(range(10)) * (count // 10)

@@ -14,7 +14,9 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.mapping import ORDERS
 from accelsim.spec.chip import Chip
+from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
+from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, chip
 
 
@@ -75,6 +77,12 @@ def test_pins_that_exclude_each_other_are_said_as_such() -> None:
     """Four open sums in three slots: no buffer is too small, the pins are."""
     with pytest.raises(Infeasible, match=r"no mapping of this chip has all pinned fields \(tile order=nkm"):
         compiled(sized(), order="nkm", tm=6, tk=4, y_slots=3)
+
+
+def test_more_row_tiles_than_any_search_tries_are_said() -> None:
+    chip = load_chip("edu-4x4", ["accumulators.capacity=256 B"])
+    with pytest.raises(Infeasible, match="no tiling of 1,048,576 tiles or fewer along M fits the buffers"):
+        compile(load_model(f"gemm?M={1 << 28},N=1,K=1"), chip, Options(values="off"))
 
 
 def test_a_pooling_behind_a_product_needs_whole_images() -> None:

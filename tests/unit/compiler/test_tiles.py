@@ -19,6 +19,7 @@ from accelsim.program.tiles import (
     array_of,
     b_key,
     channel_visits,
+    lanes,
     loop,
     most_channels,
     open_sums,
@@ -208,3 +209,10 @@ def test_what_a_mapping_does_not_say() -> None:
     assert (plain.tg, plain.reuse, plain.a_whole_k, plain.split) == (1, True, False, "none")
     assert (plain.a_resident, plain.b_resident, plain.y_resident) == (True, True, True)
     assert (plain.a_slots, plain.w_slots, plain.y_slots) == (2, 2, 2)
+
+
+def test_no_more_arrays_work_than_there_are_tiles() -> None:
+    gemm, mapping = Gemm(1, 9, 5, 4, "a", "b"), Mapping("mnk", 4, 4, 4)
+    found = {split: lanes(gemm, replace(mapping, split=split), 8) for split in SPLITS}
+    assert found == {"none": 1, "m": 3, "n": 2, "k": 1}
+    assert lanes(gemm, replace(mapping, split="m"), 2) == 2

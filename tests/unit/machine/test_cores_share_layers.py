@@ -125,6 +125,11 @@ def test_values_and_laws_of_random_convolutions(data: st.DataObject) -> None:
         holds(result, graph)
 
 
+def test_rows_of_the_only_image_are_not_cut_into_strips() -> None:
+    result = shared(convolution(1, 4, 12, 4, 3, 1, 1), chip(2), "m")
+    assert [step.mapping.tq for step in result.program.steps if step.mapping is not None] == [0]
+
+
 @pytest.mark.parametrize("cores", [2, 4])
 def test_a_large_product_is_as_many_times_faster(cores: int) -> None:
     """Where arrays bind, cores are worth their number, and utilisation counts all of them."""

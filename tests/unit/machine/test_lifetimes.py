@@ -64,6 +64,8 @@ def test_each_version_of_a_region_has_a_time_of_its_own() -> None:
     commands = [load(0, 1), vector(1, 1, 2, 5, full(0)), again, vector(3, 1, 2, 3, full(2), (2, 2))]
     run = simulate(program(commands, [HOME, region(1), region(2, offset=64)]))
     assert alive(run) == {(1, 1): (11, 20), (2, 1): (16, 20), (1, 2): (31, 38), (2, 2): (36, 38)}
+    edges = [(time / CLOCK_FS, used) for time, used in occupancy(run)["act_sram"]]
+    assert edges == [(11, 64), (16, 128), (20, 0), (31, 64), (36, 128), (38, 0)]  # both end at one edge
 
 
 def product(index: int, folds: int, rows: int, waits: tuple[Wait, ...]) -> Command:

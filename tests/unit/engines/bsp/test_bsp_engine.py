@@ -14,6 +14,7 @@ from accelsim.errors import OverCapacity
 from accelsim.program.commands import Stages
 from accelsim.program.roles import units
 from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.zoo.build import Builder
 from tests.helpers.law_cases import RandomGraph, compiled
 
 SMALL = ["tiles.tiles=16", "tile_memory.capacity=128 KiB", "tile_memory.parts=16"]
@@ -113,3 +114,16 @@ def test_what_tiles_do_not_do_is_told() -> None:
     assert notes["largest"] == "ArgMax: not a function of the tiles"
     notes = {step.name: step.note for step in compiled(graph, load_chip("ipu-gc200")).program.steps}
     assert notes["largest"] == "ArgMax: the tiles have no int64 numbers"
+
+
+def test_a_vector_that_all_rows_share_is_exchanged_although_it_lies_on_the_tiles() -> None:
+    """The sum of two operands like the results needs no exchange; a row that is added to each of 16 does."""
+    sent_B = {}
+    for shape in ((16, 64), (64,)):
+        b = Builder("sum")
+        first, second = (
+            b.op("Relu", [b.input(f"x{at}", each)], f"r{at}") for at, each in enumerate(((16, 64), shape))
+        )
+        run = accelsim.run(b.finish(b.op("Add", [first, second], "y")), on="ipu-gc200", values="off")
+        sent_B[shape] = work(run)[-1]["exchange"]
+    assert sent_B[16, 64] == 0 < sent_B[64,]

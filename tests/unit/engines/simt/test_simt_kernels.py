@@ -5,11 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
+from accelsim.engines.simt.convolutions import forms
 from accelsim.engines.simt.kernels import Kernel, Kernels, choose, columns, lanes_clocks, paces
 from accelsim.engines.simt.panels import Product
-from accelsim.engines.simt.products import Around, cut
+from accelsim.engines.simt.products import Around, cut, dense, ragged
 from accelsim.engines.simt.waves import Grid, Times
 from accelsim.errors import Infeasible
 from tests.helpers.simt_cases import AROUND, GPU, product
@@ -128,3 +130,38 @@ def test_other_nodes_are_bound_by_lanes_special_functions_or_the_cache():
 def test_paces_of_what_is_fused():
     assert paces(GPU, ["Add", "Exp"]) == (3, 1)
     assert paces(GPU, []) == (0, 0)
+
+
+def test_rows_begin_where_both_sides_allow():
+    """Rows along K and N of elements of 2 B: the largest power of two up to 16 B that divides both."""
+    k, n = (each.ravel().astype(float) for each in np.mgrid[1:33, 1:33])
+    largest = [
+        max(size for size in (2, 4, 8, 16) if 2 * a % size == 0 == 2 * b % size)
+        for a, b in zip(k, n, strict=True)
+    ]
+    assert ragged(k, n, 2.0) == pytest.approx(np.log2(16 / np.array(largest)) / 3)
+
+
+def test_bytes_of_products_side_by_side():
+    found = dense("fp16", *(np.array([size]) for size in (3.0, 4.0, 5.0, 6.0)))
+    assert (found.a_B, found.b_B, found.y_B) == (3 * 4 * 6 * 2, 3 * 6 * 5 * 2, 3 * 4 * 5 * 2)
+
+
+def test_bytes_of_a_convolution_have_channels_as_they_are_filled_up():
+    """Channels of 3 inputs and 7 results are filled up to 8: images, filters and results of 4 B."""
+    sizes = {
+        "n": 2,
+        "c": 3,
+        "h": 8,
+        "w": 9,
+        "k": 7,
+        "r": 3,
+        "s": 2,
+        "p": 6,
+        "q": 8,
+        "stride": 1,
+        "backward": 0,
+    }
+    found = forms(GPU, "fp32", {name: np.array([float(size)]) for name, size in sizes.items()})
+    assert found.bytes == (2 * 8 * 72 + 8 * 8 * 6 + 2 * 8 * 48) * 4
+    assert found.least_B == (2 * 3 * 72 + 7 * 3 * 6 + 2 * 7 * 48) * 4
