@@ -1,4 +1,4 @@
-"""Tables for the terminal that fit its width: names are shortened, then columns go; no row ever wraps."""
+"""Tables for the terminal that fit its width: cells of lists wrap, names of layers are shortened, then columns go."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from accelsim.report.text import MISSING, cut, percent, seconds, short_names, shorten, si
+from accelsim.report.text import (
+    MISSING,
+    cut,
+    folded,
+    percent,
+    seconds,
+    short_names,
+    shorten,
+    si,
+    unbroken,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,8 +33,8 @@ GAP = 2
 class Column:
     """One column: ``rank`` 0 is never dropped, the highest goes first.
 
-    ``least``: characters that it may be shortened to (None: never shortened) by ``shorten``. Titles, and cells of
-    columns that are never shortened, may have several lines.
+    ``least``: characters that it may be shortened to (None: never shortened) by ``shorten``. Titles and cells may
+    have several lines.
     """
 
     title: str
@@ -284,15 +295,19 @@ def energy_rows(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
 def text_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], width: int = 80, title: str = ""
 ) -> Table:
-    """Any list (chips, models, checks): the first column stays, later ones go first when the width is short.
+    """Lay out any list (chips, models, checks): titles and texts wrap; where that is not enough, later columns go.
 
     Columns whose cells all are numbers are set flush right.
     """
     cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max((_wide(row[index]) for row in cells), default=0) for index in range(len(headers))]
+    fits = sum(map(max, widths, map(len, headers))) + GAP * (len(headers) - 1) <= width
     columns = []
     for index, header in enumerate(headers):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        columns.append(Column(header, index, right=numeric, least=None if numeric else 12, shorten=shorten))
+        shown = header if fits else "\n".join(wrapped(header, max(widths[index], unbroken(header))))
+        least = None if numeric else max(12, *(unbroken(row[index]) for row in cells), 0)
+        columns.append(Column(shown, index, right=numeric, least=least, shorten=folded))
     return table(columns, cells, width, title)
 
 

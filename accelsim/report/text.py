@@ -97,6 +97,19 @@ def wrapped(name: str, width: int) -> list[str]:
     return lines
 
 
+def folded(name: str, width: int) -> str:
+    """``name`` in lines of at most ``width`` characters; further lines are indented as the first."""
+    indent = name[: len(name) - len(name.lstrip())]
+    if len(name) <= width or len(indent) >= width:
+        return name[:width]
+    return "\n".join(indent + line for line in wrapped(name, width - len(indent)))
+
+
+def unbroken(name: str) -> int:
+    """Characters of the longest part of ``name`` that ``wrapped`` does not break."""
+    return max((len(part) for word in name.split() for part in SIGNED.findall(word)), default=0)
+
+
 def short_names(names: list[str], ops: list[str]) -> list[str]:
     """Names without the path components that all share at the front, and without the op type at the end.
 

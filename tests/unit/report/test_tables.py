@@ -46,6 +46,13 @@ def test_any_table_fits(rows: list[list[str]], width: int) -> None:
     assert all(cell_len(line) <= width for line in shown.splitlines())
 
 
+def test_lists_wrap_and_lose_no_word() -> None:
+    row = ["ring", "1.2 ms", "recursive halving, then doubling; some fold in before"]
+    shown = table.render(table.text_table(["algorithm", "most on a wire", "how"], [row], 50), 50)
+    assert max(map(len, shown.splitlines())) <= 50
+    assert sorted(shown.rpartition("─")[2].split()) == sorted(" ".join(row).split())
+
+
 def test_markup_in_names_is_shown_not_interpreted() -> None:
     shown = table.render(table.text_table(["name"], [["[bold]x[/bold]"]], 40), 40)
     assert "[bold]x[/bold]" in shown
